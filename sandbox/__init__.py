@@ -1,0 +1,4 @@
+"""Runs one job in one hardened, single-use container.
+
+Knows nothing of GDAL, MCP, HTTP or SQL. Import names from their modules; nothing is re-exported here.
+"""

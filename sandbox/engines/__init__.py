@@ -1,0 +1,1 @@
+"""One module per container engine; siblings, never parent and child."""

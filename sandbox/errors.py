@@ -1,0 +1,48 @@
+"""The sandbox's own failures. What a job did is never here: that is a value in `sandbox.outcome`.
+
+SandboxError
+├── EngineUnavailable      no engine answers, or it stopped answering
+├── ImageMissing           the image is not on this host; a call never pulls
+├── IsolationRefused       the engine did not do what was asked
+│   └── AttestationFailed  what a container saw from inside is not what was asked
+├── PathRefused            a path that may not be used
+│   └── PathMissing        a path that does not exist
+└── StagingFailed          the output folder could not be made, read or published
+    └── OutputRejected     what the job left there may not be published
+"""
+
+
+class SandboxError(Exception):
+    """Base of every failure of the sandbox itself."""
+
+
+class EngineUnavailable(SandboxError):
+    """No container engine answers at the address in use."""
+
+
+class ImageMissing(SandboxError):
+    """The image is not present on the engine's host."""
+
+
+class IsolationRefused(SandboxError):
+    """The engine created something weaker than asked; nothing was run."""
+
+
+class AttestationFailed(IsolationRefused):
+    """A container measured its own isolation and it is weaker than asked; no job was sent."""
+
+
+class PathRefused(SandboxError):
+    """The path is outside every workspace, reserved, or not a thing that may be opened."""
+
+
+class PathMissing(PathRefused):
+    """The path is allowed but nothing is there."""
+
+
+class StagingFailed(SandboxError):
+    """The private output folder could not be used; no user file was changed."""
+
+
+class OutputRejected(StagingFailed):
+    """An output is of a kind, size or name that is never published; nothing was published."""

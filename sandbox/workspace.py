@@ -1,0 +1,280 @@
+"""The allowlist: a path text goes in, a `Located` comes out.
+
+Invariants:
+* a `Located` names a place inside exactly one workspace, free of `.`, `..` and symlinks at the time it was made;
+* nothing outside a workspace is opened, listed or even asked for its existence, so a refusal reveals nothing;
+* containment is decided component by component on open folder descriptors, never by comparing strings;
+* `.gdal-mcp`, where staging and undo live, is never reachable;
+* every later use on the host goes through `open_folder`/`open_file`, which follow no link at all.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from sandbox.errors import PathMissing, PathRefused
+from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
+
+RESERVED = ".gdal-mcp"
+MAX_LINKS = 40  # the kernel's own bound on symlinks in one resolution
+MAX_PATH = 4096  # PATH_MAX
+MAX_NAME = 255  # NAME_MAX
+_DELETE = 0x7F
+
+# A workspace here would cover what the container itself needs, or hand out the machine's own configuration.
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+_TOO_WIDE = ("/", "/home", "/root", "/run", "/var", "/opt", "/srv", "/mnt", "/media", str(SCRATCH_TARGET))
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a name pointed at: enough to notice that it is another file, or that it was changed."""
+
+    device: int
+    inode: int
+    size: int  # bytes
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Identity":
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One allowed folder. `root` is canonical; `aliases` are other spellings of it that users may type."""
+
+    root: Path
+    writable: bool
+    aliases: tuple[Path, ...] = ()
+
+    @classmethod
+    def at(cls, path: str | Path, *, writable: bool) -> "Workspace":
+        """The workspace at an existing folder. Raises PathRefused for a place that must not be one."""
+        given = Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - keep symlinks as typed
+        try:
+            root = given.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            raise PathMissing(f"workspace {given} cannot be used: {error}. Create the folder first.") from error
+        _refuse_unsuitable_root(root)
+        return cls(root, writable, tuple({given, root}))
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A canonical place in a workspace and what was there: `identity` is None when nothing was."""
+
+    workspace: Workspace
+    relative: PurePosixPath
+    identity: Identity | None = None
+    is_folder: bool = False
+
+    @property
+    def path(self) -> Path:
+        return self.workspace.root / self.relative
+
+    @property
+    def name(self) -> str:
+        return self.relative.name
+
+    @property
+    def uri(self) -> str:
+        return self.path.as_uri()
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspaces:
+    """The workspaces of one server, at least one, none inside another. Relative paths start at the first."""
+
+    items: tuple[Workspace, ...]
+
+    def __post_init__(self) -> None:
+        if not self.items:
+            raise PathRefused("no workspace is configured. Name one with --workspace DIR.")
+        for one in self.items:
+            for other in self.items:
+                if one is not other and one.root.is_relative_to(other.root):
+                    raise PathRefused(f"workspace {one.root} lies in workspace {other.root}. Name only one of them.")
+
+    def input(self, text: str) -> Located:
+        """An existing file or folder to read. Raises PathRefused or PathMissing."""
+        found = self._locate(text)
+        if found.identity is None:
+            raise PathMissing(f"{text!r} does not exist in a workspace.")
+        return found
+
+    def output(self, text: str) -> Located:
+        """A place to write: its folder exists, the workspace is writable. Raises PathRefused or PathMissing."""
+        found = self._locate(text, follow_last=False)
+        if not found.relative.parts:
+            raise PathRefused("an output needs a name; this is the workspace itself.")
+        if not found.workspace.writable:
+            raise PathRefused(f"workspace {found.workspace.root} is read-only. Write to a writable workspace.")
+        return found
+
+    def _locate(self, text: str, *, follow_last: bool = True) -> Located:
+        path = _parse(text)
+        start = PurePosixPath(path)
+        absolute = start if start.is_absolute() else PurePosixPath(self.items[0].root) / start
+        workspace, parts = self._enter(absolute)
+        found = self._walk(workspace, parts, follow_last=follow_last)
+        if path.endswith("/") and found.identity is not None and not found.is_folder:
+            raise PathRefused(f"{text!r} ends with a slash but is a file.")
+        return found
+
+    def _enter(self, absolute: PurePosixPath) -> tuple[Workspace, list[str]]:
+        """The workspace an absolute path starts in, and the components that remain."""
+        for workspace in self.items:
+            for alias in (workspace.root, *workspace.aliases):
+                if absolute.is_relative_to(alias):
+                    return workspace, list(absolute.relative_to(alias).parts)
+        raise PathRefused("the path is outside every workspace. Use a path inside one of them.")
+
+    def _walk(self, workspace: Workspace, parts: list[str], *, follow_last: bool) -> Located:
+        links = 0
+        done: list[str] = []
+        status = None
+        while parts:
+            part, *parts = parts
+            if part == "..":
+                if not done:
+                    raise PathRefused("the path leaves its workspace. Use a path inside one of them.")
+                done.pop()
+                continue
+            _refuse_reserved(done, part)
+            status = _look(workspace, done, part)
+            if status is None:
+                if parts:
+                    raise PathMissing(f"folder {part!r} of the path does not exist.")
+                return Located(workspace, PurePosixPath(*done, part))
+            if not stat.S_ISLNK(status.st_mode):
+                done.append(part)
+                continue
+            if not parts and not follow_last:
+                raise PathRefused(f"{part!r} is a symlink; an output is never written through one.")
+            links += 1
+            if links > MAX_LINKS:
+                raise PathRefused("too many symlinks in the path.")
+            target = _read_link(workspace, done, part)
+            if target.is_absolute():
+                workspace, head = self._enter(target)
+                done, parts = [], head + parts
+            else:
+                parts = list(target.parts) + parts
+        with open_folder(workspace, PurePosixPath(*done[:-1])) as folder:
+            status = os.stat(done[-1] if done else ".", dir_fd=folder, follow_symlinks=False)
+        return _located(workspace, PurePosixPath(*done), status)
+
+
+def _located(workspace: Workspace, relative: PurePosixPath, status: os.stat_result) -> Located:
+    folder = stat.S_ISDIR(status.st_mode)
+    if not folder and not stat.S_ISREG(status.st_mode):
+        raise PathRefused(f"{relative.name!r} is a device, pipe or socket; only files and folders are opened.")
+    return Located(workspace, relative, Identity.of(status), folder)
+
+
+def _parse(text: str) -> str:
+    """The path in a text: as it stands, or the path of a `file:` URI. Nothing is decoded, expanded or globbed."""
+    if not text:
+        raise PathRefused("the path is empty.")
+    if text.lower().startswith("file:"):
+        uri = urlsplit(text)
+        if uri.netloc not in ("", "localhost") or uri.query or uri.fragment or not uri.path.startswith("/"):
+            raise PathRefused("only file:///absolute/path names a local file.")
+        text = unquote(uri.path, errors="surrogateescape")
+    _refuse_unprintable(text)
+    return text
+
+
+def _refuse_unprintable(text: str) -> None:
+    if any(ord(letter) < ord(" ") or ord(letter) == _DELETE for letter in text):
+        raise PathRefused("the path holds a control character.")
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise PathRefused("the path is not valid Unicode.") from error
+    if length >= MAX_PATH or any(len(part.encode()) > MAX_NAME for part in text.split("/")):
+        raise PathRefused("the path, or a name in it, is longer than the file system allows.")
+
+
+def _refuse_reserved(done: list[str], part: str) -> None:
+    if not done and part == RESERVED:
+        raise PathRefused(f"{RESERVED} is where the server keeps staging and undo; it is never opened.")
+
+
+def _refuse_unsuitable_root(root: Path) -> None:
+    if not root.is_dir():
+        raise PathRefused(f"workspace {root} is not a folder.")
+    inside = (*_SYSTEM, str(STAGING_TARGET))
+    if str(root) in _TOO_WIDE or any(root.is_relative_to(place) for place in inside):
+        raise PathRefused(f"{root} cannot be a workspace: the container needs that place, or it is too wide.")
+    if RESERVED in root.parts:
+        raise PathRefused(f"{root} lies inside {RESERVED}, the server's own folder.")
+
+
+def _look(workspace: Workspace, done: list[str], part: str) -> os.stat_result | None:
+    with open_folder(workspace, PurePosixPath(*done)) as folder:
+        try:
+            return os.stat(part, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+
+def _read_link(workspace: Workspace, done: list[str], part: str) -> PurePosixPath:
+    with open_folder(workspace, PurePosixPath(*done)) as folder:
+        try:
+            target = os.readlink(part, dir_fd=folder)
+        except OSError as error:
+            raise PathRefused(f"{part!r} changed while it was resolved.") from error
+    _refuse_unprintable(target)
+    return PurePosixPath(target)
+
+
+@contextmanager
+def open_folder(workspace: Workspace, relative: PurePosixPath) -> Iterator[int]:
+    """A descriptor of a folder inside a workspace, reached without following any link. Closed on exit."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        folder = os.open(workspace.root, flags)
+    except OSError as error:
+        raise PathMissing(f"workspace {workspace.root} cannot be opened: {error.strerror}.") from error
+    try:
+        for part in relative.parts:
+            try:
+                inner = os.open(part, flags, dir_fd=folder)
+            except FileNotFoundError as error:
+                raise PathMissing(f"folder {part!r} of the path does not exist.") from error
+            except OSError as error:
+                raise PathRefused(f"{part!r} in the path is not a folder that can be opened.") from error
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def open_file(located: Located) -> Iterator[int]:
+    """A read-only descriptor of a regular file, reached without following any link. Closed on exit."""
+    with open_folder(located.workspace, located.relative.parent) as folder:
+        try:
+            # O_NONBLOCK: a pipe put there meanwhile must not block the host
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            file = os.open(located.name, flags, dir_fd=folder)
+        except FileNotFoundError as error:
+            raise PathMissing(f"{located} does not exist any more.") from error
+        except OSError as error:
+            raise PathRefused(f"{located} cannot be opened: {error.strerror}.") from error
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise PathRefused(f"{located} is not a regular file.")
+        yield file
+    finally:
+        os.close(file)
