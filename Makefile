@@ -1,0 +1,59 @@
+# `make help` lists the targets. Everything happens in this folder and in .venv, except that `make setup` may install and
+# start Docker where it runs as root on Debian or Ubuntu and no engine answers.
+
+SHELL := /bin/sh
+python := .venv/bin/python
+PYTHON ?=
+export PYTHON
+# The server decides nothing from a terminal's width or colours; a log should look the same everywhere.
+pytest_options ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup venv engine image lock lint format types unit test demo bench docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: image ## virtual environment, container engine and GDAL image; quick when all is there
+
+venv:
+	@scripts/venv.sh
+
+engine: venv
+	@scripts/engine.sh
+
+image: engine
+	@$(python) -m gdal_mcp.image ensure
+
+lock: venv ## write the lock file anew (UPGRADE=1 moves to the newest versions)
+	@scripts/lock.sh $(if $(UPGRADE),--upgrade)
+
+lint: venv ## ruff: rules and formatting
+	$(python) -m ruff check
+	$(python) -m ruff format --check
+
+format: venv ## let ruff format and mend what it safely can
+	$(python) -m ruff format
+	$(python) -m ruff check --fix
+
+types: venv ## mypy, strict
+	$(python) -m mypy
+
+unit: venv ## the tests that need no container engine
+	$(python) -m pytest -m 'not engine' $(pytest_options)
+
+test: setup lint types ## everything that must pass: set-up, lint, types, all tests
+	$(python) -m pytest $(pytest_options)
+
+demo: setup ## the main job, visibly, in a new temporary folder
+	$(python) scripts/demo.py
+
+bench: setup ## measure calls against plain processes
+	$(python) -m bench
+
+docs: venv ## write the generated parts of the documentation
+	$(python) -m docs
+
+clean: ## remove .venv and caches; the engine and the image stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,92 @@
+"""The composition root: the only place that constructs things."""
+
+import getpass
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import structlog
+
+from gdal_mcp.audit import AuditLog
+from gdal_mcp.execution import Execution
+from gdal_mcp.hosting import Hosting
+from gdal_mcp.pipeline import Pipeline
+from gdal_mcp.records import Records
+from gdal_mcp.registry import Registry
+from gdal_mcp.settings import Settings
+from sandbox.owner import Owner
+from sandbox.staging import Retention, StagingArea
+from sandbox.workspace import Workspace, Workspaces
+
+_log = structlog.get_logger()
+
+CALLS_PER_CPU = 2  # containers at once for each CPU of this host; more only take turns
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """Everything one server is made of."""
+
+    settings: Settings
+    workspaces: Workspaces
+    owner: Owner
+    hosting: Hosting
+    registry: Registry
+    audit: AuditLog
+    areas: dict[Path, StagingArea]
+    pipeline: Pipeline
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[App]:
+    """A server's parts, recovered from whatever a predecessor left.
+
+    Raises:
+        SandboxError: no workspace, or one that may not be used.
+        AuditUnavailable, RegistryUnavailable: the state folder cannot be used; nothing runs unrecorded.
+    """
+    workspaces = _workspaces(settings)
+    audit = AuditLog(settings.state_dir / "audit.jsonl")
+    registry = Registry(settings.state_dir / "registry.sqlite")
+    owner = Owner(settings.state_dir / "servers")
+    try:
+        keep = Retention(settings.undo_calls, settings.undo_size)
+        areas = {one.root: StagingArea(one, keep) for one in workspaces.items if one.writable}
+        _recover(areas, audit, registry, owner)
+        own = StagingArea(Workspace(settings.state_dir, writable=True), keep)
+        hosting = Hosting(settings, workspaces, owner, next(iter(areas.values()), own))
+        records = Records(settings, audit, registry, owner.id)
+        execution = Execution(settings, hosting, areas)
+        limiter = anyio.CapacityLimiter(CALLS_PER_CPU * (os.cpu_count() or 1))
+        pipeline = Pipeline(settings, workspaces, hosting, execution, registry, records, limiter)
+        yield App(settings, workspaces, owner, hosting, registry, audit, areas, pipeline)
+    finally:
+        registry.close()
+        owner.close()
+
+
+def _workspaces(settings: Settings) -> Workspaces:
+    writable = [Workspace.at(path, writable=True) for path in settings.workspaces]
+    read_only = [Workspace.at(path, writable=False) for path in settings.workspaces_ro]
+    return Workspaces((*writable, *read_only))
+
+
+def _recover(areas: dict[Path, StagingArea], audit: AuditLog, registry: Registry, owner: Owner) -> None:
+    """Finishes or takes back what a dead server was publishing, and says so in the audit."""
+    for area in areas.values():
+        for recovery in area.recover():
+            audit.append({"type": "publication.recovered", "call": recovery.call_id, "outcome": recovery.outcome, "source": {"server": owner.id}})
+            _log.warning("recovered", call=recovery.call_id, outcome=recovery.outcome)
+    for call in registry.interrupted(lambda server: server == owner.id or not owner.is_dead(server)):
+        audit.append({"type": "call.finished", "call": call.id, "outcome": "INTERNAL", "message": "the server died during the call"})
+
+
+def local_principal() -> str:
+    """Who uses a local server: the user of the operating system."""
+    try:
+        return f"local:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return f"local:uid-{os.getuid()}"

@@ -1,0 +1,122 @@
+"""What one line of the audit log is. Pure: no file is touched here.
+
+Invariants:
+* a line is at most MAX_LINE bytes of ASCII, whatever the event held;
+* a record's hash is the SHA-256 of its line's bytes without the line end, so it covers every byte of it;
+* anything else than a whole record parses to None.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MAX_LINE = 256 << 10  # bytes; bounds what readers hold in memory
+_GENESIS = "0" * 64
+_MAX_EVENT = MAX_LINE - 1024  # the other fields and names of a record take less than 300 bytes
+_MAX_DEPTH = 64
+_MAX_BITS = 4096  # an integer; Python refuses to print one of more than 4300 digits
+_START = 1024  # characters kept of a field that is too large
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far a log went: its last record's number and hash. `seq` 0 is the empty log."""
+
+    seq: int = 0
+    hash: str = _GENESIS
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Checkpoint":
+        """The checkpoint that `str()` wrote. Raises ValueError."""
+        seq, _, digest = text.strip().partition(":")
+        if not (seq.isascii() and seq.isdecimal() and len(seq) < len(_GENESIS) and _is_hash(digest)):
+            raise ValueError(f"{text[:80]!r} is not a checkpoint. One looks like 42:<64 hexadecimal digits>.")
+        return cls(int(seq), digest)
+
+
+EMPTY = Checkpoint()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One record as written. `time` is RFC 3339 in UTC; `hash` is that of its line and is not in the line."""
+
+    seq: int
+    time: str
+    previous: str
+    event: Mapping[str, Any]
+    hash: str
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.seq, self.hash)
+
+
+def write_line(after: Checkpoint, time: str, event: Mapping[str, Any]) -> bytes:
+    """The line, without its end, of the record that follows a checkpoint."""
+    text = f'{{"event":{_fit(event)},"previous":"{after.hash}","seq":{after.seq + 1},"time":"{time}"}}'
+    return text.encode("ascii")
+
+
+def parse_line(line: bytes) -> AuditRecord | None:
+    """The record in a line, with or without its end; None for anything else."""
+    try:
+        fields = json.loads(line.decode("ascii"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict) or fields.keys() != {"event", "previous", "seq", "time"}:
+        return None
+    seq, when, previous, event = (fields[name] for name in ("seq", "time", "previous", "event"))
+    sound = type(seq) is int and isinstance(when, str) and isinstance(event, dict) and _is_hash(previous)
+    digest = hashlib.sha256(line.removesuffix(b"\n")).hexdigest()
+    return AuditRecord(seq, when, previous, event, digest) if sound else None
+
+
+def _is_hash(text: Any) -> bool:
+    return isinstance(text, str) and len(text) == len(_GENESIS) and not text.strip("0123456789abcdef")
+
+
+def _fit(event: Mapping[str, Any]) -> str:
+    """The event as canonical JSON of at most _MAX_EVENT bytes: the largest fields are cut first."""
+    fields = {str(key): _canonical(_plain(value)) for key, value in event.items()}
+    over = sum(len(_canonical(key)) + len(text) + 2 for key, text in fields.items()) - _MAX_EVENT
+    for key in sorted(fields, key=lambda name: len(fields[name]), reverse=True):
+        if over <= 0:
+            break
+        whole = fields[key]
+        fields[key] = _cut(whole)
+        over -= len(whole) - len(fields[key])
+    text = ",".join(f"{_canonical(key)}:{fields[key]}" for key in sorted(fields))
+    return f"{{{text}}}" if over <= 0 else f'{{"fields":{_cut(text)}}}'
+
+
+def _cut(text: str) -> str:
+    """What is left of a field that is too large: enough to recognise it and to prove what it was."""
+    digest = hashlib.sha256(text.encode("ascii")).hexdigest()
+    return _canonical({"truncated": True, "start": text[:_START], "bytes": len(text), "sha256": digest})
+
+
+def _canonical(value: Any) -> str:
+    # ASCII only: control characters, lone surrogates and line separators are all escaped.
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """The value as JSON can hold it."""
+    if depth > _MAX_DEPTH:
+        return f"[nested deeper than {_MAX_DEPTH}]"
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, depth + 1) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return f"[integer of {value.bit_length()} bits]"
+    return value if value is None or isinstance(value, str | int | float) else str(value)

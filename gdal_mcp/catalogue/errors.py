@@ -1,0 +1,31 @@
+"""The catalogue's failures.
+
+ArgumentRefused        a client's argument may not be passed to GDAL
+├── CrsRefused         a coordinate reference system that is a file, a URL, or names a grid
+└── UnknownArgument    the algorithm has no such argument
+CatalogueBroken        the packaged data and the hand-written rules do not fit together; nothing is served
+"""
+
+from gdal_mcp.errors import Code
+
+
+class ArgumentRefused(Exception):
+    """An argument that is not passed on. `code` is INVALID_ARGUMENT, or NETWORK_BLOCKED where it names the network."""
+
+    def __init__(self, message: str, suggestion: str = "", *, code: Code = Code.INVALID_ARGUMENT) -> None:
+        super().__init__(message)
+        self.message = message
+        self.suggestion = suggestion
+        self.code = code
+
+
+class CrsRefused(ArgumentRefused):
+    """A CRS in a form that GDAL or PROJ might resolve by opening a file or a URL, or that is no CRS at all."""
+
+
+class UnknownArgument(ArgumentRefused):
+    """The algorithm has no argument of that name."""
+
+
+class CatalogueBroken(Exception):
+    """The data and the rules disagree: an argument without a role, a rule without its argument."""

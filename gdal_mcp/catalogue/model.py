@@ -1,0 +1,211 @@
+"""Frozen values: GDAL's algorithms with their arguments, its drivers with their options. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Literal
+
+Kind = Literal["raster", "vector", "multidim"]
+
+# The main process takes these tokens wherever they stand in a command line, in any case, before the algorithm sees them.
+RESERVED_TOKENS = frozenset(
+    f"--{word}"
+    for word in (
+        *("config", "optfile", "debug", "mempreload", "pause", "format", "formats", "version", "build", "license"),
+        *("help", "help-doc", "help-general", "json-usage", "locale"),
+    )
+)
+
+
+class Role(StrEnum):
+    """What an argument is to the server. Every argument has exactly one."""
+
+    INPUT = "input"  # a dataset or file that is read: resolved against the workspaces
+    OUTPUT = "output"  # a dataset or file that is made
+    UPDATE = "update"  # a dataset that is changed in place
+    SIDECAR = "sidecar"  # a further file that is made beside the output
+    VALUE = "value"  # a checked value that opens nothing
+    EXPRESSION = "expression"  # SQL, a pipeline, a formula: text with a language of its own
+    HOST_OWNED = "host_owned"  # decided by the server or by an argument of the tool
+    FORBIDDEN = "forbidden"  # never passed
+
+
+PATH_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
+
+
+class Scope(StrEnum):
+    """Where a KEY=VALUE option belongs."""
+
+    CREATION = "creation"
+    LAYER = "layer"
+    OPEN = "open"
+    WARP = "warp"
+    TRANSFORM = "transform"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the text of a value may look like. `kind` names a rule of `catalogue.values`."""
+
+    kind: str
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    max_letters: int | None = None
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The hand-written part of an argument: `check` says how its values are validated, `reason` why the role."""
+
+    role: Role
+    reason: str
+    check: str = ""
+    primary: bool = False  # the dataset that the tool itself names; a switch never names it again
+    types: frozenset[str] = frozenset()  # GDAL types that a shared rule is meant for
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of an algorithm. Facts are GDAL's; the rule is ours."""
+
+    name: str
+    type: str  # boolean, string, integer, real, dataset, or one of the last four with `_list`
+    rule: Rule
+    description: str = ""
+    short_name: str = ""
+    aliases: tuple[str, ...] = ()
+    required: bool = False
+    hidden: bool = False
+    positional: bool = False
+    choices: tuple[str, ...] = ()
+    hidden_choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    min_included: bool = True
+    max_included: bool = True
+    min_count: int = 0
+    max_count: int | None = None  # None is unbounded
+    packed: bool = False  # one text may hold several values, separated by commas
+    repeatable: bool = True
+    exclusion_group: str = ""
+    dependency_group: str = ""
+    depends_on: tuple[str, ...] = ()
+    dataset_kinds: tuple[str, ...] = ()
+    usage: Mapping[str, object] = field(default_factory=dict)  # all that GDAL says, for schemas
+
+    @property
+    def is_list(self) -> bool:
+        return self.type.endswith("_list")
+
+    @property
+    def element_type(self) -> str:
+        return self.type.removesuffix("_list")
+
+    @property
+    def role(self) -> Role:
+        return self.rule.role
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One command of the `gdal` program, such as `raster convert`."""
+
+    path: str
+    description: str
+    url: str
+    arguments: tuple[Argument, ...]
+
+    @property
+    def kind(self) -> Kind | None:
+        """What it works on; None for the commands that look at the data first (`convert`, `info`)."""
+        first = self.path.split(" ")[0]
+        kinds: dict[str, Kind] = {"raster": "raster", "vector": "vector", "mdim": "multidim"}
+        return kinds.get(first)
+
+    @cached_property
+    def long_names(self) -> Mapping[str, Argument]:
+        """Canonical names and aliases."""
+        return {name: argument for argument in self.arguments for name in (argument.name, *argument.aliases)}
+
+    @cached_property
+    def short_names(self) -> Mapping[str, Argument]:
+        return {argument.short_name: argument for argument in self.arguments if argument.short_name}
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """One KEY=VALUE option as GDAL declares it. A `*` in the name stands for letters, digits and underscores."""
+
+    name: str
+    type: str
+    description: str = ""
+    choices: tuple[str, ...] = ()
+    choice_aliases: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    max_letters: int | None = None
+    aliases: tuple[str, ...] = ()
+
+    def canonical(self, key: str) -> str | None:
+        """The declared spelling of a key that means this option, whatever its case; None if it does not."""
+        for name in (self.name, *self.aliases):
+            if name.upper() == key.upper():
+                return name
+        pattern = re.escape(self.name).replace(r"\*", "[A-Za-z0-9_]+")
+        return key.upper() if "*" in self.name and re.fullmatch(pattern, key, re.IGNORECASE) else None
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One format. Options that GDAL does not declare are never passed to it."""
+
+    name: str
+    long_name: str
+    extensions: tuple[str, ...]  # lower case, without a dot
+    capabilities: frozenset[str]
+    prefix: str
+    options: Mapping[Scope, tuple[OptionSpec, ...]]
+
+    def writes(self, kind: Kind | None) -> bool:
+        """Whether GDAL can make a dataset of this kind with it; of any kind for None."""
+        if kind is None:
+            return any(self.writes(one) for one in ("raster", "vector", "multidim"))
+        if kind == "multidim":
+            return "create_multidim" in self.capabilities
+        if kind == "vector" and "translate_from" in self.capabilities:
+            return True
+        return kind in self.capabilities and bool(self.capabilities & {"create", "createcopy"})
+
+    def reads(self, kind: Kind | None) -> bool:
+        return "open" in self.capabilities and (kind is None or kind in self.capabilities)
+
+
+@dataclass(frozen=True)
+class OptionRule:
+    """The hand-written decision on some options: permitted with a shape, or refused where `shape` is None."""
+
+    reason: str
+    shape: Shape | None
+    suggestion: str = ""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything that is known of one GDAL version and what may be said to it. Drivers are in GDAL's own order."""
+
+    gdal_version: str
+    skipped: tuple[str, ...]
+    algorithms: Mapping[str, Algorithm]
+    drivers: tuple[Driver, ...]
+    shared_options: Mapping[Scope, tuple[OptionSpec, ...]]  # warp and transform options belong to no driver
+    option_rules: Mapping[tuple[str, Scope, str], OptionRule]  # driver or "*", scope, declared option name
+    unwritten: Mapping[str, str]  # driver name in lower case -> why it is never an output
+
+    @cached_property
+    def driver_names(self) -> Mapping[str, Driver]:
+        """Drivers by their names in lower case."""
+        return {driver.name.lower(): driver for driver in self.drivers}

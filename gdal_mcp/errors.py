@@ -1,0 +1,68 @@
+"""What a caller is told when a call fails: a code, the stage it failed at, what happened and what to do next."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Code(StrEnum):
+    """Every way a call can fail; part of the product's interface."""
+
+    PATH_NOT_ALLOWED = "PATH_NOT_ALLOWED"
+    NOT_FOUND = "NOT_FOUND"
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    NETWORK_BLOCKED = "NETWORK_BLOCKED"
+    DENIED = "DENIED"
+    APPROVAL_EXPIRED = "APPROVAL_EXPIRED"
+    RATE_LIMITED = "RATE_LIMITED"
+    BUSY = "BUSY"
+    TIMEOUT = "TIMEOUT"
+    MEMORY_LIMIT = "MEMORY_LIMIT"
+    DISK_LIMIT = "DISK_LIMIT"
+    OUTPUT_LIMIT = "OUTPUT_LIMIT"
+    GDAL_ERROR = "GDAL_ERROR"
+    OUTPUT_REJECTED = "OUTPUT_REJECTED"
+    ENGINE_UNAVAILABLE = "ENGINE_UNAVAILABLE"
+    CANCELLED = "CANCELLED"
+    INTERNAL = "INTERNAL"
+
+
+class Stage(StrEnum):
+    """The steps of a call, in order."""
+
+    LOOKUP = "lookup"
+    VALIDATE = "validate"
+    RESOLVE = "resolve"
+    POLICY = "policy"
+    APPROVAL = "approval"
+    AUDIT = "audit"
+    RUN = "run"
+    PUBLISH = "publish"
+    RENDER = "render"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolError(Exception):
+    """A failed call. `message` and `suggestion` are ours; `untrusted` holds cleaned text from GDAL or from a file."""
+
+    code: Code
+    stage: Stage
+    message: str
+    suggestion: str = ""
+    untrusted: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def as_dict(self, call_id: str) -> dict[str, Any]:
+        error: dict[str, Any] = {
+            "code": str(self.code),
+            "stage": str(self.stage),
+            "message": self.message,
+            "suggestion": self.suggestion,
+            "call_id": call_id,
+        }
+        if self.untrusted:
+            error["untrusted"] = dict(self.untrusted)
+        return {"error": error}

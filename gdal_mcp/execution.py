@@ -1,0 +1,186 @@
+"""Runs a plan: staging, the container, publication. Blocking; called in a thread."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.hosting import Host, Hosting
+from gdal_mcp.plan import Output, Plan
+from gdal_mcp.settings import Settings
+from gdal_mcp.translation import explain, judge, stderr_of
+from gdal_mcp.untrusted import clean_text, clean_value
+from sandbox.cancel import Cancellation
+from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
+from sandbox.outcome import SandboxResult, Usage
+from sandbox.publication import Publication, Published
+from sandbox.runner import Job
+from sandbox.staging import Staging, StagingArea
+from sandbox.template import STAGING_TARGET
+from sandbox.workspace import Located, open_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A call that succeeded. Everything textual in it is cleaned."""
+
+    usage: Usage
+    printed: str
+    parsed: Any
+    stderr: str
+    description: Mapping[str, Any]
+    warnings: tuple[str, ...]
+    gdal_version: str
+    published: Published | None = None
+    preview: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Runs plans on the host that the hosting found."""
+
+    settings: Settings
+    hosting: Hosting
+    areas: Mapping[Path, StagingArea] = field(default_factory=dict)  # by workspace root
+
+    def run(
+        self, plan: Plan, host: Host, on_progress: Callable[[float, str], None], lap: Callable[[str, float], None], cancel: Cancellation
+    ) -> Done | ToolError:
+        """What became of the plan. Never raises for what a job, the engine or a file did."""
+        stage = Stage.RUN
+        try:
+            with self._staging(plan) as staging:
+                result = self._launch(plan, host, staging, on_progress, cancel)
+                lap("run", time.monotonic() - result.usage.run_seconds)
+                if failure := judge(result):
+                    return self._with_places(failure, plan)
+                stage = Stage.PUBLISH
+                begun = time.monotonic()
+                published = self._publish(plan, staging) if staging is not None else None
+                lap("publish", begun)
+                return self._done(plan, result, published)
+        except SandboxError as error:
+            if isinstance(error, EngineUnavailable | ImageMissing):
+                self.hosting.lost()
+            return explain(error, stage)
+        except ToolError as error:
+            return error
+
+    def _staging(self, plan: Plan) -> AbstractContextManager[Staging | None]:
+        output = plan.draft.output
+        if output is None:
+            return nullcontext()
+        if output.server_named:
+            _make_outputs_folder(output.target)
+        return self.areas[output.target.workspace.root].open(plan.call_id, self.hosting.user())
+
+    def _launch(
+        self, plan: Plan, host: Host, staging: Staging | None, on_progress: Callable[[float, str], None], cancel: Cancellation
+    ) -> SandboxResult:
+        output = plan.draft.output
+        if staging is not None and output is not None and output.update:
+            for located in output.replaces:
+                staging.copy_in(located, located.name)
+        template = self.hosting.template(host.image, staging.mount_source if staging else None)
+        job = Job(plan.call_id, template, self._request(plan), staging, on_progress)
+        return host.runner.run(job, cancel)
+
+    def _request(self, plan: Plan) -> Mapping[str, Any]:
+        command, output = plan.draft.command, plan.draft.output
+        return {
+            "program": command.program,
+            "argv": command.argv,
+            "options": command.options,
+            "inputs": command.inputs,
+            "output": command.output,
+            "as_array": command.as_array,
+            "outputs": [{"path": output.inside, "kind": output.kind}] if output else [],
+            "preview_pixels": self.settings.preview_pixels if self.settings.preview else 0,
+        }
+
+    def _publish(self, plan: Plan, staging: Staging) -> Published:
+        """Everything the command left in staging that belongs to the output; anything else is a refusal."""
+        output = plan.draft.output
+        assert output is not None
+        staged = staging.collect(plan.limits)
+        for entry in staged:
+            if not _belongs(entry.name, output):
+                raise ToolError(
+                    Code.OUTPUT_REJECTED,
+                    Stage.PUBLISH,
+                    "the command wrote a file that does not belong to the output, so nothing was published.",
+                    "Report this call; the name is under `untrusted`.",
+                    {"name": clean_text(entry.name, 255)},
+                )
+        known = {located.name: located for located in output.replaces}
+        folder = output.target.relative.parent
+        publications = tuple(
+            Publication(one.name, known.get(one.name) or Located(output.target.workspace, folder / one.name)) for one in staged
+        )
+        return staging.publish(plan.call_id, publications, removes=output.replaces)
+
+    def _done(self, plan: Plan, result: SandboxResult, published: Published | None) -> Done:
+        final = result.final or {}
+        described = final.get("outputs") or [{}]
+        printed = result.stdout.decode("utf-8", "replace")
+        errors = [row for row in final.get("errors", ()) if isinstance(row, dict)]
+        return Done(
+            usage=result.usage,
+            printed=clean_text(printed, len(printed)),
+            parsed=_parse(printed) if plan.draft.wants_json else None,
+            stderr=self._placed(str(stderr_of(result).get("stderr", "")), plan),
+            description=clean_value(described[0]) if isinstance(described[0], dict) else {},
+            warnings=tuple(self._placed(clean_text(str(row.get("message", "")), 500), plan) for row in errors[:20]),
+            gdal_version=clean_text(str(final.get("gdal_version", "")), 40),
+            published=published,
+            preview=result.attachments.get("preview.png"),
+        )
+
+    @staticmethod
+    def _placed(text: str, plan: Plan) -> str:
+        """GDAL names the output by its place in the container; the caller knows it by its own."""
+        output = plan.draft.output
+        if output is None:
+            return text
+        return text.replace(str(STAGING_TARGET) + "/", str(output.target.path.parent) + os.sep)
+
+    def _with_places(self, failure: ToolError, plan: Plan) -> ToolError:
+        def placed(value: Any) -> Any:
+            return [placed(item) for item in value] if isinstance(value, list) else self._placed(str(value), plan)
+
+        untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
+        return ToolError(failure.code, failure.stage, failure.message, failure.suggestion, untrusted)
+
+
+def _make_outputs_folder(target: Located) -> None:
+    """The folder for outputs that nobody named, owned as the workspace is."""
+    with open_folder(target.workspace, PurePosixPath()) as root:
+        name = str(target.relative.parent)
+        try:
+            os.mkdir(name, 0o755, dir_fd=root)
+        except FileExistsError:
+            return
+        except OSError as error:
+            raise StagingFailed(f"the folder {name} could not be made in {target.workspace.root}: {error.strerror}.") from error
+        if os.geteuid() == 0:
+            owner = os.fstat(root)
+            os.chown(name, owner.st_uid, owner.st_gid, dir_fd=root, follow_symlinks=False)
+
+
+def _belongs(name: str, output: Output) -> bool:
+    """The output itself or a companion of the same stem, such as `dem.hdr` or `dem.tif.aux.xml`."""
+    target = output.target.name
+    stem = target.rsplit(".", 1)[0]
+    return name == target or name.startswith((f"{target}.", f"{stem}."))
+
+
+def _parse(text: str) -> Any:
+    try:
+        return clean_value(json.loads(text, parse_constant=str))
+    except (ValueError, RecursionError) as error:
+        raise ToolError(Code.GDAL_ERROR, Stage.RENDER, "GDAL's report is not JSON that can be read.", "Ask for the text format.") from error

@@ -1,0 +1,143 @@
+"""Finds the engine and the image, and lets no call run before this host has been attested."""
+
+import hashlib
+import json
+import os
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+
+from gdal_mcp.environment import environment
+from gdal_mcp.image import Image, resolve
+from gdal_mcp.settings import Settings
+from sandbox import hardening, probe, seccomp, worker
+from sandbox.attest import Row
+from sandbox.attestation import attest, source, worker_command
+from sandbox.engine import EngineInfo
+from sandbox.engines.discovery import connect
+from sandbox.engines.docker import DockerEngine
+from sandbox.errors import AttestationFailed
+from sandbox.owner import Owner
+from sandbox.reaper import reap
+from sandbox.runner import Runner
+from sandbox.staging import StagingArea
+from sandbox.template import STAGING_TARGET, Mount, SandboxTemplate
+from sandbox.workspace import RESERVED, Workspaces
+
+NOBODY = 65534
+ATTESTATION_SECONDS = 24 * 3600  # how long one attestation of an unchanged host is believed by later processes
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An engine that answers, an image that is there, and the proof that containers are as asked."""
+
+    engine: DockerEngine
+    info: EngineInfo
+    image: Image
+    runner: Runner
+    attested: tuple[Row, ...]
+
+    def tier(self, settings: Settings) -> str:
+        return settings.runtime or "runc"
+
+
+class Hosting:
+    """Connects when first needed, and again after the engine was gone. Safe to use from several threads."""
+
+    def __init__(self, settings: Settings, workspaces: Workspaces, owner: Owner, area: StagingArea) -> None:
+        self._settings = settings
+        self._workspaces = workspaces
+        self._owner = owner
+        self._area = area
+        self._lock = threading.Lock()
+        self._host: Host | None = None
+
+    def ready(self, *, fresh: bool = False) -> Host:
+        """The host to run on. `fresh` believes no earlier attestation. Raises SandboxError."""
+        with self._lock:
+            if self._host is None or fresh:
+                self._host = self._connect(fresh=fresh)
+            return self._host
+
+    def lost(self) -> None:
+        """The engine or the image went away: the next call connects anew."""
+        with self._lock:
+            self._host = None
+
+    def _connect(self, *, fresh: bool) -> Host:
+        client = connect(self._settings.engine)
+        image = resolve(client, self._settings.image)
+        engine = DockerEngine(client, image.environment)
+        runner = Runner(engine, self._owner.id)
+        reap(engine, self._owner)
+        info = engine.info()
+        if self._settings.runtime and self._settings.runtime not in info.runtimes:
+            raise AttestationFailed(
+                f"runtime {self._settings.runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, "
+                "or leave the setting out."
+            )
+        return Host(engine, info, image, runner, self._attested(runner, info, image, fresh=fresh))
+
+    def template(self, image: Image, staging: Path | None) -> SandboxTemplate:
+        """The container of a call; `staging` is the host folder that it may write to, if any."""
+        limits = self._settings.limits()
+        roots = [workspace.root for workspace in self._workspaces.items]
+        mounts = [Mount(str(root), PurePosixPath(root)) for root in roots]
+        if staging is not None:
+            mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
+        return SandboxTemplate(
+            image=image.id,
+            command=worker_command(source("gdal_mcp", "gdal_worker.py")),
+            user=self.user(),
+            limits=limits,
+            mounts=tuple(mounts),
+            masks=tuple(PurePosixPath(root / RESERVED) for root in roots if (root / RESERVED).is_dir()),
+            environment=environment(limits),
+            runtime=self._settings.runtime,
+        )
+
+    def user(self) -> tuple[int, int]:
+        """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
+        uid, gid = os.geteuid(), os.getegid()
+        if uid == 0:
+            owner = next((one for one in self._workspaces.items if one.writable), self._workspaces.items[0]).root.stat()
+            uid, gid = owner.st_uid, owner.st_gid
+        return (uid or NOBODY, gid or NOBODY)
+
+    def _attested(self, runner: Runner, info: EngineInfo, image: Image, *, fresh: bool) -> tuple[Row, ...]:
+        key = self._attestation_key(info, image)
+        path = self._settings.state_dir / "attestation.json"
+        if not fresh and (rows := _remembered(path, key)):
+            return rows
+        with self._area.open(f"attest-{self._owner.id}", self.user()) as staging:
+            found = attest(runner, self.template(image, staging.mount_source), staging.mount_source)
+        _remember(path, key, found.rows)
+        return found.rows
+
+    def _attestation_key(self, info: EngineInfo, image: Image) -> str:
+        """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        code = [Path(module.__file__ or "").read_text(encoding="utf-8") for module in (hardening, seccomp, probe, worker)]
+        template = self.template(image, None)
+        parts = [boot, asdict(info), template.image, template.user, asdict(template.limits), template.runtime]
+        parts += [[mount.source for mount in template.mounts], dict(template.environment), *code]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _remembered(path: Path, key: str) -> tuple[Row, ...]:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["key"] != key or not 0 <= time.time() - kept["time"] < ATTESTATION_SECONDS:
+            return ()
+        return tuple(Row(**row) for row in kept["rows"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def _remember(path: Path, key: str, rows: tuple[Row, ...]) -> None:
+    text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in rows]})
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,76 @@
+"""Logging to stderr: our structlog events and the libraries' records through one formatter.
+
+Invariants:
+* nothing is written to stdout, where an MCP client reads the protocol;
+* in JSON every event is one line; on a console an event begins a line and its traceback follows indented,
+  so no value can pass itself off as another event;
+* control characters, direction overrides and lone surrogates are written as escapes;
+* a library's record below WARNING is dropped, whatever level the library gave its own logger.
+"""
+
+import logging
+import re
+import sys
+from typing import Literal
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+_OURS = ("gdal_mcp", "sandbox")
+# C0, DEL, C1; direction marks; line separators and direction overrides; isolates; lone surrogates
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def configure(level: str, format: Literal["console", "json"]) -> None:
+    """Send our events of at least `level`, and the libraries' of at least WARNING, to stderr.
+
+    Can be called again; the last call counts.
+    """
+    ours = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(ours),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    render: Processor = _json if format == "json" else _console
+    _take_over(_formatter(shared, render), ours)
+
+
+def _formatter(shared: list[Processor], render: Processor) -> logging.Formatter:
+    last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, render]
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last)
+
+
+def _take_over(formatter: logging.Formatter, ours: int) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    handler.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.split(".")[0] in _OURS)
+    # force: a library that has set up logging of its own may write elsewhere
+    logging.basicConfig(handlers=[handler], level=max(ours, logging.WARNING), force=True)
+    logging.captureWarnings(capture=True)
+    for name in _OURS:
+        logging.getLogger(name).setLevel(ours)
+
+
+def _console(logger: WrappedLogger, name: str, event: EventDict) -> str:
+    traceback = str(event.pop("exception", ""))
+    line = structlog.dev.ConsoleRenderer(colors=False)(logger, name, event)
+    rest = [f"    {_escaped(part)}" for part in traceback.split("\n") if part]
+    return "\n".join([_escaped(line), *rest])
+
+
+def _json(logger: WrappedLogger, name: str, event: EventDict) -> str:
+    line = structlog.processors.JSONRenderer()(logger, name, event)
+    assert isinstance(line, str)
+    return line.replace("\x7f", "\\u007f")  # the one control character that JSON leaves as it is
+
+
+def _escaped(text: str) -> str:
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

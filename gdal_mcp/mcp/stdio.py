@@ -1,0 +1,48 @@
+"""Serves one client over standard input and output, and ends for certain: on end of input, SIGTERM and SIGINT."""
+
+import os
+import signal
+
+import anyio
+import structlog
+from mcp.server.stdio import stdio_server
+
+from gdal_mcp.app import App
+from gdal_mcp.mcp.server import build
+
+_log = structlog.get_logger()
+
+END_SECONDS = 10.0  # for the containers of cancelled calls to be gone; it takes a fraction of a second
+
+
+async def serve(app: App) -> None:
+    """Returns at end of input; a signal cancels every call, waits for their containers and ends the process."""
+    server = build(app)
+    async with anyio.create_task_group() as group:
+        serving = anyio.CancelScope()
+        group.start_soon(_end_on_signal, serving, app)
+        group.start_soon(_get_ready, app)
+        with serving:
+            async with stdio_server() as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+        group.cancel_scope.cancel()
+
+
+async def _get_ready(app: App) -> None:
+    """Attests the host while the client says hello, so that the first call need not wait for it."""
+    try:
+        await anyio.to_thread.run_sync(app.hosting.ready, abandon_on_cancel=True)
+    except Exception as error:  # noqa: BLE001 - each call says it again, and tries again
+        _log.warning("not_ready", reason=str(error))
+
+
+async def _end_on_signal(serving: anyio.CancelScope, app: App) -> None:
+    """The thread that reads stdin cannot be interrupted, so the process is ended once every call is."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            serving.cancel()
+            with anyio.move_on_after(END_SECONDS):
+                while app.pipeline.active:
+                    await anyio.sleep(0.02)
+            app.owner.close()
+            os._exit(128 + number)

@@ -1,0 +1,111 @@
+"""Turns the path texts of a call into `Located` places and `Output`s, with answers a caller can act on."""
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Output
+from sandbox.errors import PathMissing, PathRefused
+from sandbox.publication import companions
+from sandbox.workspace import Located, Workspaces
+
+# A name is a path first and is opened under its absolute path, where none of these means anything. Only a name that is no
+# file of the workspace is looked at for what its writer may have meant.
+_NETWORK = re.compile(
+    r"^(/vsi(curl|s3|gs|az|adls|oss|swift|webhdfs|hdfs)[a-z_]*[/?]"
+    r"|[a-z][a-z0-9+.-]*://"
+    r"|(pg|mysql|mssql|odbc|oci|mongodbv3|es|wms|wmts|wfs|wcs|csw|oapif\w*|ogcapi|stacit|stacta|carto|ngw|eeda|eedai"
+    r"|plscenes|plmosaic|amigocloud|daas|http|https|ftp)\s*:)",
+    re.IGNORECASE,
+)
+_VIRTUAL = re.compile(r"^(/vsi[a-z0-9_]+|<|\{|vrt://|[A-Za-z0-9_]{2,}:)")
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The workspaces as the tools see them. `call_id` makes the names of outputs that nobody named."""
+
+    workspaces: Workspaces
+    outputs_folder: str
+    call_id: str
+
+    def input(self, text: str) -> Located:
+        """An existing file or folder. Raises ToolError."""
+        try:
+            return self.workspaces.input(text)
+        except PathRefused as error:
+            raise _refusal(text, error) from error
+
+    def inputs(self, texts: list[str]) -> tuple[Located, ...]:
+        return tuple(self.input(text) for text in texts)
+
+    def output(
+        self,
+        text: str,
+        *,
+        inputs: tuple[Located, ...],
+        overwrite: bool,
+        update: bool = False,
+        kind: Literal["dataset", "table", "array"] = "dataset",
+    ) -> Output:
+        """A place to write. `update` keeps an existing dataset and works on a copy of it. Raises ToolError."""
+        try:
+            target = self.workspaces.output(text)
+        except PathRefused as error:
+            raise _refusal(text, error) from error
+        if any(target.path == source.path for source in inputs):
+            raise ToolError(
+                Code.INVALID_ARGUMENT,
+                Stage.RESOLVE,
+                "the output is also an input; a dataset is never converted onto itself.",
+                "Write to another name.",
+            )
+        exists = target.identity is not None
+        if exists and not overwrite and not update:
+            raise ToolError(
+                Code.INVALID_ARGUMENT,
+                Stage.RESOLVE,
+                f"{target.name} already exists and overwrite is false.",
+                "Choose another name, or set overwrite to true; what is replaced can be restored with undo.",
+            )
+        replaces = (target, *companions(target)) if exists else ()
+        return Output(target, kind, update and exists, replaces)
+
+    def new_output(self, stem: str, extension: str, kind: Literal["dataset", "table", "array"] = "dataset") -> Output:
+        """A uniquely named output in the outputs folder of the first writable workspace."""
+        workspace = next((one for one in self.workspaces.items if one.writable), None)
+        if workspace is None:
+            raise ToolError(
+                Code.PATH_NOT_ALLOWED,
+                Stage.RESOLVE,
+                "every workspace is read-only, so there is nowhere to write.",
+                "Start the server with --workspace DIR.",
+            )
+        safe = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80].lstrip("-.") or "output"
+        name = f"{safe}_{self.call_id[-10:]}{extension}"
+        target = Located(workspace, PurePosixPath(self.outputs_folder, name))
+        return Output(target, kind, server_named=True)
+
+
+def _refusal(text: str, error: PathRefused) -> ToolError:
+    """Our answer to a path that is no place in a workspace."""
+    if _NETWORK.match(text):
+        return ToolError(
+            Code.NETWORK_BLOCKED,
+            Stage.RESOLVE,
+            "the name points to a network or database source, and containers have no network.",
+            "Download the data into a workspace first, then give its path.",
+        )
+    if _VIRTUAL.match(text):
+        return ToolError(
+            Code.PATH_NOT_ALLOWED,
+            Stage.RESOLVE,
+            "virtual file systems, driver prefixes and inline documents are not accepted as dataset names.",
+            "Give the plain path of a file in a workspace.",
+        )
+    message = str(error)
+    if isinstance(error, PathMissing):
+        return ToolError(Code.NOT_FOUND, Stage.RESOLVE, message, "Check the name; relative paths start at the first workspace.")
+    return ToolError(Code.PATH_NOT_ALLOWED, Stage.RESOLVE, message, "Use a path inside a workspace; `gdal-mcp doctor` lists them.")

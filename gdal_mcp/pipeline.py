@@ -1,0 +1,258 @@
+"""The life of one call, top to bottom: look up, validate, resolve, plan, policy, approval, audit, run, publish, audit.
+
+No step calls an earlier one; a failure at any step goes to the closing audit record. While a person decides, no container,
+lock or staging is held.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import structlog
+from pydantic import ValidationError
+
+from gdal_mcp.approval.model import Approver, Question, Suspended, question_text
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.execution import Done, Execution
+from gdal_mcp.hosting import Host, Hosting
+from gdal_mcp.paths import Paths
+from gdal_mcp.plan import Draft, Plan
+from gdal_mcp.policy import Allow, decide
+from gdal_mcp.records import Records
+from gdal_mcp.registry import Registry, RegistryUnavailable
+from gdal_mcp.settings import Settings
+from gdal_mcp.tools.listing import BY_NAME
+from gdal_mcp.tools.model import Tool
+from gdal_mcp.translation import explain
+from sandbox.cancel import Cancellation
+from sandbox.errors import SandboxError
+from sandbox.workspace import Workspaces
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call as it came in. `on_progress` is called from another thread."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    principal: str
+    client: str
+    approver: Approver
+    on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
+
+
+@dataclass(slots=True)
+class Ticket:
+    """What is known of a call so far, for its records."""
+
+    request: Request
+    call_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    plan: Plan | None = None
+    host: Host | None = None
+    approval: str = ""
+    begun: float = field(default_factory=time.monotonic)
+    seconds: dict[str, float] = field(default_factory=dict)
+    ended: Done | ToolError | None = None
+
+    def lap(self, name: str, since: float) -> None:
+        self.seconds[name] = round(time.monotonic() - since, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A call's result: the tool's own keys with the receipt, what was published, and a preview."""
+
+    call_id: str
+    result: Mapping[str, Any]
+    done: Done | None = None
+    error: ToolError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Runs calls; every part is made by the composition root."""
+
+    settings: Settings
+    workspaces: Workspaces
+    hosting: Hosting
+    execution: Execution
+    registry: Registry
+    records: Records
+    running: anyio.CapacityLimiter
+    active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
+
+    async def call(self, request: Request) -> Reply:
+        """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
+        ticket = Ticket(request)
+        self.active.add(ticket.call_id)
+        try:
+            return await self._recorded(ticket)
+        finally:
+            self.active.discard(ticket.call_id)
+
+    async def _recorded(self, ticket: Ticket) -> Reply:
+        try:
+            reply = await self._call(ticket)
+        except ToolError as error:
+            reply = Reply(ticket.call_id, error.as_dict(ticket.call_id), error=error)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._close_cancelled(ticket)
+            raise
+        except Suspended:
+            self.records.suspended(ticket)
+            raise
+        except Exception:  # noqa: BLE001 - the outermost handler: a fault of ours is told without its text, which may hold data
+            _log.exception("call_failed", call=ticket.call_id, tool=ticket.request.tool)
+            error = ToolError(Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {ticket.call_id}.")
+            reply = Reply(ticket.call_id, error.as_dict(ticket.call_id), error=error)
+        return await self._close(ticket, reply.done, reply.error) or reply
+
+    async def _call(self, ticket: Ticket) -> Reply:
+        tool = _look_up(ticket.request.tool)
+        begun = time.monotonic()
+        ticket.plan, ticket.host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool))
+        ticket.lap("plan", begun)
+        begun = time.monotonic()
+        ticket.approval = await self._approve(ticket, ticket.plan)
+        ticket.lap("approval", begun)
+        async with self.running:
+            begun = time.monotonic()
+            await anyio.to_thread.run_sync(partial(self.records.started, ticket))
+            ticket.lap("audit", begun)
+            done = await self._run(ticket, ticket.plan, ticket.host)
+        return Reply(ticket.call_id, self.records.result(ticket, tool, done), done)
+
+    def _plan(self, ticket: Ticket, tool: Tool[Any]) -> tuple[Plan, Host]:
+        """Deterministic for a given state, so that a call that is sent again reaches the same digest."""
+        draft = self._draft(ticket, tool)
+        try:
+            host = self.hosting.ready()
+        except SandboxError as error:
+            raise explain(error, Stage.RUN) from error
+        template = self.hosting.template(host.image, None)
+        plan = Plan(
+            call_id=ticket.call_id,
+            tool=tool.name,
+            principal=ticket.request.principal,
+            draft=draft,
+            limits=template.limits,
+            image_id=template.image,
+            runtime=template.runtime,
+            mounts=tuple(f"{mount.source}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
+            arguments=ticket.request.arguments,
+        )
+        return plan, host
+
+    def _draft(self, ticket: Ticket, tool: Tool[Any]) -> Draft:
+        try:
+            arguments = tool.arguments.model_validate(dict(ticket.request.arguments))
+        except ValidationError as error:
+            raise _invalid(error) from error
+        paths = Paths(self.workspaces, self.settings.outputs_folder, ticket.call_id)
+        draft: Draft = tool.draft(arguments, paths)
+        return draft
+
+    async def _approve(self, ticket: Ticket, plan: Plan) -> str:
+        """How the call was allowed. Raises ToolError when it was not, Suspended when the answer is still to come."""
+        verdict = decide(plan, self.settings.approval)
+        if isinstance(verdict, Allow):
+            return f"allowed: {verdict.reason}"
+        try:
+            return await self._ask(ticket.request.approver, plan, verdict.reason)
+        except RegistryUnavailable as error:
+            raise ToolError(Code.INTERNAL, Stage.APPROVAL, str(error), "Approvals cannot be kept, so nothing that needs one runs.") from error
+
+    async def _ask(self, approver: Approver, plan: Plan, reason: str) -> str:
+        given = approver.answered()
+        if given is None:
+            text = question_text(plan, reason)
+            row = self.registry.request(plan.digest, plan.principal, plan.tool, text, self.settings.approval_seconds)
+            decision = await approver.ask(Question(row.id, plan.digest, text))
+            if decision is None:
+                raise _nobody_to_ask()
+            given = (row.id, decision)
+        approval_id, decision = given
+        self.registry.decide(approval_id, approved=decision.approved, by=decision.by, how=decision.how)
+        if not decision.approved:
+            raise ToolError(Code.DENIED, Stage.APPROVAL, f"{decision.by} said no.", "Do not repeat the call unless the person asks for it.")
+        used = self.registry.consume(plan.digest, plan.principal)
+        if used is None:
+            raise ToolError(
+                Code.APPROVAL_EXPIRED,
+                Stage.APPROVAL,
+                "the yes was for something else, was used already, or came too late.",
+                "Call again: what would run now is put to a person again.",
+            )
+        return f"approved by {used.decided_by} ({used.decided_how})"
+
+    async def _run(self, ticket: Ticket, plan: Plan, host: Host) -> Done:
+        """Runs in a thread; a cancellation of this task stops the container and waits until it is gone."""
+        cancel = Cancellation()
+
+        async def pass_on_cancellation() -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                cancel.set()
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(pass_on_cancellation)
+                with anyio.CancelScope(shield=True):
+                    work = partial(self.execution.run, plan, host, ticket.request.on_progress, ticket.lap, cancel)
+                    ticket.ended = await anyio.to_thread.run_sync(work)
+                group.cancel_scope.cancel()
+        finally:
+            cancel.close()
+        if isinstance(ticket.ended, ToolError):
+            raise ticket.ended
+        return ticket.ended
+
+    async def _close_cancelled(self, ticket: Ticket) -> None:
+        """What was published before the cancellation came is published, and recorded so."""
+        if isinstance(ticket.ended, Done):
+            await self._close(ticket, ticket.ended, None)
+        else:
+            await self._close(ticket, None, ToolError(Code.CANCELLED, Stage.RUN, "the client cancelled the call."))
+
+    async def _close(self, ticket: Ticket, done: Done | None, error: ToolError | None) -> Reply | None:
+        """The last record of a call; a reply only when that record could not be written."""
+        failure = await anyio.to_thread.run_sync(partial(self.records.finished, ticket, done, error))
+        if failure is None or error is not None:
+            return None
+        return Reply(ticket.call_id, failure.as_dict(ticket.call_id), error=failure)
+
+
+def _look_up(name: str) -> Tool[Any]:
+    tool = BY_NAME.get(name)
+    if tool is None:
+        raise ToolError(Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool.", f"The tools are: {', '.join(BY_NAME)}.")
+    return tool
+
+
+def _invalid(error: ValidationError) -> ToolError:
+    rows = [f"{'.'.join(str(part) for part in row['loc']) or 'arguments'}: {row['msg']}" for row in error.errors(include_url=False)[:5]]
+    return ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.VALIDATE,
+        "the arguments do not fit the tool's input schema.",
+        "Correct the named arguments and call again.",
+        {"problems": [row[:300] for row in rows]},
+    )
+
+
+def _nobody_to_ask() -> ToolError:
+    return ToolError(
+        Code.DENIED,
+        Stage.APPROVAL,
+        "the call writes and needs a person's yes, but this client cannot ask one (it has no elicitation).",
+        "Use a client with elicitation, run `gdal-mcp call` in a terminal, or have the server started with --approval never.",
+    )

@@ -1,0 +1,341 @@
+"""The server's settings: one frozen value, read once.
+
+From the lowest to the highest: defaults, the TOML file, `GDAL_MCP_*` variables, explicit values (the command
+line). A key or a variable that is not known is an error, so that a misspelt limit never silently stays at its
+default.
+"""
+
+import difflib
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from platformdirs import user_state_path
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from sandbox.template import Limits
+from sandbox.workspace import MAX_NAME, RESERVED
+
+PREFIX = "GDAL_MCP_"
+_LIMITS = Limits()
+_DAY = 86_400.0  # seconds
+_PLACES = frozenset({"workspaces", "workspaces_ro", "state_dir"})
+_UNITS = {"b": 1, **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}}
+_UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([a-z]*)", re.ASCII | re.IGNORECASE)
+
+
+class SettingsError(Exception):
+    """The settings cannot be used. `problems` holds one sentence each."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting as documentation shows it."""
+
+    name: str
+    type: str
+    default: str
+    env: str
+    description: str
+
+
+def parse_size(value: object) -> int:
+    """Bytes from a whole number or a text such as `512MiB`, `2GB` or `1.5 GiB`. Raises ValueError."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    factor = _UNITS.get(found[2].lower() or "b") if found else None
+    if found is None or factor is None or (factor == 1 and "." in found[1]):
+        # "2G" is refused: half of the tools in use read it as 2 GB and half as 2 GiB.
+        raise ValueError("a size is a number of bytes or looks like 512MiB, 2GiB or 2GB")
+    return int(float(found[1]) * factor) if "." in found[1] else int(found[1]) * factor
+
+
+def _as_typed(value: object) -> Path:
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise ValueError("a folder or file is named by a text that is not empty")
+    return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 - keep symlinks as typed
+
+
+def _split(value: object) -> object:
+    # An empty entry would be the current folder, as in PATH; nobody means that.
+    return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+Place = Annotated[Path, BeforeValidator(_as_typed)]
+Places = Annotated[tuple[Place, ...], NoDecode, BeforeValidator(_split)]
+
+
+class Settings(BaseSettings):
+    """Every setting of one server. Made by `load_settings`, which explains what is wrong."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=PREFIX, env_ignore_empty=True)
+
+    config: Place | None = Field(None, description="TOML file with these settings.")
+    workspaces: Places = Field((), description="Folders a call may read and, through approval, write to.")
+    workspaces_ro: Places = Field((), description="Folders a call may only read.")
+    image: str | None = Field(
+        None,
+        description="GDAL image, by reference or id; without one, the image this version was tested with.",
+    )
+    engine: str | None = Field(
+        None,
+        description="Address of the container engine, such as unix:///run/docker.sock; found when not set.",
+    )
+    runtime: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9._-]*$",
+        description="OCI runtime of the containers; runsc is gVisor, empty the engine's own.",
+    )
+    approval: Literal["writes", "always", "never"] = Field(
+        "writes", description="Which calls a person must approve: those that write, all, or none."
+    )
+    approval_seconds: float = Field(
+        300.0, gt=0, le=_DAY, description="How long a question waits for an answer."
+    )
+    state_dir: Place = Field(
+        default_factory=lambda: user_state_path("gdal-mcp", appauthor=False),
+        description="Folder of the audit log and the registry; never inside a workspace.",
+        json_schema_extra={"shown": "~/.local/state/gdal-mcp"},
+    )
+    outputs_folder: str = Field(
+        "outputs",
+        description="Folder in the first writable workspace for outputs whose place a call does not name.",
+    )
+    memory: Size = Field(_LIMITS.memory_bytes, ge=64 << 20, description="Memory of one call.")
+    cpus: float = Field(
+        default_factory=lambda: float(min(2, os.cpu_count() or 1)),
+        gt=0,
+        le=1024,
+        description="Processors of one call; parts are allowed.",
+        json_schema_extra={"shown": "2, or 1 on a host with one"},
+    )
+    pids: int = Field(_LIMITS.pids, ge=8, le=4096, description="Processes and threads of one call.")
+    timeout_seconds: float = Field(
+        _LIMITS.wall_seconds, gt=0, le=_DAY, description="How long one call may run."
+    )
+    staging_size: Size = Field(
+        _LIMITS.staging_bytes, ge=1 << 20, description="All outputs of one call together."
+    )
+    staging_files: int = Field(
+        _LIMITS.staging_files, ge=1, description="Number of files one call may output."
+    )
+    file_size: Size = Field(_LIMITS.file_bytes, ge=1 << 20, description="One output file.")
+    stdout_size: Size = Field(
+        _LIMITS.stdout_bytes, ge=64 << 10, description="What one call may send back, in all."
+    )
+    open_files: int = Field(_LIMITS.open_files, ge=64, description="Files one call may have open.")
+    scratch_size: Size = Field(
+        _LIMITS.scratch_bytes, ge=1 << 20, description="Temporary files of one call, in memory."
+    )
+    undo_calls: int = Field(50, ge=0, description="How many calls can be undone; 0 keeps nothing.")
+    undo_size: Size = Field(
+        10 << 30, ge=0, description="What is kept for undo, in all, on the workspace's disk."
+    )
+    preview: bool = Field(
+        default=True, description="Whether results with something to see come with a small picture."
+    )
+    preview_pixels: int = Field(512, ge=32, le=2048, description="Longer side of that picture.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "warning", description="Least severe message that is logged."
+    )
+    log_format: Literal["console", "json"] = Field("console", description="How messages look on stderr.")
+    read_chunk: Size = Field(
+        256 << 10,
+        ge=4 << 10,
+        le=16 << 20,
+        description="Most that one read of a resource returns, before encoding.",
+    )
+
+    @field_validator("outputs_folder")
+    @classmethod
+    def _one_name(cls, name: str) -> str:
+        if (
+            name in ("", ".", "..", RESERVED)
+            or "/" in name
+            or not name.isprintable()
+            or len(name.encode()) > MAX_NAME
+        ):
+            raise ValueError(f"it is the name of one folder, without a slash, and not {RESERVED}")
+        return name
+
+    @model_validator(mode="after")
+    def _keep_apart(self) -> "Settings":
+        """What the server trusts must not lie where calls read and write."""
+        for folder in (*self.workspaces, *self.workspaces_ro):
+            root = folder.resolve()
+            if self.state_dir.resolve().is_relative_to(root) or root.is_relative_to(self.state_dir.resolve()):
+                raise ValueError(
+                    f"the state folder {self.state_dir} and the workspace {folder} overlap; move one"
+                )
+            if self.config and self.config.resolve().is_relative_to(root):
+                raise ValueError(
+                    f"the settings file {self.config} lies in the workspace {folder}; move it out"
+                )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        del dotenv_settings, file_secret_settings
+        named = init_settings().get("config") or env_settings().get("config")
+        values = _read_toml(_as_typed(named)) if named else {}
+        return init_settings, env_settings, InitSettingsSource(settings_cls, values)
+
+    def limits(self) -> Limits:
+        """The bounds of one call."""
+        return Limits(
+            memory_bytes=self.memory,
+            cpus=self.cpus,
+            pids=self.pids,
+            wall_seconds=self.timeout_seconds,
+            staging_bytes=self.staging_size,
+            staging_files=self.staging_files,
+            file_bytes=self.file_size,
+            stdout_bytes=self.stdout_size,
+            open_files=self.open_files,
+            scratch_bytes=self.scratch_size,
+        )
+
+    def require_workspaces(self) -> None:
+        """Raises SettingsError when no workspace is set."""
+        if not self.workspaces and not self.workspaces_ro:
+            raise SettingsError(
+                "No workspace is set, so no call could read or write anything. Name a folder with "
+                f"--workspace DIR, {PREFIX}WORKSPACES, or `workspaces` in the settings file."
+            )
+
+
+def load_settings(**explicit: Any) -> Settings:
+    """The settings, with explicit values above all others; None means not given.
+
+    Raises SettingsError with every problem found.
+    """
+    given = {name: value for name, value in explicit.items() if value is not None}
+    known = {name: value for name, value in given.items() if name in Settings.model_fields}
+    problems = [_unknown(name) for name in given if name not in known]
+    problems += [_unknown(name, PREFIX) for name in os.environ if _is_stray(name)]
+    try:
+        settings = Settings(**known)
+    except ValidationError as error:
+        rows = error.errors(include_url=False, include_context=False)
+        raise SettingsError(*problems, *(_sentence(row, known) for row in rows)) from error
+    except SettingsError as error:
+        raise SettingsError(*problems, *error.problems) from error
+    if problems:
+        raise SettingsError(*problems)
+    return settings
+
+
+def describe() -> tuple[SettingRow, ...]:
+    """Every setting, in order, the same on every host: the documentation's table is made from it."""
+    return tuple(
+        SettingRow(
+            name, _type_text(field), _default_text(field), PREFIX + name.upper(), field.description or ""
+        )
+        for name, field in Settings.model_fields.items()
+    )
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & stat.S_IWOTH:
+                raise SettingsError(f"Settings file {path} can be written by everybody. Run chmod o-w on it.")
+            values = tomllib.load(file)
+    except OSError as error:
+        raise SettingsError(f"Settings file {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # TOML's and Unicode's
+        raise SettingsError(f"Settings file {path} is not TOML: {error}.") from error
+    if "config" in values:
+        raise SettingsError(f"Settings file {path} cannot name another one: remove `config`.")
+    unknown = [name for name in values if name not in Settings.model_fields]
+    if unknown:
+        raise SettingsError(*(f"Settings file {path}: {_unknown(name)}" for name in unknown))
+    return {
+        name: _anchored(value, path.parent) if name in _PLACES else value for name, value in values.items()
+    }
+
+
+def _anchored(value: Any, folder: Path) -> Any:
+    """Paths in the file start at the file's folder: a server's current folder is up to its client."""
+    if isinstance(value, list):
+        return [_anchored(inner, folder) for inner in value]
+    return str(folder / value) if isinstance(value, str) and value and not value.startswith("~") else value
+
+
+def _is_stray(variable: str) -> bool:
+    upper = variable.upper()
+    return upper.startswith(PREFIX) and upper.removeprefix(PREFIX).lower() not in Settings.model_fields
+
+
+def _unknown(name: str, prefix: str = "") -> str:
+    plain = name.upper().removeprefix(PREFIX).lower()
+    nearest = difflib.get_close_matches(plain, list(Settings.model_fields), n=1, cutoff=0.0)[0]
+    shown = prefix + nearest.upper() if prefix else nearest
+    return f"There is no setting {name[:80]!r}; the nearest is {shown}."
+
+
+def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any]) -> str:
+    problem = row["msg"].removeprefix("Value error, ")
+    if not row["loc"]:
+        return f"{problem[:1].upper()}{problem[1:]}."
+    name = str(row["loc"][0])
+    variable = PREFIX + name.upper()
+    shown = variable if name not in explicit and os.environ.get(variable) else name
+    return f"{shown} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."
+
+
+def _type_text(field: FieldInfo) -> str:
+    if any(getattr(mark, "func", None) is parse_size for mark in field.metadata):
+        return "size"
+    annotation = field.annotation
+    if get_origin(annotation) is Literal:
+        return " or ".join(get_args(annotation))
+    if get_origin(annotation) is tuple:
+        return "folders"
+    plain: Any = next((one for one in get_args(annotation) if one is not NoneType), annotation)
+    plain = get_args(plain)[0] if get_args(plain) else plain  # of an Annotated
+    return {bool: "true or false", float: "number", int: "whole number", Path: "path"}.get(plain, "text")
+
+
+def _default_text(field: FieldInfo) -> str:
+    if isinstance(field.json_schema_extra, dict):
+        return str(field.json_schema_extra["shown"])
+    value = field.default
+    if _type_text(field) == "size":
+        return _size_text(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None or value == () else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _size_text(size: int) -> str:
+    power = next(power for power in (4, 3, 2, 1, 0) if size % 1024**power == 0)
+    return f"{size // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

@@ -1,0 +1,150 @@
+"""Builds a local GDAL image from Debian's own packages, for a host that cannot reach the official one.
+
+It is not the official image, and its labels say so: other drivers, other versions of the libraries it uses.
+Debian's signatures are checked; only the expiry of the index is not, so that a snapshot mirror works.
+"""
+
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import docker
+import docker.errors
+import requests.exceptions
+
+from sandbox.errors import ImageMissing
+
+REPOSITORY = "gdal-mcp-standin"
+LABEL = "io.gdal-mcp.standin"
+VERSION_LABEL = "io.gdal-mcp.gdal-version"
+SUITES = ("forky", "sid")  # stable (trixie) has GDAL 3.10, without the `gdal` program
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LARGE = "/var/tmp"  # noqa: S108 - a private folder in it; 1 GB is written, and /tmp is often in memory
+_PACKAGES = (
+    "mmdebstrap",
+    "debian-archive-keyring",
+    "gpg",
+    "uidmap",
+)  # it needs gpg, and uidmap when not root
+_INSTALL = ("apt-get", "install", "--yes", "--no-install-recommends", *_PACKAGES)
+
+
+def build(client: docker.DockerClient, report: Callable[[str], None], oldest: tuple[int, int]) -> str:
+    """Makes `gdal-mcp-standin:<GDAL version>` and returns that name.
+
+    Raises ImageMissing without mmdebstrap and the right to install it, or when no suite has GDAL `oldest`.
+    """
+    program = _mmdebstrap(report)
+    problems: list[str] = []
+    for suite in SUITES:
+        with tempfile.TemporaryDirectory(dir=_LARGE, prefix="gdal-mcp-") as folder:
+            archive = Path(folder) / "root.tar"
+            report(f"fetching Debian {suite} with GDAL")
+            if problem := _bootstrap(program, suite, archive, report):
+                problems.append(f"{suite}: {problem}")
+                continue
+            version = upstream_version(_installed_version(archive))
+            if tuple(int(part) for part in version.split(".")[:2]) < oldest:
+                problems.append(f"{suite}: it has GDAL {version}")
+                continue
+            report(f"importing GDAL {version} into the engine")
+            return _import(client, archive, version)
+    raise ImageMissing(
+        f"no stand-in for the GDAL image could be built. {'; '.join(problems)}. Check the network."
+    )
+
+
+def upstream_version(package: str) -> str:
+    """`3.13.3+dfsg-2` is 3.13.3: Debian's epoch, repackaging and revision are taken off."""
+    text = package.rpartition(":")[2]
+    digits = "".join(letter if letter.isdigit() or letter == "." else " " for letter in text).split()
+    return digits[0].strip(".") if digits else "0.0"
+
+
+def _mmdebstrap(report: Callable[[str], None]) -> str:
+    if found := shutil.which("mmdebstrap"):
+        return found
+    command = " ".join(_INSTALL)
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise ImageMissing(f"mmdebstrap, which builds the stand-in, is not installed. Run: sudo {command}")
+    report("installing mmdebstrap")
+    _run(("apt-get", "update"), _ignore)  # should it fail and matter, the next step says so
+    if problem := _run(_INSTALL, _ignore):
+        raise ImageMissing(f"mmdebstrap could not be installed: {problem}. Run: {command}")
+    return shutil.which("mmdebstrap") or "mmdebstrap"
+
+
+def _ignore(_line: str) -> None:
+    pass
+
+
+def _bootstrap(program: str, suite: str, archive: Path, report: Callable[[str], None]) -> str | None:
+    """None when the archive is there, else why not."""
+    command = (
+        program,
+        "--variant=minbase",
+        '--aptopt=Acquire::Check-Valid-Until "false"',
+        "--dpkgopt=force-unsafe-io",  # the folder is thrown away, so nothing in it needs to reach the disk
+        "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/locale/*",
+        "--include=gdal-bin,python3-gdal",
+        suite,
+        str(archive),
+    )
+    return _run(command, lambda line: report(line.removeprefix("I: ")) if line.startswith("I: ") else None)
+
+
+def _run(command: Sequence[str], each: Callable[[str], None]) -> str | None:
+    """Runs to the end, giving each line it prints. None when it went well, else its last words."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": _LARGE, "LC_ALL": "C"}
+    last: deque[str] = deque(maxlen=3)
+    with subprocess.Popen(  # noqa: S603 - fixed words, no shell
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        for line in process.stdout or ():
+            last.append(line.strip())
+            each(line.strip())
+    return (" / ".join(last) or "it said nothing") if process.returncode else None
+
+
+def _installed_version(archive: Path) -> str:
+    with tarfile.open(archive) as tar:
+        status = tar.extractfile("./var/lib/dpkg/status")
+        text = status.read().decode() if status else ""
+    for paragraph in text.split("\n\n"):
+        fields = dict(
+            line.partition(": ")[::2] for line in paragraph.splitlines() if not line.startswith(" ")
+        )
+        if fields.get("Package") == "gdal-bin":
+            return fields.get("Version", "")
+    return ""
+
+
+def _import(client: docker.DockerClient, archive: Path, version: str) -> str:
+    labels = {
+        LABEL: "true",
+        VERSION_LABEL: version,
+        "org.opencontainers.image.title": "GDAL from Debian, local stand-in",
+        "org.opencontainers.image.version": version,
+    }
+    changes = [f'LABEL {name}="{value}"' for name, value in labels.items()]
+    changes += [f"ENV PATH={_PATH}", 'CMD ["/bin/bash"]']
+    try:
+        answer = client.api.import_image(str(archive), repository=REPOSITORY, tag=version, changes=changes)
+    except (docker.errors.APIError, requests.exceptions.RequestException) as error:
+        raise ImageMissing(f"the engine did not import the stand-in: {error}. Is its disk full?") from error
+    if '"error"' in str(answer):  # the engine says so in a stream that began with success
+        raise ImageMissing(f"the engine did not import the stand-in: {answer}. Is its disk full?")
+    return f"{REPOSITORY}:{version}"

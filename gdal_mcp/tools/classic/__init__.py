@@ -1,0 +1,1 @@
+"""The classic utilities with their classic semantics; one module each."""

@@ -1,0 +1,63 @@
+"""`gdal_polygonize`."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gdal_mcp.paths import Paths
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.tools.common import DatasetPath, NewPath
+from gdal_mcp.tools.drivers import vector_format
+from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+
+LAYER = "out"  # the program's own default
+
+
+class PolygonizeArguments(Arguments):
+    src_dataset: DatasetPath
+    dst_vector: NewPath | None = None
+    band: Annotated[int, Field(ge=1, le=65_535)] | None = Field(None, description="Band to polygonize, from 1")
+    mask: DatasetPath | None = Field(None, description="Raster whose zero pixels are left out")
+    field_name: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$", description="Attribute for the value; DN")
+
+
+class PolygonizeResult(Written):
+    vector_uri: str = Field(description="file:// URI of the output")
+
+
+def _draft(arguments: PolygonizeArguments, paths: Paths) -> Draft:
+    source = paths.input(arguments.src_dataset)
+    mask = paths.input(arguments.mask) if arguments.mask is not None else None
+    inputs = (source, *([mask] if mask else []))
+    driver = vector_format(None, arguments.dst_vector)
+    if arguments.dst_vector is None:
+        output = paths.new_output(f"{source.path.stem}_polygons", driver.extension)
+    else:
+        output = paths.output(arguments.dst_vector, inputs=inputs, overwrite=False, update=True)
+    options = ["-q"]
+    if arguments.band is not None:
+        options += ["-b", str(arguments.band)]
+    if mask is not None:
+        options += ["-mask", str(mask)]
+    if not output.update:
+        options += ["-f", driver.name]
+    operands = [str(source), output.inside, *([LAYER, arguments.field_name] if arguments.field_name else [])]
+    return Draft(Command("gdal_polygonize", (*options, *operands)), inputs, output)
+
+
+def _present(answer: Answer) -> dict[str, Any]:
+    return {"vector_uri": answer.uri}
+
+
+GDAL_POLYGONIZE = Tool(
+    name="gdal_polygonize",
+    title="gdal_polygonize",
+    description="Makes polygons of connected pixels of equal value. As the program does, it appends to an existing dst_vector, "
+    'which is kept for undo. Example: {"src_dataset": "classes.tif", "field_name": "class"}.',
+    arguments=PolygonizeArguments,
+    result=PolygonizeResult,
+    draft=_draft,
+    present=_present,
+    writes=True,
+    replaces=True,
+)

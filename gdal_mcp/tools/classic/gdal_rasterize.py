@@ -1,0 +1,60 @@
+"""`gdal_rasterize`."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gdal_mcp.paths import Paths
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.tools.common import DatasetPath, NewPath, Number, number
+from gdal_mcp.tools.drivers import raster_format
+from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+
+Pixels = Annotated[int, Field(ge=1, le=2_000_000)]
+
+
+class RasterizeArguments(Arguments):
+    src_vector: DatasetPath
+    burn_value: Number = Field(description="Value to burn into the pixels")
+    width: Pixels = Field(description="Width of the output in pixels")
+    height: Pixels = Field(description="Height of the output in pixels")
+    extent: list[Number] = Field(min_length=4, max_length=4, description="[minX, minY, maxX, maxY] in the CRS of the vector")
+    dst_raster: NewPath | None = None
+    invert: bool = Field(default=False, description="Burn outside the polygons instead")
+
+
+class RasterizeResult(Written):
+    raster_uri: str = Field(description="file:// URI of the output")
+
+
+def _draft(arguments: RasterizeArguments, paths: Paths) -> Draft:
+    source = paths.input(arguments.src_vector)
+    driver = raster_format(None, arguments.dst_raster)
+    if arguments.dst_raster is None:
+        output = paths.new_output(f"{source.path.stem}_raster", driver.extension)
+    else:
+        output = paths.output(arguments.dst_raster, inputs=(source,), overwrite=True)
+    options = ["-burn", number(arguments.burn_value), "-ts", str(arguments.width), str(arguments.height)]
+    options += ["-te", *map(number, arguments.extent), "-of", driver.name]
+    if arguments.invert:
+        options.append("-i")
+    command = Command("gdal_rasterize", tuple(options), (str(source),), output.inside, "inputs-output")
+    return Draft(command, (source,), output)
+
+
+def _present(answer: Answer) -> dict[str, Any]:
+    return {"raster_uri": answer.uri}
+
+
+GDAL_RASTERIZE = Tool(
+    name="gdal_rasterize",
+    title="gdal_rasterize",
+    description="Burns vector geometries into a new raster of a given size and extent. Example: "
+    '{"src_vector": "lakes.gpkg", "burn_value": 1, "width": 512, "height": 512, "extent": [0, 40, 10, 50]}.',
+    arguments=RasterizeArguments,
+    result=RasterizeResult,
+    draft=_draft,
+    present=_present,
+    writes=True,
+    replaces=True,
+)

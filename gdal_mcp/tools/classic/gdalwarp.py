@@ -1,0 +1,68 @@
+"""`gdalwarp`."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gdal_mcp.paths import Paths
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.tools.common import DatasetPath, NewPath
+from gdal_mcp.tools.crs import checked_crs
+from gdal_mcp.tools.drivers import raster_format
+from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+
+
+class WarpArguments(Arguments):
+    src_datasets: list[DatasetPath] = Field(min_length=1, max_length=1000, description="Rasters to warp and mosaic, last on top")
+    t_srs: str = Field(description="Target CRS: EPSG:3857, another authority code, WKT, PROJJSON or a PROJ string")
+    dst_dataset: NewPath | None = None
+    r: (
+        Literal[
+            *("near", "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average"),
+            *("rms", "mode", "min", "max", "med", "q1", "q3", "sum"),
+        ]
+        | None
+    ) = Field(None, description="Resampling; near is the default")
+    overwrite: bool = Field(default=False, description="Replace an existing dst_dataset instead of warping into it")
+
+
+class WarpResult(Written):
+    output_uri: str = Field(description="file:// URI of the output")
+
+
+def _draft(arguments: WarpArguments, paths: Paths) -> Draft:
+    sources = paths.inputs(arguments.src_datasets)
+    driver = raster_format(None, arguments.dst_dataset)
+    if arguments.dst_dataset is None:
+        output = paths.new_output(f"{sources[0].path.stem}_warp", driver.extension)
+    else:
+        output = paths.output(
+            arguments.dst_dataset, inputs=sources, overwrite=arguments.overwrite, update=not arguments.overwrite
+        )
+    options = ["-t_srs", checked_crs(arguments.t_srs)]
+    if not output.update:
+        options += ["-of", driver.name]
+    if arguments.r:
+        options += ["-r", "near" if arguments.r == "nearest" else arguments.r]
+    if arguments.overwrite:
+        options.append("-overwrite")
+    command = Command("gdalwarp", tuple(options), tuple(map(str, sources)), output.inside, "inputs-output")
+    return Draft(command, sources, output)
+
+
+def _present(answer: Answer) -> dict[str, Any]:
+    return {"output_uri": answer.uri}
+
+
+GDALWARP = Tool(
+    name="gdalwarp",
+    title="gdalwarp",
+    description="Reprojects and mosaics rasters. As the program does, it warps into an existing dst_dataset unless overwrite is "
+    'true; either way the old file is kept for undo. Example: {"src_datasets": ["a.tif", "b.tif"], "t_srs": "EPSG:3857"}.',
+    arguments=WarpArguments,
+    result=WarpResult,
+    draft=_draft,
+    present=_present,
+    writes=True,
+    replaces=True,
+)

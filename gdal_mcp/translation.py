@@ -1,0 +1,95 @@
+"""Turns what the sandbox says into what a caller is told. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.untrusted import clean_text
+from sandbox.errors import (
+    AttestationFailed,
+    EngineUnavailable,
+    ImageMissing,
+    IsolationRefused,
+    OutputRejected,
+    PathMissing,
+    PathRefused,
+    SandboxError,
+    StagingFailed,
+)
+from sandbox.outcome import (
+    Cancelled,
+    Exited,
+    FileSizeExceeded,
+    Killed,
+    OutOfMemory,
+    OutputLimitExceeded,
+    ProtocolViolated,
+    SandboxResult,
+    StagingLimitExceeded,
+    TimedOut,
+)
+
+STDERR_CHARACTERS = 8000
+_FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
+
+_KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
+    (ImageMissing, Code.ENGINE_UNAVAILABLE, "Run `gdal-mcp setup` to get the image."),
+    (EngineUnavailable, Code.ENGINE_UNAVAILABLE, "Start the container engine, then call again; `gdal-mcp doctor` shows more."),
+    (AttestationFailed, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),
+    (IsolationRefused, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),
+    (PathMissing, Code.NOT_FOUND, "Check the name and call again."),
+    (PathRefused, Code.PATH_NOT_ALLOWED, "Use a path inside a workspace."),
+    (OutputRejected, Code.OUTPUT_REJECTED, "Nothing was published. Choose another output and call again."),
+    (StagingFailed, Code.DISK_LIMIT, "Nothing was published. Check the space and the permissions of the workspace."),
+)
+
+
+def explain(error: SandboxError, stage: Stage) -> ToolError:
+    """The caller's view of a failure of the sandbox itself."""
+    for kind, code, suggestion in _KINDS:
+        if isinstance(error, kind):
+            return ToolError(code, stage, clean_text(str(error), 1500), suggestion)
+    return ToolError(Code.INTERNAL, stage, "the sandbox failed.", "The server's log says more.")
+
+
+def judge(result: SandboxResult) -> ToolError | None:
+    """None when the job succeeded, else why not."""
+    match result.outcome:
+        case Exited(0):
+            return None
+        case Exited():
+            return _failed(result)
+        case TimedOut(seconds):
+            told = (Code.TIMEOUT, f"the call was stopped after {seconds:g} s.", "Use a smaller window or resolution, or a longer --timeout-seconds.")
+        case Cancelled():
+            told = (Code.CANCELLED, "the call was cancelled and its container removed.", "")
+        case OutOfMemory(limit, killed):
+            how = "was killed at" if killed else "could not allocate within"
+            told = (Code.MEMORY_LIMIT, f"GDAL {how} its memory limit of {limit >> 20} MiB.", "Use a smaller window or a higher --memory.")
+        case StagingLimitExceeded(what, limit):
+            told = (Code.DISK_LIMIT, f"the output grew over {limit} {what}.", "Use a smaller window, compression, or a higher limit.")
+        case FileSizeExceeded(limit):
+            told = (Code.DISK_LIMIT, f"an output file grew over {limit >> 20} MiB.", "Use a smaller window, compression, or a higher --file-size.")
+        case OutputLimitExceeded(limit):
+            told = (Code.OUTPUT_LIMIT, f"GDAL printed more than {limit >> 10} KiB.", "Ask for less, or write to a file.")
+        case Killed(code):
+            told = (Code.GDAL_ERROR, f"GDAL crashed (exit code {code}); the container is gone.", "The file may be damaged or hostile.")
+        case ProtocolViolated():
+            told = (Code.INTERNAL, "the container did not answer as a worker does; its answer was not used.", "Report the file that did this.")
+    code, message, suggestion = told
+    return ToolError(code, Stage.RUN, message, suggestion, stderr_of(result))
+
+
+def _failed(result: SandboxResult) -> ToolError:
+    final = result.final or {}
+    rows = [row for row in final.get("errors", ()) if isinstance(row, dict) and row.get("level") != "warning"]
+    said = [clean_text(str(row.get("message", "")), 500) for row in rows[:_FIRST]]
+    done = "finished with errors" if final.get("done") is True else "failed"
+    message = f"GDAL {done}; nothing was published." if final.get("outputs") is not None else f"GDAL {done}."
+    suggestion = "GDAL's own messages are under `untrusted`; correct the arguments or the data and call again."
+    return ToolError(Code.GDAL_ERROR, Stage.RUN, message, suggestion, {"gdal": said, **stderr_of(result)})
+
+
+def stderr_of(result: SandboxResult) -> Mapping[str, Any]:
+    text = clean_text(result.stderr.decode("utf-8", "replace"), STDERR_CHARACTERS)
+    return {"stderr": text} if text else {}

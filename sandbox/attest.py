@@ -1,0 +1,160 @@
+"""Compares what a container measured of itself with what its template asked. Pure.
+
+Every container is compared before it gets its job. The control-group values lie under /sys, which jobs do not see; one
+extra container per server (`cgroup_visible`) shows them, so that a limit that an engine ignores is noticed.
+"""
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
+
+# file systems that an engine mounts of its own accord and that hold nothing of the host's files
+_OWN_TYPES = frozenset({"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "overlay", "rootfs", "fuse-overlayfs", "9p"})
+_WRITABLE = ("/proc", "/dev", str(SCRATCH_TARGET), str(STAGING_TARGET))
+# files that an engine writes itself, for the container alone; without a network there is at most the first
+_OWN_FILES = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"})
+_CPU_PERIOD = 100_000  # microseconds; what engines use when none is given
+_CPU_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured property."""
+
+    name: str
+    asked: str
+    found: str
+    ok: bool
+
+
+def shortfalls(template: SandboxTemplate, facts: Mapping[str, Any]) -> tuple[Row, ...]:
+    """The rows in which the container is weaker than asked; empty when all is well."""
+    return tuple(row for row in rows(template, facts) if not row.ok)
+
+
+def rows(template: SandboxTemplate, facts: Mapping[str, Any]) -> tuple[Row, ...]:
+    """Every property of a container, asked and found. Malformed facts make failing rows, never an exception."""
+    try:
+        return (*_identity(template, facts), *_mounts(template, facts), *_limits(template, facts), *_cgroup(template, facts))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        return (Row("facts", "complete", f"malformed: {error!r}"[:200], ok=False),)
+
+
+def _identity(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row]:
+    status = facts["status"]
+    uid, gid = (str(number) for number in template.user)
+    yield _same("user", f"{uid}:{gid}", f"{_only(status['Uid'])}:{_only(status['Gid'])}")
+    groups = [group for group in status["Groups"] if group != gid]
+    yield _same("supplementary groups", "none", " ".join(groups) or "none")
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        yield _same(name, "0", f"{int(status[name][0], 16):x}")
+    yield _same("NoNewPrivs", "1", status["NoNewPrivs"][0])
+    yield _same("Seccomp", "2", status["Seccomp"][0])
+    others = [name for name in facts["interfaces"] if name != "lo"]
+    yield _same("network interfaces", "none", " ".join(others) or "none")
+    foreign = sorted(set(facts["environment"].items()) - set(template.environment.items()))
+    foreign = [pair for pair in foreign if pair[0] not in {"HOSTNAME", "PATH", "HOME", "LC_CTYPE"} or pair[0] in template.environment]
+    yield _same("foreign environment", "none", " ".join(name for name, _ in foreign) or "none")
+    absent = sorted(set(template.environment) - set(facts["environment"]))
+    yield _same("missing environment", "none", " ".join(absent) or "none")
+
+
+def _mounts(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row]:
+    seen = _reachable(facts["mounts"])
+    asked = {str(mount.target): mount for mount in template.mounts}
+    for target, mount in asked.items():
+        want = "ro" if mount.read_only else "rw"
+        yield _same(f"mount {target}", want, _mode(seen.get(target)))
+    yield _same("mount /", "ro", _mode(seen.get("/")))
+    for mask in template.masks:
+        row = seen.get(str(mask))
+        yield _same(f"mask {mask}", "tmpfs ro", f"{row['type']} {_mode(row)}" if row else "absent")
+    scratch = seen.get(str(SCRATCH_TARGET))
+    flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
+    yield _same(f"scratch {SCRATCH_TARGET}", "nodev noexec nosuid", " ".join(sorted(flags)) or "none")
+    shared = [target for target, row in seen.items() if any(text.startswith("shared:") for text in row["shared"])]
+    yield _same("shared propagation", "none", " ".join(shared) or "none")
+    yield _same("foreign mounts", "none", " ".join(_foreign(seen, asked)) or "none")
+    shown = {"/sys/fs/cgroup"} if template.cgroup_visible else set()  # a tmpfs of root's on version 1
+    yield _same("writable mounts", "none", " ".join(_writable(seen, {*asked, *shown})) or "none")
+
+
+def _reachable(mounts: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The mounts by target, without those that a later mount on the same or an outer folder covers."""
+    seen: dict[str, dict[str, Any]] = {}
+    for row in mounts:
+        top = PurePosixPath(row["target"])
+        seen = {target: old for target, old in seen.items() if not PurePosixPath(target).is_relative_to(top)}
+        seen[row["target"]] = row
+    return seen
+
+
+def _foreign(seen: Mapping[str, Any], asked: Container[str]) -> list[str]:
+    own = {target for target, row in seen.items() if target in _OWN_FILES or row["type"] in _OWN_TYPES}
+    return [target for target in seen if target not in asked and target not in own]
+
+
+def _writable(seen: Mapping[str, Any], asked: Container[str]) -> list[str]:
+    """Writable mounts that nobody asked for, other than the engine's own pseudo file systems."""
+    found = []
+    for target, row in seen.items():
+        own = any(PurePosixPath(target).is_relative_to(place) for place in _WRITABLE)
+        if "rw" in row["options"] and target not in asked and not own:
+            found.append(target)
+    return found
+
+
+def _limits(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row]:
+    limits = template.limits
+    asked = {
+        "NOFILE": limits.open_files,
+        "FSIZE": limits.file_bytes,
+        "CORE": 0,
+        "DATA": limits.data_bytes,
+        "CPU": limits.cpu_seconds,
+    }
+    for name, value in asked.items():
+        soft, hard = facts["rlimits"][name]
+        yield _same(f"rlimit {name}", str(value), str(soft) if soft == hard else f"{soft}/{hard}")
+
+
+def _cgroup(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row]:
+    if not template.cgroup_visible:
+        return
+    values, limits = facts["cgroup"], template.limits
+    page = 4096
+    memory = values["memory"] or "absent"
+    near = memory.isdigit() and abs(int(memory) - limits.memory_bytes) < page
+    yield Row("cgroup memory", str(limits.memory_bytes), memory, ok=near)
+    swap = values["swap"] or "absent"
+    # version 1 counts memory and swap together, version 2 swap alone; without swap accounting there is no file
+    yield Row("cgroup swap", "0", swap, ok=swap in ("0", "absent") or (swap.isdigit() and int(swap) <= limits.memory_bytes))
+    yield _same("cgroup pids", str(limits.pids), values["pids"] or "absent")
+    cpus = _cpus(values)
+    yield Row("cgroup cpus", f"{limits.cpus:g}", "absent" if cpus is None else f"{cpus:g}", ok=cpus is not None and abs(cpus - limits.cpus) <= _CPU_TOLERANCE)
+
+
+def _cpus(values: Mapping[str, Any]) -> float | None:
+    parts = (values["cpu"] or "max").split()
+    if not parts[0].isdigit():
+        return None
+    period = parts[1] if len(parts) > 1 else values["cpu_period"] or str(_CPU_PERIOD)
+    return int(parts[0]) / int(period)
+
+
+def _mode(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return "absent"
+    return "ro" if "ro" in row["options"] else "rw"
+
+
+def _only(values: list[str]) -> str:
+    """The one id, when real, effective, saved and file system ids agree."""
+    return values[0] if len(set(values)) == 1 else "/".join(values)
+
+
+def _same(name: str, asked: str, found: str) -> Row:
+    return Row(name, asked, found, ok=asked == found)

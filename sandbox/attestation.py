@@ -1,0 +1,84 @@
+"""Runs one probe container on this host and compares all that can be measured with what is asked of every container.
+
+It differs from a job's container in two points only: it sees /sys, so that the limits that are really in force can be
+read, and its program is `sandbox/probe.py`.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from sandbox.attest import Row, rows
+from sandbox.cancel import Cancellation
+from sandbox.errors import AttestationFailed
+from sandbox.outcome import Exited
+from sandbox.runner import Job, Runner
+from sandbox.template import STAGING_TARGET, SandboxTemplate
+
+NONCE_FILE = "attestation"
+
+
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """What one probe container measured; `ok` when every row is."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(row.ok for row in self.rows)
+
+
+def worker_command(handler: str) -> tuple[str, ...]:
+    """The command of a container: our worker with a handler's source, both passed as text and never mounted."""
+    return ("python3", "-I", "-c", source("sandbox", "worker.py"), handler)
+
+
+def source(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def attest(runner: Runner, template: SandboxTemplate, staging: Path) -> Attestation:
+    """Probes a container like `template`, with `staging` (a host folder of its user's) mounted for writing.
+
+    Raises:
+        AttestationFailed: a row is not as asked; the message names it.
+        SandboxError: the container could not be made or did not answer.
+    """
+    nonce = secrets.token_hex(16)
+    folders = [str(mount.target) for mount in template.mounts if mount.read_only]
+    (staging / NONCE_FILE).write_text(nonce, encoding="utf-8")
+    probing = replace(template, cgroup_visible=True, command=worker_command(source("sandbox", "probe.py")))
+    request = {"files": [str(STAGING_TARGET / NONCE_FILE)], "folders": folders}
+    cancel = Cancellation()
+    try:
+        result = runner.run(Job(f"attest-{nonce[:8]}", probing, request), cancel)
+    finally:
+        cancel.close()
+    if not isinstance(result.outcome, Exited) or result.final is None:
+        raise AttestationFailed(f"the probe container did not finish: {result.outcome}")
+    found = Attestation((*rows(probing, result.facts), *_effects(probing, result.final, nonce)))
+    if failing := [row for row in found.rows if not row.ok]:
+        said = "; ".join(f"{row.name}: asked {row.asked}, found {row.found}" for row in failing[:5])
+        raise AttestationFailed(f"this host does not isolate as asked, so no call is run: {said}")
+    return found
+
+
+def _effects(template: SandboxTemplate, final: Mapping[str, Any], nonce: str) -> Iterator[Row]:
+    """What the probe tried and read: effects, where the other rows are settings."""
+    read = str(final["read"].get(str(STAGING_TARGET / NONCE_FILE)))
+    yield Row("staging is this host's folder", "its nonce", "its nonce" if read == nonce else read[:40], ok=read == nonce)
+    for mount in template.mounts:
+        if not mount.read_only:
+            continue
+        inode, names = final["listed"].get(str(mount.target), [0, "absent"])
+        status, here = Path(mount.source).stat(), len(os.listdir(mount.source))
+        # a virtual machine's shared folder keeps the names but not the inodes
+        same = inode == status.st_ino or names == here
+        yield Row(f"{mount.target} is this host's folder", "the same", "the same" if same else f"another ({names} names)", ok=same)
+    for name, found in final["attempts"].items():
+        yield Row(f"to {name}", "refused", found if found == "SUCCEEDED" else f"refused ({found})", ok=found != "SUCCEEDED")

@@ -1,0 +1,95 @@
+"""The files that belong to a dataset beside its main one, by name alone.
+
+A dataset that is replaced takes its companions with it: a stale `.aux.xml`, `.ovr` or world file would give the new
+one wrong statistics, pixels or position, and SQLite replays a stale `-wal` or `-journal` into whatever database
+stands beside it, which corrupts it.
+
+The table is short on purpose, and a file that would belong to two datasets (`x.prj` of `x.shp` and `x.asc`) belongs
+to neither: better a stale companion than one taken from its owner.
+"""
+
+import os
+import stat
+from pathlib import PurePosixPath
+
+from sandbox.errors import PathRefused
+from sandbox.moves import Place
+from sandbox.workspace import Identity, Located, open_folder
+
+# after the whole name: x.tif.ovr
+APPENDED = (".aux.xml", ".ovr", ".ovr.aux.xml", ".msk", ".msk.ovr", ".hdr", "-wal", "-shm", "-journal")
+
+# after the stem, for each extension of a main file: x.tif has x.tfw. Compared without regard to case.
+_SHAPEFILE = ".shx .dbf .prj .cpg .qpj .qix .sbn .sbx .idm .ind .fbn .fbx .ain .aih .ixs .mxs .atx .shp.xml"
+_RAW = ".hdr .prj .clr .stx .blw .sta"
+_TIFF = ".tfw .tifw .tiffw .wld .rpb .imd _rpc.txt"
+_JPEG = ".jgw .jpgw .jpegw .wld"
+REPLACED = {
+    main: frozenset(names.split())
+    for main, names in {
+        ".shp": _SHAPEFILE,
+        ".dbf": ".cpg",
+        ".tab": ".dat .map .id .ind",  # MapInfo
+        ".mif": ".mid",
+        ".bil": _RAW,  # EHdr and ENVI
+        ".bip": _RAW,
+        ".bsq": _RAW,
+        ".raw": _RAW,
+        ".flt": ".hdr .prj",
+        ".bin": ".hdr",
+        ".dat": ".hdr",
+        ".envi": ".hdr",
+        ".img": ".hdr .ige .rrd .rde",  # ENVI and Erdas Imagine
+        ".asc": ".prj",
+        ".csv": ".csvt .prj",
+        ".gml": ".gfs .xsd",
+        ".rst": ".rdc .ref .smp",  # Idrisi
+        ".tif": _TIFF,
+        ".tiff": _TIFF,
+        ".jpg": _JPEG,
+        ".jpeg": _JPEG,
+        ".png": ".pgw .pngw .wld",
+        ".gif": ".gfw .gifw .wld",
+        ".bmp": ".bpw .bmpw .wld",
+        ".jp2": ".j2w .jp2w .wld",
+        ".webp": ".wpw .webpw .wld",
+    }.items()
+}
+
+
+def companions(located: Located) -> tuple[Located, ...]:
+    """The existing files that belong to an existing dataset file, sorted; none for a folder or a new place.
+
+    Raises PathRefused when one of them is a link or a device: it cannot be replaced with the dataset, nor left.
+    """
+    if located.identity is None or located.is_folder:
+        return ()
+    with open_folder(located.workspace, located.relative.parent) as folder:
+        names = os.listdir(folder)
+        found = ((name, Place(folder, name).status()) for name in _family(located.name, names))
+        return tuple(_companion(located, name, status) for name, status in found if _counts(status))
+
+
+def _counts(status: os.stat_result | None) -> bool:
+    return status is not None and not stat.S_ISDIR(status.st_mode)
+
+
+def _companion(located: Located, name: str, status: os.stat_result | None) -> Located:
+    if status is None or not stat.S_ISREG(status.st_mode):
+        raise PathRefused(f"{name!r} beside {located.name!r} is not a regular file. Move it away first.")
+    return Located(located.workspace, located.relative.parent / name, Identity.of(status))
+
+
+def _family(main: str, names: list[str]) -> list[str]:
+    """Of the names in a folder, those that belong to `main` and to no other dataset there."""
+    appended = {name for name in names if name.startswith(main) and name[len(main) :].lower() in APPENDED}
+    own = _stem_endings(main)
+    stem = PurePosixPath(main).stem
+    rest = {name: name[len(stem) :].lower() for name in names if name != main and name.startswith(stem)}
+    others = [ending for ending in rest.values() if ending not in own]
+    claimed = frozenset[str]().union(*(REPLACED.get(ending, ()) for ending in others))
+    return sorted(appended | {name for name, ending in rest.items() if ending in own - claimed})
+
+
+def _stem_endings(main: str) -> frozenset[str]:
+    return REPLACED.get(PurePosixPath(main).suffix.lower(), frozenset())

@@ -1,0 +1,241 @@
+"""Finds the container engine of this host, from the environment, Docker's configuration and known sockets.
+
+Invariants:
+* an engine that a person named (an address, DOCKER_HOST, a docker context) is used or is an error; no other
+  one takes its place in silence;
+* nothing is started, installed or changed.
+
+`python -m sandbox.engines.discovery` prints the engine's address and ends with 0; with 1 when there is none,
+with 2 when the one that was named does not answer.
+"""
+
+import hashlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+import requests.exceptions
+from docker.tls import TLSConfig
+
+from sandbox.errors import EngineUnavailable
+
+DOCKER_SOCKET = "/var/run/docker.sock"
+PROBE_SECONDS = 10.0  # a running engine answers in milliseconds, one that systemd starts on demand in seconds
+_UNIX = "unix://"
+_DEFAULT_CONTEXT = "default"
+
+_PERMISSION = (
+    "You may not use an engine's socket. Add yourself to the group that owns it (sudo usermod -aG docker "
+    "$USER, then log in again); whoever may use it is as good as root on this host. Or use a rootless engine."
+)
+_NAMED = (
+    "It was named, so no other engine is tried. Start it, correct the name, or take the name away: unset "
+    "DOCKER_HOST, or `docker context use default`."
+)
+_NONE = (
+    "Start Docker or Podman, or set DOCKER_HOST to where one listens. In a clone, `make setup` installs one "
+    "on Debian and Ubuntu."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where an engine may listen. `named` when a person chose it, rather than it being a place to look."""
+
+    address: str  # unix:///path or tcp://host:port
+    origin: str
+    named: bool = False
+    tls: TLSConfig | None = None
+
+    @property
+    def socket(self) -> Path | None:
+        """The socket's path on this host, None for an engine reached over a network."""
+        # unix://run/x.sock is an old spelling of unix:///run/x.sock
+        if not self.address.startswith(_UNIX):
+            return None
+        return Path("/" + self.address.removeprefix(_UNIX).lstrip("/"))
+
+    def __str__(self) -> str:
+        return f"{self.address} ({self.origin})"
+
+
+def connect(address: str | None = None, timeout: float = 60) -> docker.DockerClient:
+    """A client of the engine in use; `timeout` in seconds for each of its calls.
+
+    Raises EngineUnavailable, listing what was tried, when none answers or the one that was named does not.
+    """
+    return discover(address, timeout)[1]
+
+
+def discover(address: str | None = None, timeout: float = 60) -> tuple[Endpoint, docker.DockerClient]:
+    """As `connect`, and where that engine listens."""
+    tried: list[str] = []
+    refused = False
+    places = endpoints(address, os.environ)
+    for place in places:
+        try:
+            return place, _open(place, timeout)
+        except PermissionError as error:
+            refused = True
+            tried.append(f"{place}: {error.strerror}")
+        except OSError as error:
+            tried.append(f"{place}: {error.strerror or error}")
+    listed = "\n".join(f"  {line}" for line in tried)
+    advice = _PERMISSION if refused else _NAMED if places[0].named else _NONE
+    raise EngineUnavailable(f"no container engine answers. Tried:\n{listed}\n{advice}")
+
+
+def endpoints(address: str | None, environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
+    """The places to try, in order; a single one when a person named it.
+
+    Raises EngineUnavailable when what names the engine cannot be read.
+    """
+    home = Path(environment.get("HOME") or "/")
+    if address:
+        return (Endpoint(_UNIX + address if address.startswith("/") else address, "as given", named=True),)
+    if host := environment.get("DOCKER_HOST"):
+        return (Endpoint(host, "DOCKER_HOST", named=True, tls=_environment_tls(environment, home)),)
+    folder = Path(environment.get("DOCKER_CONFIG") or home / ".docker")
+    context = environment.get("DOCKER_CONTEXT") or _current_context(folder)
+    if context and context != _DEFAULT_CONTEXT:
+        return (_context_endpoint(folder, context),)
+    return tuple(Endpoint(_UNIX + path, origin) for path, origin in _known_sockets(environment, home))
+
+
+def _known_sockets(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:
+    runtime = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    yield DOCKER_SOCKET, "Docker"
+    yield f"{runtime}/docker.sock", "rootless Docker"
+    yield f"{home}/.docker/run/docker.sock", "Docker Desktop"
+    yield f"{home}/.docker/desktop/docker.sock", "Docker Desktop"
+    yield f"{home}/.colima/default/docker.sock", "Colima"
+    yield f"{home}/.orbstack/run/docker.sock", "OrbStack"
+    yield f"{home}/.rd/docker.sock", "Rancher Desktop"
+    yield f"{runtime}/podman/podman.sock", "rootless Podman"
+    yield "/run/podman/podman.sock", "Podman"
+
+
+def _environment_tls(environment: Mapping[str, str], home: Path) -> TLSConfig | None:
+    """As the docker command reads DOCKER_TLS_VERIFY and DOCKER_CERT_PATH: set and not empty means yes."""
+    verify, folder = environment.get("DOCKER_TLS_VERIFY"), environment.get("DOCKER_CERT_PATH")
+    if not verify and not folder:
+        return None
+    return _tls(Path(folder or home / ".docker"), verify=bool(verify))
+
+
+def _tls(folder: Path, *, verify: bool) -> TLSConfig:
+    authority, certificate, key = (str(folder / f"{name}.pem") for name in ("ca", "cert", "key"))
+    pair = (certificate, key) if Path(certificate).exists() else None
+    try:
+        return TLSConfig(pair, authority if Path(authority).exists() else None, verify)
+    except docker.errors.TLSParameterError as error:
+        raise EngineUnavailable(f"the certificates in {folder} cannot be used: {error}") from error
+
+
+def _current_context(folder: Path) -> str | None:
+    file = folder / "config.json"
+    try:
+        name = _read(file).get("currentContext")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise EngineUnavailable(f"{file}, which may name an engine, cannot be read: {error}.") from error
+    return str(name) if name else None
+
+
+def _context_endpoint(folder: Path, name: str) -> Endpoint:
+    """The engine of a docker context. Docker files a context under the SHA-256 of its name."""
+    place = hashlib.sha256(name.encode()).hexdigest()
+    try:
+        described = _read(folder / "contexts" / "meta" / place / "meta.json")
+        engine = described["Endpoints"]["docker"]
+        host, unverified = str(engine["Host"]), bool(engine.get("SkipTLSVerify"))
+    except (OSError, KeyError, TypeError, AttributeError) as error:
+        raise EngineUnavailable(
+            f"docker context {name!r} does not exist or names no engine. See `docker context ls`."
+        ) from error
+    certificates = folder / "contexts" / "tls" / place / "docker"
+    tls = _tls(certificates, verify=not unverified) if certificates.is_dir() else None
+    return Endpoint(host, f"docker context {name}", named=True, tls=tls)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise EngineUnavailable(f"{file}, which may name an engine, is not valid JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise EngineUnavailable(f"{file}, which may name an engine, does not hold a JSON object.")
+    return value
+
+
+def _open(endpoint: Endpoint, timeout: float) -> docker.DockerClient:
+    """A client whose engine has just answered. Raises OSError with the reason when it does not."""
+    if endpoint.address.startswith("ssh://"):
+        raise OSError("an engine over SSH cannot see the folders of this host")
+    if endpoint.socket is not None:
+        _knock(endpoint.socket)
+    probe = _client(endpoint, None, min(timeout, PROBE_SECONDS))
+    try:
+        return _client(endpoint, probe.api.api_version, timeout)
+    finally:
+        probe.close()
+
+
+def _knock(path: Path) -> None:
+    """Raises the kernel's own reason, which the SDK would bury in the text of another error."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
+        knocking.settimeout(PROBE_SECONDS)
+        knocking.connect(str(path))
+
+
+def _client(endpoint: Endpoint, version: str | None, timeout: float) -> docker.DockerClient:
+    """Without a version the engine is asked for it. Raises OSError when that fails."""
+    try:
+        return docker.DockerClient(
+            base_url=endpoint.address,
+            version=version,
+            timeout=max(1, round(timeout)),
+            tls=endpoint.tls or False,
+        )
+    except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
+        raise OSError(f"does not answer as an engine: {_cause(error)}") from error
+
+
+def _cause(error: BaseException) -> str:
+    """The kernel's reason under the layers of the SDK, else the SDK's own text."""
+    text, below = str(error), error.__cause__ or error.__context__
+    while below is not None:
+        if isinstance(below, OSError) and below.strerror:
+            return below.strerror
+        below = below.__cause__ or below.__context__
+    return text
+
+
+def main() -> int:
+    try:
+        place, client = discover()
+    except EngineUnavailable as error:
+        sys.stderr.write(f"{error}\n")
+        return 2 if _is_named() else 1
+    client.close()
+    sys.stdout.write(f"{place.address}\n")
+    return 0
+
+
+def _is_named() -> bool:
+    try:
+        return endpoints(None, os.environ)[0].named
+    except EngineUnavailable:  # a name that cannot even be read
+        return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

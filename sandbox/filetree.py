@@ -1,0 +1,282 @@
+"""Folders full of strangers' names: walked, measured and removed without following a link.
+
+Everything works on open folder descriptors and single components. A walk holds two descriptors per level and
+goes no deeper than `MAX_DEPTH`; a removal holds a handful at any depth.
+"""
+
+import ctypes
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from sandbox.template import Limits
+
+MAX_DEPTH = 64  # folders in folders; the deepest dataset formats (Zarr, tile pyramids) use under ten
+_CHUNK = 1 << 20  # bytes read at a time
+_BATCH = 10_000  # names held in memory at a time
+_MANY = 32  # files from which one syncfs is quicker than an fsync each (20 times, at a thousand files)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OURS = 0o700  # what we need on a folder to look into it and to empty it
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name met on a walk. `blocked` is a folder that was not entered: too deep, or not readable."""
+
+    folder: int  # open for as long as the walk stands at this entry
+    name: str
+    path: str  # relative to where the walk began
+    status: os.stat_result
+    blocked: bool = False
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
+
+
+@dataclass(frozen=True, slots=True)
+class StagingUsage:
+    """What is in a staging folder. A file counts with its size or its blocks, whichever is more."""
+
+    bytes: int = 0
+    files: int = 0  # folders are counted too: each costs an inode
+    largest_bytes: int = 0
+
+    def exceeds(self, limits: Limits) -> bool:
+        return (
+            self.bytes > limits.staging_bytes
+            or self.files > limits.staging_files
+            or self.largest_bytes > limits.file_bytes
+        )
+
+    def add(self, status: os.stat_result) -> "StagingUsage":
+        size = charged(status)
+        return StagingUsage(self.bytes + size, self.files + 1, max(self.largest_bytes, size))
+
+
+def charged(status: os.stat_result) -> int:
+    """Bytes that a file counts for: a hole costs no disk, but the host reads and hashes it like data."""
+    return max(status.st_size, status.st_blocks * 512)
+
+
+@contextmanager
+def opened_folder(folder: int, name: str, *, repair: bool = False) -> Iterator[int]:
+    """A descriptor of an inner folder, closed on exit; `repair` gives its owner all rights on it first."""
+    file = _open_folder(folder, name, repair=repair)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def opened_file(folder: int, name: str) -> Iterator[int]:
+    """A read-only descriptor of a name that is no link, closed on exit; a mode that bars us is widened."""
+    try:
+        file = os.open(name, _FILE, dir_fd=folder)
+    except PermissionError:
+        _widen(folder, name, 0o600)
+        file = os.open(name, _FILE, dir_fd=folder)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _open_folder(folder: int, name: str, *, repair: bool) -> int:
+    try:
+        file = os.open(name, _FOLDER, dir_fd=folder)
+    except PermissionError:
+        if not repair:
+            raise
+        _widen(folder, name, _OURS)
+        file = os.open(name, _FOLDER, dir_fd=folder)
+    if repair and os.fstat(file).st_mode & _OURS != _OURS:
+        try:
+            os.fchmod(file, _OURS)
+        except OSError:
+            os.close(file)
+            raise
+    return file
+
+
+def _widen(folder: int, name: str, mode: int) -> None:
+    handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", mode)  # noqa: PTH101 - fchmod is refused on O_PATH, a name could be a link
+    finally:
+        os.close(handle)
+
+
+class _Level:
+    """One open folder of a walk."""
+
+    def __init__(self, folder: int, prefix: str) -> None:
+        self.folder = folder
+        self.prefix = prefix
+        try:
+            self.names = os.scandir(folder)
+        except OSError:
+            os.close(folder)
+            raise
+
+    def close(self) -> None:
+        self.names.close()
+        os.close(self.folder)
+
+
+def walk(top: int, *, repair: bool = False) -> Iterator[Entry]:
+    """Every entry below an open folder, a folder before what it holds; what vanishes meanwhile is left out.
+
+    Raises OSError when `top` itself cannot be read. `repair` opens folders that bar their owner.
+    """
+    if repair:
+        os.fchmod(top, _OURS)  # "." cannot be opened in a folder that bars us
+    levels = [_Level(_open_folder(top, ".", repair=repair), "")]
+    try:
+        while levels:
+            level = levels[-1]
+            found = next(level.names, None)
+            if found is None:
+                levels.pop().close()
+                continue
+            with suppress(FileNotFoundError, NotADirectoryError):
+                entry, inner = _enter(level, found, may_enter=len(levels) < MAX_DEPTH, repair=repair)
+                if inner is not None:
+                    levels.append(inner)
+                yield entry
+    finally:
+        for level in levels:
+            level.close()
+
+
+def _enter(
+    level: _Level, found: os.DirEntry[str], *, may_enter: bool, repair: bool
+) -> tuple[Entry, _Level | None]:
+    path = level.prefix + found.name
+    status = os.stat(found.name, dir_fd=level.folder, follow_symlinks=False)
+    if not stat.S_ISDIR(status.st_mode):
+        return Entry(level.folder, found.name, path, status), None
+    if not may_enter:
+        return Entry(level.folder, found.name, path, status, blocked=True), None
+    try:
+        inner = _Level(_open_folder(level.folder, found.name, repair=repair), path + "/")
+    except PermissionError:
+        return Entry(level.folder, found.name, path, status, blocked=True), None
+    return Entry(level.folder, found.name, path, status), inner
+
+
+def measure(top: int, limits: Limits) -> StagingUsage:
+    """What is below an open folder, while a job may be writing; the count ends early once it is over a limit.
+
+    A folder that the job made too deep or unreadable counts as too many files. What is open but has no name
+    any more is not seen.
+    """
+    usage = StagingUsage()
+    hidden = StagingUsage(files=limits.staging_files + 1)
+    try:
+        for entry in walk(top):
+            usage = usage.add(entry.status)
+            if entry.blocked:
+                return hidden
+            if usage.exceeds(limits):
+                break
+    except PermissionError:
+        return hidden
+    return usage
+
+
+def disk_bytes(folder: int, name: str) -> int:
+    """Bytes on disk of a file, or of a folder with all that can be reached in it; 0 when nothing is there."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return 0
+    if not stat.S_ISDIR(status.st_mode):
+        return status.st_blocks * 512
+    with suppress(PermissionError), opened_folder(folder, name) as top:
+        return sum(entry.status.st_blocks * 512 for entry in walk(top))
+    return 0
+
+
+def digest(file: int) -> str:
+    """SHA-256 of an open file's contents, in hex."""
+    total, offset = hashlib.sha256(), 0
+    while chunk := os.pread(file, _CHUNK, offset):
+        total.update(chunk)
+        offset += len(chunk)
+    return total.hexdigest()
+
+
+def sync_tree(top: int, files: int) -> None:
+    """Makes an open folder and all below it survive a power cut."""
+    if files > _MANY and _syncfs(top):
+        return
+    for entry in walk(top):
+        flags = _FOLDER if entry.is_folder else _FILE
+        file = os.open(entry.name, flags, dir_fd=entry.folder)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+    os.fsync(top)
+
+
+def _syncfs(file: int) -> bool:
+    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    return call is not None and call(file) == 0
+
+
+def remove(folder: int, name: str) -> None:
+    """Takes away an entry and all below it, however deep, wide or barred. Does nothing when it is not there.
+
+    No path is built and no descriptor kept per level: inner folders are lifted to the top and emptied there.
+    """
+    with suppress(FileNotFoundError):
+        if _unlink(folder, name):
+            return
+        with opened_folder(folder, name, repair=True) as top:
+            while names := _names(top):
+                for inner in names:
+                    _flatten(top, inner)
+        os.rmdir(name, dir_fd=folder)
+
+
+def _flatten(top: int, name: str) -> None:
+    if _unlink(top, name):
+        return
+    with opened_folder(top, name, repair=True) as inner:
+        while names := _names(inner):
+            for child in names:
+                if not _unlink(inner, child):
+                    _lift(inner, child, top)
+    os.rmdir(name, dir_fd=top)
+
+
+def _lift(inner: int, name: str, top: int) -> None:
+    new = f"lifted-{secrets.token_hex(16)}"  # no name in there was chosen knowing it
+    try:
+        os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)
+    except PermissionError:  # a folder that is not writable cannot have its `..` changed
+        _widen(inner, name, _OURS)
+        os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)
+
+
+def _unlink(folder: int, name: str) -> bool:
+    """False when the name is a folder."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
+        return False
+    return True
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as found:
+        return [entry.name for entry in islice(found, _BATCH)]

@@ -1,0 +1,53 @@
+"""Tells the living servers of this host from the dead: each holds a lock that the kernel releases when it dies."""
+
+import contextlib
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+
+class Owner:
+    """This process, for as long as it lives. `id` goes into container labels."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder = folder
+        self.id = secrets.token_hex(8)
+        self._path = folder / f"{self.id}.lock"
+        unnamed = folder / f"{self.id}.new"  # takes its name only once it is locked, so that nobody sees it free
+        self._file = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unnamed.rename(self._path)
+
+    def is_dead(self, owner: str) -> bool:
+        """True only when that owner's lock is in our folder and nobody holds it; unknown owners count as alive."""
+        if owner == self.id or not owner.isalnum():
+            return False
+        try:
+            file = os.open(self.folder / f"{owner}.lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        else:
+            return True
+        finally:
+            os.close(file)
+
+    def forget(self, owner: str) -> None:
+        """Drops a dead owner's lock file, once nothing of it is left."""
+        if self.is_dead(owner):
+            with contextlib.suppress(OSError):
+                (self.folder / f"{owner}.lock").unlink()
+
+    def dead(self) -> tuple[str, ...]:
+        names = (path.stem for path in self.folder.glob("*.lock"))
+        return tuple(name for name in names if self.is_dead(name))
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        os.close(self._file)

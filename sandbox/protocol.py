@@ -1,0 +1,129 @@
+"""Frames between host and worker: pure. Everything that comes from a container is untrusted.
+
+Invariants of a reader: no frame longer than `MAX_FRAME`; `Ready` comes first and once;
+nothing comes after `Final`; JSON is an object without NaN; a breach is a `ProtocolBreach`, which the runner turns into
+an outcome.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+HEADER = struct.Struct(">cI")
+LENGTH = struct.Struct(">I")
+MAX_FRAME = 32 << 20  # the longest payload read into memory; the job's printed output comes in far smaller pieces
+MAX_MESSAGE = 200  # characters of a progress message
+
+
+class ProtocolBreach(Exception):  # noqa: N818 - not an error of ours: the runner makes a value of it
+    """The container wrote something that no worker writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    fraction: float  # 0 to 1
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    value: Mapping[str, Any]
+
+
+Frame = Ready | Printed | Progress | Attachment | Final
+
+
+def encode_job(request: Mapping[str, Any], deadline_seconds: float) -> bytes:
+    """The one message a host sends."""
+    data = json.dumps({"request": request, "deadline_seconds": deadline_seconds}, allow_nan=False).encode()
+    return LENGTH.pack(len(data)) + data
+
+
+class FrameReader:
+    """Cuts a byte stream into frames and holds the conversation to its order."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._ready = False
+        self._final = False
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that `data` completes. Raises ProtocolBreach."""
+        self._buffer += data
+        while len(self._buffer) >= HEADER.size:
+            kind, length = HEADER.unpack_from(self._buffer)
+            if length > MAX_FRAME:
+                raise ProtocolBreach(f"a frame of {length} bytes")
+            end = HEADER.size + length
+            if len(self._buffer) < end:
+                return
+            payload = bytes(self._buffer[HEADER.size : end])
+            del self._buffer[:end]
+            yield self._frame(kind, payload)
+
+    def _frame(self, kind: bytes, payload: bytes) -> Frame:
+        if self._final:
+            raise ProtocolBreach("a frame after the final one")
+        if (kind == b"R") == self._ready:
+            raise ProtocolBreach("frames out of order")
+        self._ready = True
+        frame = _decode(kind, payload)
+        self._final = isinstance(frame, Final)
+        return frame
+
+
+def _decode(kind: bytes, payload: bytes) -> Frame:
+    match kind:
+        case b"R":
+            return Ready(_object(payload))
+        case b"O":
+            return Printed(payload)
+        case b"P":
+            return _progress(_object(payload))
+        case b"B":
+            name, _, data = payload.partition(b"\0")
+            return Attachment(name.decode("ascii", "replace")[:64], data)
+        case b"F":
+            return Final(_object(payload))
+        case _:
+            raise ProtocolBreach(f"a frame of unknown kind {kind!r}")
+
+
+def _progress(value: Mapping[str, Any]) -> Progress:
+    fraction, message = value.get("fraction"), value.get("message", "")
+    if not isinstance(fraction, int | float) or not math.isfinite(fraction) or not isinstance(message, str):
+        raise ProtocolBreach("a progress frame without a number")
+    return Progress(min(max(float(fraction), 0.0), 1.0), message[:MAX_MESSAGE])
+
+
+def _object(payload: bytes) -> Mapping[str, Any]:
+    try:
+        value = json.loads(payload, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolBreach("a frame that is not JSON") from error
+    if not isinstance(value, dict):
+        raise ProtocolBreach("a frame that is not a JSON object")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ProtocolBreach(f"a frame with {name}")

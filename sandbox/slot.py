@@ -1,0 +1,110 @@
+"""One started container: launched, measured from inside, given one job at most, and removed for certain."""
+
+import contextlib
+import select
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sandbox.attest import shortfalls
+from sandbox.cancel import Cancellation
+from sandbox.engine import STDERR, ContainerState, Engine, Wire
+from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
+from sandbox.outcome import Usage
+from sandbox.protocol import FrameReader, ProtocolBreach, Ready
+from sandbox.template import SandboxTemplate
+
+READY_SECONDS = 60.0  # a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
+
+
+@dataclass(slots=True)
+class Slot:
+    """A container that waits for its job. `stderr` is what it printed so far."""
+
+    engine: Engine
+    template: SandboxTemplate
+    container: str
+    wire: Wire
+    frames: FrameReader
+    facts: Mapping[str, Any]
+    usage: Usage
+    stderr: bytearray
+
+    def remove(self) -> Usage:
+        """Kills and removes the container; returns the receipt with the time that took. Raises EngineUnavailable."""
+        begun = time.monotonic()
+        self.wire.close()
+        self.engine.remove(self.container)
+        self.usage = replace(self.usage, remove_seconds=time.monotonic() - begun)
+        return self.usage
+
+
+def launch(engine: Engine, template: SandboxTemplate, labels: Mapping[str, str], cancel: Cancellation | None = None) -> Slot:
+    """A started and attested container. Nothing is left behind when this raises.
+
+    Raises:
+        IsolationRefused: the engine made, or the container measured, something weaker than asked.
+        EngineUnavailable: the engine or the worker did not answer; ImageMissing without the image.
+        LaunchCancelled: `cancel` was set meanwhile.
+    """
+    begun = time.monotonic()
+    container = engine.create(template, labels)
+    created = time.monotonic()
+    wire = None
+    try:
+        wire = engine.attach(container)
+        engine.start(container)
+        stderr = bytearray()
+        frames = FrameReader()
+        facts = _await_ready(wire, frames, stderr, cancel)
+        if missing := shortfalls(template, facts):
+            rows = "; ".join(f"{row.name}: asked {row.asked}, found {row.found}" for row in missing[:5])
+            raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {rows[:1000]}")
+    except BaseException:
+        if wire is not None:
+            wire.close()
+        with contextlib.suppress(SandboxError):  # the reaper has it; the first failure is the one to tell
+            engine.remove(container)
+        raise
+    usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
+    return Slot(engine, template, container, wire, frames, facts, usage, stderr)
+
+
+class LaunchCancelled(SandboxError):
+    """The caller cancelled before the container was ready."""
+
+
+def _await_ready(wire: Wire, frames: FrameReader, stderr: bytearray, cancel: Cancellation | None) -> Mapping[str, Any]:
+    end = time.monotonic() + READY_SECONDS
+    waiting = [wire, *([cancel] if cancel else [])]
+    while True:
+        left = end - time.monotonic()
+        readable = select.select(waiting, [], [], max(left, 0.0))[0]
+        if cancel is not None and cancel.is_set:
+            raise LaunchCancelled("cancelled before the container was ready")
+        if not readable:
+            raise EngineUnavailable(f"the container was not ready after {READY_SECONDS:.0f} s{_said(stderr)}")
+        pieces = wire.receive()
+        if pieces is None:
+            raise EngineUnavailable(f"the container ended before it was ready{_said(stderr)}")
+        for stream, data in pieces:
+            if stream == STDERR:
+                stderr += data[: max(0, 65536 - len(stderr))]
+                continue
+            try:
+                ready = [frame.facts for frame in frames.feed(data) if isinstance(frame, Ready)]
+            except ProtocolBreach as breach:
+                raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
+            if ready:
+                return ready[0]
+
+
+def _said(stderr: bytearray) -> str:
+    text = stderr.decode("utf-8", "replace").strip().splitlines()
+    return f". It said: {text[-1][:300]}" if text else "."
+
+
+def stopped(state: ContainerState | None) -> ContainerState:
+    """The state, or that of a container that is gone without a trace."""
+    return state or ContainerState(running=False, exit_code=-1, out_of_memory=False)

@@ -1,0 +1,263 @@
+"""Swaps what is at a target with what is in a slot, from wherever a crash left it, and back again.
+
+Invariants:
+* nothing is ever deleted: a swap moves names; what was at a target ends in a slot of the entry;
+* only what the step expects is moved; anything else is put back where it was and `Conflict` is raised;
+* a replaced file's name always leads to the old or the new file; a folder's too where the file system can
+  exchange names (elsewhere it is missing for an instant, which `complete` ends after a crash);
+* `complete` is idempotent: what has happened is read from the inodes, never remembered. The inverse step takes
+  a step back.
+
+The states of a step that replaces; N is new, O is old, `=` marks a second name of the same file:
+
+    slot  target  aside
+    N     O       -      before
+    O     N       -      after: one exchange away
+    N     O       =      without exchange: a file has a second name
+    N     -       O      without exchange: a folder, or a file without hard links, was moved aside
+    -     N       O      without exchange: the new one is in
+    N     =       -/O    linked in, not yet unlinked; also for a new file
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from sandbox.errors import PathRefused, SandboxError
+from sandbox.filetree import disk_bytes
+from sandbox.journal import Mark, Record, State, Step, save
+from sandbox.moves import Moves, Place
+from sandbox.workspace import Workspace, open_folder
+
+
+class Conflict(Exception):  # noqa: N818 - a finding, which each caller tells in its own words
+    """A target is not what a step expects. Nothing was overwritten."""
+
+    def __init__(self, step: Step, why: str) -> None:
+        super().__init__(f"{str(step.target)!r} {why}")
+        self.step = step
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The folder in `undo/` in which one publication works; whoever made this value holds its lock."""
+
+    workspace: Workspace
+    call_id: str
+    folder: int
+    moves: Moves
+
+    def save(self, record: Record) -> None:
+        save(record, self.folder, self.moves)
+
+    def settle(self, record: Record, state: State) -> None:
+        """Writes that the steps came to an end, and what is kept now."""
+        kept = sum(disk_bytes(self.folder, step.slot) for step in record.steps)
+        self.save(replace(record, state=state, kept_bytes=kept))
+
+
+@dataclass(frozen=True, slots=True)
+class _Swap:
+    """One step with its three places at hand."""
+
+    entry: Entry
+    step: Step
+    slot: Place
+    target: Place
+    aside: Place
+
+    @property
+    def moves(self) -> Moves:
+        return self.entry.moves
+
+    def refuse(self, why: str) -> Conflict:
+        return Conflict(self.step, why)
+
+
+@contextmanager
+def _at_hand(entry: Entry, step: Step) -> Iterator[_Swap]:
+    slot, aside = Place(entry.folder, step.slot), Place(entry.folder, step.slot + ".aside")
+    folder = open_folder(entry.workspace, step.target.parent)
+    try:
+        parent = folder.__enter__()
+    except PathRefused as error:
+        raise Conflict(step, "is in a folder that is gone or cannot be opened") from error
+    try:
+        yield _Swap(entry, step, slot, Place(parent, step.target.name), aside)
+    finally:
+        folder.__exit__(None, None, None)
+
+
+def complete(entry: Entry, step: Step) -> None:
+    """Brings a step to its end from wherever it stands. Raises Conflict or OSError."""
+    with _at_hand(entry, step) as swap:
+        _make_whole(swap)
+        if step.new is None:
+            assert step.old is not None, "a step has a new or an old side"
+            _take_away(swap, step.old)
+        elif step.old is None:
+            _put_in(swap, step.new)
+        else:
+            _replace(swap, step.new, step.old)
+
+
+def untouched(entry: Entry, step: Step) -> bool:
+    """Whether nothing of a step has been done, or all of it was taken back."""
+    slot = Place(entry.folder, step.slot).status()
+    if Place(entry.folder, step.slot + ".aside").status() is not None:
+        return False
+    if step.new is None:
+        return slot is None
+    if not step.new.fits(slot):
+        return False
+    try:
+        with _at_hand(entry, step) as swap:
+            return not step.new.fits(swap.target.status())  # linked in, not yet unlinked
+    except Conflict:
+        return True
+
+
+def complete_all(entry: Entry, steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Completes every step it can and returns those in conflict. Raises an OSError after all were tried."""
+    conflicts, failure, tried = [], None, list(steps)
+    for step in tried:
+        try:
+            complete(entry, step)
+        except Conflict:
+            conflicts.append(step)
+        except (OSError, SandboxError) as error:
+            failure = error
+    sync(entry, tried)
+    if failure is not None:
+        raise failure
+    return tuple(conflicts)
+
+
+def sync(entry: Entry, steps: Iterable[Step]) -> None:
+    """Makes the names that steps changed survive a power cut."""
+    for folder in dict.fromkeys(step.target.parent for step in steps):
+        with suppress(PathRefused), open_folder(entry.workspace, folder) as opened:
+            entry.moves.sync("swap.sync", opened)
+    entry.moves.sync("swap.sync", entry.folder)
+
+
+def transact(entry: Entry, steps: tuple[Step, ...], during: Record, after: State) -> None:
+    """Writes `during`, does the steps, writes `after`. Whatever fails, takes the steps back and raises it.
+
+    Where taking back meets a conflict, the journal says so and every file is kept; where it fails, the journal
+    stays open for `recover`.
+    """
+    try:
+        entry.save(during)
+        for step in steps:
+            complete(entry, step)
+        sync(entry, steps)
+        entry.settle(during, after)
+    except BaseException:
+        _take_back(entry, steps, during)
+        raise
+
+
+def _take_back(entry: Entry, steps: tuple[Step, ...], during: Record) -> None:
+    with suppress(OSError):  # `after` may stand there already, and a crash from here on must not believe it
+        entry.save(during)
+    with suppress(OSError, SandboxError):
+        if complete_all(entry, [step.inverse() for step in reversed(steps)]):
+            entry.save(during.to(State.CONFLICT))
+
+
+def _make_whole(swap: _Swap) -> None:
+    """From a state between before and after to the one or the other."""
+    slot, target = swap.slot.status(), swap.target.status()
+    if slot is not None and _same(slot, target):
+        swap.moves.unlink(swap.slot)
+        slot = None
+    if swap.aside.status() is None:
+        known = any(mark.fits(slot) for mark in (swap.step.new, swap.step.old) if mark is not None)
+        if slot is not None and not known:
+            raise swap.refuse("was exchanged with somebody else's file, which is kept")
+    elif slot is None:
+        swap.moves.move("swap.settle", swap.aside, swap.slot)
+    else:
+        _put_back(swap)
+
+
+def _take_away(swap: _Swap, old: Mark) -> None:
+    target = swap.target.status()
+    if swap.slot.status() is not None or target is None:
+        return  # done, or gone by itself
+    if not old.fits(target):
+        raise swap.refuse("is another file now")
+    swap.moves.move("swap.remove", swap.target, swap.slot)
+    if not old.fits(swap.slot.status()):
+        swap.moves.move("swap.remove", swap.slot, swap.target)
+        raise swap.refuse("became another file meanwhile")
+
+
+def _put_in(swap: _Swap, new: Mark) -> None:
+    if not new.fits(swap.slot.status()):
+        return  # done
+    try:
+        swap.moves.create(swap.slot, swap.target)
+    except FileExistsError as error:
+        raise swap.refuse("has come into being meanwhile") from error
+
+
+def _replace(swap: _Swap, new: Mark, old: Mark) -> None:
+    if not new.fits(swap.slot.status()):
+        return  # done
+    if not old.fits(swap.target.status()):
+        raise swap.refuse("is not the file it was")
+    if _exchange(swap, old):
+        return
+    _set_aside(swap, old)
+    if old.fits(swap.target.status()):
+        swap.moves.over(swap.slot, swap.target)
+    else:
+        _put_in(swap, new)
+    swap.moves.move("swap.settle", swap.aside, swap.slot)
+
+
+def _exchange(swap: _Swap, old: Mark) -> bool:
+    """False where the file system cannot. What turns out not to be the old file is exchanged back."""
+    try:
+        if not swap.moves.exchange("swap.exchange", swap.slot, swap.target):
+            return False
+    except FileNotFoundError as error:
+        raise swap.refuse("vanished meanwhile") from error
+    if not old.fits(swap.slot.status()):
+        swap.moves.exchange("swap.exchange", swap.slot, swap.target)
+        raise swap.refuse("became another file meanwhile")
+    return True
+
+
+def _set_aside(swap: _Swap, old: Mark) -> None:
+    try:
+        linked = not old.is_folder and swap.moves.link(swap.target, swap.aside)
+        if not linked:
+            swap.moves.move("swap.aside", swap.target, swap.aside)
+    except FileNotFoundError as error:
+        raise swap.refuse("vanished meanwhile") from error
+    if not old.fits(swap.aside.status()):
+        _put_back(swap)
+        raise swap.refuse("became another file meanwhile")
+    swap.moves.sync("swap.sync", swap.entry.folder)  # the second name is on disk before the first one goes
+
+
+def _put_back(swap: _Swap) -> None:
+    """What was set aside gets its name back, unless that name leads to something else by now."""
+    aside, target = swap.aside.status(), swap.target.status()
+    if target is None:
+        try:
+            swap.moves.create(swap.aside, swap.target)
+        except FileExistsError as error:
+            raise swap.refuse("has come into being meanwhile") from error
+    elif aside is not None and _same(aside, target):
+        swap.moves.unlink(swap.aside)
+    else:
+        raise swap.refuse("became another file meanwhile")
+
+
+def _same(one: os.stat_result, other: os.stat_result | None) -> bool:
+    return other is not None and (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)

@@ -1,0 +1,212 @@
+"""The program inside the container: standard library only; reads one job, runs it, exits.
+
+Run as `python3 -I -c <this file> <handler source>`, so that nothing of the host is mounted to bring it in.
+The handler is a module text that offers `prepare()`, called before a job is there, and `run(job, report) -> dict`.
+
+The real stdout carries frames only: one kind byte, four bytes of length, the payload. What the job prints on stdout is
+captured and framed; stderr is left alone, so that it survives even a kill. The worker ends by itself when stdin closes
+(its host is gone) and at the job's deadline.
+"""
+
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import types
+
+HEADER = struct.Struct(">cI")
+LENGTH = struct.Struct(">I")
+CHUNK = 65536
+EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
+PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
+
+
+class Wire:
+    """Writes frames; safe to use from several threads."""
+
+    def __init__(self, descriptor):
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+
+    def send(self, kind, payload):
+        data = HEADER.pack(kind, len(payload)) + payload
+        with self._lock:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+
+    def send_json(self, kind, value):
+        self.send(kind, json.dumps(value, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace"))
+
+
+class Report:
+    """What a running job may tell its host."""
+
+    def __init__(self, wire):
+        self._wire = wire
+        self._next = 0.0
+        self._last = -1.0
+
+    def progress(self, fraction, message=""):
+        now = time.monotonic()
+        if fraction > self._last and (now >= self._next or fraction >= 1.0):
+            self._last, self._next = fraction, now + PROGRESS_GAP
+            self._wire.send_json(b"P", {"fraction": min(max(float(fraction), 0.0), 1.0), "message": message[:200]})
+
+    def attach(self, name, data):
+        self._wire.send(b"B", name.encode() + b"\0" + data)
+
+
+class Capture:
+    """Turns what is printed on descriptor 1, by Python or by a library, into frames."""
+
+    def __init__(self, wire):
+        reading, writing = os.pipe()
+        os.dup2(writing, 1)
+        os.close(writing)
+        self._thread = threading.Thread(target=self._pump, args=(reading, wire), daemon=True)
+        self._thread.start()
+
+    @staticmethod
+    def _pump(reading, wire):
+        while data := os.read(reading, CHUNK):
+            wire.send(b"O", data)
+
+    def finish(self):
+        sys.stdout.flush()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        self._thread.join()
+
+
+def measure():
+    """What this container really is, as seen from inside: the facts that the host compares with what it asked for."""
+    return {
+        "pid": os.getpid(),
+        "status": _fields("/proc/self/status", ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")),
+        "mounts": _mounts(),
+        "interfaces": [line.split(":")[0].strip() for line in _lines("/proc/net/dev")[2:]],
+        "rlimits": {name: resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in ("NOFILE", "FSIZE", "CORE", "DATA", "CPU")},
+        "environment": dict(os.environ),
+        "hostname": socket.gethostname(),
+        "cgroup": {name: _first(paths) for name, paths in CGROUP_FILES.items()},
+    }
+
+
+CGROUP_FILES = {
+    "memory": ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+    "swap": ("/sys/fs/cgroup/memory.swap.max", "/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"),
+    "pids": ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"),
+    "cpu": ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+    "cpu_period": ("/sys/fs/cgroup/cpu/cpu.cfs_period_us",),
+}
+
+
+def _lines(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def _fields(path, names):
+    rows = (line.split(":", 1) for line in _lines(path) if ":" in line)
+    return {name: value.split() for name, value in rows if name in names}
+
+
+def _first(paths):
+    return next((lines[0] for lines in map(_lines, paths) if lines), None)
+
+
+def _mounts():
+    """Rows of /proc/self/mountinfo: where, the mount's own options, the file system's type, its propagation."""
+    rows = []
+    for line in _lines("/proc/self/mountinfo"):
+        left, _, right = line.partition(" - ")
+        parts = left.split()
+        rows.append({"target": _unescape(parts[4]), "options": parts[5].split(","), "shared": parts[6:], "type": right.split()[0]})
+    return rows
+
+
+def _unescape(text):
+    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, letter)
+    return text
+
+
+def read_exactly(count):
+    data = b""
+    while len(data) < count:
+        chunk = os.read(0, count - len(data))
+        if not chunk:
+            os._exit(0 if not data else EXIT_ORPHANED)  # no job will come: a slot that was not used ends quietly
+        data += chunk
+    return data
+
+
+def read_job():
+    (length,) = LENGTH.unpack(read_exactly(LENGTH.size))
+    return json.loads(read_exactly(length))
+
+
+def watch(deadline):
+    """Ends the process when its host is gone or the deadline has passed, whatever the main thread is doing."""
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            os._exit(EXIT_DEADLINE)
+        if select.select([0], [], [], left)[0] and not os.read(0, CHUNK):
+            os._exit(EXIT_ORPHANED)
+
+
+class FileLimit:
+    """Notices SIGXFSZ: the write itself fails with EFBIG, which GDAL reports in many different words."""
+
+    reached = False
+
+    def __init__(self):
+        signal.signal(signal.SIGXFSZ, self._note)
+
+    def _note(self, _number, _frame):
+        self.reached = True
+
+
+def usage():
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    return {"cpu_seconds": round(seconds, 4), "peak_memory_bytes": max(own.ru_maxrss, children.ru_maxrss) * 1024}
+
+
+def main():
+    wire = Wire(os.dup(1))
+    capture = Capture(wire)
+    limit = FileLimit()
+    handler = types.ModuleType("handler")
+    exec(compile(sys.argv[1], "handler.py", "exec"), handler.__dict__)
+    handler.prepare()
+    wire.send_json(b"R", measure())
+    job = read_job()
+    threading.Thread(target=watch, args=(time.monotonic() + job["deadline_seconds"],), daemon=True).start()
+    os.chdir("/tmp")
+    try:
+        answer = handler.run(job["request"], Report(wire))
+    except MemoryError:
+        answer = {"code": 1, "memory_exhausted": True}
+    capture.finish()
+    wire.send_json(b"F", {**answer, "file_limit_reached": limit.reached, "usage": usage()})
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BaseException:  # the outermost handler: the traceback goes to stderr, the code says that the worker crashed
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+        os._exit(EXIT_CRASHED)

@@ -1,0 +1,47 @@
+#!/bin/sh
+# Makes .venv with exactly the locked dependencies and this project, editable. Does nothing when that is so already.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+lock=requirements/dev.txt
+stamp=.venv/.setup-stamp
+
+# A virtual environment holds absolute paths, so a moved clone is a different one.
+wanted() {
+    cat "$lock" pyproject.toml | sha256sum
+    pwd
+}
+
+up_to_date() {
+    [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(wanted)" ] && .venv/bin/python -c '' 2>/dev/null
+}
+
+find_python() {
+    for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            say "$candidate"
+            return 0
+        fi
+    done
+    return 1
+}
+
+require_venv_module() {
+    "$1" -c 'import ensurepip, venv' 2>/dev/null && return 0
+    package="$(basename "$1")-venv" # Debian splits it off
+    may_install || fail "$1 cannot make virtual environments" "Run: $(install_command "$package")"
+    apt_install "$package"
+}
+
+if up_to_date; then
+    exit 0
+fi
+python=$(find_python) || fail "Python 3.11 or newer is needed" "Install it, or name one: make setup PYTHON=/path/to/python3"
+require_venv_module "$python"
+say "making .venv with $("$python" --version) and the locked dependencies"
+rm -rf .venv
+"$python" -m venv .venv
+.venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --require-hashes --requirement "$lock"
+.venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-build-isolation --editable .
+wanted >"$stamp"
