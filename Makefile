@@ -5,7 +5,6 @@ SHELL := /bin/sh
 python := .venv/bin/python
 PYTHON ?=
 export PYTHON
-# The server decides nothing from a terminal's width or colours; a log should look the same everywhere.
 pytest_options ?=
 
 .DEFAULT_GOAL := help

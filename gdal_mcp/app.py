@@ -55,6 +55,8 @@ def running(settings: Settings) -> Iterator[App]:
     try:
         keep = Retention(settings.undo_calls, settings.undo_size)
         areas = {one.root: StagingArea(one, keep) for one in workspaces.items if one.writable}
+        for area in areas.values():
+            area.prepare()
         _recover(areas, audit, registry, owner)
         own = StagingArea(Workspace(settings.state_dir, writable=True), keep)
         hosting = Hosting(settings, workspaces, owner, next(iter(areas.values()), own))
@@ -78,8 +80,10 @@ def _recover(areas: dict[Path, StagingArea], audit: AuditLog, registry: Registry
     """Finishes or takes back what a dead server was publishing, and says so in the audit."""
     for area in areas.values():
         for recovery in area.recover():
-            audit.append({"type": "publication.recovered", "call": recovery.call_id, "outcome": recovery.outcome, "source": {"server": owner.id}})
-            _log.warning("recovered", call=recovery.call_id, outcome=recovery.outcome)
+            targets = [str(located) for located in recovery.targets]
+            event = {"type": "publication.recovered", "call": recovery.call_id, "outcome": str(recovery.finding), "targets": targets}
+            audit.append({**event, "kept_in": recovery.kept_in, "detail": recovery.detail, "source": {"server": owner.id}})
+            _log.warning("recovered", call=recovery.call_id, outcome=str(recovery.finding))
     for call in registry.interrupted(lambda server: server == owner.id or not owner.is_dead(server)):
         audit.append({"type": "call.finished", "call": call.id, "outcome": "INTERNAL", "message": "the server died during the call"})
 

@@ -168,7 +168,7 @@ def _digest(reference: str, digests: Iterable[str]) -> str | None:
 def _suitable(image: Image) -> Image:
     if _parts(image.gdal_version) < OLDEST:
         raise ImageUnsuitable(
-            f"{image.reference} has GDAL {image.gdal_version}, but 3.11 is the first with the `gdal` command. "
+            f"{image.reference} has GDAL {image.gdal_version}, but the `gdal` program came with 3.11. "
             f"Use {OFFICIAL}."
         )
     return image

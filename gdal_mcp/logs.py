@@ -16,7 +16,7 @@ from typing import Literal
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-_OURS = ("gdal_mcp", "sandbox")
+_OURS = ("gdal_mcp", "sandbox", "__main__")  # the last is one of ours run by `python -m`
 # C0, DEL, C1; direction marks; line separators and direction overrides; isolates; lone surrogates
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -49,11 +49,12 @@ def _formatter(shared: list[Processor], render: Processor) -> logging.Formatter:
 
 
 def _take_over(formatter: logging.Formatter, ours: int) -> None:
+    theirs = max(ours, logging.WARNING)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
-    handler.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.split(".")[0] in _OURS)
+    handler.addFilter(lambda record: record.levelno >= theirs or record.name.split(".")[0] in _OURS)
     # force: a library that has set up logging of its own may write elsewhere
-    logging.basicConfig(handlers=[handler], level=max(ours, logging.WARNING), force=True)
+    logging.basicConfig(handlers=[handler], level=theirs, force=True)
     logging.captureWarnings(capture=True)
     for name in _OURS:
         logging.getLogger(name).setLevel(ours)

@@ -8,7 +8,7 @@ from typing import Literal
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Output
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.publication import companions
+from sandbox.companions import companions
 from sandbox.workspace import Located, Workspaces
 
 # A name is a path first and is opened under its absolute path, where none of these means anything. Only a name that is no

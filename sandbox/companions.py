@@ -1,11 +1,11 @@
 """The files that belong to a dataset beside its main one, by name alone.
 
-A dataset that is replaced takes its companions with it: a stale `.aux.xml`, `.ovr` or world file would give the new
-one wrong statistics, pixels or position, and SQLite replays a stale `-wal` or `-journal` into whatever database
-stands beside it, which corrupts it.
+A dataset that is replaced takes its companions with it: a stale `.aux.xml`, `.ovr` or world file would give the
+new one wrong statistics, pixels or position, and SQLite replays a stale `-wal` or `-journal` into whatever
+database stands beside it, which corrupts it.
 
-The table is short on purpose, and a file that would belong to two datasets (`x.prj` of `x.shp` and `x.asc`) belongs
-to neither: better a stale companion than one taken from its owner.
+The table is short on purpose, and a file that would belong to two datasets (`x.prj` of `x.shp` and `x.asc`)
+belongs to neither: better a stale companion than one taken from its owner.
 """
 
 import os
@@ -60,12 +60,13 @@ REPLACED = {
 def companions(located: Located) -> tuple[Located, ...]:
     """The existing files that belong to an existing dataset file, sorted; none for a folder or a new place.
 
-    Raises PathRefused when one of them is a link or a device: it cannot be replaced with the dataset, nor left.
+    Raises PathRefused when one of them is a link or a device: it can neither go with the dataset nor stay.
     """
     if located.identity is None or located.is_folder:
         return ()
     with open_folder(located.workspace, located.relative.parent) as folder:
-        names = os.listdir(folder)
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
         found = ((name, Place(folder, name).status()) for name in _family(located.name, names))
         return tuple(_companion(located, name, status) for name, status in found if _counts(status))
 

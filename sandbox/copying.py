@@ -64,7 +64,7 @@ class Copier:
 
     def _inner_file(self, entry: Entry, folder: int) -> None:
         if not stat.S_ISREG(entry.status.st_mode):
-            raise StagingFailed(f"{entry.path!r} is a link, a device or a folder that cannot be read; not copied.")
+            raise StagingFailed(f"{entry.path!r} is no file or folder that can be read; nothing was copied.")
         with opened_file(entry.folder, entry.name) as source:
             self.file(source, folder, entry.name)
 

@@ -3,7 +3,7 @@
 Invariants:
 * a container gets no capability, no network, no device, no environment but the template's, and can write only
   to its scratch and to the mounts that the template makes writable;
-* every field that is asked for is read back: one without a rule in `_CONFIG_RULES` or `_HOST_RULES` is an error;
+* every field that is asked for is read back: one without a rule in `_CONFIG_RULES` or `_HOST_RULES` an error;
 * what an image declares (command, environment, volumes, user, health check) is overridden or refused.
 
 Left out on purpose: RLIMIT_NPROC, which counts every process of a user id on the host, so that one call would
@@ -34,6 +34,7 @@ _MASKED: Final = (
     *("/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"),
     *("/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/kallsyms", "/proc/modules"),
     "/proc/partitions",
+    *("/dev/mqueue", "/dev/pts"),  # writable for everybody; terminals are kernel code that no job needs
 )
 _MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
 _READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
@@ -66,9 +67,9 @@ def create_body(
 ) -> dict[str, Any]:
     """The Docker API create body of a container for this template.
 
-    `image_environment` is the image's own `Env`; none of it reaches the container. Only HOME is added unasked,
-    by the low-level runtime, when the template does not set it. Raises IsolationRefused for an engine that cannot
-    do what is asked.
+    `image_environment` is the image's own `Env`; none of it reaches the container. Only HOME is added unasked
+    (by the low-level runtime, when the template does not set it). Raises IsolationRefused for an engine that
+    cannot do what is asked.
     """
     _refuse_weak_engine(facts)
     uid, gid = template.user
@@ -369,7 +370,7 @@ _HOST_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
 def submounts(root: str | PurePath, mountinfo: str) -> tuple[str, ...]:
     """The mount points strictly below `root`, from the text of /proc/self/mountinfo, sorted, without repeats.
 
-    They are the mounts of the process that read the text, and the engine's where both share a mount namespace.
+    They are the mounts of the process that read the text; the engine's may differ in another mount namespace.
     Raises IsolationRefused for a text that is not mountinfo.
     """
     top = PurePosixPath(root)

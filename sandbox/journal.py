@@ -1,7 +1,7 @@
 """What one publication does, written down before it is done: `undo/<call>/manifest.json`.
 
-Pure values and their JSON. Files and folders are known by inode, size and time of change, not by device: device
-numbers change from one boot to the next, and everything a journal names lies on the workspace's file system.
+Values and their JSON. Files and folders are known by inode, size and time of change, not by device: device
+numbers change from one boot to the next, and all that a journal names lies on the workspace's file system.
 """
 
 import json
@@ -53,7 +53,7 @@ class Mark:
         return cls(identity.inode, identity.size, identity.mtime_ns, is_folder)
 
     def fits(self, status: os.stat_result | None) -> bool:
-        """Whether this is what was marked. A folder is known by its inode: its own size and time move with use."""
+        """Whether this is what was marked. A folder is known by its inode: size and time move with use."""
         if status is None:
             return False
         found = Mark.of(status)
@@ -80,7 +80,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was published at a target: bytes and SHA-256; `listing` tells whether a folder was changed since."""
+    """What was published at a target: bytes and SHA-256; `listing` tells if a folder was changed since."""
 
     target: PurePosixPath
     size: int
@@ -93,7 +93,7 @@ class State(StrEnum):
     PUBLISHED = "published"  # all steps done
     UNDOING = "undoing"  # inverse steps may have been done
     UNDONE = "undone"
-    CONFLICT = "conflict"  # somebody else changed a target meanwhile; both sides are kept, nothing is automatic
+    CONFLICT = "conflict"  # somebody else changed a target meanwhile; both sides are kept, for a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def load(folder: int, call_id: str) -> Record | None:
         try:
             record = _read(json.loads(stream.read(_MAX_BYTES)))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise JournalDamaged(f"the journal of {call_id} cannot be read; its files are left alone.") from error
+            raise JournalDamaged(f"the journal of {call_id} is unreadable; its files are left alone.") from error
     if record.call_id != call_id:
         raise JournalDamaged(f"the journal in {call_id} is of another call; its files are left alone.")
     return record
@@ -216,7 +216,7 @@ def _text(value: Any, pattern: re.Pattern[str]) -> str:
 
 
 def _inside(value: Any) -> PurePosixPath:
-    """A path from the root, as this program writes it: a journal that came with a downloaded folder may lie."""
+    """A path from the root, as written here: a journal that came with a downloaded folder may lie."""
     path = PurePosixPath(value)
     if str(path) != value or path.is_absolute() or not path.parts or ".." in path.parts:
         raise ValueError("not a place in the workspace")

@@ -19,17 +19,18 @@ A lock that can be taken means that its owner is dead: the kernel drops it with 
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from sandbox.errors import SandboxError, StagingFailed
 from sandbox.filetree import opened_folder, remove
-from sandbox.journal import valid_id
+from sandbox.journal import MANIFEST, valid_id
 from sandbox.moves import Moves
 from sandbox.workspace import RESERVED, Workspace, open_folder
 
 LOCK = "lock"
+DROPPED = "dropped.json"  # the journal of an entry that is being removed
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE = 0o022
 
@@ -84,7 +85,8 @@ class Ground:
     def drop(self, call_id: str, held: Held) -> None:
         """Removes an undo entry: its journal first, so that after a crash the rest is known for rubbish."""
         with self.moves.step("drop.record"):
-            remove(held.folder, "manifest.json")
+            with suppress(FileNotFoundError):
+                os.rename(MANIFEST, DROPPED, src_dir_fd=held.folder, dst_dir_fd=held.folder)
             os.fsync(held.folder)
         with self.moves.step("drop.folder"):
             remove(self.undo, call_id)
@@ -130,12 +132,13 @@ def failing(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StagingFailed(f"{what} failed: {error.strerror or error}. Check space and permissions.") from error
+        why = error.strerror or str(error)
+        raise StagingFailed(f"{what} failed: {why}. Check space and permissions.") from error
 
 
 @contextmanager
 def ground(workspace: Workspace, moves: Moves) -> Iterator[Ground]:
-    """Opens `.gdal-mcp`, making what is missing. Raises StagingFailed for a place that others could tamper with."""
+    """Opens `.gdal-mcp`, making what is missing. Raises StagingFailed where others could tamper with it."""
     if not workspace.writable:
         raise StagingFailed(f"workspace {workspace.root} is read-only; nothing is staged there.")
     with ExitStack() as opened:

@@ -1,10 +1,10 @@
 """The few system calls that change what a name means, each between two named checkpoints.
 
 Invariants:
-* `move` and `create` never overwrite; `exchange` cannot, by its nature; only `over` replaces, and its one caller
-  keeps a second name of what it replaces;
+* `move` and `create` never overwrite; `exchange` cannot, by its nature; only `over` replaces, and its one
+  caller keeps a second name of what it replaces;
 * every name is given as an open folder and one component, so no link in a path is ever followed;
-* a test (or a fault drill) can end the process, or fail the call, at each of `POINTS`, before and after a step.
+* a test (or a fault drill) can end the process, or fail the call, at each of `POINTS`: before and after a step.
 """
 
 import ctypes
@@ -98,7 +98,7 @@ class Moves:
             os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
 
     def create(self, source: Place, target: Place) -> None:
-        """As `move`, for user files: without RENAME_NOREPLACE a file is linked, which cannot overwrite either."""
+        """As `move`, for users' files: without RENAME_NOREPLACE a file is linked, which never overwrites."""
         with self.step("swap.create"):
             if self._rename(source, target, _NOREPLACE):
                 return

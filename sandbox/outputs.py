@@ -1,6 +1,6 @@
-"""What a job left in its staging folder: looked through (`collect`), then made ready to be a user's file (`seal`).
+"""What a job left in its staging folder: looked through (`collect`), then made ready to be published (`seal`).
 
-The container is gone by then, but everything it wrote is hostile: only regular files with one name, and folders,
+The container is gone by then, but all that it wrote is hostile: only regular files with one name, and folders,
 with printable UTF-8 names, within the limits, are let through. One bad entry refuses the whole output.
 """
 
@@ -28,7 +28,7 @@ from sandbox.moves import Moves, Place
 from sandbox.template import Limits
 from sandbox.workspace import Identity
 
-_UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable bytes, line and paragraph separators
+_UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable bytes, line separators
 _STRICT_UMASK = 0o077
 
 
@@ -88,7 +88,7 @@ class Manner:
 
 
 def manner_of(replaced: os.stat_result | None, root: os.stat_result) -> Manner:
-    """As what is replaced, else as the workspace's owner would make it. Never executable, setuid or setgid."""
+    """As what is replaced, else as the workspace's owner would make it. No file is executable or setuid."""
     masked = ~_umask()
     owned_by = root if replaced is None else replaced
     owner = (owned_by.st_uid, owned_by.st_gid) if os.geteuid() == 0 else None
@@ -108,7 +108,7 @@ def collect(top: int, limits: Limits) -> tuple[Staged, ...]:
         _refuse_unfit(entry)
         usage = usage.add(entry.status)
         if usage.exceeds(limits):
-            raise OutputRejected("the outputs are larger or more than the limits allow. Raise them, or write less.")
+            raise OutputRejected("the outputs are more or larger than the limits allow. Write less, or raise them.")
         name, _, inner = entry.path.partition("/")
         if not inner:
             found[name] = Staged(name, entry.is_folder, 0, 0, Mark.of(entry.status))
@@ -127,7 +127,7 @@ def seal(place: Place, mark: Mark, manner: Manner, moves: Moves) -> Sealed:
 
 
 def listing(top: int) -> str:
-    """A digest of names, sizes, inodes and times below an open folder: cheap, and another one after any change."""
+    """A digest of names, sizes, inodes and times below an open folder: cheap, and any change shows in it."""
     lines = []
     for entry in walk(top):
         status = entry.status
@@ -145,7 +145,7 @@ def _refuse_unfit(entry: Entry) -> None:
     if entry.is_folder:
         return
     if not stat.S_ISREG(entry.status.st_mode):
-        raise OutputRejected(f"{shown} is a link, device, pipe or socket; only files and folders are published.")
+        raise OutputRejected(f"{shown} is a link, device, pipe or socket; only files and folders are let out.")
     if entry.status.st_nlink != 1:
         raise OutputRejected(f"{shown} has a second name; a published file has one.")
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from sandbox.errors import OutputRejected, SandboxError, StagingFailed
+from sandbox.errors import OutputRejected, StagingFailed
 from sandbox.journal import Content, Mark, Record, State, Step, valid_id
 from sandbox.layout import Ground, Held, failing, refused_as
 from sandbox.moves import Place
@@ -85,8 +85,8 @@ def publish(ground: Ground, request: Request) -> Published:
             _look(ground, gone)
         manners = [_look(ground, one.target) for one in request.publications]
         sealed = [
-            seal(Place(request.out, one.staged_name), request.staged[one.staged_name].mark, manner, ground.moves)
-            for one, manner in zip(request.publications, manners, strict=True)
+            seal(Place(request.out, name), request.staged[name].mark, manner, ground.moves)
+            for name, manner in zip((one.staged_name for one in request.publications), manners, strict=True)
         ]
         try:
             held = ground.make(ground.undo, request.call_id, "entry")
@@ -112,9 +112,13 @@ def _publish_in(ground: Ground, held: Held, request: Request, sealed: list[Seale
     try:
         transact(entry, record.steps, record, State.PUBLISHED)
     except BaseException as error:
-        with suppress(OSError, SandboxError):  # what is not wholly taken back is left to `recover`
-            if all(untouched(entry, step) for step in record.steps):
-                ground.drop(request.call_id, held)
+        if not all(untouched(entry, step) for step in record.steps):
+            raise StagingFailed(
+                f"publishing stopped midway: {error}. Nothing is lost: both sides are in {entry.path}; "
+                "restart the server to have it put right."
+            ) from error
+        with suppress(OSError):  # rubbish, which `recover` removes too
+            ground.drop(request.call_id, held)
         if isinstance(error, Conflict):
             raise OutputRejected(f"nothing was published: {error}. Plan the call again.") from error
         raise

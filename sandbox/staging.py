@@ -1,8 +1,8 @@
 """A private output folder for each container, and what may be done with what it holds.
 
-Use: `area.open(...)` before the container is made and mount `mount_source`; when the container is gone `collect`,
-then `publish`. Leaving the `with` block removes whatever is still there. `area.recover()` at start puts right what
-a crash left.
+Use: `area.open(...)` before the container is made, and mount `mount_source`; when the container is gone
+`collect`, then `publish`. Leaving the `with` block removes whatever is still there. `area.recover()` at start
+puts right what a crash left.
 """
 
 import os
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from sandbox.copying import Copier
 from sandbox.errors import OutputRejected, StagingFailed
@@ -67,12 +68,12 @@ class StagingArea:
             return recover(here)
 
     def undo(self, call_id: str) -> Undone:
-        """Takes a published call back. Raises StagingFailed when it is unknown, or a target has changed since."""
+        """Takes a published call back. Raises StagingFailed when it is unknown or a target changed since."""
         with ground(self.workspace, self.moves) as here:
             return undo(here, call_id)
 
     def prune(self) -> tuple[str, ...]:
-        """Forgets the oldest calls beyond what is kept, and returns their ids. Done after every publication."""
+        """Forgets the oldest calls beyond what is kept; returns their ids. Done after every publication."""
         with failing("pruning undo"), ground(self.workspace, self.moves) as here:
             return prune(here, self.keep)
 
@@ -106,8 +107,8 @@ class Staging:
     def copy_in(self, located: Located, name: str, limits: Limits = _DEFAULT_LIMITS) -> None:
         """Copies an existing file or folder in, owned by the container's user. Raises StagingFailed.
 
-        What is at `located` must still be what `located` says. Holes stay holes; blocks are shared where the file
-        system can.
+        What is at `located` must still be what `located` says. Holes stay holes; blocks are shared where the
+        file system can.
         """
         if name in ("", ".", "..") or "/" in name or not name.isprintable():
             raise StagingFailed(f"{name!r} cannot be the name of a staged file.")
@@ -125,8 +126,8 @@ class Staging:
     def collect(self, limits: Limits = _DEFAULT_LIMITS) -> tuple[Staged, ...]:
         """The top-level entries that the job left, once its container is gone. Raises OutputRejected.
 
-        Anything that is not a regular file with one name or a folder, any name that cannot be printed, and any
-        excess over the limits refuses the whole.
+        Anything that is not a folder or a regular file with one name, any name that cannot be printed, and
+        any excess over the limits refuses the whole.
         """
         with failing("reading the outputs"):
             staged = collect(self._folder, limits)
@@ -152,19 +153,19 @@ class Staging:
         return published
 
     def discard(self) -> None:
-        """Removes the folder with all that is in it. Raises StagingFailed if it cannot be; `recover` tries again."""
+        """Removes the folder with all that is in it. Raises StagingFailed if it cannot; `recover` may later."""
         if self._held is None:
             return
         held, self._held = self._held, None
         try:
-            with failing("removing a staging folder"), ground(self.area.workspace, self.area.moves) as here:
-                with here.moves.step("discard"):
-                    remove(here.staging, self.staging_id)
+            area = self.area
+            with failing("removing a staging folder"), ground(area.workspace, area.moves) as here:
+                self._remove(here)
         finally:
             os.close(self._out)
             held.close()
 
-    def __enter__(self) -> "Staging":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -175,6 +176,10 @@ class Staging:
         except StagingFailed:
             if error is None:  # else what went wrong first is told
                 raise
+
+    def _remove(self, here: Ground) -> None:
+        with here.moves.step("discard"):
+            remove(here.staging, self.staging_id)
 
     @property
     def _folder(self) -> int:
@@ -211,7 +216,7 @@ def _refuse_user(user: tuple[int, int]) -> None:
     if 0 in user:
         raise StagingFailed("a container never runs as root; give the ids of the workspace's owner.")
     if own not in (0, user[0]):
-        raise StagingFailed(f"the container would run as user {user[0]}, but only user {own} could write here.")
+        raise StagingFailed(f"the container would run as user {user[0]}; only user {own} could write here.")
 
 
 def _refuse_changed(source: int, located: Located) -> None:

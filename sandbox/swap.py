@@ -4,7 +4,7 @@ Invariants:
 * nothing is ever deleted: a swap moves names; what was at a target ends in a slot of the entry;
 * only what the step expects is moved; anything else is put back where it was and `Conflict` is raised;
 * a replaced file's name always leads to the old or the new file; a folder's too where the file system can
-  exchange names (elsewhere it is missing for an instant, which `complete` ends after a crash);
+  exchange names (elsewhere it is missing for an instant, ended by `complete` after a crash);
 * `complete` is idempotent: what has happened is read from the inodes, never remembered. The inverse step takes
   a step back.
 
@@ -28,7 +28,7 @@ from sandbox.errors import PathRefused, SandboxError
 from sandbox.filetree import disk_bytes
 from sandbox.journal import Mark, Record, State, Step, save
 from sandbox.moves import Moves, Place
-from sandbox.workspace import Workspace, open_folder
+from sandbox.workspace import RESERVED, Workspace, open_folder
 
 
 class Conflict(Exception):  # noqa: N818 - a finding, which each caller tells in its own words
@@ -50,6 +50,11 @@ class Entry:
 
     def save(self, record: Record) -> None:
         save(record, self.folder, self.moves)
+
+    @property
+    def path(self) -> str:
+        """Where it is on the host, for a person to look into."""
+        return str(self.workspace.root / RESERVED / "undo" / self.call_id)
 
     def settle(self, record: Record, state: State) -> None:
         """Writes that the steps came to an end, and what is kept now."""
@@ -143,7 +148,7 @@ def sync(entry: Entry, steps: Iterable[Step]) -> None:
 
 
 def transact(entry: Entry, steps: tuple[Step, ...], during: Record, after: State) -> None:
-    """Writes `during`, does the steps, writes `after`. Whatever fails, takes the steps back and raises it.
+    """Writes `during`, does the steps, writes `after`. Whatever fails, takes them back and raises it.
 
     Where taking back meets a conflict, the journal says so and every file is kept; where it fails, the journal
     stays open for `recover`.

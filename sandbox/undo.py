@@ -1,7 +1,7 @@
 """Takes a publication back, forgets old ones, and puts right what a crash interrupted.
 
-An undo is the same swaps in the opposite order and direction, under the same journal: what was replaced or removed
-comes back to its name, and what was published goes to the slot it came from. Neither is destroyed.
+An undo is the same swaps in the opposite order and direction, under the same journal: what was replaced or
+removed comes back to its name, and what was published goes to the slot it came from. Neither is destroyed.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from sandbox.errors import PathRefused, SandboxError, StagingFailed
 from sandbox.filetree import opened_folder, remove
 from sandbox.journal import JournalDamaged, Mark, Record, State, Step, load, valid_id
-from sandbox.layout import Ground, Held, claim, failing, ids
+from sandbox.layout import DROPPED, Ground, Held, claim, failing, ids
 from sandbox.moves import Place
 from sandbox.outputs import listing
 from sandbox.swap import Conflict, Entry, complete_all, transact, untouched
@@ -31,7 +31,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """`restored` is back at its name; `taken_away` was created by the call and now lies in its undo folder."""
+    """`restored` is back at its name; `taken_away` was created by the call and lies in its undo folder now."""
 
     call_id: str
     restored: tuple[Located, ...]
@@ -109,7 +109,7 @@ def _refuse_changed(entry: Entry, record: Record) -> None:
         if same and step.new is not None and step.new.is_folder:
             same = _listing(entry.workspace, step.target) == listings.get(step.target)
         if not same:
-            raise StagingFailed(f"{str(step.target)!r} was changed since; undoing would lose that. Move it away.")
+            raise StagingFailed(f"{str(step.target)!r} was changed since; undoing would lose that change.")
         if step.old is not None and not step.old.fits(kept):
             raise StagingFailed(f"what {str(step.target)!r} was before is not kept any more.")
 
@@ -172,7 +172,8 @@ def recover(ground: Ground) -> tuple[Recovery, ...]:
     with failing("recovering"), ground.claiming():
         entries = {name: held for name in ids(ground.undo) if (held := _claim_open(ground, name))}
         stagings = {name: held for name in ids(ground.staging) if (held := claim(ground.staging, name))}
-    findings = [_recover_entry(ground, name, held) for name, held in entries.items()]
+    recovered = [_recover_entry(ground, name, held) for name, held in entries.items()]
+    findings = [finding for finding in recovered if finding is not None]
     told = {finding.staging_id for finding in findings}
     published = {record.staging_id: record for record in _finished(ground)} if stagings else {}
     for name, held in stagings.items():
@@ -202,23 +203,24 @@ def _claim_open(ground: Ground, call_id: str) -> Held | None:
     return held
 
 
-def _recover_entry(ground: Ground, call_id: str, held: Held) -> Recovery:
-    kept_in = str(ground.workspace.root / ".gdal-mcp" / "undo" / call_id)
+def _recover_entry(ground: Ground, call_id: str, held: Held) -> Recovery | None:
+    """None for what was being pruned or had been taken back: nothing to tell."""
+    entry = Entry(ground.workspace, call_id, held.folder, ground.moves)
     try:
         record = load(held.folder, call_id)
-        if record is None:  # its process died before the first step, or while it was being dropped
-            ground.drop(call_id, held)
-            return Recovery(call_id, "", Finding.DISCARDED)
-        return _roll(ground, record, held, kept_in)
+        if record is not None:
+            return _roll(ground, record, held, entry)
+        forgotten = Place(held.folder, DROPPED).status() is not None
+        ground.drop(call_id, held)
+        return None if forgotten else Recovery(call_id, "", Finding.DISCARDED)
     except (OSError, SandboxError) as error:
-        return Recovery(call_id, "", Finding.DAMAGED, kept_in=kept_in, detail=str(error))
+        return Recovery(call_id, "", Finding.DAMAGED, kept_in=entry.path, detail=str(error))
     finally:
         held.close()
 
 
-def _roll(ground: Ground, record: Record, held: Held, kept_in: str) -> Recovery:
+def _roll(ground: Ground, record: Record, held: Held, entry: Entry) -> Recovery:
     """Back when no step was begun, else forward to the end."""
-    entry = Entry(ground.workspace, record.call_id, held.folder, ground.moves)
     undoing = record.state is State.UNDOING
     steps = record.backwards if undoing else record.steps
     targets = tuple(_place(ground.workspace, step, step.new or step.old) for step in record.steps)
@@ -234,7 +236,7 @@ def _roll(ground: Ground, record: Record, held: Held, kept_in: str) -> Recovery:
     finding = Finding.CONFLICT if conflicts else Finding(after.value)
     targets = tuple(_place(ground.workspace, step, step.new) for step in steps)
     places = tuple(_place(ground.workspace, step, None) for step in conflicts)
-    return Recovery(record.call_id, record.staging_id, finding, targets, places, kept_in if conflicts else "")
+    return Recovery(record.call_id, record.staging_id, finding, targets, places, entry.path if conflicts else "")
 
 
 def _swept(ground: Ground, staging_id: str, record: Record | None) -> Recovery:

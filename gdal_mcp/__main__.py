@@ -1,0 +1,7 @@
+"""`python -m gdal_mcp`."""
+
+import sys
+
+from gdal_mcp.cli import main
+
+sys.exit(main())

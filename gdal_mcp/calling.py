@@ -1,0 +1,54 @@
+"""Single operations from the command line: one call, one undo."""
+
+import json
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+
+from gdal_mcp.app import App, local_principal
+from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.errors import Code
+from gdal_mcp.pipeline import Reply, Request
+from sandbox.errors import PathMissing
+
+_ENGINE_EXIT = 3  # gdal_mcp.cli.ENGINE
+
+
+def call_once(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool) -> int:
+    """Prints the structured result, or the error in the same shape as clients get it. Returns the exit code."""
+    principal = local_principal()
+    terminal = Terminal(principal, assume_yes)
+    request = Request(tool, arguments, principal, "gdal-mcp call", terminal)
+    reply: Reply = anyio.run(partial(app.pipeline.call, request))
+    sys.stdout.write(json.dumps(reply.result, indent=2, ensure_ascii=True) + "\n")
+    if reply.error is None:
+        return 0
+    return _ENGINE_EXIT if reply.error.code is Code.ENGINE_UNAVAILABLE else 1
+
+
+def undo_call(app: App, call_id: str) -> int:
+    """Takes a publication back, in whichever workspace it was made. Raises StagingFailed, PathMissing."""
+    call = app.registry.call(call_id)
+    for area in app.areas.values():
+        if not area.remembers(call_id):
+            continue
+        undone = area.undo(call_id)
+        app.registry.retract_artifacts(call_id)
+        app.audit.append(
+            {
+                "type": "call.undone",
+                "call": call_id,
+                "subject": {"principal": local_principal()},
+                "tool": call.tool if call else "",
+                "restored": [str(located) for located in undone.restored],
+                "taken_away": [str(located) for located in undone.taken_away],
+                "outcome": "OK",
+            }
+        )
+        told = {"call": call_id, "restored": [str(one) for one in undone.restored], "taken_away": [str(one) for one in undone.taken_away]}
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        return 0
+    raise PathMissing(f"no workspace remembers call {call_id[:64]!r}; name its workspace with --workspace, or it was pruned.")

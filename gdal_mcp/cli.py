@@ -1,0 +1,228 @@
+"""The `gdal-mcp` program. Exit codes: 0 done, 1 the call failed, 2 the command was wrong, 3 the engine or host is not ready."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gdal_mcp import __version__
+from gdal_mcp.settings import Settings, SettingsError, load_settings
+
+OK, FAILED, USAGE, ENGINE = 0, 1, 2, 3
+
+_SPECIAL = frozenset({"workspaces", "workspaces_ro", "approval", "preview", "config"})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    parser = build_parser()
+    arguments = parser.parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except SettingsError as error:
+        for problem in error.problems:
+            _say(problem)
+        return USAGE
+    except KeyboardInterrupt:
+        return 130  # 128 + SIGINT
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gdal-mcp", description="GDAL for language models, each call in a container of its own.")
+    parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    serve = _command(commands, "serve", _serve, "serve the Model Context Protocol")
+    serve.add_argument("--transport", choices=["stdio"], default="stdio", help="how clients connect (default: stdio)")
+
+    call = _command(commands, "call", _call, "run one tool and print its structured result as JSON")
+    call.add_argument("tool", metavar="TOOL", help="a tool's name; `gdal-mcp tools` lists them")
+    call.add_argument("arguments", metavar="JSON", help="the tool's arguments, or - to read them from standard input")
+    call.add_argument("--yes", action="store_true", help="approve the call; for scripts")
+
+    tools = commands.add_parser("tools", help="list the tools")
+    tools.add_argument("--json", action="store_true", help="with their schemas")
+    tools.set_defaults(run=_tools)
+
+    doctor = _command(commands, "doctor", _doctor, "check engine, image, isolation and workspaces, with the fix for each failure")
+    doctor.add_argument("--json", action="store_true", help="as JSON")
+
+    _command(commands, "setup", _setup, "bring the GDAL image onto this host")
+
+    audit = commands.add_parser("audit", help="verify or show the audit log").add_subparsers(metavar="ACTION", required=True)
+    _command(audit, "verify", _audit_verify, "check every record of the hash chain")
+    tail = _command(audit, "tail", _audit_tail, "show the last records")
+    tail.add_argument("-n", type=int, default=10, metavar="COUNT", help="how many (default: 10)")
+
+    undo = _command(commands, "undo", _undo, "restore what a call replaced and take away what it made")
+    undo.add_argument("call", metavar="CALL", help="the call's id, as in its receipt")
+    return parser
+
+
+def _command(group: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = group.add_parser(name, help=text, description=text)
+    parser.set_defaults(run=run)
+    options = parser.add_argument_group("settings (also GDAL_MCP_* variables and a TOML file)")
+    options.add_argument("--workspace", action="append", metavar="DIR", dest="workspaces", help="a folder calls may read and write; repeatable")
+    options.add_argument("--workspace-ro", action="append", metavar="DIR", dest="workspaces_ro", help="a folder calls may only read; repeatable")
+    options.add_argument("--approval", choices=["writes", "always", "never"], help="which calls need a person's yes (default: writes)")
+    options.add_argument("--config", metavar="FILE", help="TOML file with settings")
+    options.add_argument("--no-preview", action="store_false", dest="preview", default=None, help="no pictures of outputs")
+    for field, info in Settings.model_fields.items():
+        if field not in _SPECIAL:
+            options.add_argument(f"--{field.replace('_', '-')}", metavar="VALUE", dest=field, help=info.description)
+    return parser
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    given = {name: value for name, value in vars(arguments).items() if name in Settings.model_fields and value is not None}
+    settings = load_settings(**given)
+    from gdal_mcp import logs  # noqa: PLC0415 - structlog is not loaded for --help and wrong commands
+
+    logs.configure(settings.log_level, settings.log_format)
+    return settings
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    import anyio  # noqa: PLC0415 - each command loads what it needs, so that none waits for the protocol's models
+
+    from gdal_mcp.app import running  # noqa: PLC0415
+    from gdal_mcp.mcp.stdio import serve  # noqa: PLC0415
+
+    settings = _settings(arguments)
+    settings.require_workspaces()
+    return _guarded(lambda: _with_app(running, settings, lambda app: anyio.run(serve, app)))
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.app import running  # noqa: PLC0415
+    from gdal_mcp.calling import call_once  # noqa: PLC0415
+
+    settings = _settings(arguments)
+    settings.require_workspaces()
+    try:
+        text = sys.stdin.read() if arguments.arguments == "-" else arguments.arguments
+        values = json.loads(text)
+    except ValueError as error:
+        raise SettingsError(f"the arguments are not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise SettingsError("the arguments are a JSON object, such as '{\"path\": \"dem.tif\"}'")
+    return _guarded(lambda: _with_app(running, settings, lambda app: call_once(app, arguments.tool, values, assume_yes=arguments.yes)))
+
+
+def _tools(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.tools.listing import ALL  # noqa: PLC0415
+
+    if arguments.json:
+        rows = [
+            {
+                "name": tool.name,
+                "title": tool.title,
+                "description": tool.description,
+                "inputSchema": tool.input_schema,
+                "outputSchema": tool.output_schema,
+                "writes": tool.writes,
+            }
+            for tool in ALL
+        ]
+        _print(json.dumps(rows, indent=2))
+        return OK
+    width = max(len(tool.name) for tool in ALL)
+    for tool in ALL:
+        _print(f"{tool.name:<{width}}  {'writes' if tool.writes else 'reads '}  {tool.description.split('. ')[0]}.")
+    return OK
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.doctor import examine, render  # noqa: PLC0415
+
+    report = examine(_settings(arguments))
+    _print(json.dumps(report.as_dict(), indent=2) if arguments.json else render(report))
+    return OK if report.ok else ENGINE
+
+
+def _setup(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.image import ensure  # noqa: PLC0415
+    from sandbox.engines.discovery import connect  # noqa: PLC0415
+
+    settings = _settings(arguments)
+
+    def bring() -> int:
+        image = ensure(connect(settings.engine), settings.image, _say)
+        _print(f"{image.reference} {image.digest} GDAL {image.gdal_version}")
+        return OK
+
+    return _guarded(bring)
+
+
+def _audit_verify(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.audit import verify  # noqa: PLC0415
+
+    path = _settings(arguments).state_dir / "audit.jsonl"
+
+    def check() -> int:
+        found = verify(path)
+        verdict = "OK" if found.ok else f"BROKEN at record {found.first_bad}: {found.reason}" if found.first_bad else f"BROKEN: {found.reason}"
+        _print(f"{path}: {found.records} records, {verdict}; ends at {found.last}")
+        return OK if found.ok else FAILED
+
+    return _guarded(check)
+
+
+def _audit_tail(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.audit import tail  # noqa: PLC0415
+
+    path = _settings(arguments).state_dir / "audit.jsonl"
+
+    def show() -> int:
+        for record in tail(path, arguments.n):
+            _print(json.dumps({"seq": record.seq, "time": record.time, **record.event}, ensure_ascii=True))
+        return OK
+
+    return _guarded(show)
+
+
+def _undo(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.app import running  # noqa: PLC0415
+    from gdal_mcp.calling import undo_call  # noqa: PLC0415
+
+    settings = _settings(arguments)
+    settings.require_workspaces()
+    return _guarded(lambda: _with_app(running, settings, lambda app: undo_call(app, arguments.call)))
+
+
+def _with_app(running: Any, settings: Settings, work: Callable[[Any], int | None]) -> int:
+    with running(settings) as app:
+        return work(app) or OK
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    """Our own failures as one plain sentence and the exit code that belongs to them."""
+    from gdal_mcp.audit import AuditUnavailable  # noqa: PLC0415
+    from gdal_mcp.registry import RegistryUnavailable  # noqa: PLC0415
+    from sandbox.errors import PathRefused, SandboxError, StagingFailed  # noqa: PLC0415
+
+    try:
+        return work()
+    except PathRefused as error:
+        _say(str(error))
+        return USAGE
+    except (StagingFailed, AuditUnavailable, RegistryUnavailable) as error:
+        _say(str(error))
+        return FAILED
+    except SandboxError as error:
+        _say(str(error))
+        return ENGINE
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"gdal-mcp: {text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

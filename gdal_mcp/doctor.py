@@ -1,0 +1,160 @@
+"""Checks everything a call needs, row by row, each failing row with its fix."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from gdal_mcp.audit import AuditUnavailable, verify
+from gdal_mcp.hosting import Host, Hosting
+from gdal_mcp.image import OFFICIAL, version_warning
+from gdal_mcp.settings import Settings
+from sandbox.errors import SandboxError
+from sandbox.workspace import Workspaces
+
+State = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One checked thing."""
+
+    group: str
+    name: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Every row, and the facts that results carry too."""
+
+    rows: tuple[Row, ...]
+    facts: dict[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        return all(row.state != "failed" for row in self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"ok": self.ok, **self.facts, "rows": [asdict(row) for row in self.rows]}
+
+
+def examine(settings: Settings) -> Report:
+    """Looks at this host as a server with these settings would. Never raises for what it finds."""
+    from gdal_mcp.app import running  # noqa: PLC0415 - the composition root imports nearly everything
+
+    try:
+        settings.require_workspaces()
+        with running(settings) as app:
+            host_rows, facts = _host(app.hosting, settings)
+            rows = [*host_rows, *_workspaces(app.workspaces, app.hosting), *_records(settings), *_modes(settings)]
+    except (SandboxError, AuditUnavailable) as error:
+        return Report((Row("server", "start", "failed", str(error), "Correct what it names, then run doctor again."),), {})
+    except Exception as error:  # noqa: BLE001 - doctor's whole purpose is to show what is wrong
+        return Report((Row("server", "start", "failed", str(error), "Name a workspace with --workspace DIR."),), {})
+    return Report(tuple(rows), facts)
+
+
+def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, Any]]:
+    try:
+        host = hosting.ready(fresh=True)
+    except SandboxError as error:
+        fix = "Start the engine (`systemctl start docker`), run `gdal-mcp setup`, or correct what is named."
+        return [Row("engine", "ready", "failed", f"{type(error).__name__}: {error}", fix)], {}
+    facts = {
+        "engine": {"name": host.info.name, "version": host.info.version, "api": ".".join(map(str, host.info.api_version))},
+        "image": {
+            "reference": host.image.reference,
+            "id": host.image.id,
+            "digest": host.image.digest,
+            "stand_in": host.image.standin,
+        },
+        "gdal_version": host.image.gdal_version,
+        "tier": host.tier(settings),
+    }
+    return [*_engine(host, settings), *_image(host), *_attestation(host)], facts
+
+
+def _engine(host: Host, settings: Settings) -> Iterator[Row]:
+    info = host.info
+    yield Row("engine", "engine", "ok", f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}")
+    yield Row("engine", "rootless", "ok", "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host")
+    yield Row("engine", "cgroup", "ok", f"version {info.cgroup_version}")
+    modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
+    if modules:
+        yield Row("engine", "security module", "ok", ", ".join(modules))
+    else:
+        fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
+        yield Row("engine", "security module", "warning", "neither AppArmor nor SELinux", fix)
+    yield Row("engine", "tier", "ok", f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)"))
+
+
+def _image(host: Host) -> Iterator[Row]:
+    image = host.image
+    if image.standin:
+        yield Row("image", "image", "warning", f"{image.reference}, a local stand-in", f"Where the registry can be reached: docker pull {OFFICIAL}")
+    else:
+        yield Row("image", "image", "ok", image.reference)
+    yield Row("image", "digest", "ok", image.digest)
+    warning = version_warning(image)
+    if warning:
+        yield Row("image", "GDAL", "warning", image.gdal_version, warning)
+    else:
+        yield Row("image", "GDAL", "ok", image.gdal_version)
+
+
+def _attestation(host: Host) -> Iterator[Row]:
+    for row in host.attested:
+        found = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
+        yield Row("attestation", row.name, "ok" if row.ok else "failed", found)
+
+
+def _workspaces(workspaces: Workspaces, hosting: Hosting) -> Iterator[Row]:
+    uid, gid = hosting.user()
+    for workspace in workspaces.items:
+        root = workspace.root
+        mode = "read-write" if workspace.writable else "read-only"
+        writable = os.access(root, os.W_OK) or not workspace.writable
+        if not writable:
+            yield Row("workspace", str(root), "failed", "not writable by this server", "Correct its permissions, or use --workspace-ro.")
+        elif not _enterable(root.stat(), uid, gid):
+            fix = f"chmod o+rx {root}, or give it to a user that is not root."
+            yield Row("workspace", str(root), "failed", f"{mode}, but containers run as {uid}:{gid}, which cannot read it", fix)
+        else:
+            yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
+
+
+def _enterable(status: os.stat_result, uid: int, gid: int) -> bool:
+    """Whether that user may list and enter the folder, by its mode."""
+    shift = 6 if status.st_uid == uid else 3 if status.st_gid == gid else 0
+    return (status.st_mode >> shift) & 0o5 == 0o5  # noqa: PLR2004 - read and execute
+
+
+def _records(settings: Settings) -> Iterator[Row]:
+    found = verify(settings.state_dir / "audit.jsonl")
+    if found.ok:
+        yield Row("records", "audit", "ok", f"{found.records} records, chain whole, {settings.state_dir}")
+    else:
+        yield Row("records", "audit", "failed", found.reason, "Keep the file as evidence, then move it and audit.head away to begin a new one.")
+
+
+def _modes(settings: Settings) -> Iterator[Row]:
+    if settings.approval == "never":
+        yield Row("policy", "approval", "warning", "never: calls write without asking anybody", "Leave --approval out to ask before writes.")
+    else:
+        yield Row("policy", "approval", "ok", settings.approval)
+
+
+def render(report: Report) -> str:
+    """The table for people."""
+    marks = {"ok": "ok  ", "warning": "WARN", "failed": "FAIL"}
+    lines = []
+    for row in report.rows:
+        lines.append(f"{marks[row.state]}  {row.group:<11}  {row.name:<28}  {row.found}")
+        if row.fix and row.state != "ok":
+            lines.append(f"{'':>21}-> {row.fix}")
+    lines.append("")
+    lines.append("Ready." if report.ok else "Not ready: see the rows marked FAIL.")
+    return "\n".join(lines)

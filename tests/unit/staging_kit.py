@@ -1,0 +1,101 @@
+"""What the tests of staging, publication and undo share: a workspace as a dict, a publication in one line."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.companions import companions
+from sandbox.moves import Moves
+from sandbox.publication import Publication, Published
+from sandbox.staging import Staging, StagingArea
+from sandbox.undo import Retention
+from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
+
+CALL = "call-0001"
+# the container's user; a root host uses somebody else's ids
+USER = (os.geteuid() or 65534, os.getegid() or 65534)
+
+Tree = Mapping[str, bytes]  # relative path -> contents; a path that ends with a slash is an empty folder
+
+
+def area_at(root: Path, moves: Moves | None = None, keep: Retention | None = None) -> StagingArea:
+    return StagingArea(Workspace.at(root, writable=True), keep, moves)
+
+
+def place(area: StagingArea, name: str) -> Located:
+    """What a plan would hold for an output of that name, as of now."""
+    return Workspaces((area.workspace,)).output(name)
+
+
+def write(root: Path, tree: Tree) -> None:
+    for name, contents in tree.items():
+        path = root / name
+        if name.endswith("/"):
+            path.mkdir(parents=True, exist_ok=True)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(contents)
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Every user file below a workspace."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.relative_to(root).parts[0] != RESERVED
+    }
+
+
+def leftovers(root: Path, folder: str = "staging") -> list[str]:
+    return sorted(path.name for path in (root / RESERVED / folder).iterdir())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An output and the target it was planned for, with the companions that must go."""
+
+    staged: Tree
+    names: tuple[str, ...]  # top-level names, published under the same name
+    publications: tuple[Publication, ...]
+
+
+def plan(area: StagingArea, staged: Tree) -> Plan:
+    names = tuple(dict.fromkeys(name.split("/")[0] for name in staged))
+    targets = [place(area, name) for name in names]
+    return Plan(
+        staged,
+        names,
+        tuple(
+            Publication(name, target, companions(target)) for name, target in zip(names, targets, strict=True)
+        ),
+    )
+
+
+def fill(staging: Staging, staged: Tree) -> None:
+    write(staging.mount_source, staged)
+
+
+def carry_out(area: StagingArea, planned: Plan, call_id: str = CALL) -> Published:
+    with area.open(call_id, USER) as staging:
+        fill(staging, planned.staged)
+        staging.collect()
+        return staging.publish(call_id, planned.publications)
+
+
+def publish(area: StagingArea, staged: Tree, call_id: str = CALL) -> Published:
+    return carry_out(area, plan(area, staged), call_id)
+
+
+class Trail:
+    """A checkpoint that writes down where it was called, and does something at one of the places."""
+
+    def __init__(self, act: Callable[[str], None] | None = None, at: int = -1) -> None:
+        self.points: list[str] = []
+        self._act = act
+        self._at = at
+
+    def __call__(self, point: str) -> None:
+        self.points.append(point)
+        if len(self.points) - 1 == self._at and self._act is not None:
+            self._act(point)
