@@ -3,7 +3,7 @@
 import getpass
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from gdal_mcp.records import Records
 from gdal_mcp.registry import Registry
 from gdal_mcp.settings import Settings
 from sandbox.owner import Owner
-from sandbox.staging import Retention, StagingArea
+from sandbox.staging import StagingArea
+from sandbox.undo import Retention
 from sandbox.workspace import Workspace, Workspaces
 
 _log = structlog.get_logger()
@@ -52,7 +53,9 @@ def running(settings: Settings) -> Iterator[App]:
     audit = AuditLog(settings.state_dir / "audit.jsonl")
     registry = Registry(settings.state_dir / "registry.sqlite")
     owner = Owner(settings.state_dir / "servers")
-    try:
+    with ExitStack() as stack:
+        stack.callback(owner.close)
+        stack.callback(registry.close)
         keep = Retention(settings.undo_calls, settings.undo_size)
         areas = {one.root: StagingArea(one, keep) for one in workspaces.items if one.writable}
         for area in areas.values():
@@ -60,14 +63,12 @@ def running(settings: Settings) -> Iterator[App]:
         _recover(areas, audit, registry, owner)
         own = StagingArea(Workspace(settings.state_dir, writable=True), keep)
         hosting = Hosting(settings, workspaces, owner, next(iter(areas.values()), own))
+        stack.callback(hosting.close)
         records = Records(settings, audit, registry, owner.id)
         execution = Execution(settings, hosting, areas)
         limiter = anyio.CapacityLimiter(CALLS_PER_CPU * (os.cpu_count() or 1))
         pipeline = Pipeline(settings, workspaces, hosting, execution, registry, records, limiter)
         yield App(settings, workspaces, owner, hosting, registry, audit, areas, pipeline)
-    finally:
-        registry.close()
-        owner.close()
 
 
 def _workspaces(settings: Settings) -> Workspaces:
@@ -81,11 +82,30 @@ def _recover(areas: dict[Path, StagingArea], audit: AuditLog, registry: Registry
     for area in areas.values():
         for recovery in area.recover():
             targets = [str(located) for located in recovery.targets]
-            event = {"type": "publication.recovered", "call": recovery.call_id, "outcome": str(recovery.finding), "targets": targets}
-            audit.append({**event, "kept_in": recovery.kept_in, "detail": recovery.detail, "source": {"server": owner.id}})
+            event = {
+                "type": "publication.recovered",
+                "call": recovery.call_id,
+                "outcome": str(recovery.finding),
+                "targets": targets,
+            }
+            audit.append(
+                {
+                    **event,
+                    "kept_in": recovery.kept_in,
+                    "detail": recovery.detail,
+                    "source": {"server": owner.id},
+                }
+            )
             _log.warning("recovered", call=recovery.call_id, outcome=str(recovery.finding))
     for call in registry.interrupted(lambda server: server == owner.id or not owner.is_dead(server)):
-        audit.append({"type": "call.finished", "call": call.id, "outcome": "INTERNAL", "message": "the server died during the call"})
+        audit.append(
+            {
+                "type": "call.finished",
+                "call": call.id,
+                "outcome": "INTERNAL",
+                "message": "the server died during the call",
+            }
+        )
 
 
 def local_principal() -> str:

@@ -36,6 +36,17 @@ from typing import Any
 
 from gdal_mcp.audit_record import EMPTY, MAX_LINE, AuditRecord, Checkpoint, parse_line, write_line
 
+__all__ = [
+    "RECOVERED",
+    "AuditLog",
+    "AuditRecord",
+    "AuditUnavailable",
+    "Checkpoint",
+    "Verification",
+    "tail",
+    "verify",
+]
+
 RECOVERED = "audit.recovered"
 # Bytes. Within one sector, so that the head is replaced whole or not at all, without free space.
 _HEAD_SIZE = 512
@@ -43,7 +54,7 @@ _BLOCK = 16 << 10  # bytes read at a time from the end: most records are shorter
 _LOCK_SECONDS = 10.0  # an append holds the lock for milliseconds; more means that its holder hangs
 
 
-class AuditUnavailable(Exception):  # noqa: N818 - named for what happened
+class AuditUnavailable(Exception):
     """The record could not be written, or the log is not to be trusted; the call must not run."""
 
 
@@ -212,7 +223,11 @@ def _sync_folder(path: Path) -> None:
 
 def _read_head(file: int | Path) -> _Head:
     try:
-        data = os.pread(file, _HEAD_SIZE, 0) if isinstance(file, int) else file.read_bytes()[:_HEAD_SIZE]
+        if isinstance(file, int):
+            data = os.pread(file, _HEAD_SIZE, 0)
+        else:
+            with file.open("rb") as stream:
+                data = stream.read(_HEAD_SIZE)
     except FileNotFoundError:
         data = b""
     if not data:

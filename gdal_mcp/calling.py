@@ -13,6 +13,8 @@ from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.errors import Code
 from gdal_mcp.pipeline import Reply, Request
 from sandbox.errors import PathMissing
+from sandbox.journal import valid_id
+from sandbox.workspace import RESERVED
 
 _ENGINE_EXIT = 3  # gdal_mcp.cli.ENGINE
 
@@ -33,7 +35,7 @@ def undo_call(app: App, call_id: str) -> int:
     """Takes a publication back, in whichever workspace it was made. Raises StagingFailed, PathMissing."""
     call = app.registry.call(call_id)
     for area in app.areas.values():
-        if not area.remembers(call_id):
+        if not (valid_id(call_id) and (area.workspace.root / RESERVED / "undo" / call_id).is_dir()):
             continue
         undone = area.undo(call_id)
         app.registry.retract_artifacts(call_id)
@@ -48,7 +50,13 @@ def undo_call(app: App, call_id: str) -> int:
                 "outcome": "OK",
             }
         )
-        told = {"call": call_id, "restored": [str(one) for one in undone.restored], "taken_away": [str(one) for one in undone.taken_away]}
+        told = {
+            "call": call_id,
+            "restored": [str(one) for one in undone.restored],
+            "taken_away": [str(one) for one in undone.taken_away],
+        }
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
         return 0
-    raise PathMissing(f"no workspace remembers call {call_id[:64]!r}; name its workspace with --workspace, or it was pruned.")
+    raise PathMissing(
+        f"no workspace remembers call {call_id[:64]!r}; name its workspace with --workspace, or it was pruned."
+    )

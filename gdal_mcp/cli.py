@@ -29,28 +29,41 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gdal-mcp", description="GDAL for language models, each call in a container of its own.")
+    parser = argparse.ArgumentParser(
+        prog="gdal-mcp", description="GDAL for language models, each call in a container of its own."
+    )
     parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     serve = _command(commands, "serve", _serve, "serve the Model Context Protocol")
-    serve.add_argument("--transport", choices=["stdio"], default="stdio", help="how clients connect (default: stdio)")
+    serve.add_argument(
+        "--transport", choices=["stdio"], default="stdio", help="how clients connect (default: stdio)"
+    )
 
     call = _command(commands, "call", _call, "run one tool and print its structured result as JSON")
     call.add_argument("tool", metavar="TOOL", help="a tool's name; `gdal-mcp tools` lists them")
-    call.add_argument("arguments", metavar="JSON", help="the tool's arguments, or - to read them from standard input")
+    call.add_argument(
+        "arguments", metavar="JSON", help="the tool's arguments, or - to read them from standard input"
+    )
     call.add_argument("--yes", action="store_true", help="approve the call; for scripts")
 
     tools = commands.add_parser("tools", help="list the tools")
     tools.add_argument("--json", action="store_true", help="with their schemas")
     tools.set_defaults(run=_tools)
 
-    doctor = _command(commands, "doctor", _doctor, "check engine, image, isolation and workspaces, with the fix for each failure")
+    doctor = _command(
+        commands,
+        "doctor",
+        _doctor,
+        "check engine, image, isolation and workspaces, with the fix for each failure",
+    )
     doctor.add_argument("--json", action="store_true", help="as JSON")
 
     _command(commands, "setup", _setup, "bring the GDAL image onto this host")
 
-    audit = commands.add_parser("audit", help="verify or show the audit log").add_subparsers(metavar="ACTION", required=True)
+    audit = commands.add_parser("audit", help="verify or show the audit log").add_subparsers(
+        metavar="ACTION", required=True
+    )
     _command(audit, "verify", _audit_verify, "check every record of the hash chain")
     tail = _command(audit, "tail", _audit_tail, "show the last records")
     tail.add_argument("-n", type=int, default=10, metavar="COUNT", help="how many (default: 10)")
@@ -60,35 +73,61 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(group: Any, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+def _command(
+    group: Any, name: str, run: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = group.add_parser(name, help=text, description=text)
     parser.set_defaults(run=run)
     options = parser.add_argument_group("settings (also GDAL_MCP_* variables and a TOML file)")
-    options.add_argument("--workspace", action="append", metavar="DIR", dest="workspaces", help="a folder calls may read and write; repeatable")
-    options.add_argument("--workspace-ro", action="append", metavar="DIR", dest="workspaces_ro", help="a folder calls may only read; repeatable")
-    options.add_argument("--approval", choices=["writes", "always", "never"], help="which calls need a person's yes (default: writes)")
+    options.add_argument(
+        "--workspace",
+        action="append",
+        metavar="DIR",
+        dest="workspaces",
+        help="a folder calls may read and write; repeatable",
+    )
+    options.add_argument(
+        "--workspace-ro",
+        action="append",
+        metavar="DIR",
+        dest="workspaces_ro",
+        help="a folder calls may only read; repeatable",
+    )
+    options.add_argument(
+        "--approval",
+        choices=["writes", "always", "never"],
+        help="which calls need a person's yes (default: writes)",
+    )
     options.add_argument("--config", metavar="FILE", help="TOML file with settings")
-    options.add_argument("--no-preview", action="store_false", dest="preview", default=None, help="no pictures of outputs")
+    options.add_argument(
+        "--no-preview", action="store_false", dest="preview", default=None, help="no pictures of outputs"
+    )
     for field, info in Settings.model_fields.items():
         if field not in _SPECIAL:
-            options.add_argument(f"--{field.replace('_', '-')}", metavar="VALUE", dest=field, help=info.description)
+            options.add_argument(
+                f"--{field.replace('_', '-')}", metavar="VALUE", dest=field, help=info.description
+            )
     return parser
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    given = {name: value for name, value in vars(arguments).items() if name in Settings.model_fields and value is not None}
+    given = {
+        name: value
+        for name, value in vars(arguments).items()
+        if name in Settings.model_fields and value is not None
+    }
     settings = load_settings(**given)
-    from gdal_mcp import logs  # noqa: PLC0415 - structlog is not loaded for --help and wrong commands
+    from gdal_mcp import logs
 
     logs.configure(settings.log_level, settings.log_format)
     return settings
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    import anyio  # noqa: PLC0415 - each command loads what it needs, so that none waits for the protocol's models
+    import anyio
 
-    from gdal_mcp.app import running  # noqa: PLC0415
-    from gdal_mcp.mcp.stdio import serve  # noqa: PLC0415
+    from gdal_mcp.app import running
+    from gdal_mcp.mcp.stdio import serve
 
     settings = _settings(arguments)
     settings.require_workspaces()
@@ -96,8 +135,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.app import running  # noqa: PLC0415
-    from gdal_mcp.calling import call_once  # noqa: PLC0415
+    from gdal_mcp.app import running
+    from gdal_mcp.calling import call_once
 
     settings = _settings(arguments)
     settings.require_workspaces()
@@ -107,12 +146,16 @@ def _call(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise SettingsError(f"the arguments are not JSON: {error}") from error
     if not isinstance(values, dict):
-        raise SettingsError("the arguments are a JSON object, such as '{\"path\": \"dem.tif\"}'")
-    return _guarded(lambda: _with_app(running, settings, lambda app: call_once(app, arguments.tool, values, assume_yes=arguments.yes)))
+        raise SettingsError('the arguments are a JSON object, such as \'{"path": "dem.tif"}\'')
+    return _guarded(
+        lambda: _with_app(
+            running, settings, lambda app: call_once(app, arguments.tool, values, assume_yes=arguments.yes)
+        )
+    )
 
 
 def _tools(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.tools.listing import ALL  # noqa: PLC0415
+    from gdal_mcp.tools.listing import ALL
 
     if arguments.json:
         rows = [
@@ -130,12 +173,14 @@ def _tools(arguments: argparse.Namespace) -> int:
         return OK
     width = max(len(tool.name) for tool in ALL)
     for tool in ALL:
-        _print(f"{tool.name:<{width}}  {'writes' if tool.writes else 'reads '}  {tool.description.split('. ')[0]}.")
+        _print(
+            f"{tool.name:<{width}}  {'writes' if tool.writes else 'reads '}  {tool.description.split('. ')[0]}."
+        )
     return OK
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.doctor import examine, render  # noqa: PLC0415
+    from gdal_mcp.doctor import examine, render
 
     report = examine(_settings(arguments))
     _print(json.dumps(report.as_dict(), indent=2) if arguments.json else render(report))
@@ -143,8 +188,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.image import ensure  # noqa: PLC0415
-    from sandbox.engines.discovery import connect  # noqa: PLC0415
+    from gdal_mcp.image import ensure
+    from sandbox.engines.discovery import connect
 
     settings = _settings(arguments)
 
@@ -157,13 +202,19 @@ def _setup(arguments: argparse.Namespace) -> int:
 
 
 def _audit_verify(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.audit import verify  # noqa: PLC0415
+    from gdal_mcp.audit import verify
 
     path = _settings(arguments).state_dir / "audit.jsonl"
 
     def check() -> int:
         found = verify(path)
-        verdict = "OK" if found.ok else f"BROKEN at record {found.first_bad}: {found.reason}" if found.first_bad else f"BROKEN: {found.reason}"
+        verdict = (
+            "OK"
+            if found.ok
+            else f"BROKEN at record {found.first_bad}: {found.reason}"
+            if found.first_bad
+            else f"BROKEN: {found.reason}"
+        )
         _print(f"{path}: {found.records} records, {verdict}; ends at {found.last}")
         return OK if found.ok else FAILED
 
@@ -171,7 +222,7 @@ def _audit_verify(arguments: argparse.Namespace) -> int:
 
 
 def _audit_tail(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.audit import tail  # noqa: PLC0415
+    from gdal_mcp.audit import tail
 
     path = _settings(arguments).state_dir / "audit.jsonl"
 
@@ -184,8 +235,8 @@ def _audit_tail(arguments: argparse.Namespace) -> int:
 
 
 def _undo(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.app import running  # noqa: PLC0415
-    from gdal_mcp.calling import undo_call  # noqa: PLC0415
+    from gdal_mcp.app import running
+    from gdal_mcp.calling import undo_call
 
     settings = _settings(arguments)
     settings.require_workspaces()
@@ -199,9 +250,9 @@ def _with_app(running: Any, settings: Settings, work: Callable[[Any], int | None
 
 def _guarded(work: Callable[[], int]) -> int:
     """Our own failures as one plain sentence and the exit code that belongs to them."""
-    from gdal_mcp.audit import AuditUnavailable  # noqa: PLC0415
-    from gdal_mcp.registry import RegistryUnavailable  # noqa: PLC0415
-    from sandbox.errors import PathRefused, SandboxError, StagingFailed  # noqa: PLC0415
+    from gdal_mcp.audit import AuditUnavailable
+    from gdal_mcp.registry import RegistryUnavailable
+    from sandbox.errors import PathRefused, SandboxError, StagingFailed
 
     try:
         return work()

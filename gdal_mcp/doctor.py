@@ -43,17 +43,27 @@ class Report:
 
 def examine(settings: Settings) -> Report:
     """Looks at this host as a server with these settings would. Never raises for what it finds."""
-    from gdal_mcp.app import running  # noqa: PLC0415 - the composition root imports nearly everything
+    from gdal_mcp.app import running
 
     try:
         settings.require_workspaces()
         with running(settings) as app:
             host_rows, facts = _host(app.hosting, settings)
-            rows = [*host_rows, *_workspaces(app.workspaces, app.hosting), *_records(settings), *_modes(settings)]
+            rows = [
+                *host_rows,
+                *_workspaces(app.workspaces, app.hosting),
+                *_records(settings),
+                *_modes(settings),
+            ]
     except (SandboxError, AuditUnavailable) as error:
-        return Report((Row("server", "start", "failed", str(error), "Correct what it names, then run doctor again."),), {})
+        return Report(
+            (Row("server", "start", "failed", str(error), "Correct what it names, then run doctor again."),),
+            {},
+        )
     except Exception as error:  # noqa: BLE001 - doctor's whole purpose is to show what is wrong
-        return Report((Row("server", "start", "failed", str(error), "Name a workspace with --workspace DIR."),), {})
+        return Report(
+            (Row("server", "start", "failed", str(error), "Name a workspace with --workspace DIR."),), {}
+        )
     return Report(tuple(rows), facts)
 
 
@@ -64,7 +74,11 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         fix = "Start the engine (`systemctl start docker`), run `gdal-mcp setup`, or correct what is named."
         return [Row("engine", "ready", "failed", f"{type(error).__name__}: {error}", fix)], {}
     facts = {
-        "engine": {"name": host.info.name, "version": host.info.version, "api": ".".join(map(str, host.info.api_version))},
+        "engine": {
+            "name": host.info.name,
+            "version": host.info.version,
+            "api": ".".join(map(str, host.info.api_version)),
+        },
         "image": {
             "reference": host.image.reference,
             "id": host.image.id,
@@ -79,8 +93,18 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
 
 def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     info = host.info
-    yield Row("engine", "engine", "ok", f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}")
-    yield Row("engine", "rootless", "ok", "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host")
+    yield Row(
+        "engine",
+        "engine",
+        "ok",
+        f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}",
+    )
+    yield Row(
+        "engine",
+        "rootless",
+        "ok",
+        "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host",
+    )
     yield Row("engine", "cgroup", "ok", f"version {info.cgroup_version}")
     modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
     if modules:
@@ -88,13 +112,24 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     else:
         fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
         yield Row("engine", "security module", "warning", "neither AppArmor nor SELinux", fix)
-    yield Row("engine", "tier", "ok", f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)"))
+    yield Row(
+        "engine",
+        "tier",
+        "ok",
+        f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)"),
+    )
 
 
 def _image(host: Host) -> Iterator[Row]:
     image = host.image
     if image.standin:
-        yield Row("image", "image", "warning", f"{image.reference}, a local stand-in", f"Where the registry can be reached: docker pull {OFFICIAL}")
+        yield Row(
+            "image",
+            "image",
+            "warning",
+            f"{image.reference}, a local stand-in",
+            f"Where the registry can be reached: docker pull {OFFICIAL}",
+        )
     else:
         yield Row("image", "image", "ok", image.reference)
     yield Row("image", "digest", "ok", image.digest)
@@ -118,10 +153,22 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting) -> Iterator[Row]:
         mode = "read-write" if workspace.writable else "read-only"
         writable = os.access(root, os.W_OK) or not workspace.writable
         if not writable:
-            yield Row("workspace", str(root), "failed", "not writable by this server", "Correct its permissions, or use --workspace-ro.")
+            yield Row(
+                "workspace",
+                str(root),
+                "failed",
+                "not writable by this server",
+                "Correct its permissions, or use --workspace-ro.",
+            )
         elif not _enterable(root.stat(), uid, gid):
             fix = f"chmod o+rx {root}, or give it to a user that is not root."
-            yield Row("workspace", str(root), "failed", f"{mode}, but containers run as {uid}:{gid}, which cannot read it", fix)
+            yield Row(
+                "workspace",
+                str(root),
+                "failed",
+                f"{mode}, but containers run as {uid}:{gid}, which cannot read it",
+                fix,
+            )
         else:
             yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
 
@@ -129,7 +176,7 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting) -> Iterator[Row]:
 def _enterable(status: os.stat_result, uid: int, gid: int) -> bool:
     """Whether that user may list and enter the folder, by its mode."""
     shift = 6 if status.st_uid == uid else 3 if status.st_gid == gid else 0
-    return (status.st_mode >> shift) & 0o5 == 0o5  # noqa: PLR2004 - read and execute
+    return (status.st_mode >> shift) & 0o5 == 0o5
 
 
 def _records(settings: Settings) -> Iterator[Row]:
@@ -137,12 +184,24 @@ def _records(settings: Settings) -> Iterator[Row]:
     if found.ok:
         yield Row("records", "audit", "ok", f"{found.records} records, chain whole, {settings.state_dir}")
     else:
-        yield Row("records", "audit", "failed", found.reason, "Keep the file as evidence, then move it and audit.head away to begin a new one.")
+        yield Row(
+            "records",
+            "audit",
+            "failed",
+            found.reason,
+            "Keep the file as evidence, then move it and audit.head away to begin a new one.",
+        )
 
 
 def _modes(settings: Settings) -> Iterator[Row]:
     if settings.approval == "never":
-        yield Row("policy", "approval", "warning", "never: calls write without asking anybody", "Leave --approval out to ask before writes.")
+        yield Row(
+            "policy",
+            "approval",
+            "warning",
+            "never: calls write without asking anybody",
+            "Leave --approval out to ask before writes.",
+        )
     else:
         yield Row("policy", "approval", "ok", settings.approval)
 

@@ -49,7 +49,12 @@ class Execution:
     areas: Mapping[Path, StagingArea] = field(default_factory=dict)  # by workspace root
 
     def run(
-        self, plan: Plan, host: Host, on_progress: Callable[[float, str], None], lap: Callable[[str, float], None], cancel: Cancellation
+        self,
+        plan: Plan,
+        host: Host,
+        on_progress: Callable[[float, str], None],
+        lap: Callable[[str, float], None],
+        cancel: Cancellation,
     ) -> Done | ToolError:
         """What became of the plan. Never raises for what a job, the engine or a file did."""
         stage = Stage.RUN
@@ -80,7 +85,12 @@ class Execution:
         return self.areas[output.target.workspace.root].open(plan.call_id, self.hosting.user())
 
     def _launch(
-        self, plan: Plan, host: Host, staging: Staging | None, on_progress: Callable[[float, str], None], cancel: Cancellation
+        self,
+        plan: Plan,
+        host: Host,
+        staging: Staging | None,
+        on_progress: Callable[[float, str], None],
+        cancel: Cancellation,
     ) -> SandboxResult:
         output = plan.draft.output
         if staging is not None and output is not None and output.update:
@@ -120,7 +130,8 @@ class Execution:
         known = {located.name: located for located in output.replaces}
         folder = output.target.relative.parent
         publications = tuple(
-            Publication(one.name, known.get(one.name) or Located(output.target.workspace, folder / one.name)) for one in staged
+            Publication(one.name, known.get(one.name) or Located(output.target.workspace, folder / one.name))
+            for one in staged
         )
         return staging.publish(plan.call_id, publications, removes=output.replaces)
 
@@ -135,7 +146,9 @@ class Execution:
             parsed=_parse(printed) if plan.draft.wants_json else None,
             stderr=self._placed(str(stderr_of(result).get("stderr", "")), plan),
             description=clean_value(described[0]) if isinstance(described[0], dict) else {},
-            warnings=tuple(self._placed(clean_text(str(row.get("message", "")), 500), plan) for row in errors[:20]),
+            warnings=tuple(
+                self._placed(clean_text(str(row.get("message", "")), 500), plan) for row in errors[:20]
+            ),
             gdal_version=clean_text(str(final.get("gdal_version", "")), 40),
             published=published,
             preview=result.attachments.get("preview.png"),
@@ -151,7 +164,11 @@ class Execution:
 
     def _with_places(self, failure: ToolError, plan: Plan) -> ToolError:
         def placed(value: Any) -> Any:
-            return [placed(item) for item in value] if isinstance(value, list) else self._placed(str(value), plan)
+            return (
+                [placed(item) for item in value]
+                if isinstance(value, list)
+                else self._placed(str(value), plan)
+            )
 
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
         return ToolError(failure.code, failure.stage, failure.message, failure.suggestion, untrusted)
@@ -166,7 +183,9 @@ def _make_outputs_folder(target: Located) -> None:
         except FileExistsError:
             return
         except OSError as error:
-            raise StagingFailed(f"the folder {name} could not be made in {target.workspace.root}: {error.strerror}.") from error
+            raise StagingFailed(
+                f"the folder {name} could not be made in {target.workspace.root}: {error.strerror}."
+            ) from error
         if os.geteuid() == 0:
             owner = os.fstat(root)
             os.chown(name, owner.st_uid, owner.st_gid, dir_fd=root, follow_symlinks=False)
@@ -183,4 +202,9 @@ def _parse(text: str) -> Any:
     try:
         return clean_value(json.loads(text, parse_constant=str))
     except (ValueError, RecursionError) as error:
-        raise ToolError(Code.GDAL_ERROR, Stage.RENDER, "GDAL's report is not JSON that can be read.", "Ask for the text format.") from error
+        raise ToolError(
+            Code.GDAL_ERROR,
+            Stage.RENDER,
+            "GDAL's report is not JSON that can be read.",
+            "Ask for the text format.",
+        ) from error

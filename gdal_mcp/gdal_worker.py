@@ -5,6 +5,7 @@ parser as the program; the classic utilities run as the library functions that t
 Python scripts. What GDAL would print on stderr is printed there in the same form.
 """
 
+import math
 import os
 import sys
 import traceback
@@ -21,7 +22,8 @@ gdal = ogr = None
 def prepare():
     global gdal, ogr
     os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: statistics of read-only data go there
-    from osgeo import gdal as loaded_gdal, ogr as loaded_ogr
+    from osgeo import gdal as loaded_gdal
+    from osgeo import ogr as loaded_ogr
 
     gdal, ogr = loaded_gdal, loaded_ogr
     gdal.DontUseExceptions()
@@ -42,7 +44,9 @@ class Errors:
         self.memory = self.memory or (level >= FAILURE and number == OUT_OF_MEMORY)
         self.failures += level >= FAILURE
         if len(self.rows) < MAX_ERRORS:
-            self.rows.append({"level": LABELS[level].split()[-1].lower(), "number": number, "message": message[:2000]})
+            self.rows.append(
+                {"level": LABELS[level].split()[-1].lower(), "number": number, "message": message[:2000]}
+            )
         sys.stderr.write(f"{LABELS[level]} {number}: {message}\n")
         sys.stderr.flush()
 
@@ -95,9 +99,18 @@ def run_algorithm(job, report):
     """`gdal <path> --name=value ...`"""
     words = list(job["options"])
     algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(words.pop(0))
-    while words and not words[0].startswith("-") and algorithm.HasSubAlgorithms() and words[0] in algorithm.GetSubAlgorithmNames():
+    while (
+        words
+        and not words[0].startswith("-")
+        and algorithm.HasSubAlgorithms()
+        and words[0] in algorithm.GetSubAlgorithmNames()
+    ):
         algorithm = algorithm.InstantiateSubAlgorithm(words.pop(0))
-    done = algorithm.ParseCommandLineArguments(words) and algorithm.Run(progress(report)) and algorithm.Finalize()
+    done = (
+        algorithm.ParseCommandLineArguments(words)
+        and algorithm.Run(progress(report))
+        and algorithm.Finalize()
+    )
     actual = algorithm.GetActualAlgorithm()
     if done and "output-string" in actual.GetArgNames():
         print_text(actual.GetArg("output-string").GetAsString())
@@ -143,7 +156,11 @@ def run_warp(job, report):
 
 
 def run_build_vrt(job, report):
-    return closed(gdal.BuildVRT(job["output"], job["inputs"], options=job["options"], callback=progress(report), strict=True))
+    return closed(
+        gdal.BuildVRT(
+            job["output"], job["inputs"], options=job["options"], callback=progress(report), strict=True
+        )
+    )
 
 
 def run_rasterize(job, report):
@@ -179,7 +196,10 @@ def run_xyz(job, report):
 
     x, y, data, _nodata = gdal2xyz(job["inputs"][0], None, return_np_arrays=True, **job["as_array"])
     gdal.DontUseExceptions()
-    numpy.save(job["output"], numpy.column_stack([x, y, numpy.atleast_2d(data).reshape(-1, len(x)).T]).astype("float64"))
+    numpy.save(
+        job["output"],
+        numpy.column_stack([x, y, numpy.atleast_2d(data).reshape(-1, len(x)).T]).astype("float64"),
+    )
     return True
 
 
@@ -210,7 +230,9 @@ def describe(output, errors):
     if dataset.RasterCount:
         described |= describe_raster(dataset)
     if dataset.GetLayerCount():
-        described["layers"] = [describe_layer(dataset.GetLayer(i)) for i in range(min(dataset.GetLayerCount(), NAME_LIMIT))]
+        described["layers"] = [
+            describe_layer(dataset.GetLayer(i)) for i in range(min(dataset.GetLayerCount(), NAME_LIMIT))
+        ]
     dataset.Close()
     return described
 
@@ -239,7 +261,7 @@ def describe_raster(dataset):
 
 def plain(number):
     """A number that JSON can hold, or its name as text."""
-    if number is None or (number == number and abs(number) != float("inf")):
+    if number is None or math.isfinite(number):
         return number
     return str(number)
 
@@ -251,7 +273,7 @@ def raster_extent(dataset):
         return None
     width, height = dataset.RasterXSize, dataset.RasterYSize
     corners = [gdal.ApplyGeoTransform(transform, x, y) for x in (0, width) for y in (0, height)]
-    xs, ys = zip(*corners)
+    xs, ys = zip(*corners, strict=True)
     return [plain(value) for value in (min(xs), min(ys), max(xs), max(ys))]
 
 
@@ -313,13 +335,20 @@ def preview(path, pixels):
     if source is None or not source.RasterCount:
         return None
     shrink = min(1.0, pixels / max(source.RasterXSize, source.RasterYSize))
-    size = {"width": max(1, round(source.RasterXSize * shrink)), "height": max(1, round(source.RasterYSize * shrink))}
+    size = {
+        "width": max(1, round(source.RasterXSize * shrink)),
+        "height": max(1, round(source.RasterYSize * shrink)),
+    }
     first = source.GetRasterBand(1)
     if first.GetColorTable() is not None:
         return png(source, size, {"rgbExpand": "rgba"})
-    colors = [1, 2, 3] if source.RasterCount >= 3 and first.GetColorInterpretation() == gdal.GCI_RedBand else [1]
+    colors = (
+        [1, 2, 3] if source.RasterCount >= 3 and first.GetColorInterpretation() == gdal.GCI_RedBand else [1]
+    )
     small = gdal.Translate("", source, format="MEM", bandList=[*colors, "mask"], **size)
-    stretch = [limits(small.GetRasterBand(i + 1), source.GetRasterBand(colors[i])) for i in range(len(colors))]
+    stretch = [
+        limits(small.GetRasterBand(i + 1), source.GetRasterBand(colors[i])) for i in range(len(colors))
+    ]
     scale = [[low, high, 0, 255] for low, high in stretch] + [[0, 255, 0, 255]]
     alpha = small.GetRasterBand(len(colors) + 1)
     alpha.SetColorInterpretation(gdal.GCI_AlphaBand)

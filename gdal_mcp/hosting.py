@@ -14,6 +14,7 @@ from gdal_mcp.settings import Settings
 from sandbox import hardening, probe, seccomp, worker
 from sandbox.attest import Row
 from sandbox.attestation import attest, source, worker_command
+from sandbox.cancel import Cancellation
 from sandbox.engine import EngineInfo
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
@@ -26,7 +27,9 @@ from sandbox.template import STAGING_TARGET, Mount, SandboxTemplate
 from sandbox.workspace import RESERVED, Workspaces
 
 NOBODY = 65534
-ATTESTATION_SECONDS = 24 * 3600  # how long one attestation of an unchanged host is believed by later processes
+ATTESTATION_SECONDS = (
+    24 * 3600
+)  # how long one attestation of an unchanged host is believed by later processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Hosting:
         self._area = area
         self._lock = threading.Lock()
         self._host: Host | None = None
+        self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
     def ready(self, *, fresh: bool = False) -> Host:
         """The host to run on. `fresh` believes no earlier attestation. Raises SandboxError."""
@@ -63,6 +67,12 @@ class Hosting:
 
     def lost(self) -> None:
         """The engine or the image went away: the next call connects anew."""
+        with self._lock:
+            self._host = None
+
+    def close(self) -> None:
+        """Ends an attestation that is under way; returns when its container is gone."""
+        self._cancel.set()
         with self._lock:
             self._host = None
 
@@ -102,7 +112,9 @@ class Hosting:
         """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
         uid, gid = os.geteuid(), os.getegid()
         if uid == 0:
-            owner = next((one for one in self._workspaces.items if one.writable), self._workspaces.items[0]).root.stat()
+            owner = next(
+                (one for one in self._workspaces.items if one.writable), self._workspaces.items[0]
+            ).root.stat()
             uid, gid = owner.st_uid, owner.st_gid
         return (uid or NOBODY, gid or NOBODY)
 
@@ -112,14 +124,19 @@ class Hosting:
         if not fresh and (rows := _remembered(path, key)):
             return rows
         with self._area.open(f"attest-{self._owner.id}", self.user()) as staging:
-            found = attest(runner, self.template(image, staging.mount_source), staging.mount_source)
+            found = attest(
+                runner, self.template(image, staging.mount_source), staging.mount_source, self._cancel
+            )
         _remember(path, key, found.rows)
         return found.rows
 
     def _attestation_key(self, info: EngineInfo, image: Image) -> str:
         """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        code = [Path(module.__file__ or "").read_text(encoding="utf-8") for module in (hardening, seccomp, probe, worker)]
+        code = [
+            Path(module.__file__ or "").read_text(encoding="utf-8")
+            for module in (hardening, seccomp, probe, worker)
+        ]
         template = self.template(image, None)
         parts = [boot, asdict(info), template.image, template.user, asdict(template.limits), template.runtime]
         parts += [[mount.source for mount in template.mounts], dict(template.environment), *code]

@@ -7,8 +7,8 @@ from typing import Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Output
-from sandbox.errors import PathMissing, PathRefused
 from sandbox.companions import companions
+from sandbox.errors import PathMissing, PathRefused
 from sandbox.workspace import Located, Workspaces
 
 # A name is a path first and is opened under its absolute path, where none of these means anything. Only a name that is no
@@ -73,7 +73,9 @@ class Paths:
         replaces = (target, *companions(target)) if exists else ()
         return Output(target, kind, update and exists, replaces)
 
-    def new_output(self, stem: str, extension: str, kind: Literal["dataset", "table", "array"] = "dataset") -> Output:
+    def new_output(
+        self, stem: str, extension: str, kind: Literal["dataset", "table", "array"] = "dataset"
+    ) -> Output:
         """A uniquely named output in the outputs folder of the first writable workspace."""
         workspace = next((one for one in self.workspaces.items if one.writable), None)
         if workspace is None:
@@ -107,5 +109,15 @@ def _refusal(text: str, error: PathRefused) -> ToolError:
         )
     message = str(error)
     if isinstance(error, PathMissing):
-        return ToolError(Code.NOT_FOUND, Stage.RESOLVE, message, "Check the name; relative paths start at the first workspace.")
-    return ToolError(Code.PATH_NOT_ALLOWED, Stage.RESOLVE, message, "Use a path inside a workspace; `gdal-mcp doctor` lists them.")
+        return ToolError(
+            Code.NOT_FOUND,
+            Stage.RESOLVE,
+            message,
+            "Check the name; relative paths start at the first workspace.",
+        )
+    return ToolError(
+        Code.PATH_NOT_ALLOWED,
+        Stage.RESOLVE,
+        message,
+        "Use a path inside a workspace; `gdal-mcp doctor` lists them.",
+    )

@@ -111,23 +111,23 @@ class Pipeline:
             raise
         except Exception:  # noqa: BLE001 - the outermost handler: a fault of ours is told without its text, which may hold data
             _log.exception("call_failed", call=ticket.call_id, tool=ticket.request.tool)
-            error = ToolError(Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {ticket.call_id}.")
-            reply = Reply(ticket.call_id, error.as_dict(ticket.call_id), error=error)
+            reply = _failed(ticket.call_id)
         return await self._close(ticket, reply.done, reply.error) or reply
 
     async def _call(self, ticket: Ticket) -> Reply:
         tool = _look_up(ticket.request.tool)
         begun = time.monotonic()
-        ticket.plan, ticket.host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool))
+        plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool))
+        ticket.plan, ticket.host = plan, host
         ticket.lap("plan", begun)
         begun = time.monotonic()
-        ticket.approval = await self._approve(ticket, ticket.plan)
+        ticket.approval = await self._approve(ticket, plan)
         ticket.lap("approval", begun)
         async with self.running:
             begun = time.monotonic()
             await anyio.to_thread.run_sync(partial(self.records.started, ticket))
             ticket.lap("audit", begun)
-            done = await self._run(ticket, ticket.plan, ticket.host)
+            done = await self._run(ticket, plan, host)
         return Reply(ticket.call_id, self.records.result(ticket, tool, done), done)
 
     def _plan(self, ticket: Ticket, tool: Tool[Any]) -> tuple[Plan, Host]:
@@ -168,13 +168,20 @@ class Pipeline:
         try:
             return await self._ask(ticket.request.approver, plan, verdict.reason)
         except RegistryUnavailable as error:
-            raise ToolError(Code.INTERNAL, Stage.APPROVAL, str(error), "Approvals cannot be kept, so nothing that needs one runs.") from error
+            raise ToolError(
+                Code.INTERNAL,
+                Stage.APPROVAL,
+                str(error),
+                "Approvals cannot be kept, so nothing that needs one runs.",
+            ) from error
 
     async def _ask(self, approver: Approver, plan: Plan, reason: str) -> str:
         given = approver.answered()
         if given is None:
             text = question_text(plan, reason)
-            row = self.registry.request(plan.digest, plan.principal, plan.tool, text, self.settings.approval_seconds)
+            row = self.registry.request(
+                plan.digest, plan.principal, plan.tool, text, self.settings.approval_seconds
+            )
             decision = await approver.ask(Question(row.id, plan.digest, text))
             if decision is None:
                 raise _nobody_to_ask()
@@ -182,7 +189,12 @@ class Pipeline:
         approval_id, decision = given
         self.registry.decide(approval_id, approved=decision.approved, by=decision.by, how=decision.how)
         if not decision.approved:
-            raise ToolError(Code.DENIED, Stage.APPROVAL, f"{decision.by} said no.", "Do not repeat the call unless the person asks for it.")
+            raise ToolError(
+                Code.DENIED,
+                Stage.APPROVAL,
+                f"{decision.by} said no.",
+                "Do not repeat the call unless the person asks for it.",
+            )
         used = self.registry.consume(plan.digest, plan.principal)
         if used is None:
             raise ToolError(
@@ -207,21 +219,26 @@ class Pipeline:
             async with anyio.create_task_group() as group:
                 group.start_soon(pass_on_cancellation)
                 with anyio.CancelScope(shield=True):
-                    work = partial(self.execution.run, plan, host, ticket.request.on_progress, ticket.lap, cancel)
+                    work = partial(
+                        self.execution.run, plan, host, ticket.request.on_progress, ticket.lap, cancel
+                    )
                     ticket.ended = await anyio.to_thread.run_sync(work)
                 group.cancel_scope.cancel()
         finally:
             cancel.close()
-        if isinstance(ticket.ended, ToolError):
-            raise ticket.ended
-        return ticket.ended
+        if isinstance(ticket.ended, Done):
+            return ticket.ended
+        assert ticket.ended is not None
+        raise ticket.ended
 
     async def _close_cancelled(self, ticket: Ticket) -> None:
         """What was published before the cancellation came is published, and recorded so."""
         if isinstance(ticket.ended, Done):
             await self._close(ticket, ticket.ended, None)
         else:
-            await self._close(ticket, None, ToolError(Code.CANCELLED, Stage.RUN, "the client cancelled the call."))
+            await self._close(
+                ticket, None, ToolError(Code.CANCELLED, Stage.RUN, "the client cancelled the call.")
+            )
 
     async def _close(self, ticket: Ticket, done: Done | None, error: ToolError | None) -> Reply | None:
         """The last record of a call; a reply only when that record could not be written."""
@@ -231,15 +248,27 @@ class Pipeline:
         return Reply(ticket.call_id, failure.as_dict(ticket.call_id), error=failure)
 
 
+def _failed(call_id: str) -> Reply:
+    error = ToolError(
+        Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}."
+    )
+    return Reply(call_id, error.as_dict(call_id), error=error)
+
+
 def _look_up(name: str) -> Tool[Any]:
     tool = BY_NAME.get(name)
     if tool is None:
-        raise ToolError(Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool.", f"The tools are: {', '.join(BY_NAME)}.")
+        raise ToolError(
+            Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool.", f"The tools are: {', '.join(BY_NAME)}."
+        )
     return tool
 
 
 def _invalid(error: ValidationError) -> ToolError:
-    rows = [f"{'.'.join(str(part) for part in row['loc']) or 'arguments'}: {row['msg']}" for row in error.errors(include_url=False)[:5]]
+    rows = [
+        f"{'.'.join(str(part) for part in row['loc']) or 'arguments'}: {row['msg']}"
+        for row in error.errors(include_url=False)[:5]
+    ]
     return ToolError(
         Code.INVALID_ARGUMENT,
         Stage.VALIDATE,

@@ -51,7 +51,11 @@ class Command:
     def argv(self) -> tuple[str, ...]:
         """The same command as a command line; every path absolute."""
         output = (self.output,) if self.output is not None else ()
-        operands = {"none": (), "inputs-output": (*self.inputs, *output), "output-inputs": (*output, *self.inputs)}
+        operands = {
+            "none": (),
+            "inputs-output": (*self.inputs, *output),
+            "output-inputs": (*output, *self.inputs),
+        }
         return (self.program, *self.options, *operands[self.layout])
 
 

@@ -74,7 +74,12 @@ class Records:
             self.audit.append({**self._event(ticket, "call.started"), "outcome": "started"})
             self.registry.begin_call(call)
         except (AuditUnavailable, RegistryUnavailable) as error:
-            raise ToolError(Code.INTERNAL, Stage.AUDIT, str(error), "Nothing was run: a call that cannot be recorded is not made.") from error
+            raise ToolError(
+                Code.INTERNAL,
+                Stage.AUDIT,
+                str(error),
+                "Nothing was run: a call that cannot be recorded is not made.",
+            ) from error
 
     def suspended(self, ticket: "Ticket") -> None:
         """The client was asked and will call again."""
@@ -92,7 +97,9 @@ class Records:
         if done is not None and done.published is not None:
             event["outputs"] = [_file_row(file) for file in done.published.files]
             event["replaced"] = [str(located) for located in done.published.replaced]
-        _log.info("call", call=ticket.call_id, tool=ticket.request.tool, outcome=outcome, seconds=ticket.seconds)
+        _log.info(
+            "call", call=ticket.call_id, tool=ticket.request.tool, outcome=outcome, seconds=ticket.seconds
+        )
         try:
             self.audit.append(event)
             if ticket.host is not None:
@@ -152,7 +159,13 @@ class Records:
         assert plan is not None
         output = plan.draft.output
         place = output.target if output else None
-        answer = Answer(done.printed, done.parsed, done.stderr, place.uri if place else None, str(place) if place else None)
+        answer = Answer(
+            done.printed,
+            done.parsed,
+            done.stderr,
+            place.uri if place else None,
+            str(place) if place else None,
+        )
         own = dict(tool.present(answer))
         own["receipt"] = self._receipt(ticket, done)
         if issubclass(tool.result, Written) and done.published is not None:

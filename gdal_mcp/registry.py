@@ -191,7 +191,8 @@ class Registry:
         What they had superseded is listed again when `still_there`, by default when its path exists: put the
         files back first.
         """
-        query = "SELECT * FROM artifacts WHERE call_id = :id AND state <> 'retracted' ORDER BY id DESC"
+        # Oldest first: of two that took one place in turn, the later one lists again what was there before both.
+        query = "SELECT * FROM artifacts WHERE call_id = :id AND state <> 'retracted' ORDER BY id"
         with self._writing() as db:
             gone = self._all(Artifact, query, id=call_id)
             for artifact in gone:

@@ -50,7 +50,7 @@ _ADVICE = {
 }
 
 
-class RegistryUnavailable(Exception):  # noqa: N818 - named for what happened
+class RegistryUnavailable(Exception):
     """The database cannot be read or written; the message says what to do."""
 
 

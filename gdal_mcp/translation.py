@@ -21,9 +21,9 @@ from sandbox.outcome import (
     Exited,
     FileSizeExceeded,
     Killed,
+    Outcome,
     OutOfMemory,
     OutputLimitExceeded,
-    ProtocolViolated,
     SandboxResult,
     StagingLimitExceeded,
     TimedOut,
@@ -34,13 +34,21 @@ _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
     (ImageMissing, Code.ENGINE_UNAVAILABLE, "Run `gdal-mcp setup` to get the image."),
-    (EngineUnavailable, Code.ENGINE_UNAVAILABLE, "Start the container engine, then call again; `gdal-mcp doctor` shows more."),
+    (
+        EngineUnavailable,
+        Code.ENGINE_UNAVAILABLE,
+        "Start the container engine, then call again; `gdal-mcp doctor` shows more.",
+    ),
     (AttestationFailed, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),
     (IsolationRefused, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),
     (PathMissing, Code.NOT_FOUND, "Check the name and call again."),
     (PathRefused, Code.PATH_NOT_ALLOWED, "Use a path inside a workspace."),
     (OutputRejected, Code.OUTPUT_REJECTED, "Nothing was published. Choose another output and call again."),
-    (StagingFailed, Code.DISK_LIMIT, "Nothing was published. Check the space and the permissions of the workspace."),
+    (
+        StagingFailed,
+        Code.DISK_LIMIT,
+        "Nothing was published. Check the space and the permissions of the workspace.",
+    ),
 )
 
 
@@ -54,30 +62,60 @@ def explain(error: SandboxError, stage: Stage) -> ToolError:
 
 def judge(result: SandboxResult) -> ToolError | None:
     """None when the job succeeded, else why not."""
-    match result.outcome:
-        case Exited(0):
-            return None
-        case Exited():
-            return _failed(result)
-        case TimedOut(seconds):
-            told = (Code.TIMEOUT, f"the call was stopped after {seconds:g} s.", "Use a smaller window or resolution, or a longer --timeout-seconds.")
-        case Cancelled():
-            told = (Code.CANCELLED, "the call was cancelled and its container removed.", "")
-        case OutOfMemory(limit, killed):
-            how = "was killed at" if killed else "could not allocate within"
-            told = (Code.MEMORY_LIMIT, f"GDAL {how} its memory limit of {limit >> 20} MiB.", "Use a smaller window or a higher --memory.")
-        case StagingLimitExceeded(what, limit):
-            told = (Code.DISK_LIMIT, f"the output grew over {limit} {what}.", "Use a smaller window, compression, or a higher limit.")
-        case FileSizeExceeded(limit):
-            told = (Code.DISK_LIMIT, f"an output file grew over {limit >> 20} MiB.", "Use a smaller window, compression, or a higher --file-size.")
-        case OutputLimitExceeded(limit):
-            told = (Code.OUTPUT_LIMIT, f"GDAL printed more than {limit >> 10} KiB.", "Ask for less, or write to a file.")
-        case Killed(code):
-            told = (Code.GDAL_ERROR, f"GDAL crashed (exit code {code}); the container is gone.", "The file may be damaged or hostile.")
-        case ProtocolViolated():
-            told = (Code.INTERNAL, "the container did not answer as a worker does; its answer was not used.", "Report the file that did this.")
-    code, message, suggestion = told
+    outcome = result.outcome
+    if isinstance(outcome, Exited):
+        return _failed(result) if outcome.code else None
+    code, message, suggestion = _told(outcome)
     return ToolError(code, Stage.RUN, message, suggestion, stderr_of(result))
+
+
+_LIMIT_ADVICE = "Use a smaller window, a coarser resolution or compression, or raise the limit: {}."
+
+
+def _told(outcome: Outcome) -> tuple[Code, str, str]:
+    """Code, message and suggestion for a job that did not end by itself."""
+    match outcome:
+        case TimedOut(seconds=limit):
+            return (
+                Code.TIMEOUT,
+                f"the call was stopped after {limit:g} s.",
+                _LIMIT_ADVICE.format("--timeout-seconds"),
+            )
+        case Cancelled():
+            return Code.CANCELLED, "the call was cancelled and its container removed.", ""
+        case OutOfMemory(limit_bytes=limit, killed=killed):
+            how = "was killed at" if killed else "could not allocate within"
+            return (
+                Code.MEMORY_LIMIT,
+                f"GDAL {how} its {limit >> 20} MiB of memory.",
+                _LIMIT_ADVICE.format("--memory"),
+            )
+        case StagingLimitExceeded(what=what, limit=limit):
+            return (
+                Code.DISK_LIMIT,
+                f"the output grew over {limit} {what}.",
+                _LIMIT_ADVICE.format("--staging-size"),
+            )
+        case FileSizeExceeded(limit_bytes=limit):
+            return (
+                Code.DISK_LIMIT,
+                f"a file grew over {limit >> 20} MiB.",
+                _LIMIT_ADVICE.format("--file-size"),
+            )
+        case OutputLimitExceeded(limit_bytes=limit):
+            return (
+                Code.OUTPUT_LIMIT,
+                f"GDAL printed more than {limit >> 10} KiB.",
+                "Ask for less, or write to a file.",
+            )
+        case Killed(exit_code=code):
+            return Code.GDAL_ERROR, f"GDAL crashed (exit code {code}).", "The file may be damaged or hostile."
+        case _:
+            return (
+                Code.INTERNAL,
+                "the container did not answer as a worker does.",
+                "Report the file that did this.",
+            )
 
 
 def _failed(result: SandboxResult) -> ToolError:
@@ -86,7 +124,9 @@ def _failed(result: SandboxResult) -> ToolError:
     said = [clean_text(str(row.get("message", "")), 500) for row in rows[:_FIRST]]
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"GDAL {done}; nothing was published." if final.get("outputs") is not None else f"GDAL {done}."
-    suggestion = "GDAL's own messages are under `untrusted`; correct the arguments or the data and call again."
+    suggestion = (
+        "GDAL's own messages are under `untrusted`; correct the arguments or the data and call again."
+    )
     return ToolError(Code.GDAL_ERROR, Stage.RUN, message, suggestion, {"gdal": said, **stderr_of(result)})
 
 

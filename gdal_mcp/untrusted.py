@@ -14,8 +14,15 @@ CUT = " [cut]"
 
 _KEPT_CONTROLS = "\n\t"
 _HIDDEN = frozenset(
-    [*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0x00AD, 0x061C, 0x180E, 0xFEFF]
-    + [*range(0xFE00, 0xFE10), *range(0xE0000, 0xE0200), *range(0xFFF9, 0xFFFC)]
+    (
+        *range(0x200B, 0x2010),  # zero-width and directional marks
+        *range(0x2028, 0x202F),  # line separators and directional embeddings
+        *range(0x2060, 0x2070),  # joiners and directional isolates
+        *range(0xFE00, 0xFE10),  # variation selectors
+        *range(0xFFF9, 0xFFFC),  # annotations
+        *range(0xE0000, 0xE0200),  # tags and more variation selectors
+        *(0x00AD, 0x061C, 0x180E, 0xFEFF),  # soft hyphen, Arabic mark, Mongolian separator, byte order mark
+    )
 )
 
 

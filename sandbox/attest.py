@@ -12,7 +12,22 @@ from typing import Any
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
 # file systems that an engine mounts of its own accord and that hold nothing of the host's files
-_OWN_TYPES = frozenset({"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "overlay", "rootfs", "fuse-overlayfs", "9p"})
+_OWN_TYPES = frozenset(
+    {
+        "proc",
+        "sysfs",
+        "tmpfs",
+        "devtmpfs",
+        "devpts",
+        "mqueue",
+        "cgroup",
+        "cgroup2",
+        "overlay",
+        "rootfs",
+        "fuse-overlayfs",
+        "9p",
+    }
+)
 _WRITABLE = ("/proc", "/dev", str(SCRATCH_TARGET), str(STAGING_TARGET))
 # files that an engine writes itself, for the container alone; without a network there is at most the first
 _OWN_FILES = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"})
@@ -38,7 +53,12 @@ def shortfalls(template: SandboxTemplate, facts: Mapping[str, Any]) -> tuple[Row
 def rows(template: SandboxTemplate, facts: Mapping[str, Any]) -> tuple[Row, ...]:
     """Every property of a container, asked and found. Malformed facts make failing rows, never an exception."""
     try:
-        return (*_identity(template, facts), *_mounts(template, facts), *_limits(template, facts), *_cgroup(template, facts))
+        return (
+            *_identity(template, facts),
+            *_mounts(template, facts),
+            *_limits(template, facts),
+            *_cgroup(template, facts),
+        )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         return (Row("facts", "complete", f"malformed: {error!r}"[:200], ok=False),)
 
@@ -56,7 +76,11 @@ def _identity(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[R
     others = [name for name in facts["interfaces"] if name != "lo"]
     yield _same("network interfaces", "none", " ".join(others) or "none")
     foreign = sorted(set(facts["environment"].items()) - set(template.environment.items()))
-    foreign = [pair for pair in foreign if pair[0] not in {"HOSTNAME", "PATH", "HOME", "LC_CTYPE"} or pair[0] in template.environment]
+    foreign = [
+        pair
+        for pair in foreign
+        if pair[0] not in {"HOSTNAME", "PATH", "HOME", "LC_CTYPE"} or pair[0] in template.environment
+    ]
     yield _same("foreign environment", "none", " ".join(name for name, _ in foreign) or "none")
     absent = sorted(set(template.environment) - set(facts["environment"]))
     yield _same("missing environment", "none", " ".join(absent) or "none")
@@ -75,7 +99,9 @@ def _mounts(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row
     scratch = seen.get(str(SCRATCH_TARGET))
     flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
     yield _same(f"scratch {SCRATCH_TARGET}", "nodev noexec nosuid", " ".join(sorted(flags)) or "none")
-    shared = [target for target, row in seen.items() if any(text.startswith("shared:") for text in row["shared"])]
+    shared = [
+        target for target, row in seen.items() if any(text.startswith("shared:") for text in row["shared"])
+    ]
     yield _same("shared propagation", "none", " ".join(shared) or "none")
     yield _same("foreign mounts", "none", " ".join(_foreign(seen, asked)) or "none")
     shown = {"/sys/fs/cgroup"} if template.cgroup_visible else set()  # a tmpfs of root's on version 1
@@ -131,10 +157,20 @@ def _cgroup(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row
     yield Row("cgroup memory", str(limits.memory_bytes), memory, ok=near)
     swap = values["swap"] or "absent"
     # version 1 counts memory and swap together, version 2 swap alone; without swap accounting there is no file
-    yield Row("cgroup swap", "0", swap, ok=swap in ("0", "absent") or (swap.isdigit() and int(swap) <= limits.memory_bytes))
+    yield Row(
+        "cgroup swap",
+        "0",
+        swap,
+        ok=swap in ("0", "absent") or (swap.isdigit() and int(swap) <= limits.memory_bytes),
+    )
     yield _same("cgroup pids", str(limits.pids), values["pids"] or "absent")
     cpus = _cpus(values)
-    yield Row("cgroup cpus", f"{limits.cpus:g}", "absent" if cpus is None else f"{cpus:g}", ok=cpus is not None and abs(cpus - limits.cpus) <= _CPU_TOLERANCE)
+    yield Row(
+        "cgroup cpus",
+        f"{limits.cpus:g}",
+        "absent" if cpus is None else f"{cpus:g}",
+        ok=cpus is not None and abs(cpus - limits.cpus) <= _CPU_TOLERANCE,
+    )
 
 
 def _cpus(values: Mapping[str, Any]) -> float | None:

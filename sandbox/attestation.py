@@ -4,7 +4,6 @@ It differs from a job's container in two points only: it sees /sys, so that the 
 read, and its program is `sandbox/probe.py`.
 """
 
-import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -42,7 +41,7 @@ def source(package: str, name: str) -> str:
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def attest(runner: Runner, template: SandboxTemplate, staging: Path) -> Attestation:
+def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Cancellation) -> Attestation:
     """Probes a container like `template`, with `staging` (a host folder of its user's) mounted for writing.
 
     Raises:
@@ -54,11 +53,7 @@ def attest(runner: Runner, template: SandboxTemplate, staging: Path) -> Attestat
     (staging / NONCE_FILE).write_text(nonce, encoding="utf-8")
     probing = replace(template, cgroup_visible=True, command=worker_command(source("sandbox", "probe.py")))
     request = {"files": [str(STAGING_TARGET / NONCE_FILE)], "folders": folders}
-    cancel = Cancellation()
-    try:
-        result = runner.run(Job(f"attest-{nonce[:8]}", probing, request), cancel)
-    finally:
-        cancel.close()
+    result = runner.run(Job(f"attest-{nonce[:8]}", probing, request), cancel)
     if not isinstance(result.outcome, Exited) or result.final is None:
         raise AttestationFailed(f"the probe container did not finish: {result.outcome}")
     found = Attestation((*rows(probing, result.facts), *_effects(probing, result.final, nonce)))
@@ -71,14 +66,29 @@ def attest(runner: Runner, template: SandboxTemplate, staging: Path) -> Attestat
 def _effects(template: SandboxTemplate, final: Mapping[str, Any], nonce: str) -> Iterator[Row]:
     """What the probe tried and read: effects, where the other rows are settings."""
     read = str(final["read"].get(str(STAGING_TARGET / NONCE_FILE)))
-    yield Row("staging is this host's folder", "its nonce", "its nonce" if read == nonce else read[:40], ok=read == nonce)
+    yield Row(
+        "staging is this host's folder",
+        "its nonce",
+        "its nonce" if read == nonce else read[:40],
+        ok=read == nonce,
+    )
     for mount in template.mounts:
         if not mount.read_only:
             continue
         inode, names = final["listed"].get(str(mount.target), [0, "absent"])
-        status, here = Path(mount.source).stat(), len(os.listdir(mount.source))
+        status, here = Path(mount.source).stat(), sum(1 for _ in Path(mount.source).iterdir())
         # a virtual machine's shared folder keeps the names but not the inodes
         same = inode == status.st_ino or names == here
-        yield Row(f"{mount.target} is this host's folder", "the same", "the same" if same else f"another ({names} names)", ok=same)
+        yield Row(
+            f"{mount.target} is this host's folder",
+            "the same",
+            "the same" if same else f"another ({names} names)",
+            ok=same,
+        )
     for name, found in final["attempts"].items():
-        yield Row(f"to {name}", "refused", found if found == "SUCCEEDED" else f"refused ({found})", ok=found != "SUCCEEDED")
+        yield Row(
+            f"to {name}",
+            "refused",
+            found if found == "SUCCEEDED" else f"refused ({found})",
+            ok=found != "SUCCEEDED",
+        )

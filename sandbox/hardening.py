@@ -244,8 +244,15 @@ def _compare(
 ) -> Iterator[Difference]:
     found = inspected.get(section) or {}
     for name, holds in rules.items():
-        if not holds(asked[name], found.get(name)):
+        if not _agree(holds, asked[name], found.get(name)):
             yield Difference(f"{section}.{name}", asked[name], found.get(name))
+
+
+def _agree(holds: _Rule, asked: Any, got: Any) -> bool:
+    try:
+        return holds(asked, got)
+    except (AttributeError, TypeError, ValueError):  # an answer of another shape is not what was asked
+        return False
 
 
 def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Difference]:

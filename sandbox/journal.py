@@ -142,7 +142,9 @@ def load(folder: int, call_id: str) -> Record | None:
         try:
             record = _read(json.loads(stream.read(_MAX_BYTES)))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise JournalDamaged(f"the journal of {call_id} is unreadable; its files are left alone.") from error
+            raise JournalDamaged(
+                f"the journal of {call_id} is unreadable; its files are left alone."
+            ) from error
     if record.call_id != call_id:
         raise JournalDamaged(f"the journal in {call_id} is of another call; its files are left alone.")
     return record

@@ -69,13 +69,18 @@ class Ground:
 
     def make(self, parent: int, name: str, step: str) -> Held:
         """A new folder, locked before anybody else could look at it. Raises FileExistsError."""
+        held = None
         with self.claiming():
-            with self.moves.step(f"{step}.folder"):
-                os.mkdir(name, 0o700, dir_fd=parent)
             try:
+                with self.moves.step(f"{step}.folder"):
+                    os.mkdir(name, 0o700, dir_fd=parent)
                 with self.moves.step(f"{step}.lock"):
                     held = claim(parent, name)
-            except OSError:
+            except FileExistsError:
+                raise
+            except BaseException:
+                if held is not None:
+                    held.close()
                 remove(parent, name)
                 raise
         if held is None:

@@ -108,7 +108,9 @@ def collect(top: int, limits: Limits) -> tuple[Staged, ...]:
         _refuse_unfit(entry)
         usage = usage.add(entry.status)
         if usage.exceeds(limits):
-            raise OutputRejected("the outputs are more or larger than the limits allow. Write less, or raise them.")
+            raise OutputRejected(
+                "the outputs are more or larger than the limits allow. Write less, or raise them."
+            )
         name, _, inner = entry.path.partition("/")
         if not inner:
             found[name] = Staged(name, entry.is_folder, 0, 0, Mark.of(entry.status))
@@ -145,7 +147,9 @@ def _refuse_unfit(entry: Entry) -> None:
     if entry.is_folder:
         return
     if not stat.S_ISREG(entry.status.st_mode):
-        raise OutputRejected(f"{shown} is a link, device, pipe or socket; only files and folders are let out.")
+        raise OutputRejected(
+            f"{shown} is a link, device, pipe or socket; only files and folders are let out."
+        )
     if entry.status.st_nlink != 1:
         raise OutputRejected(f"{shown} has a second name; a published file has one.")
 

@@ -15,7 +15,9 @@ class Owner:
         self.folder = folder
         self.id = secrets.token_hex(8)
         self._path = folder / f"{self.id}.lock"
-        unnamed = folder / f"{self.id}.new"  # takes its name only once it is locked, so that nobody sees it free
+        unnamed = (
+            folder / f"{self.id}.new"
+        )  # takes its name only once it is locked, so that nobody sees it free
         self._file = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         unnamed.rename(self._path)

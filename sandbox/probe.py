@@ -35,7 +35,9 @@ def listing(path):
 
 
 def attempts(job):
-    targets = {f"write to {path}": lambda path=path: create(path + "/.gdal-mcp-probe") for path in job["folders"]}
+    targets = {
+        f"write to {path}": lambda path=path: create(path + "/.gdal-mcp-probe") for path in job["folders"]
+    }
     return {
         **targets,
         "write to /": lambda: create("/.gdal-mcp-probe"),

@@ -14,11 +14,13 @@ from typing import Any, NoReturn
 
 HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
-MAX_FRAME = 32 << 20  # the longest payload read into memory; the job's printed output comes in far smaller pieces
+MAX_FRAME = (
+    32 << 20
+)  # the longest payload read into memory; the job's printed output comes in far smaller pieces
 MAX_MESSAGE = 200  # characters of a progress message
 
 
-class ProtocolBreach(Exception):  # noqa: N818 - not an error of ours: the runner makes a value of it
+class ProtocolBreach(Exception):
     """The container wrote something that no worker writes."""
 
 

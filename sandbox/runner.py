@@ -1,6 +1,6 @@
 """Runs one job in one container: deadline, output caps, quota of staging, certain removal."""
 
-import select
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,8 +27,11 @@ from sandbox.outcome import (
 from sandbox.protocol import Attachment, Final, Frame, Printed, Progress, ProtocolBreach, encode_job
 from sandbox.slot import LaunchCancelled, Slot, launch, stopped
 from sandbox.template import Limits, SandboxTemplate
+from sandbox.waiting import readable
 
-WORKER_GRACE = 5.0  # seconds after the host's deadline at which a worker ends by itself, should the host be gone
+WORKER_GRACE = (
+    5.0  # seconds after the host's deadline at which a worker ends by itself, should the host be gone
+)
 EXIT_SECONDS = 10.0  # a worker that has said its last word has nothing left to do
 SEND_SECONDS = 10.0
 WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments and the final answer
@@ -132,10 +135,8 @@ def _converse(slot: Slot, job: Job, heard: _Conversation, cancel: Cancellation) 
     """Sends the job and listens. An outcome when the host cut it short, None when the container had its say."""
     limits = job.template.limits
     deadline = time.monotonic() + limits.wall_seconds
-    try:
+    with contextlib.suppress(OSError):  # it died before it read the job: the state says how
         slot.wire.send(encode_job(job.request, limits.wall_seconds + WORKER_GRACE), SEND_SECONDS)
-    except OSError:
-        pass  # it died before it read the job: the state says how
     look_at_quota = time.monotonic() + QUOTA_PAUSE
     while True:
         now = time.monotonic()
@@ -149,7 +150,7 @@ def _converse(slot: Slot, job: Job, heard: _Conversation, cancel: Cancellation) 
             took = time.monotonic() - now
             look_at_quota = now + max(QUOTA_PAUSE, took * QUOTA_SHARE)
         pause = min(deadline, look_at_quota if job.quota is not None else deadline) - now
-        if slot.wire not in select.select([slot.wire, cancel], [], [], max(pause, 0.0))[0]:
+        if slot.wire not in readable([slot.wire, cancel], pause):
             continue
         pieces = slot.wire.receive()
         if pieces is None:

@@ -1,7 +1,6 @@
 """One started container: launched, measured from inside, given one job at most, and removed for certain."""
 
 import contextlib
-import select
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,8 +13,11 @@ from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
 from sandbox.outcome import Usage
 from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import HasDescriptor, readable
 
-READY_SECONDS = 60.0  # a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
+READY_SECONDS = (
+    60.0  # a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
+)
 
 
 @dataclass(slots=True)
@@ -40,7 +42,9 @@ class Slot:
         return self.usage
 
 
-def launch(engine: Engine, template: SandboxTemplate, labels: Mapping[str, str], cancel: Cancellation | None = None) -> Slot:
+def launch(
+    engine: Engine, template: SandboxTemplate, labels: Mapping[str, str], cancel: Cancellation | None = None
+) -> Slot:
     """A started and attested container. Nothing is left behind when this raises.
 
     Raises:
@@ -58,9 +62,7 @@ def launch(engine: Engine, template: SandboxTemplate, labels: Mapping[str, str],
         stderr = bytearray()
         frames = FrameReader()
         facts = _await_ready(wire, frames, stderr, cancel)
-        if missing := shortfalls(template, facts):
-            rows = "; ".join(f"{row.name}: asked {row.asked}, found {row.found}" for row in missing[:5])
-            raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {rows[:1000]}")
+        _refuse_weaker(template, facts)
     except BaseException:
         if wire is not None:
             wire.close()
@@ -75,15 +77,23 @@ class LaunchCancelled(SandboxError):
     """The caller cancelled before the container was ready."""
 
 
-def _await_ready(wire: Wire, frames: FrameReader, stderr: bytearray, cancel: Cancellation | None) -> Mapping[str, Any]:
+def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
+    if missing := shortfalls(template, facts):
+        rows = "; ".join(f"{row.name}: asked {row.asked}, found {row.found}" for row in missing[:5])
+        raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {rows[:1000]}")
+
+
+def _await_ready(
+    wire: Wire, frames: FrameReader, stderr: bytearray, cancel: Cancellation | None
+) -> Mapping[str, Any]:
     end = time.monotonic() + READY_SECONDS
-    waiting = [wire, *([cancel] if cancel else [])]
+    waiting: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
     while True:
         left = end - time.monotonic()
-        readable = select.select(waiting, [], [], max(left, 0.0))[0]
+        ready_to_read = readable(waiting, left)
         if cancel is not None and cancel.is_set:
             raise LaunchCancelled("cancelled before the container was ready")
-        if not readable:
+        if not ready_to_read:
             raise EngineUnavailable(f"the container was not ready after {READY_SECONDS:.0f} s{_said(stderr)}")
         pieces = wire.receive()
         if pieces is None:

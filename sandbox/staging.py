@@ -15,13 +15,13 @@ from typing import Self
 from sandbox.copying import Copier
 from sandbox.errors import OutputRejected, StagingFailed
 from sandbox.filetree import StagingUsage, measure, opened_folder, remove
-from sandbox.journal import valid_id
+from sandbox.journal import Record, valid_id
 from sandbox.layout import Ground, Held, failing, ground, refused_as
 from sandbox.moves import Moves
 from sandbox.outputs import Staged, collect
 from sandbox.publication import Publication, Published, Request, publish
 from sandbox.template import Limits
-from sandbox.undo import Recovery, Retention, Undone, prune, recover, undo
+from sandbox.undo import Recovery, Retention, Undone, finished, prune, recover, undo
 from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_file, open_folder
 
 _OUT = "out"
@@ -72,6 +72,11 @@ class StagingArea:
         with ground(self.workspace, self.moves) as here:
             return undo(here, call_id)
 
+    def kept(self) -> tuple[Record, ...]:
+        """What was published, or published and undone, and is still kept, the newest first."""
+        with failing("reading the journals"), ground(self.workspace, self.moves) as here:
+            return tuple(finished(here))
+
     def prune(self) -> tuple[str, ...]:
         """Forgets the oldest calls beyond what is kept; returns their ids. Done after every publication."""
         with failing("pruning undo"), ground(self.workspace, self.moves) as here:
@@ -90,6 +95,7 @@ class Staging:
         self._held: Held | None = held
         self._out = out
         self._collected: dict[str, Staged] = {}
+        self._published = False
 
     @property
     def mount_source(self) -> Path:
@@ -148,6 +154,7 @@ class Staging:
         )
         with ground(area.workspace, area.moves) as here:
             published = publish(here, request)
+            self._published = True
             with suppress(OSError):  # the publication stands; the next one prunes again
                 prune(here, area.keep)
         return published
@@ -174,7 +181,8 @@ class Staging:
         try:
             self.discard()
         except StagingFailed:
-            if error is None:  # else what went wrong first is told
+            # what went wrong first is told, and what was published is; rubbish is left to `recover`
+            if error is None and not self._published:
                 raise
 
     def _remove(self, here: Ground) -> None:

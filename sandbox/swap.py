@@ -31,7 +31,7 @@ from sandbox.moves import Moves, Place
 from sandbox.workspace import RESERVED, Workspace, open_folder
 
 
-class Conflict(Exception):  # noqa: N818 - a finding, which each caller tells in its own words
+class Conflict(Exception):
     """A target is not what a step expects. Nothing was overwritten."""
 
     def __init__(self, step: Step, why: str) -> None:

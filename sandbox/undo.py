@@ -139,7 +139,7 @@ def prune(ground: Ground, keep: Retention) -> tuple[str, ...]:
     """Forgets the oldest calls over the bounds and returns their ids. Conflicts and open journals stay."""
     pruned = []
     kept_bytes = 0
-    for place, record in enumerate(_finished(ground)):
+    for place, record in enumerate(finished(ground)):
         kept_bytes += record.kept_bytes
         if place == 0 or (place < keep.calls and kept_bytes <= keep.bytes):
             continue
@@ -153,7 +153,7 @@ def prune(ground: Ground, keep: Retention) -> tuple[str, ...]:
     return tuple(pruned)
 
 
-def _finished(ground: Ground) -> list[Record]:
+def finished(ground: Ground) -> list[Record]:
     """Closed journals, the newest first."""
     found = []
     for call_id in ids(ground.undo):
@@ -175,7 +175,7 @@ def recover(ground: Ground) -> tuple[Recovery, ...]:
     recovered = [_recover_entry(ground, name, held) for name, held in entries.items()]
     findings = [finding for finding in recovered if finding is not None]
     told = {finding.staging_id for finding in findings}
-    published = {record.staging_id: record for record in _finished(ground)} if stagings else {}
+    published = {record.staging_id: record for record in finished(ground)} if stagings else {}
     for name, held in stagings.items():
         try:
             with ground.moves.step("discard"):
@@ -236,7 +236,9 @@ def _roll(ground: Ground, record: Record, held: Held, entry: Entry) -> Recovery:
     finding = Finding.CONFLICT if conflicts else Finding(after.value)
     targets = tuple(_place(ground.workspace, step, step.new) for step in steps)
     places = tuple(_place(ground.workspace, step, None) for step in conflicts)
-    return Recovery(record.call_id, record.staging_id, finding, targets, places, entry.path if conflicts else "")
+    return Recovery(
+        record.call_id, record.staging_id, finding, targets, places, entry.path if conflicts else ""
+    )
 
 
 def _swept(ground: Ground, staging_id: str, record: Record | None) -> Recovery:

@@ -56,7 +56,9 @@ class Report:
         now = time.monotonic()
         if fraction > self._last and (now >= self._next or fraction >= 1.0):
             self._last, self._next = fraction, now + PROGRESS_GAP
-            self._wire.send_json(b"P", {"fraction": min(max(float(fraction), 0.0), 1.0), "message": message[:200]})
+            self._wire.send_json(
+                b"P", {"fraction": min(max(float(fraction), 0.0), 1.0), "message": message[:200]}
+            )
 
     def attach(self, name, data):
         self._wire.send(b"B", name.encode() + b"\0" + data)
@@ -88,10 +90,27 @@ def measure():
     """What this container really is, as seen from inside: the facts that the host compares with what it asked for."""
     return {
         "pid": os.getpid(),
-        "status": _fields("/proc/self/status", ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")),
+        "status": _fields(
+            "/proc/self/status",
+            (
+                "Uid",
+                "Gid",
+                "Groups",
+                "CapInh",
+                "CapPrm",
+                "CapEff",
+                "CapBnd",
+                "CapAmb",
+                "NoNewPrivs",
+                "Seccomp",
+            ),
+        ),
         "mounts": _mounts(),
         "interfaces": [line.split(":")[0].strip() for line in _lines("/proc/net/dev")[2:]],
-        "rlimits": {name: resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in ("NOFILE", "FSIZE", "CORE", "DATA", "CPU")},
+        "rlimits": {
+            name: resource.getrlimit(getattr(resource, "RLIMIT_" + name))
+            for name in ("NOFILE", "FSIZE", "CORE", "DATA", "CPU")
+        },
         "environment": dict(os.environ),
         "hostname": socket.gethostname(),
         "cgroup": {name: _first(paths) for name, paths in CGROUP_FILES.items()},
@@ -130,7 +149,14 @@ def _mounts():
     for line in _lines("/proc/self/mountinfo"):
         left, _, right = line.partition(" - ")
         parts = left.split()
-        rows.append({"target": _unescape(parts[4]), "options": parts[5].split(","), "shared": parts[6:], "type": right.split()[0]})
+        rows.append(
+            {
+                "target": _unescape(parts[4]),
+                "options": parts[5].split(","),
+                "shared": parts[6:],
+                "type": right.split()[0],
+            }
+        )
     return rows
 
 
@@ -145,7 +171,9 @@ def read_exactly(count):
     while len(data) < count:
         chunk = os.read(0, count - len(data))
         if not chunk:
-            os._exit(0 if not data else EXIT_ORPHANED)  # no job will come: a slot that was not used ends quietly
+            os._exit(
+                0 if not data else EXIT_ORPHANED
+            )  # no job will come: a slot that was not used ends quietly
         data += chunk
     return data
 
@@ -180,7 +208,10 @@ class FileLimit:
 def usage():
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    return {"cpu_seconds": round(seconds, 4), "peak_memory_bytes": max(own.ru_maxrss, children.ru_maxrss) * 1024}
+    return {
+        "cpu_seconds": round(seconds, 4),
+        "peak_memory_bytes": max(own.ru_maxrss, children.ru_maxrss) * 1024,
+    }
 
 
 def main():
@@ -206,7 +237,9 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except BaseException:  # the outermost handler: the traceback goes to stderr, the code says that the worker crashed
+    except (
+        BaseException
+    ):  # the outermost handler: the traceback goes to stderr, the code says that the worker crashed
         sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
         os._exit(EXIT_CRASHED)

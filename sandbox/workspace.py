@@ -59,7 +59,9 @@ class Workspace:
         try:
             root = given.resolve(strict=True)
         except (OSError, RuntimeError) as error:
-            raise PathMissing(f"workspace {given} cannot be used: {error}. Create the folder first.") from error
+            raise PathMissing(
+                f"workspace {given} cannot be used: {error}. Create the folder first."
+            ) from error
         _refuse_unsuitable_root(root)
         return cls(root, writable, tuple({given, root}))
 
@@ -101,7 +103,9 @@ class Workspaces:
         for one in self.items:
             for other in self.items:
                 if one is not other and one.root.is_relative_to(other.root):
-                    raise PathRefused(f"workspace {one.root} lies in workspace {other.root}. Name only one of them.")
+                    raise PathRefused(
+                        f"workspace {one.root} lies in workspace {other.root}. Name only one of them."
+                    )
 
     def input(self, text: str) -> Located:
         """An existing file or folder to read. Raises PathRefused or PathMissing."""
@@ -116,7 +120,9 @@ class Workspaces:
         if not found.relative.parts:
             raise PathRefused("an output needs a name; this is the workspace itself.")
         if not found.workspace.writable:
-            raise PathRefused(f"workspace {found.workspace.root} is read-only. Write to a writable workspace.")
+            raise PathRefused(
+                f"workspace {found.workspace.root} is read-only. Write to a writable workspace."
+            )
         return found
 
     def _locate(self, text: str, *, follow_last: bool = True) -> Located:
@@ -176,7 +182,9 @@ class Workspaces:
 def _located(workspace: Workspace, relative: PurePosixPath, status: os.stat_result) -> Located:
     folder = stat.S_ISDIR(status.st_mode)
     if not folder and not stat.S_ISREG(status.st_mode):
-        raise PathRefused(f"{relative.name!r} is a device, pipe or socket; only files and folders are opened.")
+        raise PathRefused(
+            f"{relative.name!r} is a device, pipe or socket; only files and folders are opened."
+        )
     return Located(workspace, relative, Identity.of(status), folder)
 
 

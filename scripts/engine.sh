@@ -75,7 +75,7 @@ service_runs() {
 
 # Without an init system: our own process group, so that it outlives this terminal.
 start_daemon() {
-    say "starting dockerd $* (log: $log)"
+    say "starting dockerd; its log is $log"
     setsid nohup dockerd "$@" >"$log" 2>&1 </dev/null &
     daemon=$!
     await daemon_runs
@@ -107,7 +107,7 @@ if engine=$(find_engine 2>&1); then
 else
     code=$?
 fi
-if [ "$code" -ne 1 ]; then # the engine that was named does not answer
+if [ "$code" -ne 1 ]; then # one was named or is there, so installing another would not help
     printf '%s\n' "$engine" >&2
     exit 1
 fi
@@ -119,7 +119,7 @@ if ! command -v dockerd >/dev/null 2>&1; then
         printf '%s\n' "$engine" >&2
         # shellcheck disable=SC2086
         fail "there is no container engine, and only root on Debian or Ubuntu can have one installed here" \
-            "Run: $(install_command $packages)"
+            "$(install_command $packages)"
     fi
     # shellcheck disable=SC2086
     apt_install $packages

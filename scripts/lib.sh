@@ -16,12 +16,12 @@ may_install() {
     [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1
 }
 
-# The command a person would type for the same packages.
+# What a person would type for the same packages.
 install_command() {
     if command -v apt-get >/dev/null 2>&1; then
-        say "sudo apt-get update && sudo apt-get install --yes --no-install-recommends $*"
+        say "Run: sudo apt-get update && sudo apt-get install --yes --no-install-recommends $*"
     else
-        say "install with your system's package manager: $*"
+        say "Install what your system calls these Debian packages: $*"
     fi
 }
 
@@ -30,7 +30,7 @@ apt_install() {
     say "installing $*"
     _apt_try "$@" >/dev/null 2>&1 && return 0
     apt-get -qq update </dev/null || say "the package lists could not all be refreshed; going on with what is here"
-    _apt_try "$@" || fail "apt-get could not install: $*" "To see why: $(install_command "$@")"
+    _apt_try "$@" || fail "apt-get could not install: $*" "$(install_command "$@")"
 }
 
 _apt_try() {

@@ -30,7 +30,7 @@ find_python() {
 require_venv_module() {
     "$1" -c 'import ensurepip, venv' 2>/dev/null && return 0
     package="$(basename "$1")-venv" # Debian splits it off
-    may_install || fail "$1 cannot make virtual environments" "Run: $(install_command "$package")"
+    may_install || fail "$1 cannot make virtual environments" "$(install_command "$package")"
     apt_install "$package"
 }
 

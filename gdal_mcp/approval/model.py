@@ -26,7 +26,7 @@ class Decision:
     how: str
 
 
-class Suspended(Exception):  # noqa: N818 - not a failure: the client will repeat the call with an answer
+class Suspended(Exception):
     """The question went out with the reply; the same call comes again with the answer."""
 
     def __init__(self, reply: object) -> None:
@@ -57,14 +57,28 @@ class Nobody:
 def question_text(plan: Plan, reason: str) -> str:
     """The question in plain words: what runs, on what, what it writes and replaces, and where it runs."""
     draft = plan.draft
-    lines = [f"Run {plan.tool}? Asked because {reason}.", "", "Command:", f"  {shlex.join(draft.command.argv)}"]
+    lines = [
+        f"Run {plan.tool}? Asked because {reason}.",
+        "",
+        "Command:",
+        f"  {shlex.join(draft.command.argv)}",
+    ]
     if draft.inputs:
-        lines += ["Reads:", *(f"  {located} ({_size(located.identity.size if located.identity else 0)})" for located in draft.inputs)]
+        lines += [
+            "Reads:",
+            *(
+                f"  {located} ({_size(located.identity.size if located.identity else 0)})"
+                for located in draft.inputs
+            ),
+        ]
     if draft.output is not None:
         verb = "Changes a copy of, then replaces" if draft.output.update else "Writes"
         lines += [f"{verb}:", f"  {draft.output.target}"]
         if draft.output.replaces:
-            lines += ["Replaces (kept, `gdal-mcp undo` restores):", *(f"  {located}" for located in draft.output.replaces)]
+            lines += [
+                "Replaces (kept, `gdal-mcp undo` restores):",
+                *(f"  {located}" for located in draft.output.replaces),
+            ]
         else:
             lines.append("Replaces nothing.")
     limits = plan.limits
@@ -77,7 +91,7 @@ def question_text(plan: Plan, reason: str) -> str:
 
 def _size(count: float) -> str:
     for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":  # noqa: PLR2004 - binary units
+        if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError

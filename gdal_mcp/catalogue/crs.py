@@ -39,7 +39,9 @@ _AUTHORITY: Final = re.compile(
     re.IGNORECASE,
 )
 _URN_PART: Final = r"crs:[A-Za-z0-9_]{1,32}:[0-9.]{0,16}:[A-Za-z0-9_.-]{1,64}"
-_URN: Final = re.compile(rf"urn:(?:x-)?ogc:def:{_URN_PART}|urn:(?:x-)?ogc:def:crs(?:,{_URN_PART}){{2,3}}", re.IGNORECASE)
+_URN: Final = re.compile(
+    rf"urn:(?:x-)?ogc:def:{_URN_PART}|urn:(?:x-)?ogc:def:crs(?:,{_URN_PART}){{2,3}}", re.IGNORECASE
+)
 _DOCUMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\s*[\[(]")
 
 
@@ -95,11 +97,15 @@ def _refuse(name: str) -> str:
     """Says what the text would have been taken for, as far as that helps."""
     low = name.lower()
     if "://" in low or low.startswith(("http:", "https:", "ftp:")):
-        raise CrsRefused("the CRS is a URL; containers have no network.", SUGGESTION, code=Code.NETWORK_BLOCKED)
+        raise CrsRefused(
+            "the CRS is a URL; containers have no network.", SUGGESTION, code=Code.NETWORK_BLOCKED
+        )
     if name.isdecimal():
         raise CrsRefused("the CRS is a bare number.", f"If it is an EPSG code, write EPSG:{name}.")
     if "init=" in low:
-        raise CrsRefused("an initialisation file is never read.", "Write EPSG:4326 instead of +init=epsg:4326.")
+        raise CrsRefused(
+            "an initialisation file is never read.", "Write EPSG:4326 instead of +init=epsg:4326."
+        )
     if any(sign in name for sign in "/\\.") or low.startswith("dict:"):
         raise CrsRefused("the CRS looks like a file, and a CRS is never read from one.", SUGGESTION)
     raise CrsRefused("the CRS is of no known form.", SUGGESTION)

@@ -29,7 +29,12 @@ MEMBERS: Final = frozenset(
     geoid_model geoid_models
     """.split()
 )
-_DROPPED: Final = ("$schema", "remarks", "scope", "area")  # a URL that PROJ never reads; prose, with URLs and line breaks
+_DROPPED: Final = (
+    "$schema",
+    "remarks",
+    "scope",
+    "area",
+)  # a URL that PROJ never reads; prose, with URLs and line breaks
 
 
 def check_projjson(text: str) -> str:
@@ -79,7 +84,8 @@ def _check(value: Any, depth: int) -> None:
 def _check_member(name: str, member: Any) -> None:
     if name not in MEMBERS:
         raise CrsRefused(
-            f"{name[:40]!r} is not allowed in PROJJSON: files, URLs and operations are not part of a CRS.", SUGGESTION
+            f"{name[:40]!r} is not allowed in PROJJSON: files, URLs and operations are not part of a CRS.",
+            SUGGESTION,
         )
     if name == "type" and member not in TYPES:
         raise CrsRefused("the PROJJSON holds an object of a type that is no part of a CRS.", SUGGESTION)

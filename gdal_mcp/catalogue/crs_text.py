@@ -12,7 +12,9 @@ SUGGESTION: Final = (
 )
 MAX_DEPTH: Final = 24  # a bound and compound CRS of EPSG nests 9 deep
 
-_INVISIBLE: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))  # not Zs: some names of EPSG hold a no-break space
+_INVISIBLE: Final = frozenset(
+    ("Cc", "Cf", "Cs", "Zl", "Zp")
+)  # not Zs: some names of EPSG hold a no-break space
 
 # What makes PROJ open something although it stands in a name: `GEOIDMODEL["PROJ file"]`, `METHOD["PROJ grids=file"]`,
 # and strings that an importer might hand to a file or network call.
@@ -44,5 +46,7 @@ def inner_text(text: str) -> str:
     if any(unicodedata.category(letter) in _INVISIBLE for letter in text):
         raise CrsRefused("a name in the CRS holds a control character.", SUGGESTION)
     if _RESOURCE.search(text):
-        raise CrsRefused("a name in the CRS looks like a file, a grid, a URL or a PROJ operation.", SUGGESTION)
+        raise CrsRefused(
+            "a name in the CRS looks like a file, a grid, a URL or a PROJ operation.", SUGGESTION
+        )
     return text

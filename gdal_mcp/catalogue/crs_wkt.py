@@ -27,8 +27,12 @@ KEYWORDS: Final = ROOTS | frozenset(
     USAGE SCOPE AREA BBOX VERTICALEXTENT REMARK
     """.split()
 )
-_NUMERIC: Final = frozenset(("TOWGS84", "BBOX", "ORDER", "EPOCH", "FRAMEEPOCH", "ANCHOREPOCH", "OPERATIONACCURACY"))
-_NAMED_NUMERIC: Final = frozenset(("PARAMETER", "UNIT", "LENGTHUNIT", "ANGLEUNIT", "SCALEUNIT", "SPHEROID", "ELLIPSOID"))
+_NUMERIC: Final = frozenset(
+    ("TOWGS84", "BBOX", "ORDER", "EPOCH", "FRAMEEPOCH", "ANCHOREPOCH", "OPERATIONACCURACY")
+)
+_NAMED_NUMERIC: Final = frozenset(
+    ("PARAMETER", "UNIT", "LENGTHUNIT", "ANGLEUNIT", "SCALEUNIT", "SPHEROID", "ELLIPSOID")
+)
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"]|"")*")
@@ -73,7 +77,8 @@ def _node(tokens: list[Token], start: int, depth: int) -> int:
     keyword = tokens[start][1].upper()
     if keyword not in KEYWORDS:
         raise CrsRefused(
-            f"{keyword[:40]} is not allowed in WKT: files, PROJ strings and operations are not part of a CRS.", SUGGESTION
+            f"{keyword[:40]} is not allowed in WKT: files, PROJ strings and operations are not part of a CRS.",
+            SUGGESTION,
         )
     closing = _CLOSING[tokens[start + 1][1]]
     position, count = start + 2, 0

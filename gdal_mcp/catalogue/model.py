@@ -13,7 +13,18 @@ Kind = Literal["raster", "vector", "multidim"]
 RESERVED_TOKENS = frozenset(
     f"--{word}"
     for word in (
-        *("config", "optfile", "debug", "mempreload", "pause", "format", "formats", "version", "build", "license"),
+        *(
+            "config",
+            "optfile",
+            "debug",
+            "mempreload",
+            "pause",
+            "format",
+            "formats",
+            "version",
+            "build",
+            "license",
+        ),
         *("help", "help-doc", "help-general", "json-usage", "locale"),
     )
 )

@@ -24,7 +24,9 @@ def check_text(text: str, what: str, max_letters: int | None = None, limit: int 
     except UnicodeEncodeError as error:
         raise ArgumentRefused(f"{what} is not valid Unicode.", "Send plain text.") from error
     if not text.isprintable():
-        raise ArgumentRefused(f"{what} holds a control or invisible character.", "Send plain text on one line.")
+        raise ArgumentRefused(
+            f"{what} holds a control or invisible character.", "Send plain text on one line."
+        )
     if size > limit or (max_letters is not None and len(text) > max_letters):
         most = f"{max_letters} letters" if max_letters is not None else f"{limit} bytes"
         raise ArgumentRefused(f"{what} is too long.", f"The most it may have is {most}.")

@@ -47,7 +47,9 @@ class Elicitation:
                     request_state=json.dumps({"approval": question.approval_id}),
                 )
             )
-        given = await self.ctx.session.elicit_form(question.text, _FORM, related_request_id=self.ctx.request_id)
+        given = await self.ctx.session.elicit_form(
+            question.text, _FORM, related_request_id=self.ctx.request_id
+        )
         return self._decision(given)
 
     def _can_ask(self) -> bool:

@@ -33,13 +33,17 @@ def tool(one: Tool[Any]) -> t.Tool:
 
 def result(reply: Reply) -> t.CallToolResult:
     """The structured result, its text twin, links to the outputs and the preview."""
-    content: list[t.ContentBlock] = [t.TextContent(text=json.dumps(reply.result, ensure_ascii=False, separators=(",", ":")))]
+    content: list[t.ContentBlock] = [
+        t.TextContent(text=json.dumps(reply.result, ensure_ascii=False, separators=(",", ":")))
+    ]
     if reply.done is not None:
         content += _links(reply)
         if reply.done.preview:
             data = base64.b64encode(reply.done.preview).decode()
             content.append(t.ImageContent(data=data, mime_type="image/png"))
-    return t.CallToolResult(content=content, structured_content=dict(reply.result), is_error=reply.error is not None)
+    return t.CallToolResult(
+        content=content, structured_content=dict(reply.result), is_error=reply.error is not None
+    )
 
 
 def _links(reply: Reply) -> list[t.ContentBlock]:
@@ -47,6 +51,11 @@ def _links(reply: Reply) -> list[t.ContentBlock]:
     if published is None:
         return []
     return [
-        t.ResourceLink(name=file.located.name, uri=file.located.uri, mime_type=media_type(file.located.name), size=file.size)
+        t.ResourceLink(
+            name=file.located.name,
+            uri=file.located.uri,
+            mime_type=media_type(file.located.name),
+            size=file.size,
+        )
         for file in published.files[:MAX_LINKS]
     ]

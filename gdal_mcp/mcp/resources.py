@@ -55,7 +55,9 @@ class Resources:
             found = self.registry.artifacts(cursor, PAGE)
         except ValueError as error:
             raise MCPError(t.INVALID_PARAMS, "the cursor is not one that this server gave") from error
-        return t.ListResourcesResult(resources=[_resource(one) for one in found.items], next_cursor=found.next_cursor)
+        return t.ListResourcesResult(
+            resources=[_resource(one) for one in found.items], next_cursor=found.next_cursor
+        )
 
     def read(self, uri: str, version: str) -> t.ReadResourceResult:
         """The content, or a bounded part of it. Raises MCPError for what is not listed."""
@@ -74,7 +76,9 @@ class Resources:
             raise _not_found(uri, version) from error
         return t.ReadResourceResult(contents=self._contents(uri, artifact, _Part(offset, data, size)))
 
-    def _contents(self, uri: str, artifact: Artifact, part: "_Part") -> list[t.TextResourceContents | t.BlobResourceContents]:
+    def _contents(
+        self, uri: str, artifact: Artifact, part: "_Part"
+    ) -> list[t.TextResourceContents | t.BlobResourceContents]:
         meta = {
             "io.gdal-mcp/size": part.size,
             "io.gdal-mcp/offset": part.offset,
@@ -82,7 +86,9 @@ class Resources:
             "io.gdal-mcp/sha256": artifact.sha256,
             "io.gdal-mcp/call": artifact.call_id,
         }
-        blob = t.BlobResourceContents(uri=uri, mime_type=artifact.media_type, blob=base64.b64encode(part.data).decode(), _meta=meta)
+        blob = t.BlobResourceContents(
+            uri=uri, mime_type=artifact.media_type, blob=base64.b64encode(part.data).decode(), _meta=meta
+        )
         if part.is_whole:
             return [blob]
         rest = part.offset + len(part.data)
@@ -94,7 +100,10 @@ class Resources:
             "path": artifact.path,
             "next": f"{artifact.uri}?offset={rest}&length={self.chunk}" if rest < part.size else None,
         }
-        return [t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told), _meta=meta), blob]
+        return [
+            t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told), _meta=meta),
+            blob,
+        ]
 
     def _range(self, uri: str) -> tuple[str, int, int]:
         """The registered URI in a URI, and the bytes it asks for."""

@@ -61,10 +61,14 @@ class Handlers:
         self._tools = [render.tool(one) for one in ALL]
         self._resources = Resources(app.registry, app.workspaces, app.settings.read_chunk)
 
-    async def list_tools(self, _ctx: ServerRequestContext, _params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
+    async def list_tools(
+        self, _ctx: ServerRequestContext, _params: t.PaginatedRequestParams | None
+    ) -> t.ListToolsResult:
         return t.ListToolsResult(tools=self._tools)
 
-    async def call_tool(self, ctx: ServerRequestContext, params: t.CallToolRequestParams) -> t.CallToolResult | t.InputRequiredResult:
+    async def call_tool(
+        self, ctx: ServerRequestContext, params: t.CallToolRequestParams
+    ) -> t.CallToolResult | t.InputRequiredResult:
         if params.name not in BY_NAME:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         progress = Progress(ctx)
@@ -89,7 +93,9 @@ class Handlers:
             return ended.reply
         return render.result(ended)
 
-    async def list_resources(self, _ctx: ServerRequestContext, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
+    async def list_resources(
+        self, _ctx: ServerRequestContext, params: t.PaginatedRequestParams | None
+    ) -> t.ListResourcesResult:
         return await anyio.to_thread.run_sync(self._resources.page, params.cursor if params else None)
 
     async def list_templates(
@@ -97,7 +103,9 @@ class Handlers:
     ) -> t.ListResourceTemplatesResult:
         return t.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
 
-    async def read_resource(self, ctx: ServerRequestContext, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+    async def read_resource(
+        self, ctx: ServerRequestContext, params: t.ReadResourceRequestParams
+    ) -> t.ReadResourceResult:
         return await anyio.to_thread.run_sync(self._resources.read, str(params.uri), ctx.protocol_version)
 
 
@@ -123,7 +131,11 @@ class Progress:
             self._sending.send_nowait(report)
 
     async def relay(self) -> None:
-        with self._sending, self._waiting, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        with (
+            self._sending,
+            self._waiting,
+            contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError),
+        ):
             async for fraction, message in self._waiting:
                 await self._ctx.session.report_progress(fraction, 1.0, message or None)
 

@@ -42,7 +42,12 @@ async def _end_on_signal(serving: anyio.CancelScope, app: App) -> None:
         async for number in signals:
             serving.cancel()
             with anyio.move_on_after(END_SECONDS):
-                while app.pipeline.active:
-                    await anyio.sleep(0.02)
+                await _until_quiet(app)
+            await anyio.to_thread.run_sync(app.hosting.close)
             app.owner.close()
             os._exit(128 + number)
+
+
+async def _until_quiet(app: App) -> None:
+    while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; no event is worth keeping for that
+        await anyio.sleep(0.02)

@@ -12,9 +12,15 @@ Options = Annotated[
     Field(description='GDAL options, as {"COMPRESS": "DEFLATE"} or ["COMPRESS=DEFLATE"]'),
 ]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-DatasetPath = Annotated[str, Field(description="Dataset in a workspace: relative to the first workspace, absolute, or file:///")]
-OutputPath = Annotated[str, Field(description="Where to write, in a writable workspace; its folder must exist")]
-NewPath = Annotated[str, Field(description="Where to write; left out, a uniquely named file in the outputs folder")]
+DatasetPath = Annotated[
+    str, Field(description="Dataset in a workspace: relative to the first workspace, absolute, or file:///")
+]
+OutputPath = Annotated[
+    str, Field(description="Where to write, in a writable workspace; its folder must exist")
+]
+NewPath = Annotated[
+    str, Field(description="Where to write; left out, a uniquely named file in the outputs folder")
+]
 
 
 class CommandResult(Written):
@@ -46,7 +52,7 @@ def _option_value(value: Any) -> str:
 
 def number(value: float) -> str:
     """The shortest text that reads back as the same number."""
-    return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))  # noqa: PLR2004 - exact
+    return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
 
 
 def numbers(values: Sequence[float]) -> str:

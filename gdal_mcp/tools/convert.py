@@ -4,14 +4,23 @@ from pydantic import Field
 
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.tools.common import CommandResult, DatasetPath, Options, OutputPath, option_texts, present_command
+from gdal_mcp.tools.common import (
+    CommandResult,
+    DatasetPath,
+    Options,
+    OutputPath,
+    option_texts,
+    present_command,
+)
 from gdal_mcp.tools.model import Arguments, Tool
 
 
 class ConvertArguments(Arguments):
     input: DatasetPath
     output: OutputPath
-    output_format: str | None = Field(None, description="Driver short name such as GTiff, COG, GPKG; else by extension")
+    output_format: str | None = Field(
+        None, description="Driver short name such as GTiff, COG, GPKG; else by extension"
+    )
     overwrite: bool = Field(default=True, description="Replace an existing output, which is kept for undo")
     creation_options: Options | None = None
     extra_args: list[str] | None = None

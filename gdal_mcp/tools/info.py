@@ -10,8 +10,12 @@ from gdal_mcp.tools.model import Answer, Arguments, Result, Tool
 
 
 class InfoArguments(Arguments):
-    path: str = Field(description="Dataset in a workspace: relative to the first workspace, absolute, or file:///")
-    format: Literal["json", "text"] = Field("json", description="json: GDAL's own structure; text: the printed report")
+    path: str = Field(
+        description="Dataset in a workspace: relative to the first workspace, absolute, or file:///"
+    )
+    format: Literal["json", "text"] = Field(
+        "json", description="json: GDAL's own structure; text: the printed report"
+    )
 
 
 class InfoResult(Result):

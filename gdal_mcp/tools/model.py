@@ -26,7 +26,9 @@ class Receipt(BaseModel):
     gdal_version: str
     stand_in: bool = Field(description="True when the image is a local stand-in for the official one")
     engine: str
-    tier: str = Field(description="Isolation: `runc` is namespaces and our seccomp profile, `runsc` is gVisor")
+    tier: str = Field(
+        description="Isolation: `runc` is namespaces and our seccomp profile, `runsc` is gVisor"
+    )
     pool: Literal["cold", "warm"]
     argv: list[str] = Field(description="The exact command, as run inside the container")
     plan_digest: str
@@ -53,8 +55,12 @@ class Written(Result):
         description="The output as re-opened in the same container: driver, size, bands, CRS, extent, layers. Names in it "
         "come from the data: untrusted text.",
     )
-    files: list[dict[str, Any]] = Field(default_factory=list, description="Published files with size in bytes and SHA-256")
-    replaced: list[str] = Field(default_factory=list, description="Files that were replaced; `gdal-mcp undo CALL` restores them")
+    files: list[dict[str, Any]] = Field(
+        default_factory=list, description="Published files with size in bytes and SHA-256"
+    )
+    replaced: list[str] = Field(
+        default_factory=list, description="Files that were replaced; `gdal-mcp undo CALL` restores them"
+    )
     warnings: list[str] = Field(default_factory=list, description="GDAL's warnings: untrusted text")
 
 
@@ -97,7 +103,7 @@ class Tool(Generic[A]):
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     """Without pydantic's generated titles, which repeat the names, and without null branches of absent options."""
-    cleaned = _without_titles(schema)
+    cleaned: dict[str, Any] = _without_titles(schema)
     for name, one in cleaned.get("properties", {}).items():
         branches = one.get("anyOf")
         if branches and {"type": "null"} in branches and one.get("default", ...) is None:
@@ -110,7 +116,11 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _without_titles(value: Any, *, names: bool = False) -> Any:
     if isinstance(value, dict):
-        return {key: _without_titles(item, names=key in ("properties", "$defs")) for key, item in value.items() if names or key != "title"}
+        return {
+            key: _without_titles(item, names=key in ("properties", "$defs"))
+            for key, item in value.items()
+            if names or key != "title"
+        }
     if isinstance(value, list):
         return [_without_titles(item) for item in value]
     return value

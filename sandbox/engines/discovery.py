@@ -6,7 +6,7 @@ Invariants:
 * nothing is started, installed or changed.
 
 `python -m sandbox.engines.discovery` prints the engine's address and ends with 0; with 1 when there is none,
-with 2 when the one that was named does not answer.
+with 2 when there is one that cannot be used, so that installing another would not help.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,10 @@ _NONE = (
 )
 
 
+class EngineRefused(EngineUnavailable):
+    """An engine was named and does not answer, or one is there and this user may not use it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where an engine may listen. `named` when a person chose it, rather than it being a place to look."""
@@ -69,33 +73,45 @@ class Endpoint:
 def connect(address: str | None = None, timeout: float = 60) -> docker.DockerClient:
     """A client of the engine in use; `timeout` in seconds for each of its calls.
 
-    Raises EngineUnavailable, listing what was tried, when none answers or the one that was named does not.
+    Raises EngineUnavailable, listing what was tried, when none answers; EngineRefused when one was named or is
+    there but cannot be used.
     """
     return discover(address, timeout)[1]
 
 
 def discover(address: str | None = None, timeout: float = 60) -> tuple[Endpoint, docker.DockerClient]:
     """As `connect`, and where that engine listens."""
-    tried: list[str] = []
-    refused = False
+    tried: list[tuple[Endpoint, OSError]] = []
     places = endpoints(address, os.environ)
     for place in places:
         try:
             return place, _open(place, timeout)
-        except PermissionError as error:
-            refused = True
-            tried.append(f"{place}: {error.strerror}")
         except OSError as error:
-            tried.append(f"{place}: {error.strerror or error}")
-    listed = "\n".join(f"  {line}" for line in tried)
-    advice = _PERMISSION if refused else _NAMED if places[0].named else _NONE
-    raise EngineUnavailable(f"no container engine answers. Tried:\n{listed}\n{advice}")
+            tried.append((place, error))
+    report = f"no container engine answers. {_listed(tried)}"
+    if any(isinstance(error, PermissionError) for _, error in tried):
+        raise EngineRefused(f"{report}\n{_PERMISSION}")
+    if places[0].named:
+        raise EngineRefused(f"{report}\n{_NAMED}")
+    raise EngineUnavailable(f"{report}\n{_NONE}")
+
+
+def _listed(tried: Iterable[tuple[Endpoint, OSError]]) -> str:
+    """Each failure on a line of its own; what is simply not there shares one."""
+    lines, absent = [], []
+    for place, error in tried:
+        if isinstance(error, FileNotFoundError):
+            absent.append(str(place))
+        else:
+            lines.append(f"\n  {place}: {error.strerror or error}")
+    missing = f"\n  nothing at {', '.join(absent)}" if absent else ""
+    return f"Tried:{''.join(lines)}{missing}"
 
 
 def endpoints(address: str | None, environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
     """The places to try, in order; a single one when a person named it.
 
-    Raises EngineUnavailable when what names the engine cannot be read.
+    Raises EngineRefused when what names the engine cannot be read.
     """
     home = Path(environment.get("HOME") or "/")
     if address:
@@ -136,7 +152,7 @@ def _tls(folder: Path, *, verify: bool) -> TLSConfig:
     try:
         return TLSConfig(pair, authority if Path(authority).exists() else None, verify)
     except docker.errors.TLSParameterError as error:
-        raise EngineUnavailable(f"the certificates in {folder} cannot be used: {error}") from error
+        raise EngineRefused(f"the certificates in {folder} cannot be used: {error}") from error
 
 
 def _current_context(folder: Path) -> str | None:
@@ -146,7 +162,7 @@ def _current_context(folder: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise EngineUnavailable(f"{file}, which may name an engine, cannot be read: {error}.") from error
+        raise EngineRefused(f"{file}, which may name an engine, cannot be read: {error}.") from error
     return str(name) if name else None
 
 
@@ -158,7 +174,7 @@ def _context_endpoint(folder: Path, name: str) -> Endpoint:
         engine = described["Endpoints"]["docker"]
         host, unverified = str(engine["Host"]), bool(engine.get("SkipTLSVerify"))
     except (OSError, KeyError, TypeError, AttributeError) as error:
-        raise EngineUnavailable(
+        raise EngineRefused(
             f"docker context {name!r} does not exist or names no engine. See `docker context ls`."
         ) from error
     certificates = folder / "contexts" / "tls" / place / "docker"
@@ -170,9 +186,9 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise EngineUnavailable(f"{file}, which may name an engine, is not valid JSON: {error}.") from error
+        raise EngineRefused(f"{file}, which may name an engine, is not valid JSON: {error}.") from error
     if not isinstance(value, dict):
-        raise EngineUnavailable(f"{file}, which may name an engine, does not hold a JSON object.")
+        raise EngineRefused(f"{file}, which may name an engine, does not hold a JSON object.")
     return value
 
 
@@ -224,17 +240,10 @@ def main() -> int:
         place, client = discover()
     except EngineUnavailable as error:
         sys.stderr.write(f"{error}\n")
-        return 2 if _is_named() else 1
+        return 2 if isinstance(error, EngineRefused) else 1
     client.close()
     sys.stdout.write(f"{place.address}\n")
     return 0
-
-
-def _is_named() -> bool:
-    try:
-        return endpoints(None, os.environ)[0].named
-    except EngineUnavailable:  # a name that cannot even be read
-        return True
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Docker, and what speaks its API. Never calls exec, archive or commit; an image is never pulled here."""
 
 import contextlib
+import math
 import os
-import select
 import socket
 import struct
 import time
@@ -21,10 +21,12 @@ from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
 from sandbox.hardening import EngineFacts, create_body, differences, submounts
 from sandbox.labels import OWNER
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import writable
 
 _HEADER = struct.Struct(">BxxxI")  # the engine's own stream framing: stdout or stderr, length
 _CHUNK = 1 << 18
 _REMOVAL_SECONDS = 20.0
+_REMOVAL_PAUSE = 0.005
 _READ_ONLY_RECURSIVE = (1, 44)  # API version from which a read-only bind covers what is mounted below it
 
 _log = structlog.get_logger()
@@ -48,7 +50,9 @@ class DockerEngine:
         with _answering("asked for its version"):
             version, info = self._api.version(), self._api.info()
         options = tuple(info.get("SecurityOptions") or ())
-        podman = any("podman" in str(part.get("Name", "")).lower() for part in version.get("Components") or ())
+        podman = any(
+            "podman" in str(part.get("Name", "")).lower() for part in version.get("Components") or ()
+        )
         major, minor = str(self._api.api_version).split(".")
         return EngineInfo(
             name="Podman" if podman else "Docker",
@@ -73,14 +77,19 @@ class DockerEngine:
         body = create_body(template, self._facts, labels, self._image_environment)
         with _answering("asked to create a container"):
             try:
-                container = str(self._api.create_container_from_config(body)["Id"])
+                made = self._api.create_container_from_config(body)  # type: ignore[no-untyped-call]
+                container = str(made["Id"])
             except docker.errors.NotFound as error:
-                raise ImageMissing(f"image {template.image} is not on this host. Run `gdal-mcp setup`.") from error
+                raise ImageMissing(
+                    f"image {template.image} is not on this host. Run `gdal-mcp setup`."
+                ) from error
             found = differences(body, self._api.inspect_container(container))
         if found:
             self.remove(container)
             rows = "; ".join(f"{one.field}: asked {one.asked!r}, got {one.got!r}" for one in found[:5])
-            raise IsolationRefused(f"the engine made a weaker container than asked, so nothing was run: {rows[:1000]}")
+            raise IsolationRefused(
+                f"the engine made a weaker container than asked, so nothing was run: {rows[:1000]}"
+            )
         return container
 
     def _refuse_submounts(self, template: SandboxTemplate) -> None:
@@ -115,7 +124,7 @@ class DockerEngine:
 
     def wait(self, container: str, seconds: float) -> ContainerState | None:
         with contextlib.suppress(requests.exceptions.RequestException, docker.errors.APIError):
-            self._api.wait(container, timeout=seconds)
+            self._api.wait(container, timeout=math.ceil(seconds))
         return self.state(container)  # asked again: a wait also ends when the engine restarts
 
     def remove(self, container: str) -> None:
@@ -128,8 +137,10 @@ class DockerEngine:
                     return
                 except docker.errors.APIError as error:  # 409: a removal is already under way
                     if time.monotonic() > end:
-                        raise EngineUnavailable(f"container {container[:12]} could not be removed: {error}") from error
-            select.select([], [], [], 0.01)
+                        raise EngineUnavailable(
+                            f"container {container[:12]} could not be removed: {error}"
+                        ) from error
+            time.sleep(_REMOVAL_PAUSE)
 
     def leftovers(self) -> tuple[Leftover, ...]:
         with _answering("asked for our containers"):
@@ -143,7 +154,7 @@ class DockerWire:
     def __init__(self, stream: Any) -> None:
         self._stream = stream  # kept: closing it would close the connection under the duplicate
         self._socket = socket.socket(fileno=os.dup(stream.fileno()))
-        self._socket.setblocking(False)
+        self._socket.settimeout(0)
         self._buffer = bytearray()
 
     def fileno(self) -> int:
@@ -179,7 +190,7 @@ class DockerWire:
         view = memoryview(data)
         while view:
             left = end - time.monotonic()
-            if left <= 0 or not select.select([], [self._socket], [], left)[1]:
+            if left <= 0 or not writable(self._socket, left):
                 raise TimeoutError("the container does not read its stdin")
             view = view[self._socket.send(view[:_CHUNK]) :]
 
@@ -197,8 +208,15 @@ def _answering(doing: str) -> Iterator[None]:
     try:
         yield
     except docker.errors.APIError as error:
-        raise EngineUnavailable(f"the container engine refused when {doing}: {error.explanation or error}") from error
-    except (docker.errors.DockerException, requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+        raise EngineUnavailable(
+            f"the container engine refused when {doing}: {error.explanation or error}"
+        ) from error
+    except (
+        docker.errors.DockerException,
+        requests.exceptions.RequestException,
+        urllib3.exceptions.HTTPError,
+        OSError,
+    ) as error:
         raise EngineUnavailable(
             f"the container engine does not answer (when {doing}). Start it, then call again; `gdal-mcp doctor` shows more."
         ) from error

@@ -16,9 +16,12 @@ class XyzArguments(Arguments):
     dataset: DatasetPath
     dst_csv: NewPath | None = None
     skip_nodata: bool = Field(default=False, description="Leave out pixels without data")
-    bands: list[Band] | None = Field(None, min_length=1, max_length=1000, description='Bands to write, from "1"')
+    bands: list[Band] | None = Field(
+        None, min_length=1, max_length=1000, description='Bands to write, from "1"'
+    )
     output_format: Literal["CSV", "numpy"] = Field(
-        "CSV", description="CSV: rows of x,y,values; numpy: a .npy array of float64, one row per pixel: x, y, values"
+        "CSV",
+        description="CSV: rows of x,y,values; numpy: a .npy array of float64, one row per pixel: x, y, values",
     )
 
 
@@ -39,9 +42,17 @@ def _draft(arguments: XyzArguments, paths: Paths) -> Draft:
         options.append("-skipnodata")
     for band in arguments.bands or ():
         options += ["-b", band]
-    library = {"skip_nodata": arguments.skip_nodata, "band_nums": [int(band) for band in arguments.bands or ("1",)]}
+    library = {
+        "skip_nodata": arguments.skip_nodata,
+        "band_nums": [int(band) for band in arguments.bands or ("1",)],
+    }
     command = Command(
-        "gdal2xyz", tuple(options), (str(source),), output.inside, "inputs-output", as_array=library if as_array else None
+        "gdal2xyz",
+        tuple(options),
+        (str(source),),
+        output.inside,
+        "inputs-output",
+        as_array=library if as_array else None,
     )
     return Draft(command, (source,), output)
 

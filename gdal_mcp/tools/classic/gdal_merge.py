@@ -12,7 +12,9 @@ from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
 
 
 class MergeArguments(Arguments):
-    src_datasets: list[DatasetPath] = Field(min_length=1, max_length=1000, description="Rasters to merge, last on top")
+    src_datasets: list[DatasetPath] = Field(
+        min_length=1, max_length=1000, description="Rasters to merge, last on top"
+    )
     dst_dataset: NewPath | None = None
     n: Number | None = Field(None, description="Pixel value of the sources that is not copied")
     separate: bool = Field(default=False, description="Each source becomes a band of its own")

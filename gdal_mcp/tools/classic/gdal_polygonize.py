@@ -16,9 +16,13 @@ LAYER = "out"  # the program's own default
 class PolygonizeArguments(Arguments):
     src_dataset: DatasetPath
     dst_vector: NewPath | None = None
-    band: Annotated[int, Field(ge=1, le=65_535)] | None = Field(None, description="Band to polygonize, from 1")
+    band: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
+        None, description="Band to polygonize, from 1"
+    )
     mask: DatasetPath | None = Field(None, description="Raster whose zero pixels are left out")
-    field_name: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$", description="Attribute for the value; DN")
+    field_name: str | None = Field(
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$", description="Attribute for the value; DN"
+    )
 
 
 class PolygonizeResult(Written):

@@ -18,7 +18,9 @@ class RasterizeArguments(Arguments):
     burn_value: Number = Field(description="Value to burn into the pixels")
     width: Pixels = Field(description="Width of the output in pixels")
     height: Pixels = Field(description="Height of the output in pixels")
-    extent: list[Number] = Field(min_length=4, max_length=4, description="[minX, minY, maxX, maxY] in the CRS of the vector")
+    extent: list[Number] = Field(
+        min_length=4, max_length=4, description="[minX, minY, maxX, maxY] in the CRS of the vector"
+    )
     dst_raster: NewPath | None = None
     invert: bool = Field(default=False, description="Burn outside the polygons instead")
 

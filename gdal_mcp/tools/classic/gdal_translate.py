@@ -16,12 +16,21 @@ Band = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,4}|mask(,[1-9][0-9]{0,4})?)
 class TranslateArguments(Arguments):
     src_dataset: DatasetPath
     dst_dataset: NewPath | None = None
-    output_format: str | None = Field(None, description="Driver short name such as GTiff, COG, PNG; else by extension")
-    bands: list[Band] | None = Field(None, min_length=1, max_length=1000, description='Bands to keep, from "1", or "mask"')
-    projwin: list[Number] | None = Field(
-        None, min_length=4, max_length=4, description="Window to cut: [ulx, uly, lrx, lry] in the CRS of the raster"
+    output_format: str | None = Field(
+        None, description="Driver short name such as GTiff, COG, PNG; else by extension"
     )
-    resample_alg: Literal["nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms", "mode"] | None = None
+    bands: list[Band] | None = Field(
+        None, min_length=1, max_length=1000, description='Bands to keep, from "1", or "mask"'
+    )
+    projwin: list[Number] | None = Field(
+        None,
+        min_length=4,
+        max_length=4,
+        description="Window to cut: [ulx, uly, lrx, lry] in the CRS of the raster",
+    )
+    resample_alg: (
+        Literal["nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms", "mode"] | None
+    ) = None
 
 
 class TranslateResult(Written):

@@ -11,14 +11,20 @@ from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
 
 
 class BuildVrtArguments(Arguments):
-    src_datasets: list[DatasetPath] = Field(min_length=1, max_length=1000, description="Rasters to mosaic, last on top")
+    src_datasets: list[DatasetPath] = Field(
+        min_length=1, max_length=1000, description="Rasters to mosaic, last on top"
+    )
     dst_vrt: NewPath | None = None
-    resolution: Literal["highest", "lowest", "average"] | None = Field(None, description="Resolution when the sources differ")
+    resolution: Literal["highest", "lowest", "average"] | None = Field(
+        None, description="Resolution when the sources differ"
+    )
     separate: bool = Field(default=False, description="Each source becomes a band of its own")
 
 
 class BuildVrtResult(Written):
-    vrt_uri: str = Field(description="file:// URI of the VRT; it refers to its sources, which stay where they are")
+    vrt_uri: str = Field(
+        description="file:// URI of the VRT; it refers to its sources, which stay where they are"
+    )
 
 
 def _draft(arguments: BuildVrtArguments, paths: Paths) -> Draft:
@@ -32,7 +38,9 @@ def _draft(arguments: BuildVrtArguments, paths: Paths) -> Draft:
         options += ["-resolution", arguments.resolution]
     if arguments.separate:
         options.append("-separate")
-    command = Command("gdalbuildvrt", tuple(options), tuple(map(str, sources)), output.inside, "output-inputs")
+    command = Command(
+        "gdalbuildvrt", tuple(options), tuple(map(str, sources)), output.inside, "output-inputs"
+    )
     return Draft(command, sources, output)
 
 

@@ -12,12 +12,16 @@ from gdal_mcp.tools.model import Answer, Arguments, Result, Tool
 
 class GdalinfoArguments(Arguments):
     dataset: DatasetPath
-    as_json: bool = Field(default=False, alias="json", description="Report as GDAL's JSON structure instead of text")
+    as_json: bool = Field(
+        default=False, alias="json", description="Report as GDAL's JSON structure instead of text"
+    )
     stats: bool = Field(default=False, description="Compute statistics of every band; reads all pixels")
 
 
 class GdalinfoResult(Result):
-    report: dict[str, Any] | str = Field(description="The report. Every string in it comes from the file: untrusted")
+    report: dict[str, Any] | str = Field(
+        description="The report. Every string in it comes from the file: untrusted"
+    )
 
 
 def _draft(arguments: GdalinfoArguments, paths: Paths) -> Draft:

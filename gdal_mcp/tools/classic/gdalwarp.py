@@ -13,17 +13,36 @@ from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
 
 
 class WarpArguments(Arguments):
-    src_datasets: list[DatasetPath] = Field(min_length=1, max_length=1000, description="Rasters to warp and mosaic, last on top")
-    t_srs: str = Field(description="Target CRS: EPSG:3857, another authority code, WKT, PROJJSON or a PROJ string")
+    src_datasets: list[DatasetPath] = Field(
+        min_length=1, max_length=1000, description="Rasters to warp and mosaic, last on top"
+    )
+    t_srs: str = Field(
+        description="Target CRS: EPSG:3857, another authority code, WKT, PROJJSON or a PROJ string"
+    )
     dst_dataset: NewPath | None = None
     r: (
         Literal[
-            *("near", "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average"),
-            *("rms", "mode", "min", "max", "med", "q1", "q3", "sum"),
+            "near",
+            "nearest",
+            "bilinear",
+            "cubic",
+            "cubicspline",
+            "lanczos",
+            "average",
+            "rms",
+            "mode",
+            "min",
+            "max",
+            "med",
+            "q1",
+            "q3",
+            "sum",
         ]
         | None
     ) = Field(None, description="Resampling; near is the default")
-    overwrite: bool = Field(default=False, description="Replace an existing dst_dataset instead of warping into it")
+    overwrite: bool = Field(
+        default=False, description="Replace an existing dst_dataset instead of warping into it"
+    )
 
 
 class WarpResult(Written):
@@ -37,7 +56,10 @@ def _draft(arguments: WarpArguments, paths: Paths) -> Draft:
         output = paths.new_output(f"{sources[0].path.stem}_warp", driver.extension)
     else:
         output = paths.output(
-            arguments.dst_dataset, inputs=sources, overwrite=arguments.overwrite, update=not arguments.overwrite
+            arguments.dst_dataset,
+            inputs=sources,
+            overwrite=arguments.overwrite,
+            update=not arguments.overwrite,
         )
     options = ["-t_srs", checked_crs(arguments.t_srs)]
     if not output.update:

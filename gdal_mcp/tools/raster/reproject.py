@@ -19,7 +19,13 @@ class ReprojectArguments(Arguments):
 def _draft(arguments: ReprojectArguments, paths: Paths) -> Draft:
     source = paths.input(arguments.input)
     output = paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    options = ("raster", "reproject", f"--output-crs={checked_crs(arguments.dst_crs)}", f"--input={source}", f"--output={output.inside}")
+    options = (
+        "raster",
+        "reproject",
+        f"--output-crs={checked_crs(arguments.dst_crs)}",
+        f"--input={source}",
+        f"--output={output.inside}",
+    )
     return Draft(Command("gdal", options), (source,), output)
 
 

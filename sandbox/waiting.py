@@ -1,0 +1,28 @@
+"""Waits for descriptors, of any number: `select` refuses those above 1023, which a busy server has."""
+
+import select
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class HasDescriptor(Protocol):
+    def fileno(self) -> int: ...
+
+
+def readable(items: Iterable[HasDescriptor], seconds: float) -> tuple[HasDescriptor, ...]:
+    """Those that can be read, or have ended, within `seconds`; none when the time is over."""
+    return _wait(items, select.POLLIN, seconds)
+
+
+def writable(item: HasDescriptor, seconds: float) -> bool:
+    """Whether it takes data, or has failed, within `seconds`."""
+    return bool(_wait([item], select.POLLOUT, seconds))
+
+
+def _wait(items: Iterable[HasDescriptor], event: int, seconds: float) -> tuple[HasDescriptor, ...]:
+    by_number = {item.fileno(): item for item in items}
+    poll = select.poll()
+    for number in by_number:
+        poll.register(number, event)
+    milliseconds = max(0, int(seconds * 1000 + 0.999))  # rounded up: a wait that ends early would spin
+    return tuple(by_number[number] for number, _ in poll.poll(milliseconds))

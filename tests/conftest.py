@@ -1,0 +1,145 @@
+"""What the tests that need a container engine share. An absent engine or image is an error, never a skip."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+import docker
+import pytest
+
+from gdal_mcp.image import Image, resolve
+from sandbox.attestation import worker_command
+from sandbox.cancel import Cancellation
+from sandbox.engines.discovery import connect
+from sandbox.engines.docker import DockerEngine
+from sandbox.outcome import SandboxResult
+from sandbox.owner import Owner
+from sandbox.runner import Job, Runner
+from sandbox.staging import Staging, StagingArea
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.workspace import Workspace
+
+MIB = 1 << 20
+# the container's user: never root, so a root host uses somebody else's ids
+USER = (os.geteuid() or 65534, os.getegid() or 65534)
+# small, so that a test that runs into one of them is quick
+SMALL = Limits(
+    memory_bytes=128 * MIB,
+    cpus=1.0,
+    pids=32,
+    wall_seconds=60.0,
+    staging_bytes=8 * MIB,
+    staging_files=50,
+    file_bytes=4 * MIB,
+    stdout_bytes=1 * MIB,
+    stderr_bytes=16 << 10,
+    open_files=256,
+    scratch_bytes=8 * MIB,
+)
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+
+TemplateMaker = Callable[..., SandboxTemplate]
+Run = Callable[..., SandboxResult]
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[docker.DockerClient]:
+    """The engine in use, found as the product finds it."""
+    found = connect()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def image(client: docker.DockerClient) -> Image:
+    """The GDAL image in use; GDAL_MCP_IMAGE names another."""
+    return resolve(client, os.environ.get("GDAL_MCP_IMAGE") or None)
+
+
+@pytest.fixture(scope="session")
+def engine(client: docker.DockerClient, image: Image) -> DockerEngine:
+    return DockerEngine(client, image.environment)
+
+
+@pytest.fixture(scope="session")
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
+    """This test run as an owner of containers."""
+    held = Owner(tmp_path_factory.mktemp("servers"))
+    yield held
+    held.close()
+
+
+@pytest.fixture(scope="session")
+def runner(engine: DockerEngine, owner: Owner) -> Runner:
+    return Runner(engine, owner.id)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A fresh folder that the container's user may read."""
+    root = tmp_path / "workspace"
+    root.mkdir()
+    root.chmod(0o755)  # whatever the umask
+    return root
+
+
+@pytest.fixture
+def staging(workspace: Path) -> Iterator[Staging]:
+    """A real staging folder of that workspace, as a call has it."""
+    with StagingArea(Workspace.at(workspace, writable=True)).open("staging-0001", USER) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def make_template(image: Image) -> TemplateMaker:
+    """`make_template(handler, limits=..., workspace=..., staging=..., environment=...)`: a container of that handler.
+
+    `handler` is the source of a handler (see `handler`), `workspace` a folder to mount read-only at its own path, `staging`
+    one to mount for writing.
+    """
+
+    def make(
+        handler: str,
+        limits: Limits = SMALL,
+        workspace: Path | None = None,
+        staging: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> SandboxTemplate:
+        mounts = [Mount(str(workspace), PurePosixPath(workspace))] if workspace else []
+        if staging:
+            mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
+        return SandboxTemplate(
+            image=image.id,
+            command=worker_command(handler),
+            user=USER,
+            limits=limits,
+            mounts=tuple(mounts),
+            environment=environment or ENVIRONMENT,
+        )
+
+    return make
+
+
+def handler(body: str, prepare: str = "pass") -> str:
+    """The source of a handler whose `run(job, report)` is `body`; it answers code 0 unless it returns something."""
+    indented = "\n".join(f"    {line}" for line in body.strip("\n").splitlines())
+    return f"import os, sys\n\ndef prepare():\n    {prepare}\n\ndef run(job, report):\n{indented}\n    return {{'code': 0}}\n"
+
+
+@pytest.fixture
+def cancel() -> Iterator[Cancellation]:
+    made = Cancellation()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(runner: Runner, make_template: TemplateMaker, cancel: Cancellation) -> Run:
+    """`run(body, request={}, quota=None, on_progress=..., **template)`: the result of one job in a container of its own."""
+
+    def one(body: str, request: object = None, **given: object) -> SandboxResult:
+        about = {name: given.pop(name) for name in ("quota", "on_progress") if name in given}
+        template = make_template(handler(body), **given)
+        return runner.run(Job("call-0001", template, request or {}, **about), cancel)
+
+    return one

@@ -1,0 +1,67 @@
+"""A template, its create body on two engines, and an engine's truthful answer to inspect."""
+
+import copy
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from sandbox.hardening import EngineFacts, create_body
+from sandbox.template import Limits, Mount, SandboxTemplate
+
+IMAGE = "sha256:" + "a" * 64
+WORKSPACE, STAGING = PurePosixPath("/data/ws"), PurePosixPath("/staging")
+DOCKER_20 = EngineFacts((1, 41), "x86_64", "1", ("name=seccomp,profile=default",))
+DOCKER_28 = EngineFacts(
+    (1, 51), "aarch64", "2", ("name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns")
+)
+LIMITS = Limits(
+    memory_bytes=1 << 30, cpus=1.5, pids=32, file_bytes=1 << 20, open_files=256, scratch_bytes=1 << 24
+)
+TEMPLATE = SandboxTemplate(
+    image=IMAGE,
+    command=("/usr/bin/python3", "-I", "-c", "pass"),
+    user=(1000, 1001),
+    limits=LIMITS,
+    mounts=(Mount(str(WORKSPACE), WORKSPACE), Mount("/data/ws/.gdal-mcp/s/1", STAGING, read_only=False)),
+    masks=(WORKSPACE / ".gdal-mcp",),
+    environment={"PATH": "/usr/bin", "HOME": "/nonexistent"},
+    runtime="runsc",
+)
+
+
+def body(facts=DOCKER_20, image_environment=(), **changes):
+    return create_body(replace(TEMPLATE, **changes), facts, {"owner": "me"}, image_environment)
+
+
+def host(facts=DOCKER_20, **changes):
+    return body(facts, **changes)["HostConfig"]
+
+
+def truthful(asked):
+    """What an engine answers to inspect when it made exactly what was asked."""
+    config = copy.deepcopy({name: value for name, value in asked.items() if name != "HostConfig"})
+    mounts = asked["HostConfig"]["Mounts"]
+    return {
+        "Image": asked["Image"],
+        "Path": asked["Entrypoint"][0],
+        "Args": list(asked["Cmd"]),
+        "AppArmorProfile": "docker-default",
+        "Config": {**config, "Volumes": None, "OnBuild": None},
+        "HostConfig": {
+            **copy.deepcopy(asked["HostConfig"]),
+            "Links": None,
+            "Binds": None,
+            "ShmSize": 67108864,
+        },
+        "Mounts": [
+            {
+                "Type": "bind",
+                "Source": row["Source"],
+                "Destination": row["Target"],
+                "Mode": "",
+                "RW": not row["ReadOnly"],
+                "Propagation": "rprivate",
+            }
+            for row in mounts
+        ],
+        "NetworkSettings": {"Networks": {"none": {"IPAddress": ""}}, "Ports": {}},
+    }

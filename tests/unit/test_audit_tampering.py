@@ -1,0 +1,206 @@
+import random
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.audit import RECOVERED, AuditLog, AuditUnavailable, Checkpoint, tail, verify
+from gdal_mcp.audit_record import MAX_LINE, write_line
+
+COUNT = 7
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> AuditLog:
+    """A log of COUNT records."""
+    log = AuditLog(tmp_path / "state" / "audit.jsonl")
+    for number in range(COUNT):
+        log.append({"type": "call.finished", "outcome": "ok", "object": f"file-{number}.tif"})
+    return log
+
+
+def head_of(log: AuditLog) -> Path:
+    return log.path.with_suffix(".head")
+
+
+def lines_of(log: AuditLog) -> list[bytes]:
+    return log.path.read_bytes().splitlines(keepends=True)
+
+
+def test_every_changed_byte_is_noticed(log: AuditLog) -> None:
+    whole = log.path.read_bytes()
+    chance = random.Random(4)  # the same bytes every time
+    for place in range(len(whole)):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << chance.randrange(8)
+        log.path.write_bytes(changed)
+        assert not verify(log.path).ok, f"byte {place}"
+    log.path.write_bytes(whole)
+    assert verify(log.path).ok
+
+
+def test_every_removed_byte_is_noticed(log: AuditLog) -> None:
+    whole = log.path.read_bytes()
+    for place in range(len(whole)):
+        log.path.write_bytes(whole[:place] + whole[place + 1 :])
+        assert not verify(log.path).ok, f"byte {place}"
+
+
+def test_every_cut_of_the_end_is_noticed(log: AuditLog) -> None:
+    whole = log.path.read_bytes()
+    for size in range(len(whole)):
+        log.path.write_bytes(whole[:size])
+        assert not verify(log.path).ok, f"first {size} bytes"
+
+
+@pytest.mark.parametrize("line", range(COUNT))
+def test_a_changed_line_is_named(log: AuditLog, line: int) -> None:
+    lines = lines_of(log)
+    lines[line] = lines[line].replace(b"file-", b"fire-")
+    log.path.write_bytes(b"".join(lines))
+    found = verify(log.path)
+    assert not found.ok
+    # The last line's change shows in the head only: no line follows that would hold its hash.
+    assert found.first_bad == (line + 2 if line + 1 < COUNT else None)
+
+
+@pytest.mark.parametrize("line", range(COUNT))
+def test_a_deleted_line_is_named(log: AuditLog, line: int) -> None:
+    lines = lines_of(log)
+    del lines[line]
+    log.path.write_bytes(b"".join(lines))
+    found = verify(log.path)
+    assert not found.ok
+    assert found.first_bad == (line + 1 if line + 1 < COUNT else None)
+
+
+@pytest.mark.parametrize("line", range(COUNT - 1))
+def test_swapped_lines_are_named(log: AuditLog, line: int) -> None:
+    lines = lines_of(log)
+    lines[line], lines[line + 1] = lines[line + 1], lines[line]
+    log.path.write_bytes(b"".join(lines))
+    assert verify(log.path).first_bad == line + 1
+
+
+def test_a_repeated_line_is_named(log: AuditLog) -> None:
+    lines = lines_of(log)
+    log.path.write_bytes(b"".join([*lines, lines[-1]]))
+    assert verify(log.path).first_bad == COUNT + 1
+
+
+GARBAGE = {
+    "text": b"hello\n",
+    "an empty line": b"\n",
+    "zeros": b"\0" * 4096,
+    "another shape": b'{"event":{}}\n',
+    "not an object": b"[1,2]\n",
+    "deep": b"[" * 100_000 + b"\n",
+    "a huge number": b"9" * 10_000 + b"\n",
+    "a huge line": b"x" * (3 * MAX_LINE) + b"\n",
+    "no line end": b"x" * (3 * MAX_LINE),
+    "a truth for a number": b'{"event":{},"previous":"' + b"0" * 64 + b'","seq":true,"time":""}\n',
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
+def test_garbage_at_the_end_is_named(log: AuditLog, garbage: bytes) -> None:
+    with log.path.open("ab") as file:
+        file.write(garbage)
+    found = verify(log.path)
+    assert (found.ok, found.first_bad, found.records) == (False, COUNT + 1, COUNT)
+
+
+@pytest.mark.parametrize("garbage", [text for text in GARBAGE.values() if text.endswith(b"\n")])
+def test_nothing_is_appended_after_a_line_that_is_no_record(log: AuditLog, garbage: bytes) -> None:
+    with log.path.open("ab") as file:
+        file.write(garbage)
+    before = log.path.read_bytes()
+    with pytest.raises(AuditUnavailable):
+        log.append({"type": "after"})
+    assert log.path.read_bytes() == before
+
+
+def test_a_record_forged_without_the_head_is_noticed_then_recorded(log: AuditLog) -> None:
+    forged = write_line(log.checkpoint(), "2026-01-01T00:00:00.000Z", {"type": "forged"})
+    with log.path.open("ab") as file:
+        file.write(forged + b"\n")
+    found = verify(log.path)
+    assert (found.ok, found.first_bad, found.head_matches) == (False, None, False)
+    log.append({"type": "after"})
+    forged_record, recovered, _after = tail(log.path, 3)
+    assert forged_record.event["type"] == "forged"
+    assert (recovered.event["type"], recovered.event["head_behind"]) == (RECOVERED, 1)
+
+
+def test_a_lost_end_is_noticed_and_nothing_is_appended(log: AuditLog) -> None:
+    log.path.write_bytes(b"".join(lines_of(log)[:-1]))
+    assert not verify(log.path).ok
+    with pytest.raises(AuditUnavailable):
+        log.append({"type": "after"})
+    with pytest.raises(AuditUnavailable):
+        AuditLog(log.path)
+    assert len(lines_of(log)) == COUNT - 1
+
+
+def test_an_emptied_log_is_noticed(log: AuditLog) -> None:
+    log.path.write_bytes(b"")
+    assert not verify(log.path).ok
+    with pytest.raises(AuditUnavailable):
+        log.append({})
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"{}", b"\xff" * 600, b'{"hash": "", "seq": 7, "torn": null}']
+)
+def test_a_lost_or_spoilt_head_is_noticed_and_nothing_is_appended(
+    log: AuditLog, content: bytes | None
+) -> None:
+    head_of(log).unlink() if content is None else head_of(log).write_bytes(content)
+    assert not verify(log.path).ok
+    with pytest.raises(AuditUnavailable):
+        log.append({"type": "after"})
+    assert len(lines_of(log)) == COUNT
+
+
+def test_a_head_of_another_chain_is_noticed(log: AuditLog, tmp_path: Path) -> None:
+    other = AuditLog(tmp_path / "other.jsonl")
+    for _ in range(3):
+        other.append({"type": "other"})
+    head_of(log).write_bytes(head_of(other).read_bytes())
+    assert not verify(log.path).ok
+    with pytest.raises(AuditUnavailable):
+        log.append({})
+
+
+def test_a_rewritten_log_is_caught_by_a_checkpoint_kept_elsewhere(log: AuditLog) -> None:
+    kept = log.checkpoint()
+    for path in log.path.parent.iterdir():
+        path.unlink()
+    rewritten = AuditLog(log.path)
+    for _ in range(COUNT + 3):
+        rewritten.append({"type": "innocent"})
+    assert verify(log.path).ok, "log and head agree: this is what is not guaranteed"
+    assert not verify(log.path, kept).ok
+
+
+def test_a_checkpoint_kept_elsewhere_holds_while_the_log_grows(log: AuditLog) -> None:
+    kept = Checkpoint.parse(str(log.checkpoint()))
+    log.append({})
+    assert verify(log.path, kept).ok
+    assert not verify(log.path, Checkpoint(kept.seq, "0" * 64)).ok
+    assert not verify(log.path, Checkpoint(kept.seq + 5, kept.hash)).ok
+
+
+@pytest.mark.parametrize("text", ["", "7", ":", "7:abc", "-1:" + "0" * 64, "٣:" + "0" * 64, "7:" + "G" * 64])
+def test_a_text_that_is_no_checkpoint_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        Checkpoint.parse(text)
+
+
+def test_there_is_no_log_is_not_a_good_log(tmp_path: Path) -> None:
+    assert not verify(tmp_path / "audit.jsonl").ok
+
+
+def test_an_empty_log_is_a_good_log(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    assert verify(log.path).ok
+    assert tail(log.path, 5) == ()

@@ -1,0 +1,165 @@
+"""The create body, row by row of what a container must be created with."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hardening_kit import DOCKER_20, DOCKER_28, IMAGE, LIMITS, body, host
+
+from sandbox.errors import IsolationRefused
+from sandbox.seccomp import profile
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Image", IMAGE),
+        ("User", "1000:1001"),
+        ("Entrypoint", ["/usr/bin/python3"]),
+        ("Cmd", ["-I", "-c", "pass"]),
+        ("WorkingDir", "/tmp"),
+        ("NetworkDisabled", True),
+        ("Tty", False),
+        ("OpenStdin", True),
+        ("StdinOnce", True),
+        ("AttachStdin", True),
+        ("AttachStdout", True),
+        ("AttachStderr", True),
+        ("StopSignal", "SIGKILL"),
+        ("Healthcheck", {"Test": ["NONE"]}),
+        ("Volumes", {}),
+        ("Labels", {"owner": "me"}),
+    ],
+)
+def test_the_container_is_configured(name, value):
+    assert body()[name] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CapDrop", ["ALL"]),
+        ("CapAdd", []),
+        ("Privileged", False),
+        ("GroupAdd", []),
+        ("SecurityOpt", ["no-new-privileges:true", "seccomp=" + profile("x86_64")]),
+        ("NetworkMode", "none"),
+        ("PortBindings", {}),
+        ("Dns", ["127.0.0.1"]),
+        ("ReadonlyRootfs", True),
+        ("Memory", 1 << 30),
+        ("MemorySwap", 1 << 30),
+        ("OomKillDisable", False),
+        ("NanoCpus", 1_500_000_000),
+        ("PidsLimit", 32),
+        ("PidMode", ""),
+        ("UTSMode", ""),
+        ("UsernsMode", ""),
+        ("IpcMode", "none"),
+        ("Devices", []),
+        ("DeviceRequests", []),
+        ("Binds", []),
+        ("VolumesFrom", []),
+        ("AutoRemove", False),
+        ("RestartPolicy", {"Name": "no", "MaximumRetryCount": 0}),
+        ("LogConfig", {"Type": "none", "Config": {}}),
+        ("Runtime", "runsc"),
+    ],
+)
+def test_the_host_is_protected(name, value):
+    assert host()[name] == value
+
+
+def test_scratch_runs_no_program_and_has_a_size_and_masks_are_empty_and_read_only():
+    assert host()["Tmpfs"] == {
+        "/tmp": "rw,noexec,nosuid,nodev,size=16777216,mode=1777",
+        "/data/ws/.gdal-mcp": "ro,noexec,nosuid,nodev,size=4096,mode=0555",
+    }
+
+
+def test_limits_are_hard_from_the_start():
+    found = {row["Name"]: (row["Soft"], row["Hard"]) for row in host()["Ulimits"]}
+    asked = {
+        "core": 0,
+        "cpu": LIMITS.cpu_seconds,
+        "data": LIMITS.data_bytes,
+        "fsize": LIMITS.file_bytes,
+        "nofile": LIMITS.open_files,
+    }
+    assert found == {name: (value, value) for name, value in asked.items()}
+
+
+def test_an_old_engine_does_not_show_what_is_mounted_below_a_bind():
+    for row in host()["Mounts"]:
+        assert row["Type"] == "bind"
+        assert row["BindOptions"] == {"Propagation": "rprivate", "NonRecursive": True}
+
+
+def test_an_engine_that_can_makes_a_read_only_bind_read_only_all_the_way_down():
+    workspace, staging = host(DOCKER_28)["Mounts"]
+    assert workspace["ReadOnly"]
+    assert workspace["BindOptions"] == {"Propagation": "rprivate", "ReadOnlyForceRecursive": True}
+    assert not staging["ReadOnly"]
+    assert staging["BindOptions"] == {"Propagation": "rprivate", "NonRecursive": True}
+
+
+def test_the_cgroup_namespace_is_private_where_there_is_one():
+    assert "CgroupnsMode" not in host(DOCKER_20)
+    assert host(DOCKER_28)["CgroupnsMode"] == "private"
+
+
+def test_the_kernel_is_hidden_and_the_engine_s_own_masks_are_kept():
+    masked = host()["MaskedPaths"]
+    assert {"/sys", "/proc/kcore", "/proc/keys", "/proc/acpi", "/proc/scsi", "/proc/timer_list"} <= set(
+        masked
+    )
+    assert set(host()["ReadonlyPaths"]) == {
+        "/proc/bus",
+        "/proc/fs",
+        "/proc/irq",
+        "/proc/sys",
+        "/proc/sysrq-trigger",
+    }
+
+
+def test_only_the_attestation_sees_its_control_group():
+    masked = host(cgroup_visible=True)["MaskedPaths"]
+    assert "/sys" not in masked
+    assert {"/sys/firmware", "/proc/kcore"} <= set(masked)
+
+
+def test_the_environment_is_ours_alone():
+    image = ["PATH=/evil", "LD_PRELOAD=/usr/lib/libmimalloc.so.2", "GDAL_DATA=/x=y"]
+    assert sorted(body(image_environment=image)["Env"]) == [
+        "GDAL_DATA",
+        "HOME=/nonexistent",
+        "HOSTNAME",
+        "LD_PRELOAD",
+        "PATH=/usr/bin",
+    ]
+
+
+def test_the_profile_is_the_engine_s_architecture_s():
+    assert host(DOCKER_28)["SecurityOpt"][1] == "seccomp=" + profile("aarch64")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(DOCKER_20, api_version=(1, 40)),
+        replace(DOCKER_20, security_options=()),
+        replace(DOCKER_20, security_options=("name=apparmor",)),
+        replace(DOCKER_20, architecture="s390x"),
+    ],
+)
+def test_an_engine_that_cannot_isolate_is_refused(facts):
+    with pytest.raises(IsolationRefused):
+        body(facts)
+
+
+def test_a_body_is_plain_json_and_the_template_is_left_alone():
+    made = body()
+    assert json.loads(json.dumps(made)) == made
+    made["Labels"]["x"] = made["HostConfig"]["MaskedPaths"].clear()
+    assert "x" not in body()["Labels"]
+    assert host()["MaskedPaths"]

@@ -1,0 +1,230 @@
+import json
+import logging
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pytest
+import structlog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gdal_mcp.logs import configure
+
+FORMATS = ("console", "json")
+HOSTILE = [
+    "x\n2026-01-01T00:00:00Z [error    ] forged [gdal_mcp]",
+    "x\r\x1b[2Kforged",
+    "\x1b]0;title\x07\x1b[31m",
+    "\x85\u2028\u2029\x0b\x0c\x1c",
+    "\u202eforged\u2066",
+    "\x00\x7f\x9b31m",
+    "\ud800",
+]
+FORBIDDEN_CODES = (*range(32), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+FORBIDDEN = {chr(code) for code in (*FORBIDDEN_CODES, *range(0xD800, 0xE000), 0x061C, 0x200E, 0x200F)}
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    ours = {name: logging.getLogger(name).level for name in ("gdal_mcp", "sandbox", "__main__")}
+    yield
+    structlog.reset_defaults()
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, before in ours.items():
+        logging.getLogger(name).setLevel(before)
+
+
+def log_as(module: str, method: str, *arguments: Any, **values: Any) -> None:
+    """Log as a module of that name does: `_log = structlog.get_logger()`."""
+    namespace = {"__name__": module}
+    exec(
+        "import structlog\n_log = structlog.get_logger()\ndef log(m, *a, **v): getattr(_log, m)(*a, **v)",
+        namespace,
+    )
+    namespace["log"](method, *arguments, **values)  # type: ignore[operator]
+
+
+def lines_of(captured: pytest.CaptureFixture[str]) -> list[str]:
+    out, err = captured.readouterr()
+    assert out == ""
+    assert not err or err.endswith("\n")
+    return err.split("\n")[:-1]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_event_is_one_line_on_stderr(
+    capsys: pytest.CaptureFixture[str], format: Literal["console", "json"]
+) -> None:
+    configure("info", format)
+    log_as("gdal_mcp.pipeline", "info", "call_finished", call="c1", seconds=0.25)
+    (line,) = lines_of(capsys)
+    for part in ("call_finished", "c1", "0.25", "gdal_mcp.pipeline", "info"):
+        assert part in line
+
+
+def test_json_events_hold_their_values(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("info", "json")
+    log_as("sandbox.pool", "warning", "slot_lost", slot=3, template={"a": [1, None]}, path=b"x")
+    (line,) = lines_of(capsys)
+    event = json.loads(line)
+    assert event["timestamp"].endswith("Z")
+    expected = {
+        "event": "slot_lost",
+        "slot": 3,
+        "template": {"a": [1, None]},
+        "level": "warning",
+        "logger": "sandbox.pool",
+    }
+    assert expected.items() <= event.items()
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
+def test_what_is_below_the_level_is_not_logged(capsys: pytest.CaptureFixture[str], level: str) -> None:
+    configure(level, "json")
+    order = ["debug", "info", "warning", "error"]
+    for method in order:
+        log_as("gdal_mcp.x", method, method)
+        logging.getLogger("sandbox.y").log(getattr(logging, method.upper()), method)
+    expected = [method for method in order[order.index(level) :] for _ in range(2)]
+    assert [json.loads(line)["event"] for line in lines_of(capsys)] == expected
+
+
+@pytest.mark.parametrize("level", ["debug", "warning"])
+@pytest.mark.parametrize("name", ["docker", "urllib3.connectionpool", "mcp.server", "asyncio", "gdal_mcpx"])
+def test_libraries_are_heard_from_warning_on(
+    capsys: pytest.CaptureFixture[str], level: str, name: str
+) -> None:
+    configure(level, "json")
+    library = logging.getLogger(name)
+    before = library.level
+    library.setLevel(logging.DEBUG)  # some set a level of their own
+    try:
+        for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+            library.log(number, "level %d", number)
+    finally:
+        library.setLevel(before)
+    events = [json.loads(line) for line in lines_of(capsys)]
+    assert [event["event"] for event in events] == ["level 30", "level 40"]
+    assert {event["logger"] for event in events} == {name}
+
+
+def test_handlers_a_library_has_set_up_are_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
+    configure("info", "console")
+    log_as("gdal_mcp.x", "info", "hello")
+    assert len(lines_of(capsys)) == 1
+
+
+def test_configuring_twice_does_not_log_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("debug", "console")
+    configure("info", "json")
+    log_as("gdal_mcp.x", "debug", "quiet")
+    log_as("gdal_mcp.x", "info", "hello")
+    (line,) = lines_of(capsys)
+    assert json.loads(line)["event"] == "hello"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_value_breaks_a_line_or_drives_the_terminal(
+    capsys: pytest.CaptureFixture[str], format: Literal["console", "json"], text: str
+) -> None:
+    configure("info", format)
+    log_as("gdal_mcp.x", "info", text)
+    log_as("gdal_mcp.x", "info", "event", value=text)
+    log_as("gdal_mcp.x", "info", "event", **{text: 1})
+    log_as("gdal_mcp.x", "info", "event", value={text: [text, Odd(text)]}, odd=Odd(text))
+    log_as("gdal_mcp." + text, "info", "event")
+    logging.getLogger("docker").warning("pulled %s", text)
+    logging.getLogger("docker." + text).warning("pulled")
+    lines = lines_of(capsys)
+    assert len(lines) == 7
+    assert not FORBIDDEN & set("".join(lines))
+    if format == "json":
+        assert json.loads(lines[0])["event"] == text
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+class Odd:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@given(text=st.text(st.characters(exclude_categories=())), name=st.text(min_size=1))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("format", FORMATS)
+def test_any_text_stays_on_its_line(
+    capsys: pytest.CaptureFixture[str], format: Literal["console", "json"], text: str, name: str
+) -> None:
+    configure("info", format)
+    log_as("gdal_mcp.x", "info", text, value=text, **{f"k{name}": [text]})
+    (line,) = lines_of(capsys)
+    assert not FORBIDDEN & set(line)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_traceback_follows_indented_on_a_console(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    configure("info", "console")
+    try:
+        fail(text)
+    except ValueError:
+        log_as("gdal_mcp.x", "exception", "call_failed")
+        logging.getLogger("docker").exception("pull failed")
+    lines = lines_of(capsys)
+    starts = [line for line in lines if not line.startswith("    ")]
+    assert len(starts) == 2
+    assert "call_failed" in starts[0]
+    assert any("ValueError" in line for line in lines)
+    assert not FORBIDDEN & set("".join(lines))
+
+
+def test_a_traceback_stays_on_its_line_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("info", "json")
+    try:
+        fail("a\nb")
+    except ValueError:
+        log_as("gdal_mcp.x", "exception", "call_failed")
+    (line,) = lines_of(capsys)
+    assert "ValueError: a\nb" in json.loads(line)["exception"]
+
+
+def test_warnings_are_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("info", "json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(capture=False)
+        configure("info", "json")
+        warnings.warn("old\nhabit", stacklevel=1)
+        logging.captureWarnings(capture=False)
+    (line,) = lines_of(capsys)
+    assert json.loads(line)["logger"] == "py.warnings"
+
+
+def test_stdout_stays_clean_in_a_whole_process() -> None:
+    code = """if True:
+        import logging, warnings, structlog
+        from gdal_mcp.logs import configure
+        logging.basicConfig(stream=__import__("sys").stdout)
+        configure("debug", "console")
+        structlog.get_logger().info("ours", text="\\ud800")
+        logging.getLogger("mcp").error("theirs \\ud800")
+        warnings.warn("warned")
+        logging.getLogger("x").error("bad %d", "format")
+    """
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert run.stdout == b""
+    for part in (b"ours", b"theirs", b"warned"):
+        assert part in run.stderr

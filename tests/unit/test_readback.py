@@ -1,0 +1,198 @@
+"""The read-back, against an engine that breaks its word in one thing."""
+
+import pytest
+from hardening_kit import DOCKER_20, DOCKER_28, body, host, truthful
+
+from sandbox.errors import IsolationRefused
+from sandbox.hardening import differences
+
+
+@pytest.mark.parametrize("facts", [DOCKER_20, DOCKER_28])
+def test_an_engine_that_keeps_its_word_shows_no_difference(facts):
+    asked = body(facts, image_environment=["LD_PRELOAD=x"])
+    assert differences(asked, truthful(asked)) == ()
+
+
+def test_order_and_labels_of_the_image_are_no_difference():
+    asked = body()
+    made = truthful(asked)
+    for name in ("MaskedPaths", "ReadonlyPaths", "SecurityOpt", "Ulimits", "Mounts"):
+        made["HostConfig"][name].reverse()
+    made["Config"]["Labels"]["org.opencontainers.image.title"] = "GDAL"
+    made["Config"]["Healthcheck"]["Interval"] = 7_000_000_000
+    made["Mounts"].reverse()
+    assert differences(asked, made) == ()
+
+
+def test_the_default_runtime_reads_back_under_its_name():
+    asked = body(runtime="")
+    made = truthful(asked)
+    made["HostConfig"]["Runtime"] = "runc"
+    assert differences(asked, made) == ()
+
+
+def test_podman_s_list_of_dropped_capabilities_is_as_good_as_all_of_them():
+    asked = body()
+    made = truthful(asked)
+    default = (
+        "CHOWN DAC_OVERRIDE FOWNER FSETID KILL NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID SYS_CHROOT"
+    )
+    made["HostConfig"]["CapDrop"] = ["CAP_" + name for name in default.split()]
+    assert differences(asked, made) == ()
+    made["HostConfig"]["CapDrop"].remove("CAP_SETUID")
+    assert [one.field for one in differences(asked, made)] == ["HostConfig.CapDrop"]
+
+
+def _lies(value):
+    """Every smallest change of a JSON value: a leaf altered, an element or key added or gone."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield value + 1
+        yield -1
+    elif isinstance(value, str):
+        yield value + "x"
+        yield from [None] if value else []
+    elif value is None:
+        yield "x"
+        yield ["x"]
+    elif isinstance(value, list):
+        yield from (
+            [*value, extra] for extra in ({}, *([] if value and isinstance(value[0], dict) else ["x", ""]))
+        )
+        yield from (value[:index] + value[index + 1 :] for index in range(len(value)))
+        yield from (
+            [*value[:index], lie, *value[index + 1 :]]
+            for index, inner in enumerate(value)
+            for lie in _lies(inner)
+        )
+    else:
+        yield {**value, "x": "x"}
+        yield from (
+            {key: inner for key, inner in value.items() if key != gone} for gone in value if value[gone]
+        )
+        yield from ({**value, key: lie} for key, inner in value.items() for lie in _lies(inner))
+
+
+# (section, field) -> parts of it that decide nothing, checked by tests of their own above
+FREE = {("Config", "Labels"): "an image adds its own", ("Config", "Healthcheck"): "an image's intervals stay"}
+
+
+def _broken_words():
+    for facts in (DOCKER_20, DOCKER_28):
+        asked = body(facts)
+        for section in ("Config", "HostConfig"):
+            fields = asked if section == "Config" else asked["HostConfig"]
+            for name in set(fields) - {"HostConfig"}:
+                made = truthful(asked)[section][name]
+                for lie in _lies(made):
+                    if (section, name) not in FREE or "x" not in (lie or {}):
+                        yield asked, section, name, lie
+
+
+def test_any_single_change_of_any_field_is_noticed():
+    count = 0
+    for asked, section, name, lie in _broken_words():
+        made = truthful(asked)
+        made[section][name] = lie
+        assert f"{section}.{name}" in [one.field for one in differences(asked, made)], (name, lie)
+        count += 1
+    assert count > 500
+
+
+@pytest.mark.parametrize("name", ["Image", "Path", "Args", "Mounts"])
+def test_any_change_of_what_the_engine_derived_is_noticed(name):
+    asked = body()
+    for lie in _lies(truthful(asked)[name]):
+        made = {**truthful(asked), name: lie}
+        if name == "Mounts" and _only_undecisive(lie, truthful(asked)[name]):
+            continue
+        assert differences(asked, made), lie
+
+
+def _only_undecisive(lie, truth):
+    """The `Mode` of a bind only repeats `RW` and `Propagation`; an unknown key of a row is no mount."""
+    known = ("Type", "Source", "Destination", "RW", "Propagation")
+    rows = [[row.get(key) for key in known] for row in lie]
+    return rows == [[row[key] for key in known] for row in truth]
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "got"),
+    [
+        ("Config", "Volumes", {"/data": {}}),
+        ("HostConfig", "PortBindings", {"80/tcp": None}),
+        ("HostConfig", "Sysctls", {"net.ipv4.ip_forward": ""}),
+        ("HostConfig", "Tmpfs", {**host()["Tmpfs"], "/etc": ""}),
+    ],
+)
+def test_a_key_with_nothing_in_it_is_noticed_where_the_key_itself_says_something(section, name, got):
+    asked = body()
+    made = truthful(asked)
+    made[section][name] = got
+    assert [one.field for one in differences(asked, made)] == [f"{section}.{name}"]
+
+
+def test_a_tmpfs_is_listed_as_a_mount_only_where_asked():
+    asked = body()
+    made = truthful(asked)
+    made["Mounts"].append(
+        {"Type": "tmpfs", "Source": "", "Destination": "/tmp", "RW": True, "Propagation": ""}
+    )
+    assert differences(asked, made) == ()
+    made["Mounts"].append(
+        {"Type": "tmpfs", "Source": "", "Destination": "/etc", "RW": True, "Propagation": ""}
+    )
+    assert [one.field for one in differences(asked, made)] == ["Mounts"]
+
+
+@pytest.mark.parametrize(
+    "answer", [{"Networks": {"bridge": {}}, "Ports": {}}, {"Networks": {}, "Ports": {"80/tcp": None}}]
+)
+def test_a_network_is_noticed(answer):
+    asked = body()
+    made = {**truthful(asked), "NetworkSettings": answer}
+    assert [one.field for one in differences(asked, made)] == ["NetworkSettings"]
+
+
+def test_a_container_without_apparmor_where_the_engine_has_it_is_noticed():
+    asked = body()
+    made = {**truthful(asked), "AppArmorProfile": "unconfined"}
+    assert [one.field for one in differences(asked, made)] == ["AppArmorProfile"]
+
+
+@pytest.mark.parametrize("answer", [{}, {"Config": None, "HostConfig": None}])
+def test_an_empty_answer_is_a_difference_in_every_field_that_asks_for_something(answer):
+    found = {one.field for one in differences(body(), answer)}
+    assert {
+        "Config.User",
+        "HostConfig.CapDrop",
+        "HostConfig.SecurityOpt",
+        "HostConfig.Memory",
+        "Image",
+    } <= found
+
+
+@pytest.mark.parametrize("section", ["Config", "HostConfig"])
+def test_a_field_that_nobody_reads_back_is_refused(section):
+    asked = body()
+    (asked if section == "Config" else asked["HostConfig"])["Novelty"] = True
+    with pytest.raises(IsolationRefused):
+        differences(asked, truthful(asked))
+
+
+@pytest.mark.parametrize("field", sorted(set(body()) | set(host())))
+def test_a_field_that_was_forgotten_is_refused(field):
+    asked = body()
+    answer = truthful(asked)
+    (asked if field in asked else asked["HostConfig"]).pop(field)
+    with pytest.raises(IsolationRefused):
+        differences(asked, answer)
+
+
+def test_a_difference_says_what_was_asked_and_what_came():
+    asked = body()
+    made = truthful(asked)
+    made["HostConfig"]["Memory"] = 0
+    (one,) = differences(asked, made)
+    assert (one.field, one.asked, one.got) == ("HostConfig.Memory", 1 << 30, 0)

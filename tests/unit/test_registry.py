@@ -1,0 +1,275 @@
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.registry import Artifact, Call, Finish, Registry
+
+TTL = 300.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "registry.sqlite"
+
+
+@pytest.fixture
+def registry(path: Path, clock: Clock) -> Iterator[Registry]:
+    registry = Registry(path, clock)
+    yield registry
+    registry.close()
+
+
+def begin(registry: Registry, call_id: str, **fields: Any) -> Call:
+    return registry.begin_call(Call(call_id, "alice", "raster_convert", {"input": "a.tif"}, **fields))
+
+
+def artifact(name: str, sha256: str = "00", size: int = 1) -> Artifact:
+    return Artifact(f"file:///ws/{name}", f"/ws/{name}", name, size, "image/tiff", sha256)
+
+
+def publish(registry: Registry, call_id: str, *artifacts: Artifact) -> tuple[Artifact, ...]:
+    begin(registry, call_id)
+    return registry.add_artifacts(call_id, artifacts)
+
+
+def listed(registry: Registry) -> dict[str, str]:
+    return {one.name: one.sha256 for one in registry.artifacts().items}
+
+
+def always(_: Artifact) -> bool:
+    return True
+
+
+# Calls
+
+
+def test_a_call_comes_back_as_it_was_recorded(registry: Registry, clock: Clock) -> None:
+    call = Call(
+        id="c1",
+        principal="alice",
+        tool="raster_convert",
+        arguments={"input": "a.tif", "options": {"x": [1, 2.5, None, True]}},
+        server="s1",
+        plan_digest="ab",
+        argv=("gdal", "raster", "convert"),
+        image="sha256:00",
+        gdal_version="3.13.3",
+        tier="runc",
+    )
+    begun = registry.begin_call(call)
+    assert begun.started == clock.now
+    assert len(begun.arguments_digest) == 64
+    assert registry.call("c1") == begun
+    assert registry.call("c2") is None
+
+
+def test_the_order_of_arguments_does_not_change_their_digest(registry: Registry) -> None:
+    one = registry.begin_call(Call("c1", "alice", "t", {"a": 1, "b": 2}))
+    two = registry.begin_call(Call("c2", "alice", "t", {"b": 2, "a": 1}))
+    other = registry.begin_call(Call("c3", "alice", "t", {"b": 1, "a": 2}))
+    assert one.arguments_digest == two.arguments_digest != other.arguments_digest
+
+
+def test_a_finished_call_holds_how_it_ended(registry: Registry, clock: Clock) -> None:
+    begin(registry, "c1", gdal_version="3.13.3")
+    clock.now += 5
+    registry.finish_call("c1", Finish("OK", durations={"run": 0.25}, receipt={"memory": 7}))
+    call = registry.call("c1")
+    assert call
+    assert (call.outcome, call.finished, call.durations, call.receipt) == (
+        "OK",
+        1005.0,
+        {"run": 0.25},
+        {"memory": 7},
+    )
+    assert call.gdal_version == "3.13.3"
+
+
+def test_the_first_ending_of_a_call_stays(registry: Registry) -> None:
+    begin(registry, "c1")
+    registry.finish_call("c1", Finish("OK"))
+    registry.finish_call("c1", Finish("TIMEOUT"))
+    call = registry.call("c1")
+    assert call
+    assert call.outcome == "OK"
+
+
+def test_a_call_id_is_taken_once(registry: Registry) -> None:
+    begin(registry, "c1")
+    with pytest.raises(ValueError):
+        begin(registry, "c1")
+
+
+def test_calls_come_newest_first(registry: Registry, clock: Clock) -> None:
+    for number in range(5):
+        clock.now += number % 2  # some at the same moment
+        begin(registry, f"c{number}")
+    assert [call.id for call in registry.calls(3)] == ["c4", "c3", "c2"]
+    assert registry.calls(0) == ()
+    assert registry.calls(-1) == ()
+
+
+def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> None:
+    begin(registry, "done", server="dead")
+    registry.finish_call("done", Finish("OK"))
+    begin(registry, "lost", server="dead")
+    begin(registry, "running", server="alive")
+    ended = registry.interrupted(lambda server: server == "alive")
+    assert [(call.id, call.outcome, call.message) for call in ended] == [
+        ("lost", "INTERNAL", "server restarted")
+    ]
+    states = {call.id: (call.outcome, call.finished is None) for call in registry.calls()}
+    assert states == {"done": ("OK", False), "lost": ("INTERNAL", False), "running": ("", True)}
+    assert registry.interrupted(lambda server: server == "alive") == ()
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\0b", "'; DROP TABLE calls; --", "\x1b[2J\n", "𝄞"])
+def test_hostile_text_is_kept_and_does_no_harm(registry: Registry, text: str) -> None:
+    registry.begin_call(Call("c1", text, text, {text: text}, argv=(text,)))
+    registry.finish_call("c1", Finish("OK", text, receipt={"x": text}))
+    call = registry.call("c1")
+    assert call
+    assert call.arguments == {text: text}
+    assert call.argv == (text,)
+    approval = registry.request(text, text, text, text, TTL)
+    registry.decide(approval.id, approved=True, by=text, how=text)
+    assert registry.consume(text, text)
+
+
+# Artifacts
+
+
+def test_published_artifacts_are_listed(registry: Registry, clock: Clock) -> None:
+    (added,) = publish(registry, "c1", artifact("a.tif"))
+    assert registry.artifacts().items == (added,)
+    assert registry.artifact("file:///ws/a.tif") == added
+    assert (added.call_id, added.created, added.state) == ("c1", clock.now, "listed")
+    assert registry.artifact("file:///ws/b.tif") is None
+
+
+def test_artifacts_of_a_call_that_is_not_there_are_refused_all_together(registry: Registry) -> None:
+    with pytest.raises(ValueError):
+        registry.add_artifacts("none", [artifact("a.tif")])
+    assert listed(registry) == {}
+
+
+def test_when_one_artifact_is_refused_none_is_added(registry: Registry) -> None:
+    publish(registry, "c1", artifact("a.tif", "11"))
+    begin(registry, "c2")
+
+    def broken() -> Iterator[Artifact]:
+        yield artifact("a.tif", "22")
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        registry.add_artifacts("c2", broken())
+    assert listed(registry) == {"a.tif": "11"}
+
+
+def test_a_newer_artifact_takes_the_place_of_the_older_which_keeps_its_row(
+    registry: Registry, path: Path
+) -> None:
+    publish(registry, "c1", artifact("a.tif", "11"), artifact("b.tif", "12"))
+    (newer,) = publish(registry, "c2", artifact("a.tif", "22"))
+    assert listed(registry) == {"a.tif": "22", "b.tif": "12"}
+    with sqlite3.connect(path) as db:
+        rows = db.execute(
+            "SELECT sha256, state, superseded_by FROM artifacts WHERE name = 'a.tif' ORDER BY id"
+        )
+        assert rows.fetchall() == [("11", "superseded", newer.id), ("22", "listed", None)]
+    db.close()
+
+
+def test_undo_lists_again_what_the_call_had_replaced(registry: Registry) -> None:
+    publish(registry, "c1", artifact("a.tif", "11"))
+    publish(registry, "c2", artifact("a.tif", "22"), artifact("new.tif", "23"))
+    gone = registry.retract_artifacts("c2", always)
+    assert {one.sha256 for one in gone} == {"22", "23"}
+    assert listed(registry) == {"a.tif": "11"}
+    assert registry.retract_artifacts("c2", always) == ()
+
+
+def test_undo_does_not_list_what_is_not_there_any_more(registry: Registry) -> None:
+    publish(registry, "c1", artifact("a.tif", "11"))
+    publish(registry, "c2", artifact("a.tif", "22"))
+    registry.retract_artifacts("c2")  # looks for the file, which never was
+    assert listed(registry) == {}
+
+
+def test_undo_looks_for_the_file_itself(registry: Registry, tmp_path: Path) -> None:
+    file = tmp_path / "a.tif"
+    file.touch()
+    one = Artifact(file.as_uri(), str(file), "a.tif", 0, "image/tiff", "11")
+    publish(registry, "c1", one)
+    publish(registry, "c2", one)
+    registry.retract_artifacts("c2")
+    assert registry.artifacts().items[0].call_id == "c1"
+
+
+def test_undoing_two_calls_in_any_order_lists_the_first_again(registry: Registry) -> None:
+    for order in (("c3", "c2"), ("c2", "c3")):
+        names = {old: f"{old}-{order[0]}" for old in ("c1", "c2", "c3")}
+        for old, sha256 in (("c1", "11"), ("c2", "22"), ("c3", "33")):
+            publish(registry, names[old], artifact(f"{order[0]}.tif", sha256))
+        for old in order:
+            registry.retract_artifacts(names[old], always)
+        assert listed(registry)[f"{order[0]}.tif"] == "11"
+
+
+def test_undoing_a_replaced_artifact_leaves_the_newer_listed(registry: Registry) -> None:
+    for call_id, sha256 in (("c1", "11"), ("c2", "22"), ("c3", "33")):
+        publish(registry, call_id, artifact("a.tif", sha256))
+    registry.retract_artifacts("c2", always)
+    assert listed(registry) == {"a.tif": "33"}
+
+
+def test_a_call_that_wrote_one_place_twice_is_undone_whole(registry: Registry) -> None:
+    publish(registry, "c1", artifact("a.tif", "11"))
+    publish(registry, "c2", artifact("a.tif", "22"), artifact("a.tif", "23"))
+    assert listed(registry) == {"a.tif": "23"}
+    registry.retract_artifacts("c2", always)
+    assert listed(registry) == {"a.tif": "11"}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_pages_hold_every_artifact_once_newest_first(registry: Registry, size: int) -> None:
+    publish(registry, "c1", *(artifact(f"{number}.tif") for number in range(7)))
+    names: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = registry.artifacts(cursor, size)
+        names += [one.name for one in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert names == [f"{number}.tif" for number in reversed(range(7))]
+
+
+def test_what_is_added_while_paging_moves_nothing(registry: Registry) -> None:
+    publish(registry, "c1", *(artifact(f"{number}.tif") for number in range(4)))
+    first = registry.artifacts(None, 2)
+    publish(registry, "c2", artifact("new.tif"), artifact("3.tif", "22"))
+    rest = registry.artifacts(first.next_cursor, 10)
+    assert [one.name for one in (*first.items, *rest.items)] == ["3.tif", "2.tif", "1.tif", "0.tif"]
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "-1", "1.5", "٣", "9" * 19, "9" * 5000, "1 OR 1=1"])
+def test_a_cursor_that_was_not_given_out_is_refused(registry: Registry, cursor: str) -> None:
+    with pytest.raises(ValueError):
+        registry.artifacts(cursor)

@@ -1,0 +1,209 @@
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.registry import Approval, Artifact, Call, Registry, RegistryUnavailable
+from gdal_mcp.registry_schema import MIGRATIONS
+
+TTL = 300.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "registry.sqlite"
+
+
+@pytest.fixture
+def registry(path: Path, clock: Clock) -> Iterator[Registry]:
+    registry = Registry(path, clock)
+    yield registry
+    registry.close()
+
+
+def begin(registry: Registry, call_id: str, **fields: Any) -> Call:
+    return registry.begin_call(Call(call_id, "alice", "raster_convert", {"input": "a.tif"}, **fields))
+
+
+def artifact(name: str, sha256: str = "00", size: int = 1) -> Artifact:
+    return Artifact(f"file:///ws/{name}", f"/ws/{name}", name, size, "image/tiff", sha256)
+
+
+def publish(registry: Registry, call_id: str, *artifacts: Artifact) -> tuple[Artifact, ...]:
+    begin(registry, call_id)
+    return registry.add_artifacts(call_id, artifacts)
+
+
+def listed(registry: Registry) -> dict[str, str]:
+    return {one.name: one.sha256 for one in registry.artifacts().items}
+
+
+def approve(registry: Registry, digest: str = "d", principal: str = "alice") -> Approval:
+    approval = registry.request(digest, principal, "raster_convert", "Write a.tif", TTL)
+    decided = registry.decide(approval.id, approved=True, by="bob", how="console")
+    assert decided
+    return decided
+
+
+def test_the_files_are_private(registry: Registry, path: Path) -> None:
+    begin(registry, "c1")
+    modes = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
+    assert len(modes) == 3, "the database and its two companions"
+    assert set(modes.values()) == {0o600}
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_that_others_may_read_is_made_private(path: Path, registry: Registry) -> None:
+    path.chmod(0o666)
+    Registry(path).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_was_recorded_is_there_after_a_restart(path: Path) -> None:
+    first = Registry(path)
+    publish(first, "c1", artifact("a.tif"))
+    approve(first)
+    first.close()
+    second = Registry(path)
+    assert second.call("c1")
+    assert listed(second) == {"a.tif": "00"}
+    assert second.consume("d", "alice")
+    second.close()
+
+
+def test_many_processes_can_open_a_new_file_at_once(path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        assert pool.map(opened_version, [path] * 12) == [len(MIGRATIONS)] * 12
+
+
+def opened_version(path: Path) -> int:
+    registry = Registry(path)
+    version: int = registry._db.execute("PRAGMA user_version").fetchone()[0]
+    registry.close()
+    return version
+
+
+def test_a_database_of_a_newer_version_is_left_alone(path: Path) -> None:
+    Registry(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(RegistryUnavailable):
+        Registry(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"precious notes\n" * 1000)
+    with pytest.raises(RegistryUnavailable):
+        Registry(path)
+    assert path.read_bytes() == b"precious notes\n" * 1000
+
+
+def test_a_damaged_database_is_unavailable(path: Path) -> None:
+    registry = Registry(path)
+    for number in range(300):
+        publish(registry, f"c{number}", artifact(f"{number}.tif"))
+    registry.close()
+    data = bytearray(path.read_bytes())
+    data[4096:] = b"\xa5" * (len(data) - 4096)  # every page but the first, which says what tables there are
+    path.write_bytes(data)
+    damaged = Registry(path)
+    with pytest.raises(RegistryUnavailable):
+        damaged.calls()
+    with pytest.raises(RegistryUnavailable):
+        damaged.consume("d", "alice")
+    damaged.close()
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
+def test_what_is_not_a_file_is_refused(path: Path, tmp_path: Path, kind: str) -> None:
+    path.parent.mkdir()
+    target = tmp_path / "target"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to(target)
+    else:
+        os.mkfifo(path)
+    with pytest.raises(RegistryUnavailable):
+        Registry(path)
+    assert not target.exists()
+
+
+OPENER = """if True:
+    import os, sys
+    from pathlib import Path
+    from gdal_mcp.registry import Registry, RegistryUnavailable
+    if os.geteuid() == 0:  # root may write everywhere
+        os.setgid(65534)
+        os.setuid(65534)
+    path = Path(sys.argv[1])
+    assert path.read_bytes().startswith(b"SQLite")
+    try:
+        Registry(path)
+    except RegistryUnavailable:
+        sys.exit(7)
+"""
+
+
+def test_a_database_that_cannot_be_written_is_unavailable() -> None:
+    with tempfile.TemporaryDirectory() as name:  # not tmp_path, which another user cannot enter
+        folder = Path(name)
+        path = folder / "registry.sqlite"
+        Registry(path).close()
+        if os.geteuid() == 0:
+            os.chown(path, 65534, 65534)
+        path.chmod(0o400)
+        folder.chmod(0o555)
+        run = subprocess.run([sys.executable, "-c", OPENER, str(path)], check=False)
+        folder.chmod(0o700)
+        assert run.returncode == 7
+
+
+def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RegistryUnavailable):
+        Registry(tmp_path / "file" / "registry.sqlite")
+
+
+def test_a_database_that_is_held_by_another_is_unavailable(
+    path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry._db.execute("PRAGMA busy_timeout = 1")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(RegistryUnavailable):
+        begin(registry, "c1")
+    other.execute("ROLLBACK")
+    other.close()
+    begin(registry, "c1")
+
+
+def test_a_closed_registry_is_unavailable(path: Path) -> None:
+    registry = Registry(path)
+    registry.close()
+    with pytest.raises(RegistryUnavailable):
+        registry.calls()

@@ -1,0 +1,366 @@
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from gdal_mcp.settings import Settings, SettingsError, describe, load_settings, parse_size
+from sandbox.template import Limits
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_around(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("GDAL_MCP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+
+
+def toml(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "gdal-mcp.toml"
+    path.write_text(text)
+    return path
+
+
+def problems_of(**explicit: object) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(**explicit)
+    return caught.value.problems
+
+
+# Sources
+
+
+def test_the_defaults_are_the_careful_ones() -> None:
+    settings = load_settings()
+    assert settings.approval == "writes"
+    assert settings.log_level == "warning"
+    assert settings.workspaces == settings.workspaces_ro == ()
+    assert 1 <= settings.cpus <= 2
+
+
+def test_the_default_bounds_are_those_of_the_sandbox() -> None:
+    limits = load_settings(cpus=Limits().cpus).limits()
+    assert limits == Limits()
+
+
+def test_each_source_is_above_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = toml(tmp_path, "pids = 11\nopen_files = 111\nundo_calls = 1111")
+    monkeypatch.setenv("GDAL_MCP_OPEN_FILES", "222")
+    monkeypatch.setenv("GDAL_MCP_UNDO_CALLS", "2222")
+    settings = load_settings(config=config, undo_calls=3333)
+    assert (settings.pids, settings.open_files, settings.undo_calls) == (11, 222, 3333)
+    assert settings.staging_files == 10_000
+
+
+def test_the_file_can_be_named_by_a_variable_and_the_command_line_is_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GDAL_MCP_CONFIG", str(toml(tmp_path, "pids = 11")))
+    assert load_settings().pids == 11
+    other = tmp_path / "other.toml"
+    other.write_text("pids = 22")
+    assert load_settings(config=other).pids == 22
+
+
+def test_explicit_none_means_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDAL_MCP_PIDS", "99")
+    assert load_settings(pids=None, config=None).pids == 99
+
+
+def test_an_empty_variable_means_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDAL_MCP_RUNTIME", "")
+    monkeypatch.setenv("GDAL_MCP_CONFIG", "")
+    assert load_settings(config=toml(tmp_path, 'runtime = "runsc"')).runtime == "runsc"
+
+
+def test_settings_do_not_change() -> None:
+    settings = load_settings()
+    with pytest.raises(ValidationError):
+        settings.approval = "never"
+
+
+# Mistakes
+
+
+def test_an_unknown_key_of_the_file_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
+    (problem,) = problems_of(config=toml(tmp_path, "memroy = 1"))
+    assert "memory" in problem
+
+
+def test_a_table_in_the_file_is_an_error(tmp_path: Path) -> None:
+    assert problems_of(config=toml(tmp_path, "[limits]\nmemory = 1"))
+
+
+@pytest.mark.parametrize("name", ["GDAL_MCP_MEMROY", "gdal_mcp_memroy", "GDAL_MCP_MEMORY_"])
+def test_an_unknown_variable_is_an_error_that_names_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "1")
+    (problem,) = problems_of()
+    assert re.search(r"GDAL_MCP_MEMORY\b", problem)
+
+
+def test_an_unknown_explicit_setting_is_an_error() -> None:
+    (problem,) = problems_of(aproval="never")
+    assert "approval" in problem.replace("aproval", "")
+
+
+def test_every_problem_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDAL_MCP_MEMORY", "much")
+    monkeypatch.setenv("GDAL_MCP_NONSENSE", "1")
+    problems = problems_of(cpus=-1, approval="sometimes")
+    assert len(problems) == 4
+    for part in ("GDAL_MCP_MEMORY", "GDAL_MCP_NONSENSE", "cpus", "approval"):
+        assert any(part in problem for problem in problems)
+
+
+@pytest.mark.parametrize("text", ["memory = ", "\x00", "[", "memory = 1\nmemory = 2"])
+def test_a_file_that_is_no_toml_is_an_error(tmp_path: Path, text: str) -> None:
+    assert problems_of(config=toml(tmp_path, text))
+
+
+def test_a_file_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b'image = "\xe4"')
+    assert problems_of(config=path)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    assert problems_of(config=tmp_path / "none.toml")
+    assert problems_of(config=tmp_path)
+
+
+def test_a_file_that_everybody_can_write_is_an_error(tmp_path: Path) -> None:
+    config = toml(tmp_path, "pids = 11")
+    config.chmod(0o666)
+    assert problems_of(config=config)
+
+
+def test_a_file_cannot_name_another_file(tmp_path: Path) -> None:
+    assert problems_of(config=toml(tmp_path, 'config = "other.toml"'))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("memory", "63MiB"),
+        ("memory", True),
+        ("memory", 2.5e9),
+        ("cpus", 0),
+        ("cpus", "nan"),
+        ("cpus", "inf"),
+        ("pids", 0),
+        ("pids", 1.5),
+        ("timeout_seconds", 0),
+        ("timeout_seconds", "inf"),
+        ("approval_seconds", -1),
+        ("approval", "Never "),
+        ("runtime", "runsc; rm"),
+        ("runtime", "a\n"),
+        ("log_format", "xml"),
+        ("preview", "perhaps"),
+        ("read_chunk", "1GiB"),
+        ("undo_calls", -1),
+        ("state_dir", ""),
+        ("workspaces", [""]),
+        ("workspaces", ["a\0b"]),
+        ("workspaces", 3),
+    ],
+)
+def test_a_value_out_of_bounds_is_an_error(name: str, value: object) -> None:
+    assert any(name in problem for problem in problems_of(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "/a", ".gdal-mcp", "a\nb", "a\0b", "x" * 256, "é" * 128]
+)
+def test_the_outputs_folder_is_one_plain_name(name: str) -> None:
+    assert problems_of(outputs_folder=name)
+
+
+def test_a_long_wrong_value_is_not_repeated_whole() -> None:
+    (problem,) = problems_of(memory="x" * 100_000)
+    assert len(problem) < 500
+
+
+# Sizes
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1", 1),
+        (7, 7),
+        ("512B", 512),
+        ("1KiB", 1024),
+        ("1kb", 1000),
+        ("2GiB", 2 << 30),
+        ("2 gib", 2 << 30),
+        (" 2GB ", 2_000_000_000),
+        ("1.5MiB", 3 << 19),
+        ("3TiB", 3 << 40),
+        ("1TB", 10**12),
+    ],
+)
+def test_sizes_are_read(text: object, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "G", "2G", "2g", "2GiBs", "-1", "-1GiB", "1e9", "1.5", "1.5B", "1,5GiB", "٣GiB", "0x10", "9" * 5000],
+)
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_size(text)
+
+
+@pytest.mark.parametrize("value", [None, True, 1.0, [1], b"1GiB"])
+def test_what_is_neither_number_nor_text_is_no_size(value: object) -> None:
+    with pytest.raises(ValueError):
+        parse_size(value)
+
+
+@given(number=st.integers(0, 10**12), power=st.integers(0, 4))
+def test_a_size_is_its_number_times_its_unit(number: int, power: int) -> None:
+    assert parse_size(f"{number}{['B', 'KiB', 'MiB', 'GiB', 'TiB'][power]}") == number * 1024**power
+
+
+def test_sizes_come_from_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDAL_MCP_MEMORY", "3GiB")
+    settings = load_settings(
+        config=toml(tmp_path, 'file_size = "1GB"\nstaging_size = 2000000'), scratch_size="64MiB"
+    )
+    assert settings.memory == 3 << 30
+    assert (settings.file_size, settings.staging_size, settings.scratch_size) == (10**9, 2_000_000, 64 << 20)
+
+
+# Places
+
+
+def test_workspaces_of_a_variable_are_separated_as_in_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDAL_MCP_WORKSPACES", os.pathsep.join(["/ws/a", "/ws/b c", ""]))
+    monkeypatch.setenv("GDAL_MCP_WORKSPACES_RO", "/ro")
+    settings = load_settings()
+    assert settings.workspaces == (Path("/ws/a"), Path("/ws/b c"))
+    assert settings.workspaces_ro == (Path("/ro"),)
+
+
+def test_an_empty_entry_never_means_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDAL_MCP_WORKSPACES", os.pathsep)
+    assert load_settings().workspaces == ()
+
+
+def test_relative_places_start_at_the_file_or_at_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = tmp_path / "current"
+    current.mkdir()
+    monkeypatch.chdir(current)
+    config = toml(tmp_path, 'workspaces = ["data", "/ws/a"]\nstate_dir = "state"')
+    settings = load_settings(config=config, workspaces_ro=["ro"])
+    assert settings.workspaces == (tmp_path / "data", Path("/ws/a"))
+    assert settings.state_dir == tmp_path / "state"
+    assert settings.workspaces_ro == (current / "ro",)
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    settings = load_settings(config=toml(tmp_path, 'workspaces = ["~/maps"]'))
+    assert settings.workspaces == (Path("/home/someone/maps"),)
+
+
+def test_links_in_a_workspace_stay_as_typed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert load_settings(workspaces=[tmp_path / "link"]).workspaces == (tmp_path / "link",)
+
+
+@pytest.mark.parametrize("kind", ["workspaces", "workspaces_ro"])
+@pytest.mark.parametrize(
+    ("state", "folder"), [("ws/state", "ws"), ("ws", "ws"), ("ws", "ws/inner"), ("link/state", "ws")]
+)
+def test_the_state_folder_and_a_workspace_never_overlap(
+    tmp_path: Path, kind: str, state: str, folder: str
+) -> None:
+    (tmp_path / "ws" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("ws")
+    assert problems_of(state_dir=tmp_path / state, **{kind: [tmp_path / folder]})
+
+
+def test_folders_side_by_side_do_not_overlap(tmp_path: Path) -> None:
+    settings = load_settings(state_dir=tmp_path / "ws-state", workspaces=[tmp_path / "ws"])
+    assert settings.state_dir == tmp_path / "ws-state"
+
+
+def test_the_settings_file_never_lies_in_a_workspace(tmp_path: Path) -> None:
+    assert problems_of(config=toml(tmp_path, "pids = 11"), workspaces=[tmp_path])
+
+
+def test_no_workspace_at_all_is_an_error_when_asked() -> None:
+    with pytest.raises(SettingsError):
+        load_settings().require_workspaces()
+    load_settings(workspaces=["/ws"]).require_workspaces()
+    load_settings(workspaces_ro=["/ws"]).require_workspaces()
+
+
+def test_every_bound_reaches_the_sandbox() -> None:
+    settings = load_settings(
+        memory="3GiB",
+        cpus=1.5,
+        pids=33,
+        timeout_seconds=44,
+        staging_size="5MiB",
+        staging_files=66,
+        file_size="7MiB",
+        stdout_size="8MiB",
+        open_files=99,
+        scratch_size="10MiB",
+    )
+    assert settings.limits() == Limits(
+        memory_bytes=3 << 30,
+        cpus=1.5,
+        pids=33,
+        wall_seconds=44.0,
+        staging_bytes=5 << 20,
+        staging_files=66,
+        file_bytes=7 << 20,
+        stdout_bytes=8 << 20,
+        open_files=99,
+        scratch_bytes=10 << 20,
+    )
+
+
+# The table
+
+
+def test_every_setting_is_described_in_one_sentence() -> None:
+    rows = describe()
+    assert [row.name for row in rows] == list(Settings.model_fields)
+    for row in rows:
+        assert row.env == f"GDAL_MCP_{row.name.upper()}"
+        assert row.type
+        assert row.description.endswith(".")
+        assert "\n" not in row.description
+        assert len(row.description) > 10
+
+
+def test_the_table_is_the_same_on_every_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = describe()
+    monkeypatch.setenv("HOME", "/elsewhere")
+    monkeypatch.setenv("XDG_STATE_HOME", "/elsewhere/state")
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    assert describe() == before
+    assert load_settings().cpus == 1.0
+
+
+def test_the_defaults_of_the_table_are_read_back_as_the_defaults() -> None:
+    special = {"cpus", "state_dir"}  # they depend on the host
+    shown = {row.name: row.default for row in describe() if row.default and row.name not in special}
+    settings, defaults = load_settings(**shown), load_settings()
+    assert settings == defaults
+    assert {"memory", "approval", "preview", "read_chunk"} < set(shown)
