@@ -75,6 +75,11 @@ _MIB = 1 << 20
 
 def environment(limits: Limits) -> MappingProxyType[str, str]:
     """The environment for these limits. GDAL sees neither the CPU quota nor our idea of memory, so both are said."""
-    threads = max(1, math.floor(limits.cpus))
+    threads = gdal_threads(limits)
     cache = max(16, limits.memory_bytes // _MIB // CACHE_SHARE)
     return MappingProxyType({**FIXED, "GDAL_NUM_THREADS": str(threads), "GDAL_CACHEMAX": str(cache)})
+
+
+def gdal_threads(limits: Limits) -> int:
+    """Threads that GDAL may use for one computation: the whole CPUs of the limits, at least one."""
+    return max(1, math.floor(limits.cpus))

@@ -70,6 +70,11 @@ class Hosting:
         with self._lock:
             self._host = None
 
+    def reap(self) -> tuple[str, ...]:
+        """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
+        host = self._host
+        return reap(host.engine, self._owner) if host is not None else ()
+
     def close(self) -> None:
         """Ends an attestation that is under way; returns when its container is gone."""
         self._cancel.set()

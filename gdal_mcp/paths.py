@@ -30,6 +30,7 @@ class Paths:
     workspaces: Workspaces
     outputs_folder: str
     call_id: str
+    threads: int = 1  # the most that a container of this server has
 
     def input(self, text: str) -> Located:
         """An existing file or folder. Raises ToolError."""

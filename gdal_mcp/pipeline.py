@@ -17,6 +17,8 @@ import structlog
 from pydantic import ValidationError
 
 from gdal_mcp.approval.model import Approver, Question, Suspended, question_text
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.environment import gdal_threads
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import Done, Execution
 from gdal_mcp.hosting import Host, Hosting
@@ -156,8 +158,12 @@ class Pipeline:
             arguments = tool.arguments.model_validate(dict(ticket.request.arguments))
         except ValidationError as error:
             raise _invalid(error) from error
-        paths = Paths(self.workspaces, self.settings.outputs_folder, ticket.call_id)
-        draft: Draft = tool.draft(arguments, paths)
+        threads = gdal_threads(self.settings.limits())
+        paths = Paths(self.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
+        try:
+            draft: Draft = tool.draft(arguments, paths)
+        except ArgumentRefused as error:
+            raise ToolError(error.code, Stage.VALIDATE, error.message, error.suggestion) from error
         return draft
 
     async def _approve(self, ticket: Ticket, plan: Plan) -> str:

@@ -175,7 +175,8 @@ class Records:
                 "replaced": [str(located) for located in done.published.replaced],
                 "warnings": list(done.warnings),
             }
-        return tool.result.model_validate(own).model_dump(mode="json", by_alias=True)
+        checked = tool.result.model_validate(own).model_dump(mode="json", by_alias=True)
+        return {**{key: checked[key] for key in own}, **checked}  # the tool's own keys come first
 
     def _receipt(self, ticket: "Ticket", done: Done) -> Receipt:
         plan, host, usage = ticket.plan, ticket.host, done.usage

@@ -55,9 +55,8 @@ def build(client: docker.DockerClient, report: Callable[[str], None], oldest: tu
                 continue
             report(f"importing GDAL {version} into the engine")
             return _import(client, archive, version)
-    raise ImageMissing(
-        f"no stand-in for the GDAL image could be built. {'; '.join(problems)}. Check the network."
-    )
+    reasons = "; ".join(problems)
+    raise ImageMissing(f"no stand-in could be built: {reasons}. Check the network, or run this once as root.")
 
 
 def upstream_version(package: str) -> str:

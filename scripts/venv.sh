@@ -5,16 +5,24 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 lock=requirements/dev.txt
-stamp=.venv/.setup-stamp
 
-# A virtual environment holds absolute paths, so a moved clone is a different one.
-wanted() {
-    cat "$lock" pyproject.toml | sha256sum
+# A virtual environment holds absolute paths, so a moved clone needs another.
+locked() {
+    sha256sum <"$lock"
     pwd
 }
 
-up_to_date() {
-    [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(wanted)" ] && .venv/bin/python -c '' 2>/dev/null
+declared() {
+    sha256sum <pyproject.toml
+}
+
+# Does .venv still stand for what the function $1 says?
+is_stamped() {
+    [ -f ".venv/.$1" ] && [ "$(cat ".venv/.$1")" = "$("$1")" ]
+}
+
+works() {
+    .venv/bin/python -c '' 2>/dev/null
 }
 
 find_python() {
@@ -34,14 +42,25 @@ require_venv_module() {
     apt_install "$package"
 }
 
-if up_to_date; then
-    exit 0
+install() {
+    .venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check "$@"
+}
+
+make_environment() {
+    python=$(find_python) ||
+        fail "Python 3.11 or newer is needed" "Install it, or name one: make setup PYTHON=/path/to/python3"
+    require_venv_module "$python"
+    say "making .venv with $("$python" --version) and the locked dependencies; this takes about a minute"
+    rm -rf .venv
+    "$python" -m venv .venv
+    install --require-hashes --requirement "$lock"
+    locked >.venv/.locked
+}
+
+if ! is_stamped locked || ! works; then
+    make_environment
 fi
-python=$(find_python) || fail "Python 3.11 or newer is needed" "Install it, or name one: make setup PYTHON=/path/to/python3"
-require_venv_module "$python"
-say "making .venv with $("$python" --version) and the locked dependencies"
-rm -rf .venv
-"$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --require-hashes --requirement "$lock"
-.venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-build-isolation --editable .
-wanted >"$stamp"
+if ! is_stamped declared; then
+    install --no-deps --no-build-isolation --editable .
+    declared >.venv/.declared
+fi

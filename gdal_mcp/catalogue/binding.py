@@ -18,6 +18,9 @@ from gdal_mcp.catalogue.switches import ELEMENT_BYTES, Given, argument_named, re
 from gdal_mcp.catalogue.values import check_shape
 
 _INT32: Final = (1 << 31) - 1
+_FORMAT_CHECK: Final = (
+    "output-format"  # of arguments that name a driver; others of that name choose json or text
+)
 
 Resolver = Callable[[Role, str], str]
 
@@ -65,7 +68,7 @@ class Bound:
         return replace(self, arguments=tuple(_resolved(one, resolver) for one in self.arguments))
 
 
-def bind_switches(algorithm: Algorithm, switches: Sequence[str], context: Context = Context()) -> Bound:  # noqa: B008 - frozen
+def bind_switches(algorithm: Algorithm, switches: Sequence[str], context: Context = Context()) -> Bound:
     """Extra arguments of a tool that names input and output itself. Raises ArgumentRefused."""
     given = read_switches(algorithm, switches)
     for one in given:
@@ -157,35 +160,33 @@ def _output_drivers(algorithm: Algorithm, given: Sequence[Given], context: Conte
     if named and context.output_format is not None:
         raise ArgumentRefused("the output format is given twice.", "Use the tool's own argument.")
     chosen = named[0] if named else context.output_format
-    output = algorithm.long_names.get("output")
-    if chosen is None or output is None or output.element_type != "dataset":
-        path = _values_of(given, "output")
-        return drivers_for(path[0] if path else context.output_name, algorithm.kind)
-    return (output_format(chosen, algorithm.kind),)
+    argument = algorithm.long_names.get("output-format")
+    if chosen is not None and (argument is None or argument.rule.check == _FORMAT_CHECK):
+        return (output_format(chosen, algorithm.kind),)
+    path = _values_of(given, "output")
+    return drivers_for(path[0] if path else context.output_name, algorithm.kind)
 
 
 def _check_groups(given: Sequence[Given], algorithm: Algorithm, context: Context) -> None:
     """GDAL's own rules on which arguments go together."""
     names = {one.argument.name for one in given} | context.taken
-    present = [argument for argument in algorithm.arguments if argument.name in names]
-    for argument in present:
-        for other in present:
-            if (
-                other is not argument
-                and argument.exclusion_group
-                and other.exclusion_group == argument.exclusion_group
-            ):
-                raise ArgumentRefused(
-                    f"--{argument.name} and --{other.name} exclude each other.", "Give one of them."
-                )
-        partners = [
-            other.name
-            for other in algorithm.arguments
-            if argument.dependency_group and other.dependency_group == argument.dependency_group
-        ]
-        missing = [name for name in (*partners, *argument.depends_on) if name not in names]
+    for argument in (one for one in algorithm.arguments if one.name in names):
+        rivals = _group(algorithm, argument, "exclusion_group") & names
+        if rivals:
+            raise ArgumentRefused(
+                f"--{argument.name} and --{min(rivals)} exclude each other.", "Give one of them."
+            )
+        missing = (_group(algorithm, argument, "dependency_group") | set(argument.depends_on)) - names
         if missing:
-            raise ArgumentRefused(f"--{argument.name} also needs --{missing[0]}.", "Give both.")
+            raise ArgumentRefused(f"--{argument.name} also needs --{min(missing)}.", "Give both.")
+
+
+def _group(algorithm: Algorithm, argument: Argument, group: str) -> set[str]:
+    """The names of the other arguments in one of the groups of an argument."""
+    own = getattr(argument, group)
+    return {
+        one.name for one in algorithm.arguments if own and getattr(one, group) == own and one is not argument
+    }
 
 
 def _check_count(given: Given) -> None:
@@ -248,14 +249,11 @@ def _words(bound: BoundArgument) -> Iterator[str]:
     if argument.type == "boolean":
         yield f"--{bound.name}" if bound.values == ("true",) else f"--{bound.name}=false"
         return
-    values = (
-        [_quoted(value) for value in bound.values]
-        if argument.is_list and argument.packed
-        else list(bound.values)
-    )
-    together = argument.packed and (not argument.repeatable or argument.element_type in ("integer", "real"))
-    if argument.is_list and together:
-        values = [",".join(values)]
+    values = bound.values
+    if argument.is_list and argument.packed:
+        values = tuple(_quoted(value) for value in values)
+        if not argument.repeatable or argument.element_type in ("integer", "real"):
+            values = (",".join(values),)
     yield from (f"--{bound.name}={value}" for value in values)
 
 

@@ -16,6 +16,7 @@ from docker.types import LogConfig
 
 from gdal_mcp.catalogue.load import DATA
 from gdal_mcp.environment import FIXED
+from sandbox.engines.discovery import connect
 
 ALGORITHMS: Final = ("raster convert", "vector convert", "raster reproject", "convert", "info")
 COMMAND: Final = "python -m gdal_mcp.catalogue.capture --image REFERENCE"
@@ -23,20 +24,17 @@ _LISTS: Final = ("algorithms", "drivers", "warp", "transform")
 _NOBODY: Final = "65534:65534"
 
 
-def captured(image: str, algorithms: tuple[str, ...] = ALGORITHMS) -> str:
+def captured(client: docker.DockerClient, image: str, algorithms: tuple[str, ...] = ALGORITHMS) -> str:
     """The data file's text as this image says it. Raises docker.errors.DockerException."""
-    client = docker.from_env()
-    try:
-        return rendered(json.loads(_printed(client, image, algorithms)))
-    finally:
-        client.close()
-
-
-def _printed(client: docker.DockerClient, image: str, algorithms: tuple[str, ...]) -> bytes:
     program = files("gdal_mcp.catalogue").joinpath("capture_program.py").read_text(encoding="utf-8")
+    return rendered(json.loads(output_of(client, image, program, json.dumps(algorithms))))
+
+
+def output_of(client: docker.DockerClient, image: str, program: str, argument: str) -> bytes:
+    """What a Python program prints in a container of the image, with the environment of every call."""
     container = client.containers.create(
         image,
-        ["-I", "-c", program, json.dumps(algorithms)],
+        ["-I", "-c", program, argument],
         entrypoint=["python3"],
         environment=dict(FIXED),
         network_mode="none",
@@ -79,8 +77,13 @@ def _compact(value: Any) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write the catalogue's data from a GDAL image.")
     parser.add_argument("--image", required=True, help="image reference or content id; never pulled")
-    target = Path(__file__).parent / "data" / DATA
-    target.write_text(captured(parser.parse_args().image), encoding="utf-8")
+    image = parser.parse_args().image
+    client = connect()
+    try:
+        text = captured(client, image)
+    finally:
+        client.close()
+    (Path(__file__).parent / "data" / DATA).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

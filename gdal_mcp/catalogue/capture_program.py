@@ -88,13 +88,16 @@ def algorithm(path: str) -> dict[str, Any]:
 def described(handle: Any, place: str, usage: dict[str, Any], hidden: dict[str, list[str]]) -> dict[str, Any]:
     name = handle.GetName()
     kept = {key: value for key, value in usage.items() if key not in ASSUMED or value != ASSUMED[key]}
-    entry = {"name": name, "type": gdal_type(handle), **kept, "place": place}
-    entry["short_name"] = handle.GetShortName()
-    entry["aliases"] = sorted({*(handle.GetAliases() or ()), *hidden.get(name, ())})
-    entry["positional"] = handle.IsPositional()
-    entry["hidden"] = not usage  # accepted on a command line, though no description of the command shows it
-    entry["hidden_choices"] = hidden_choices(handle)
-    return {key: value for key, value in entry.items() if key == "default" or not is_blank(value)}
+    added = {
+        "place": place,
+        "short_name": handle.GetShortName(),
+        "aliases": sorted({*(handle.GetAliases() or ()), *hidden.get(name, ())}),
+        "positional": handle.IsPositional(),
+        "hidden": not usage,  # accepted on a command line, though no description of the command shows it
+        "hidden_choices": hidden_choices(handle),
+    }
+    shown = {key: value for key, value in added.items() if not is_blank(value)}
+    return {"name": name, "type": gdal_type(handle), **kept, **shown}
 
 
 def is_blank(value: Any) -> bool:

@@ -22,6 +22,7 @@ _RESOURCE: Final = re.compile(
     r"""
       ^\s*[/~@]                      # an absolute path, a home folder, an optional grid
     | \\ | \.\./ | \./ | /\. | //    # parts of paths and URLs; ` / ` in names such as WGS 84 / UTM is none
+    | \S/[^\s/]*/                  # two slashes in one word: a relative path
     | /vsi
     | ^\s*PROJ[\s_-]                 # PROJ's own escape from names to PROJ strings and files
     | [a-z_]*(proj|init|grids|file|step|catalog)\s*=

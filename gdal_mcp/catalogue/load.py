@@ -199,10 +199,13 @@ def _option_rules(options: dict[str, Any]) -> Iterable[tuple[tuple[str, Scope, s
 
 
 def _option_keys(entry: dict[str, Any]) -> Iterable[tuple[str, Scope, str]]:
-    for driver in entry["drivers"]:
+    """`options` is a list that holds for each of `drivers`, or a table of lists by driver."""
+    options = entry["options"]
+    by_driver = options if isinstance(options, dict) else dict.fromkeys(entry["drivers"], options)
+    for driver, names in by_driver.items():
         for scope in entry["scopes"]:
-            for option in entry["options"]:
-                yield driver, Scope(scope), option
+            for name in names:
+                yield driver, Scope(scope), name
 
 
 def _shape(entry: dict[str, Any]) -> Shape:

@@ -86,7 +86,9 @@ def check_option(scope: Scope, drivers: Sequence[str], text: str) -> CheckedOpti
         raise ArgumentRefused(f"{what} does not exist{_for(drivers)}.", _existing(scope, drivers))
     for name, _, rule in found:
         if rule.shape is None:
-            raise ArgumentRefused(f"{what}{_for([name])} is not passed on: {rule.reason}.", rule.suggestion)
+            raise ArgumentRefused(
+                f"{what}{_for([name])} is not passed on: {rule.reason}.", rule.suggestion or "Leave it out."
+            )
     return _first_fitting(found, key, value, what)
 
 

@@ -9,9 +9,11 @@ from mcp.server.stdio import stdio_server
 
 from gdal_mcp.app import App
 from gdal_mcp.mcp.server import build
+from sandbox.errors import SandboxError
 
 _log = structlog.get_logger()
 
+REAP_SECONDS = 60.0
 END_SECONDS = 10.0  # for the containers of cancelled calls to be gone; it takes a fraction of a second
 
 
@@ -22,6 +24,7 @@ async def serve(app: App) -> None:
         serving = anyio.CancelScope()
         group.start_soon(_end_on_signal, serving, app)
         group.start_soon(_get_ready, app)
+        group.start_soon(_reap, app)
         with serving:
             async with stdio_server() as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
@@ -34,6 +37,19 @@ async def _get_ready(app: App) -> None:
         await anyio.to_thread.run_sync(app.hosting.ready, abandon_on_cancel=True)
     except Exception as error:  # noqa: BLE001 - each call says it again, and tries again
         _log.warning("not_ready", reason=str(error))
+
+
+async def _reap(app: App) -> None:
+    """Another server of this user may die while this one lives; its containers do not wait for its next start."""
+    while True:
+        await anyio.sleep(REAP_SECONDS)
+        try:
+            removed = await anyio.to_thread.run_sync(app.hosting.reap, abandon_on_cancel=True)
+        except SandboxError as error:
+            _log.info("not_reaped", reason=str(error))
+        else:
+            if removed:
+                _log.warning("reaped", containers=len(removed))
 
 
 async def _end_on_signal(serving: anyio.CancelScope, app: App) -> None:

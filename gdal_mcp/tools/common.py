@@ -5,7 +5,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from gdal_mcp.catalogue.binding import Bound, render
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import Algorithm, Role
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.paths import Paths
+from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.model import Answer, Written
+from sandbox.workspace import Located
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
@@ -20,6 +27,16 @@ OutputPath = Annotated[
 ]
 NewPath = Annotated[
     str, Field(description="Where to write; left out, a uniquely named file in the outputs folder")
+]
+
+
+ExtraArguments = Annotated[
+    list[str],
+    Field(
+        max_length=100,
+        description='More switches of the GDAL command, such as ["--input-layer=roads", "--skip-errors"]; paths in them are '
+        "resolved like any path, and what is not known to be safe is refused",
+    ),
 ]
 
 
@@ -57,3 +74,33 @@ def number(value: float) -> str:
 
 def numbers(values: Sequence[float]) -> str:
     return ",".join(number(value) for value in values)
+
+
+def algorithms(*paths: str) -> tuple[Algorithm, ...]:
+    """Algorithms of the catalogue by their command paths, such as `raster convert`."""
+    return tuple(catalogue().algorithms[path] for path in paths)
+
+
+def gdal_command(path: str, bound: Bound, paths: Paths, ends: tuple[Located, Output]) -> Draft:
+    """`gdal PATH` from an input to an output.
+
+    Both are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it
+    is given as --input.
+    """
+    source, output = ends
+    more: list[Located] = []
+
+    def resolve(role: Role, text: str) -> str:
+        if role is not Role.INPUT:
+            raise ToolError(
+                Code.INVALID_ARGUMENT,
+                Stage.RESOLVE,
+                "extra_args may only name inputs.",
+                "Use the tool's own output.",
+            )
+        more.append(paths.input(text))
+        return str(more[-1])
+
+    words = render(bound.resolve(resolve))
+    command = Command("gdal", (*path.split(), *words, str(source), output.inside))
+    return Draft(command, (source, *more), output)

@@ -1,22 +1,34 @@
-"""PROVISIONAL"""
+"""Which format an output gets: the one that is named, else the one its extension means, else a default."""
 
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+
+from gdal_mcp.catalogue.formats import driver_for, output_format
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import Kind
+
+DEFAULTS: dict[str, str] = {"raster": "GTiff", "vector": "GPKG"}
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
+    """A driver's short name, and the extension of a file that the server names itself."""
+
     name: str
-    extension: str
-
-
-_R = {".tif": "GTiff", ".png": "PNG", ".vrt": "VRT", ".jpg": "JPEG"}
-_V = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".shp": "ESRI Shapefile", ".json": "GeoJSON"}
+    extension: str  # with its dot
 
 
 def raster_format(name: str | None, path: str | None) -> Format:
-    return Format(name or _R.get(PurePosixPath(path or "x.tif").suffix, "GTiff"), ".tif")
+    """Raises ArgumentRefused for a format that cannot be written."""
+    return _format(name, path, "raster")
 
 
 def vector_format(name: str | None, path: str | None) -> Format:
-    return Format(name or _V.get(PurePosixPath(path or "x.gpkg").suffix, "GPKG"), ".gpkg")
+    """Raises ArgumentRefused for a format that cannot be written."""
+    return _format(name, path, "vector")
+
+
+def _format(name: str | None, path: str | None, kind: Kind) -> Format:
+    by_name = driver_for(path, kind) if path else None
+    driver = output_format(name or by_name or DEFAULTS[kind], kind)
+    extensions = catalogue().driver_names[driver.lower()].extensions
+    return Format(driver, f".{extensions[0]}" if extensions else "")

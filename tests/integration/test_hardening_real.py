@@ -1,156 +1,304 @@
 """What a container made from the create body can and cannot do, seen from inside, on the real engine."""
 
 import errno
-import io
 import json
 import os
-import struct
-from contextlib import closing
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
-from textwrap import dedent
+import socket
+from dataclasses import replace
+from pathlib import Path
 
-import docker
 import pytest
+from hardening_box import ENVIRONMENT, LIMITS, USER, open_box
+from syscall_numbers import NUMBERS
 
-from sandbox.hardening import HOSTNAME, EngineFacts, create_body, differences
+from sandbox.hardening import HOSTNAME
 from sandbox.seccomp import rules
-from sandbox.template import Limits, Mount, SandboxTemplate
 
 pytestmark = pytest.mark.engine
 
-USER = (os.getuid() or 65534, os.getgid() or 65534)
-WORKSPACE, STAGING = PurePosixPath("/workspace"), PurePosixPath("/staging")
-ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
-LIMITS = Limits(memory_bytes=256 << 20, cpus=1.0, pids=20, file_bytes=4 << 20, open_files=64, scratch_bytes=16 << 20)
-SECRET = "another call's output"  # noqa: S105
-FRAME = struct.Struct(">BxxxI")  # the engine's framing of an attached stream: which stream, how long
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    text: str  # stdout and stderr together
-    out_of_memory: bool
-
-    @property
-    def answer(self):
-        return json.loads(self.text.splitlines()[-1])
-
-
-class Box:
-    """Makes containers from create bodies, with a read-only workspace, a mask and a staging folder."""
-
-    def __init__(self, api, image, root):
-        self.api, self.root = api, root
-        info = api.info()
-        version = tuple(int(part) for part in api.api_version.split("."))
-        options = tuple(info["SecurityOptions"])
-        self.facts = EngineFacts(version, info["Architecture"], info.get("CgroupVersion") or "1", options)
-        for folder in ("ws/.gdal-mcp/others", "staging"):
-            (root / folder).mkdir(parents=True)
-        (root / "ws/.gdal-mcp/others/out.txt").write_text(SECRET)
-        (root / "ws/input.txt").write_text("input")
-        for folder in (root, root / "ws", root / "staging"):
-            folder.chmod(0o755)
-        if os.getuid() == 0:
-            os.chown(root / "staging", *USER)
-        self.template = SandboxTemplate(
-            image=image,
-            command=("true",),
-            user=USER,
-            limits=LIMITS,
-            mounts=(Mount(str(root / "ws"), WORKSPACE), Mount(str(root / "staging"), STAGING, read_only=False)),
-            masks=(WORKSPACE / ".gdal-mcp",),
-            environment=ENVIRONMENT,
-        )
-
-    def body(self, *command, image_environment=(), **changes):
-        template = replace(self.template, command=command, **changes)
-        return create_body(template, self.facts, {"purpose": "test"}, image_environment)
-
-    def python(self, code, **changes):
-        return self.run(self.body("python3", "-I", "-c", dedent(code), **changes))
-
-    def run(self, body):
-        container = self.api.create_container_from_config(body)["Id"]
-        try:
-            text = self._stream(container)
-            code = self.api.wait(container)["StatusCode"]
-            state = self.api.inspect_container(container)["State"]
-            return Ended(code, text.decode(errors="replace"), state["OOMKilled"])
-        finally:
-            self.api.remove_container(container, force=True, v=True)
-
-    def inspected(self, body):
-        container = self.api.create_container_from_config(body)["Id"]
-        try:
-            return self.api.inspect_container(container)
-        finally:
-            self.api.remove_container(container, force=True, v=True)
-
-    def _stream(self, container):
-        asked = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-        with closing(self.api.attach_socket(container, asked)) as stream:
-            self.api.start(container)
-            raw = b"".join(iter(lambda: stream.read(65536) or b"", b""))
-            stream._response.close()
-        text, at = b"", 0
-        while at < len(raw):
-            _, length = FRAME.unpack_from(raw, at)
-            text += raw[at + FRAME.size : at + FRAME.size + length]
-            at += FRAME.size + length
-        return text
+KILLED = 137  # 128 + SIGKILL
+BAD_SYSTEM_CALL = 159  # 128 + SIGSYS
 
 
 @pytest.fixture(scope="module")
-def api():
-    with closing(docker.APIClient()) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def box(api, image_id, tmp_path_factory):
-    return Box(api, image_id, tmp_path_factory.mktemp("box"))
+def box(image_id, tmp_path_factory):
+    with open_box(image_id, tmp_path_factory.mktemp("box")) as opened:
+        yield opened
 
 
 # --- one container that looks around ---
 
-LOOK = """
-import json, os, resource, socket
-def lines(path):
-    with open(path) as file: return file.read().splitlines()
-def attempt(what):
-    try: what(); return 0
-    except OSError as error: return error.errno
-def writes(path):
-    def write():
-        with open(path, "w") as file: file.write("x")
-    return attempt(write)
-def program(path):
-    with open(path, "w") as file: file.write("#!/bin/sh\\n")
-    os.chmod(path, 0o755)
-    return attempt(lambda: os.execv(path, [path]))
-found = {
-    "status": dict(line.split(":", 1) for line in lines("/proc/self/status")),
-    "environment": dict(os.environb and {k.decode(): v.decode() for k, v in os.environb.items()}),
-    "groups": os.getgroups(),
-    "mounts": [(row.split()[4], row.split()[5].split(",")) for row in lines("/proc/self/mountinfo")],
-    "sources": [row.split(" - ")[1].split()[0] + " " + row.split()[4] for row in lines("/proc/self/mountinfo")],
-    "sys": os.listdir("/sys"),
-    "mask": os.listdir("/workspace/.gdal-mcp"),
-    "workspace": os.listdir("/workspace"),
-    "interfaces": [row.split(":")[0].strip() for row in lines("/proc/net/dev")[2:]],
-    "addresses": lines("/proc/net/if_inet6"),
-    "routes": lines("/proc/net/route")[1:],
-    "hostname": socket.gethostname(),
-    "limits": {name: resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in ("CORE","CPU","DATA","FSIZE","NOFILE")},
-    "writes": {path: writes(path) for path in %(paths)r},
-    "exec": program("/tmp/program"),
-    "masked": {path: attempt(lambda: open(path, "rb").read(1) or os.strerror(0) and 1/0) if 0 else open(path, "rb").read() == b"" for path in ("/proc/kallsyms", "/proc/interrupts", "/proc/cmdline") if os.path.exists(path)},
-    "cwd": os.getcwd(),
-    "pid": os.getpid(),
-    "terminals": os.listdir("/dev/pts"),
-}
-print(json.dumps(found))
-"""
+
+@pytest.fixture(scope="module")
+def seen(box):
+    return box.program("look.py").answer
+
+
+def test_the_process_has_the_user_s_ids_and_no_other(seen):
+    uid, gid = map(str, USER)
+    assert seen["status"]["Uid"] == [uid] * 4
+    assert seen["status"]["Gid"] == [gid] * 4
+    assert set(seen["groups"]) <= {USER[1]}
+
+
+def test_the_process_has_no_capability_and_can_gain_none(seen):
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(seen["status"][name][0], 16) == 0
+    assert seen["status"]["NoNewPrivs"] == ["1"]
+    assert seen["status"]["Seccomp"] == ["2"]
+
+
+def test_the_process_sees_our_environment_only(seen):
+    assert seen["environment"] == ENVIRONMENT
+
+
+def test_the_process_is_alone_in_an_anonymous_place(seen):
+    assert seen["pid"] == 1
+    assert seen["hostname"] == HOSTNAME
+    assert seen["folder"] == "/tmp"
+
+
+def test_there_is_no_network(seen):
+    assert set(seen["interfaces"]) <= {"lo"}
+    assert {line.split()[-1] for line in seen["addresses"]} <= {"lo"}
+    assert seen["routes"] == []
+
+
+def test_only_the_asked_files_of_the_host_are_there(seen):
+    engine = {"proc", "tmpfs", "devpts", "sysfs", "mqueue", "cgroup", "cgroup2", "overlay"}
+    foreign = {target for target, _, kind in seen["mounts"] if kind not in engine}
+    assert foreign - {"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"} == {"/workspace", "/staging"}
+    modes = {target: options[0] for target, options, _ in seen["mounts"]}
+    assert (modes["/workspace"], modes["/staging"], modes["/"]) == ("ro", "rw", "ro")
+
+
+def test_the_host_s_machine_terminals_and_other_calls_are_not_shown(seen):
+    assert seen["listed"] == {
+        "/sys": [],
+        "/dev/pts": [],
+        "/workspace": seen["listed"]["/workspace"],
+        "/workspace/.gdal-mcp": [],
+    }
+    assert "input.txt" in seen["listed"]["/workspace"]
+    assert not seen["shared_memory"]
+    assert all(seen["masked"].values())
+
+
+def test_only_scratch_and_staging_can_be_written(seen):
+    assert {place for place, failure in seen["written"].items() if failure == 0} == {"/tmp", "/staging"}
+
+
+def test_no_program_runs_from_scratch(seen):
+    assert seen["program"] == errno.EACCES
+
+
+def test_the_limits_of_the_process_are_ours_and_hard(seen):
+    asked = {
+        "CORE": 0,
+        "CPU": LIMITS.cpu_seconds,
+        "DATA": LIMITS.data_bytes,
+        "FSIZE": LIMITS.file_bytes,
+        "NOFILE": LIMITS.open_files,
+    }
+    assert seen["limits"] == {name: [value, value] for name, value in asked.items()}
+
+
+# --- what a job needs works ---
+
+
+def test_gdal_and_python_do_all_their_work(box):
+    roomy = replace(LIMITS, memory_bytes=1 << 30, pids=64, file_bytes=64 << 20, open_files=256, cpus=1.0)
+    formats = {
+        "netCDF": "o.nc",
+        "BAG": "o.bag",
+        "GPKG": "o.gpkg",
+        "COG": "o.tif",
+        "Zarr": "o.zarr",
+        "PNG": "o.png",
+    }
+    found = box.program("work.py", json.dumps(formats), limits=roomy).answer
+    assert found["block"] == [256, 256]
+    assert set(found["formats"].values()) <= {256, "no driver"}
+    assert {found["formats"][name] for name in ("COG", "GPKG")} == {256}
+    for name in ("program", "unnamed until whole", "parallel warp"):
+        assert found[name][0] == 0, found[name]
+    assert found["threads"] == [256] * 4
+    assert (found["database"], found["event loop"], found["callback"]) == (1, 0, 5)
+    made = box.staging / "c.tif"
+    assert (made.stat().st_uid, made.stat().st_gid) == USER
+    assert list(box.staging.glob("tiles/*/*/*.png"))
+    assert found["copy"] == (box.staging / "copy.tif").stat().st_size > 0
+
+
+# --- what it does not need is refused ---
+
+
+@pytest.fixture(scope="module")
+def agent(box, tmp_path_factory):
+    """A program of the host's that listens on a socket file in the workspace, for everybody."""
+    place = Path(box.template.mounts[0].source) / "agent"
+    with socket.socket(socket.AF_UNIX) as server:
+        here = os.open(place.parent, os.O_PATH)
+        server.bind(f"/proc/self/fd/{here}/agent")  # a socket's path has a short limit
+        os.close(here)
+        place.chmod(0o777)
+        server.listen()
+        yield place
+
+
+@pytest.fixture(scope="module")
+def numbers(box):
+    return NUMBERS[box.facts.architecture]
+
+
+@pytest.fixture(scope="module")
+def attacked(box, agent, numbers):
+    return box.program("attack.py", json.dumps(numbers)).answer
+
+
+@pytest.fixture(scope="module")
+def unfiltered(box, agent):
+    """The same attacks without a profile, and with everything else as it is."""
+    code = (Path(__file__).parent / "inside/attack.py").read_text()
+    body = box.body("python3", "-I", "-c", code, "{}")
+    body["HostConfig"]["SecurityOpt"] = ["no-new-privileges:true", "seccomp=unconfined"]
+    return box.run(body).answer["attacks"]
+
+
+def test_every_attack_is_refused_but_a_socket_pair_works(attacked):
+    assert {name for name, failure in attacked["attacks"].items() if failure == 0} == {
+        "socket pair",
+        "local socket",
+    }
+
+
+def test_it_is_the_profile_that_refuses(attacked, unfiltered):
+    worked = {name for name, failure in unfiltered.items() if failure == 0}
+    assert {
+        "connect to a socket in the workspace",
+        "pipe in staging",
+        "symlink in staging",
+        "program in memory",
+        "lease on a file",
+        "splice",
+        "AF_INET",
+        "AF_NETLINK",
+    } <= worked
+
+
+def test_every_refused_call_fails_with_the_errno_that_the_profile_names(attacked, numbers):
+    expected = {
+        name: errno.EPERM for group in rules()["refused"] for name in group["names"] if name in numbers
+    }
+    for group in rules()["answered"]:
+        expected |= {name: getattr(errno, group["errno"]) for name in group["names"]}
+    assert attacked["calls"] == expected
+
+
+def test_a_call_through_another_architecture_ends_the_process(box):
+    if box.facts.architecture == "x86_64":  # x32 numbers have bit 30 set; aarch64 has nothing like it
+        code = "import ctypes; ctypes.CDLL(None).syscall(0x40000000 | 39)"
+        assert box.python(code).code == BAD_SYSTEM_CALL
+
+
+# --- limits have an effect ---
+
+
+def test_memory_that_the_process_limit_does_not_count_ends_in_an_out_of_memory_kill(box):
+    code = """
+        import mmap
+        shared = mmap.mmap(-1, 512 << 20)
+        while True:
+            shared.write(bytes(1 << 20))
+    """
+    ended = box.python(code)
+    assert ended.code == KILLED
+    assert ended.out_of_memory
+
+
+def test_an_allocation_beyond_the_limit_fails_readably(box):
+    code = """
+        try:
+            bytearray(300 << 20)
+        except MemoryError:
+            print('"refused"')
+    """
+    assert box.python(code).answer == "refused"
+
+
+def test_processes_are_counted(box):
+    code = """
+        import errno, os, signal
+        count = 0
+        try:
+            while count < 100:
+                if os.fork() == 0:
+                    signal.pause()
+                count += 1
+        except OSError as error:
+            print(f"[{count}, {error.errno}]")
+    """
+    assert box.python(code).answer == [LIMITS.pids - 1, errno.EAGAIN]
+
+
+def test_a_file_grows_to_its_limit_and_no_further(box):
+    code = """
+        try:
+            with open("/staging/big", "wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(1 << 20))
+        except OSError as error:
+            print(error.errno)
+    """
+    assert box.python(code).answer == errno.EFBIG
+    assert (box.staging / "big").stat().st_size == LIMITS.file_bytes
+
+
+def test_scratch_fills_up_at_its_size(box):
+    code = """
+        import errno
+        written = 0
+        try:
+            for number in range(100):
+                with open(f"/tmp/{number}", "wb", buffering=0) as file:
+                    written += file.write(bytes(1 << 20))
+        except OSError as error:
+            print(f"[{written}, {error.errno}]")
+    """
+    written, failure = box.python(code).answer
+    assert failure == errno.ENOSPC
+    assert written <= LIMITS.scratch_bytes
+
+
+def test_open_files_are_counted(box):
+    code = """
+        import os
+        kept = []
+        try:
+            while len(kept) < 1000:
+                kept.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError as error:
+            print(f"[{kept[-1]}, {error.errno}]")
+    """
+    assert box.python(code).answer == [LIMITS.open_files - 1, errno.EMFILE]
+
+
+def test_the_control_group_has_our_numbers_and_shows_them_to_the_attestation_only(box):
+    files = {
+        "2": ["memory.max", "memory.swap.max", "pids.max", "cpu.max"],
+        "1": [
+            *("memory/memory.limit_in_bytes", "memory/memory.memsw.limit_in_bytes", "pids/pids.max"),
+            *("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"),
+        ],
+    }[box.facts.cgroup_version]
+    code = """
+        import json, sys
+        print(json.dumps([open("/sys/fs/cgroup/" + name).read().split() for name in sys.argv[1:]]))
+    """
+    found = box.python(code, *files, cgroup_visible=True).answer
+    memory = str(LIMITS.memory_bytes)
+    asked = {
+        "2": [[memory], ["0"], [str(LIMITS.pids)], ["50000", "100000"]],
+        "1": [[memory], [memory], [str(LIMITS.pids)], ["50000"], ["100000"]],
+    }
+    assert found == asked[box.facts.cgroup_version]

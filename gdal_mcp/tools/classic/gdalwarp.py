@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from gdal_mcp.catalogue.crs import check_crs
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import DatasetPath, NewPath
-from gdal_mcp.tools.crs import checked_crs
 from gdal_mcp.tools.drivers import raster_format
 from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
 
@@ -61,7 +61,7 @@ def _draft(arguments: WarpArguments, paths: Paths) -> Draft:
             overwrite=arguments.overwrite,
             update=not arguments.overwrite,
         )
-    options = ["-t_srs", checked_crs(arguments.t_srs)]
+    options = ["-t_srs", check_crs(arguments.t_srs)]
     if not output.update:
         options += ["-of", driver.name]
     if arguments.r:

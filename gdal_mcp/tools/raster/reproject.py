@@ -1,38 +1,100 @@
-"""`reproject`: PROVISIONAL"""
+"""`reproject`: `gdal raster reproject`."""
+
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gdal_mcp.catalogue.binding import Context, bind_switches_of
 from gdal_mcp.paths import Paths
-from gdal_mcp.plan import Command, Draft
-from gdal_mcp.tools.common import CommandResult, DatasetPath, OutputPath, present_command
-from gdal_mcp.tools.crs import checked_crs
+from gdal_mcp.plan import Draft
+from gdal_mcp.tools.common import (
+    CommandResult,
+    DatasetPath,
+    ExtraArguments,
+    Number,
+    Options,
+    OutputPath,
+    algorithms,
+    gdal_command,
+    numbers,
+    option_texts,
+    present_command,
+)
 from gdal_mcp.tools.model import Arguments, Tool
+
+Resampling = Literal[
+    "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms",
+    "mode", "min", "max", "med", "q1", "q3", "sum",
+]  # fmt: skip
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ReprojectArguments(Arguments):
     input: DatasetPath
     output: OutputPath
-    dst_crs: str
+    dst_crs: str = Field(
+        description="Target CRS: EPSG:3857, another authority code, WKT, PROJJSON or a PROJ string"
+    )
+    src_crs: str | None = Field(None, description="CRS of the input, when it has none or a wrong one")
+    resampling: Resampling | None = Field(
+        None, description="nearest is the default; use bilinear or cubic for elevation"
+    )
+    resolution: Positive | Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="Pixel size in units of dst_crs, one number or [x, y]; not with size"
+    )
+    size: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="[width, height] in pixels, 0 for either keeps the proportions; not with resolution"
+    )
+    bbox: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = Field(
+        None, description="[xmin, ymin, xmax, ymax] in bbox_crs, or else in dst_crs"
+    )
+    bbox_crs: str | None = Field(None, description="CRS of bbox")
     overwrite: bool = Field(default=True, description="Replace an existing output, which is kept for undo")
+    creation_options: Options | None = None
+    warp_options: Options | None = None
+    transform_options: Options | None = None
+    extra_args: ExtraArguments | None = None
 
 
 def _draft(arguments: ReprojectArguments, paths: Paths) -> Draft:
     source = paths.input(arguments.input)
     output = paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    options = (
-        "raster",
-        "reproject",
-        f"--output-crs={checked_crs(arguments.dst_crs)}",
-        f"--input={source}",
-        f"--output={output.inside}",
-    )
-    return Draft(Command("gdal", options), (source,), output)
+    context = Context(output.target.name, None, paths.threads)
+    bound = bind_switches_of(algorithms("raster reproject"), _switches(arguments), context)
+    return gdal_command("raster reproject", bound, paths, (source, output))
+
+
+def _switches(arguments: ReprojectArguments) -> list[str]:
+    """The arguments as switches; the catalogue checks them like those of `extra_args`."""
+    resolution = arguments.resolution
+    if isinstance(resolution, float):
+        resolution = [resolution, resolution]
+    single = {
+        "output-crs": arguments.dst_crs,
+        "input-crs": arguments.src_crs,
+        "resampling": arguments.resampling,
+        "resolution": numbers(resolution) if resolution else None,
+        "size": numbers(arguments.size) if arguments.size else None,
+        "bbox": numbers(arguments.bbox) if arguments.bbox else None,
+        "bbox-crs": arguments.bbox_crs,
+    }
+    repeated = {
+        "creation-option": arguments.creation_options,
+        "warp-option": arguments.warp_options,
+        "transform-option": arguments.transform_options,
+    }
+    return [
+        *(f"--{name}={value}" for name, value in single.items() if value is not None),
+        *(f"--{name}={text}" for name, options in repeated.items() for text in option_texts(options)),
+        *(arguments.extra_args or ()),
+    ]
 
 
 REPROJECT = Tool(
     name="reproject",
     title="Reproject a raster",
-    description="Reprojects",
+    description="Reprojects a raster to another CRS, resolution, size or extent. "
+    'Example: {"input": "dem.tif", "output": "dem_3857.tif", "dst_crs": "EPSG:3857", "resampling": "bilinear"}.',
     arguments=ReprojectArguments,
     result=CommandResult,
     draft=_draft,

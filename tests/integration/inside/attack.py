@@ -75,8 +75,7 @@ attacks = {
     "file attributes": attempt(attributes),
     "splice": attempt(move_pages),
     "own the file again": attempt(os.chown, "/tmp", os.getuid(), os.getgid()),
-    "every file system flushed": attempt(os.sync) or by_number(int(sys.argv[1])),
     **{name: attempt(socket.socket, family, socket.SOCK_DGRAM) for name, family in FAMILIES.items()},
 }
-calls = {name: by_number(number, 0, 0, 0, 0, 0, 0) for name, number in json.loads(sys.argv[2]).items()}
-print(json.dumps({"attacks": attacks, "calls": calls}))
+calls = {name: by_number(number, 0, 0, 0, 0, 0, 0) for name, number in json.loads(sys.argv[1]).items()}
+sys.stdout.write(json.dumps({"attacks": attacks, "calls": calls}))

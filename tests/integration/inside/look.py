@@ -4,9 +4,20 @@ import json
 import os
 import resource
 import socket
+import sys
 from pathlib import Path
 
-PLACES = ("/", "/etc", "/usr/bin", "/dev", "/dev/mqueue", "/sys", "/proc/sys/kernel", "/workspace", "/workspace/.gdal-mcp")
+PLACES = (
+    "/",
+    "/etc",
+    "/usr/bin",
+    "/dev",
+    "/dev/mqueue",
+    "/sys",
+    "/proc/sys/kernel",
+    "/workspace",
+    "/workspace/.gdal-mcp",
+)
 LIMITS = ("CORE", "CPU", "DATA", "FSIZE", "NOFILE")
 
 
@@ -36,21 +47,29 @@ def lines(path):
 
 
 found = {
-    "status": {name: value.split() for name, _, value in (row.partition(":") for row in lines("/proc/self/status"))},
+    "status": {
+        name: value.split() for name, _, value in (row.partition(":") for row in lines("/proc/self/status"))
+    },
     "environment": dict(os.environ),
     "groups": os.getgroups(),
     "pid": os.getpid(),
     "hostname": socket.gethostname(),
     "folder": str(Path.cwd()),
     "mounts": mounts(),
-    "listed": {path: os.listdir(path) for path in ("/sys", "/dev/pts", "/workspace", "/workspace/.gdal-mcp")},
+    "listed": {
+        path: [inner.name for inner in Path(path).iterdir()]
+        for path in ("/sys", "/dev/pts", "/workspace", "/workspace/.gdal-mcp")
+    },
     "shared_memory": Path("/dev/shm").exists(),
     "interfaces": [row.split(":")[0].strip() for row in lines("/proc/net/dev")[2:]],
     "addresses": lines("/proc/net/if_inet6"),
     "routes": lines("/proc/net/route")[1:],
     "limits": {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in LIMITS},
     "written": {place: attempt(Path(place, "x").write_text, "x") for place in ("/tmp", "/staging", *PLACES)},
-    "masked": {path: Path(path).read_bytes() == b"" for path in ("/proc/kallsyms", "/proc/cmdline", "/proc/interrupts")},
+    "masked": {
+        path: Path(path).read_bytes() == b""
+        for path in ("/proc/kallsyms", "/proc/cmdline", "/proc/interrupts")
+    },
     "program": run_from("/tmp"),
 }
-print(json.dumps(found))
+sys.stdout.write(json.dumps(found))

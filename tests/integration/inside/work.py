@@ -18,7 +18,9 @@ OUT = Path("/staging")
 
 
 def make_raster():
-    raster = gdal.GetDriverByName("GTiff").Create("/tmp/a.tif", 256, 256, 1, gdal.GDT_Byte, ["TILED=YES", "COMPRESS=DEFLATE"])
+    raster = gdal.GetDriverByName("GTiff").Create(
+        "/tmp/a.tif", 256, 256, 1, gdal.GDT_Byte, ["TILED=YES", "COMPRESS=DEFLATE"]
+    )
     raster.SetGeoTransform((0, 0.1, 0, 50, 0, -0.1))
     raster.SetProjection("EPSG:4326")
     raster.GetRasterBand(1).Fill(7)
@@ -41,7 +43,9 @@ def command(*arguments):
 
 def threads():
     sizes = []
-    workers = [threading.Thread(target=lambda: sizes.append(gdal.Open("/tmp/a.tif").RasterXSize)) for _ in range(4)]
+    workers = [
+        threading.Thread(target=lambda: sizes.append(gdal.Open("/tmp/a.tif").RasterXSize)) for _ in range(4)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -69,19 +73,19 @@ def copies():
     return (OUT / "copy.tif").stat().st_size
 
 
-print(
-    json.dumps(
-        {
-            "block": make_raster(),
-            "formats": {name: convert(name, target) for name, target in json.loads(sys.argv[1]).items()},
-            "program": command("gdal", "raster", "convert", "/tmp/a.tif", str(OUT / "c.tif"), "--co", "TILED=YES"),
-            "unnamed until whole": command("gdal", "raster", "tile", "/tmp/a.tif", str(OUT / "tiles"), "--max-zoom=1"),
-            "parallel warp": command("gdalwarp", "-multi", "-wo", "NUM_THREADS=2", "-t_srs", "EPSG:3857", "/tmp/a.tif", str(OUT / "w.tif")),
-            "threads": threads(),
-            "database": database(),
-            "event loop": asyncio.run(event_loop()),
-            "callback": ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 5)(),
-            "copy": copies(),
-        }
-    )
-)
+WARP = ("gdalwarp", "-multi", "-wo", "NUM_THREADS=2", "-t_srs", "EPSG:3857", "/tmp/a.tif", str(OUT / "w.tif"))
+found = {
+    "block": make_raster(),
+    "formats": {name: convert(name, target) for name, target in json.loads(sys.argv[1]).items()},
+    "program": command("gdal", "raster", "convert", "/tmp/a.tif", str(OUT / "c.tif"), "--co", "TILED=YES"),
+    "unnamed until whole": command(
+        "gdal", "raster", "tile", "/tmp/a.tif", str(OUT / "tiles"), "--max-zoom=1"
+    ),
+    "parallel warp": command(*WARP),
+    "threads": threads(),
+    "database": database(),
+    "event loop": asyncio.run(event_loop()),
+    "callback": ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 5)(),
+    "copy": copies(),
+}
+sys.stdout.write(json.dumps(found))
