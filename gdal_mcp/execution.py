@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -13,7 +13,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.hosting import Host, Hosting
 from gdal_mcp.plan import Output, Plan
 from gdal_mcp.settings import Settings
-from gdal_mcp.translation import explain, judge, stderr_of
+from gdal_mcp.translation import explain, judge, reported, stderr_of
 from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.cancel import Cancellation
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
@@ -23,6 +23,10 @@ from sandbox.runner import Job
 from sandbox.staging import Staging, StagingArea
 from sandbox.template import STAGING_TARGET
 from sandbox.workspace import Located, open_folder
+
+MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
+_PNG = b"\x89PNG\r\n\x1a\n"
+_MAX_WARNINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +66,16 @@ class Execution:
             with self._staging(plan) as staging:
                 result = self._launch(plan, host, staging, on_progress, cancel)
                 lap("run", time.monotonic() - result.usage.run_seconds)
-                if failure := judge(result):
+                if failure := judge(result, writes=staging is not None):
                     return self._with_places(failure, plan)
+                done = self._done(plan, result)
+                if staging is None:
+                    return done
                 stage = Stage.PUBLISH
                 begun = time.monotonic()
-                published = self._publish(plan, staging) if staging is not None else None
+                done = replace(done, published=self._publish(plan, staging))
                 lap("publish", begun)
-                return self._done(plan, result, published)
+                return done
         except SandboxError as error:
             if isinstance(error, EngineUnavailable | ImageMissing):
                 self.hosting.lost()
@@ -135,23 +142,19 @@ class Execution:
         )
         return staging.publish(plan.call_id, publications, removes=output.replaces)
 
-    def _done(self, plan: Plan, result: SandboxResult, published: Published | None) -> Done:
+    def _done(self, plan: Plan, result: SandboxResult) -> Done:
+        """What the container said, which may be anything, as what a caller is told."""
         final = result.final or {}
-        described = final.get("outputs") or [{}]
         printed = result.stdout.decode("utf-8", "replace")
-        errors = [row for row in final.get("errors", ()) if isinstance(row, dict)]
         return Done(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
             parsed=_parse(printed) if plan.draft.wants_json else None,
             stderr=self._placed(str(stderr_of(result).get("stderr", "")), plan),
-            description=clean_value(described[0]) if isinstance(described[0], dict) else {},
-            warnings=tuple(
-                self._placed(clean_text(str(row.get("message", "")), 500), plan) for row in errors[:20]
-            ),
+            description=_described(final),
+            warnings=tuple(self._placed(text, plan) for _, text in reported(final)[:_MAX_WARNINGS]),
             gdal_version=clean_text(str(final.get("gdal_version", "")), 40),
-            published=published,
-            preview=result.attachments.get("preview.png"),
+            preview=_picture(result.attachments.get("preview.png", b"")),
         )
 
     @staticmethod
@@ -196,6 +199,16 @@ def _belongs(name: str, output: Output) -> bool:
     target = output.target.name
     stem = target.rsplit(".", 1)[0]
     return name == target or name.startswith((f"{target}.", f"{stem}."))
+
+
+def _described(final: Mapping[str, Any]) -> Mapping[str, Any]:
+    outputs = final.get("outputs")
+    first = outputs[0] if isinstance(outputs, list) and outputs else None
+    return clean_value(first) if isinstance(first, dict) else {}
+
+
+def _picture(data: bytes) -> bytes | None:
+    return data if data.startswith(_PNG) and len(data) <= MAX_PREVIEW else None
 
 
 def _parse(text: str) -> Any:

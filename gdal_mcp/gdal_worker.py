@@ -63,8 +63,8 @@ def run(job, report):
         failed_while_working = errors.failures > 0
         if done and not failed_while_working:
             outputs = [describe(output, errors) for output in job["outputs"]]
-            if job["outputs"] and job["preview_pixels"] and not errors.failures:
-                attach_preview(job["outputs"][0]["path"], job["preview_pixels"], report)
+            if job["preview_pixels"] and not errors.failures:
+                attach_preview(job, report)
     except MemoryError:
         raise
     except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
@@ -130,7 +130,7 @@ def run_info(job, _report):
     source = open_raster(job["inputs"][0])
     if source is None:
         return False
-    print_text(gdal.Info(source, options=job["options"]))
+    print_text(gdal.Info(source, options=gdal.InfoOptions(options=job["options"], deserialize=False)))
     return True
 
 
@@ -143,12 +143,15 @@ def run_translate(job, report):
 
 def run_warp(job, report):
     """Into an existing output when there is one, as the program does; it is a copy in staging."""
+    sources = [open_raster(path) for path in job["inputs"]]  # by name the library opens them without a word
+    if None in sources:
+        return False
     target = job["output"]
     if os.path.exists(target):
         target = gdal.OpenEx(target, gdal.OF_RASTER | gdal.OF_UPDATE | gdal.OF_VERBOSE_ERROR)
         if target is None:
             return False
-    done = gdal.Warp(target, job["inputs"], options=job["options"], callback=progress(report))
+    done = gdal.Warp(target, sources, options=job["options"], callback=progress(report))
     if not isinstance(target, str):
         target.Close()
         return bool(done)
@@ -196,10 +199,9 @@ def run_xyz(job, report):
 
     x, y, data, _nodata = gdal2xyz(job["inputs"][0], None, return_np_arrays=True, **job["as_array"])
     gdal.DontUseExceptions()
-    numpy.save(
-        job["output"],
-        numpy.column_stack([x, y, numpy.atleast_2d(data).reshape(-1, len(x)).T]).astype("float64"),
-    )
+    rows = numpy.column_stack([x, y, numpy.atleast_2d(data).reshape(-1, len(x)).T])
+    with open(job["output"], "wb") as file:  # by name numpy would add .npy to a name that ends otherwise
+        numpy.save(file, rows.astype("float64"))
     return True
 
 
@@ -316,11 +318,14 @@ def describe_array(path):
 DESCRIBERS = {"table": describe_table, "array": describe_array}
 
 
-def attach_preview(path, pixels, report):
-    """A PNG of a raster output, at most `pixels` on its longer side. Best effort: a preview that fails is left out."""
+def attach_preview(job, report):
+    """A PNG of a raster output, small on both sides. Best effort: a preview that fails is left out."""
+    output = next((one for one in job["outputs"] if one["kind"] == "dataset"), None)
+    if output is None:
+        return
     with_errors_ignored = gdal.PushErrorHandler("CPLQuietErrorHandler")
     try:
-        data = preview(path, pixels)
+        data = preview(output["path"], job["preview_pixels"])
         if data:
             report.attach("preview.png", data)
     except (RuntimeError, ValueError, TypeError):

@@ -124,6 +124,8 @@ class Pipeline:
         ticket.lap("plan", begun)
         begun = time.monotonic()
         ticket.approval = await self._approve(ticket, plan)
+        if not isinstance(decide(plan, self.settings.approval), Allow):
+            plan, host = await self._unchanged(ticket, tool, plan)
         ticket.lap("approval", begun)
         async with self.running:
             begun = time.monotonic()
@@ -151,6 +153,14 @@ class Pipeline:
             mounts=tuple(f"{mount.source}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
             arguments=ticket.request.arguments,
         )
+        return plan, host
+
+    async def _unchanged(self, ticket: Ticket, tool: Tool[Any], asked: Plan) -> tuple[Plan, Host]:
+        """The plan made anew: files may have changed while a person was reading. Raises ToolError if it differs."""
+        plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool))
+        if plan.digest != asked.digest:
+            raise _expired("what would run changed while the question was open.")
+        ticket.plan, ticket.host = plan, host
         return plan, host
 
     def _draft(self, ticket: Ticket, tool: Tool[Any]) -> Draft:
@@ -188,7 +198,11 @@ class Pipeline:
             row = self.registry.request(
                 plan.digest, plan.principal, plan.tool, text, self.settings.approval_seconds
             )
-            decision = await approver.ask(Question(row.id, plan.digest, text))
+            decision = None
+            with anyio.move_on_after(self.settings.approval_seconds) as waiting:
+                decision = await approver.ask(Question(row.id, plan.digest, text))
+            if waiting.cancelled_caught:
+                raise _expired("nobody answered in time.")
             if decision is None:
                 raise _nobody_to_ask()
             given = (row.id, decision)
@@ -203,12 +217,7 @@ class Pipeline:
             )
         used = self.registry.consume(plan.digest, plan.principal)
         if used is None:
-            raise ToolError(
-                Code.APPROVAL_EXPIRED,
-                Stage.APPROVAL,
-                "the yes was for something else, was used already, or came too late.",
-                "Call again: what would run now is put to a person again.",
-            )
+            raise _expired("the yes was for something else, was used already, or came too late.")
         return f"approved by {used.decided_by} ({used.decided_how})"
 
     async def _run(self, ticket: Ticket, plan: Plan, host: Host) -> Done:
@@ -282,6 +291,11 @@ def _invalid(error: ValidationError) -> ToolError:
         "Correct the named arguments and call again.",
         {"problems": [row[:300] for row in rows]},
     )
+
+
+def _expired(message: str) -> ToolError:
+    suggestion = "Call again: what would run now is put to a person again."
+    return ToolError(Code.APPROVAL_EXPIRED, Stage.APPROVAL, message, suggestion)
 
 
 def _nobody_to_ask() -> ToolError:

@@ -60,11 +60,11 @@ def explain(error: SandboxError, stage: Stage) -> ToolError:
     return ToolError(Code.INTERNAL, stage, "the sandbox failed.", "The server's log says more.")
 
 
-def judge(result: SandboxResult) -> ToolError | None:
-    """None when the job succeeded, else why not."""
+def judge(result: SandboxResult, *, writes: bool = False) -> ToolError | None:
+    """None when the job succeeded, else why not; `writes` when it had an output."""
     outcome = result.outcome
     if isinstance(outcome, Exited):
-        return _failed(result) if outcome.code else None
+        return _failed(result, writes=writes) if outcome.code else None
     code, message, suggestion = _told(outcome)
     return ToolError(code, Stage.RUN, message, suggestion, stderr_of(result))
 
@@ -118,16 +118,22 @@ def _told(outcome: Outcome) -> tuple[Code, str, str]:
             )
 
 
-def _failed(result: SandboxResult) -> ToolError:
+def _failed(result: SandboxResult, *, writes: bool) -> ToolError:
     final = result.final or {}
-    rows = [row for row in final.get("errors", ()) if isinstance(row, dict) and row.get("level") != "warning"]
-    said = [clean_text(str(row.get("message", "")), 500) for row in rows[:_FIRST]]
+    said = [message for level, message in reported(final) if level != "warning"][:_FIRST]
     done = "finished with errors" if final.get("done") is True else "failed"
-    message = f"GDAL {done}; nothing was published." if final.get("outputs") is not None else f"GDAL {done}."
+    message = f"GDAL {done}; nothing was published." if writes else f"GDAL {done}."
     suggestion = (
         "GDAL's own messages are under `untrusted`; correct the arguments or the data and call again."
     )
     return ToolError(Code.GDAL_ERROR, Stage.RUN, message, suggestion, {"gdal": said, **stderr_of(result)})
+
+
+def reported(final: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Level and cleaned text of what GDAL reported; anything that is no such row is left out."""
+    rows = final.get("errors")
+    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [(str(row.get("level")), clean_text(str(row.get("message", "")), 500)) for row in found]
 
 
 def stderr_of(result: SandboxResult) -> Mapping[str, Any]:

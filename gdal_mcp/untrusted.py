@@ -4,6 +4,7 @@ Removed are characters that hide, reorder or forge text: control characters, zer
 selectors and tag characters. What remains is capped. This makes text harmless to display; it cannot make it true.
 """
 
+import math
 import unicodedata
 from typing import Any
 
@@ -13,6 +14,7 @@ MAX_DEPTH = 60
 CUT = " [cut]"
 
 _KEPT_CONTROLS = "\n\t"
+_FORMATS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # controls, formats, surrogates, private use, unassigned
 _HIDDEN = frozenset(
     (
         *range(0x200B, 0x2010),  # zero-width and directional marks
@@ -22,6 +24,7 @@ _HIDDEN = frozenset(
         *range(0xFFF9, 0xFFFC),  # annotations
         *range(0xE0000, 0xE0200),  # tags and more variation selectors
         *(0x00AD, 0x061C, 0x180E, 0xFEFF),  # soft hyphen, Arabic mark, Mongolian separator, byte order mark
+        *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0),  # joiner and fillers that show as nothing
     )
 )
 
@@ -32,14 +35,28 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
         kept = text
     else:
         normal = unicodedata.normalize("NFC", text[: limit * 2])
-        kept = "".join(letter for letter in normal if _visible(letter))
-    return kept if len(kept) <= limit else kept[:limit] + CUT
+        kept = normal.translate(dict.fromkeys(ord(letter) for letter in set(normal) if not _visible(letter)))
+    return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + CUT
+
+
+def shown_text(text: str, limit: int = MAX_TEXT) -> str:
+    """One line for a person who decides by it: what hides, reorders or breaks lines is shown as an escape."""
+    kept = "".join(letter if _shown(letter) else _escape(letter) for letter in text[:limit])
+    return kept if len(text) <= limit else kept + CUT
 
 
 def _visible(letter: str) -> bool:
     if letter in _KEPT_CONTROLS:
         return True
-    return unicodedata.category(letter) not in ("Cc", "Cs", "Co", "Cn") and ord(letter) not in _HIDDEN
+    return unicodedata.category(letter) not in _FORMATS and ord(letter) not in _HIDDEN
+
+
+def _shown(letter: str) -> bool:
+    return _visible(letter) and letter not in _KEPT_CONTROLS
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
 
 
 def clean_value(value: Any, depth: int = 0) -> Any:
@@ -53,4 +70,6 @@ def clean_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict):
         rows = list(value.items())[:MAX_ITEMS]
         return {clean_text(str(key), 500): clean_value(item, depth + 1) for key, item in rows}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no such number, but Python reads one from 1e999
     return value

@@ -20,7 +20,7 @@ class Limits:
     staging_bytes: int = 10 << 30
     staging_files: int = 10_000
     file_bytes: int = 8 << 30
-    stdout_bytes: int = 16 << 20
+    stdout_bytes: int = 4 << 20
     stderr_bytes: int = 1 << 20
     open_files: int = 1024
     scratch_bytes: int = 256 << 20

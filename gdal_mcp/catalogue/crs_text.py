@@ -20,9 +20,8 @@ _INVISIBLE: Final = frozenset(
 # and strings that an importer might hand to a file or network call.
 _RESOURCE: Final = re.compile(
     r"""
-      ^\s*[/~@]                      # an absolute path, a home folder, an optional grid
+      (^|[\s,;:=("'\[])[/~@](?=\S)     # an absolute path, a home folder, an optional grid
     | \\ | \.\./ | \./ | /\. | //    # parts of paths and URLs; ` / ` in names such as WGS 84 / UTM is none
-    | \S/[^\s/]*/                  # two slashes in one word: a relative path
     | /vsi
     | ^\s*PROJ[\s_-]                 # PROJ's own escape from names to PROJ strings and files
     | [a-z_]*(proj|init|grids|file|step|catalog)\s*=
