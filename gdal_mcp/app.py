@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import structlog
 
-from gdal_mcp.audit import AuditLog
+from gdal_mcp.audit import AuditLog, AuditUnavailable
 from gdal_mcp.execution import Execution
 from gdal_mcp.hosting import Hosting
 from gdal_mcp.pipeline import Pipeline
@@ -52,7 +52,7 @@ def running(settings: Settings) -> Iterator[App]:
     workspaces = _workspaces(settings)
     audit = AuditLog(settings.state_dir / "audit.jsonl")
     registry = Registry(settings.state_dir / "registry.sqlite")
-    owner = Owner(settings.state_dir / "servers")
+    owner = _owner(settings.state_dir / "servers")
     with ExitStack() as stack:
         stack.callback(owner.close)
         stack.callback(registry.close)
@@ -69,6 +69,16 @@ def running(settings: Settings) -> Iterator[App]:
         limiter = anyio.CapacityLimiter(CALLS_PER_CPU * (os.cpu_count() or 1))
         pipeline = Pipeline(settings, workspaces, hosting, execution, registry, records, limiter)
         yield App(settings, workspaces, owner, hosting, registry, audit, areas, pipeline)
+
+
+def _owner(folder: Path) -> Owner:
+    try:
+        return Owner(folder)
+    except OSError as error:
+        raise AuditUnavailable(
+            f"the state folder {folder.parent} cannot be used: {error.strerror or error}. Give this user the folder, or name "
+            "another with --state-dir."
+        ) from error
 
 
 def _workspaces(settings: Settings) -> Workspaces:
@@ -97,7 +107,7 @@ def _recover(areas: dict[Path, StagingArea], audit: AuditLog, registry: Registry
                 }
             )
             _log.warning("recovered", call=recovery.call_id, outcome=str(recovery.finding))
-    for call in registry.interrupted(lambda server: server == owner.id or not owner.is_dead(server)):
+    for call in registry.interrupted(lambda server: _is_alive(server, owner)):
         audit.append(
             {
                 "type": "call.finished",
@@ -106,6 +116,11 @@ def _recover(areas: dict[Path, StagingArea], audit: AuditLog, registry: Registry
                 "message": "the server died during the call",
             }
         )
+
+
+def _is_alive(server: str, owner: Owner) -> bool:
+    """Whether a server that kept its records here still lives. One without a lock file ended, or was swept away since."""
+    return server == owner.id or ((owner.folder / f"{server}.lock").exists() and not owner.is_dead(server))
 
 
 def local_principal() -> str:

@@ -12,7 +12,7 @@ from gdal_mcp.app import App, local_principal
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.errors import Code
 from gdal_mcp.pipeline import Reply, Request
-from sandbox.errors import PathMissing
+from sandbox.errors import PathMissing, SandboxError
 from sandbox.journal import valid_id
 from sandbox.workspace import RESERVED
 
@@ -37,25 +37,25 @@ def undo_call(app: App, call_id: str) -> int:
     for area in app.areas.values():
         if not (valid_id(call_id) and (area.workspace.root / RESERVED / "undo" / call_id).is_dir()):
             continue
-        undone = area.undo(call_id)
-        app.registry.retract_artifacts(call_id)
-        app.audit.append(
-            {
-                "type": "call.undone",
-                "call": call_id,
-                "subject": {"principal": local_principal()},
-                "tool": call.tool if call else "",
-                "restored": [str(located) for located in undone.restored],
-                "taken_away": [str(located) for located in undone.taken_away],
-                "outcome": "OK",
-            }
-        )
-        told = {
+        event = {
             "call": call_id,
+            "subject": {"principal": local_principal()},
+            "source": {"server": app.owner.id},
+            "tool": call.tool if call else "",
+        }
+        app.audit.append({**event, "type": "undo.started", "outcome": "started"})
+        try:
+            undone = area.undo(call_id)
+        except SandboxError as error:
+            app.audit.append({**event, "type": "undo.finished", "outcome": "FAILED", "message": str(error)})
+            raise
+        app.registry.retract_artifacts(call_id)
+        told = {
             "restored": [str(one) for one in undone.restored],
             "taken_away": [str(one) for one in undone.taken_away],
         }
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        app.audit.append({**event, "type": "undo.finished", "outcome": "OK", **told})
+        sys.stdout.write(json.dumps({"call": call_id, **told}, indent=2) + "\n")
         return 0
     raise PathMissing(
         f"no workspace remembers call {call_id[:64]!r}; name its workspace with --workspace, or it was pruned."

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="gdal-mcp", description="GDAL for language models, each call in a container of its own."
+        prog="gdal-mcp",
+        description="GDAL for language models, each call in a container of its own.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -76,7 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _command(
     group: Any, name: str, run: Callable[[argparse.Namespace], int], text: str
 ) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = group.add_parser(name, help=text, description=text)
+    parser: argparse.ArgumentParser = group.add_parser(name, help=text, description=text, allow_abbrev=False)
     parser.set_defaults(run=run)
     options = parser.add_argument_group("settings (also GDAL_MCP_* variables and a TOML file)")
     options.add_argument(
@@ -147,6 +150,8 @@ def _call(arguments: argparse.Namespace) -> int:
         raise SettingsError(f"the arguments are not JSON: {error}") from error
     if not isinstance(values, dict):
         raise SettingsError('the arguments are a JSON object, such as \'{"path": "dem.tif"}\'')
+    # a terminated call ends as an interrupted one does: its container is stopped and removed
+    signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
     return _guarded(
         lambda: _with_app(
             running, settings, lambda app: call_once(app, arguments.tool, values, assume_yes=arguments.yes)

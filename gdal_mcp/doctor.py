@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from gdal_mcp.audit import AuditUnavailable, verify
+from gdal_mcp.audit import verify
 from gdal_mcp.hosting import Host, Hosting
 from gdal_mcp.image import OFFICIAL, version_warning
-from gdal_mcp.settings import Settings
+from gdal_mcp.settings import Settings, SettingsError
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
@@ -55,16 +55,15 @@ def examine(settings: Settings) -> Report:
                 *_records(settings),
                 *_modes(settings),
             ]
-    except (SandboxError, AuditUnavailable) as error:
-        return Report(
-            (Row("server", "start", "failed", str(error), "Correct what it names, then run doctor again."),),
-            {},
-        )
+    except SettingsError as error:
+        return _not_started(error, "Name a workspace with --workspace DIR.")
     except Exception as error:  # noqa: BLE001 - doctor's whole purpose is to show what is wrong
-        return Report(
-            (Row("server", "start", "failed", str(error), "Name a workspace with --workspace DIR."),), {}
-        )
+        return _not_started(error, "Correct what it names, then run doctor again.")
     return Report(tuple(rows), facts)
+
+
+def _not_started(error: Exception, fix: str) -> Report:
+    return Report((Row("server", "start", "failed", str(error) or type(error).__name__, fix),), {})
 
 
 def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, Any]]:
@@ -160,7 +159,7 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting) -> Iterator[Row]:
                 "not writable by this server",
                 "Correct its permissions, or use --workspace-ro.",
             )
-        elif not _enterable(root.stat(), uid, gid):
+        elif not hosting.readable(root):
             fix = f"chmod o+rx {root}, or give it to a user that is not root."
             yield Row(
                 "workspace",
@@ -171,12 +170,6 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting) -> Iterator[Row]:
             )
         else:
             yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
-
-
-def _enterable(status: os.stat_result, uid: int, gid: int) -> bool:
-    """Whether that user may list and enter the folder, by its mode."""
-    shift = 6 if status.st_uid == uid else 3 if status.st_gid == gid else 0
-    return (status.st_mode >> shift) & 0o5 == 0o5
 
 
 def _records(settings: Settings) -> Iterator[Row]:

@@ -24,10 +24,15 @@ def prepare():
     os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: statistics of read-only data go there
     from osgeo import gdal as loaded_gdal
     from osgeo import ogr as loaded_ogr
+    from osgeo import osr
 
-    gdal, ogr = loaded_gdal, loaded_ogr
-    gdal.DontUseExceptions()
-    gdal.AllRegister()
+    gdal, ogr = loaded_gdal, loaded_ogr  # importing them registers the drivers
+    for module in (
+        gdal,
+        ogr,
+        osr,
+    ):  # gdal.DontUseExceptions() would import NumPy, which costs half as much as GDAL
+        module._DontUseExceptions()
 
 
 class Errors:

@@ -19,6 +19,7 @@ from sandbox.engine import EngineInfo
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import AttestationFailed
+from sandbox.idmap import Views, sweep
 from sandbox.owner import Owner
 from sandbox.reaper import reap
 from sandbox.runner import Runner
@@ -27,6 +28,7 @@ from sandbox.template import STAGING_TARGET, Mount, SandboxTemplate
 from sandbox.workspace import RESERVED, Workspaces
 
 NOBODY = 65534
+_READ_AND_ENTER = 0o5
 ATTESTATION_SECONDS = (
     24 * 3600
 )  # how long one attestation of an unchanged host is believed by later processes
@@ -56,6 +58,7 @@ class Hosting:
         self._area = area
         self._lock = threading.Lock()
         self._host: Host | None = None
+        self._views = Views(settings.state_dir / "views", owner)
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
     def ready(self, *, fresh: bool = False) -> Host:
@@ -80,12 +83,14 @@ class Hosting:
         self._cancel.set()
         with self._lock:
             self._host = None
+            self._views.close()
 
     def _connect(self, *, fresh: bool) -> Host:
         client = connect(self._settings.engine)
         image = resolve(client, self._settings.image)
         engine = DockerEngine(client, image.environment)
         runner = Runner(engine, self._owner.id)
+        sweep(self._settings.state_dir / "views", self._owner)
         reap(engine, self._owner)
         info = engine.info()
         if self._settings.runtime and self._settings.runtime not in info.runtimes:
@@ -99,13 +104,14 @@ class Hosting:
         """The container of a call; `staging` is the host folder that it may write to, if any."""
         limits = self._settings.limits()
         roots = [workspace.root for workspace in self._workspaces.items]
-        mounts = [Mount(str(root), PurePosixPath(root)) for root in roots]
+        user = self.user()
+        mounts = [Mount(str(self._views.source(root, user)), PurePosixPath(root)) for root in roots]
         if staging is not None:
             mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
         return SandboxTemplate(
             image=image.id,
             command=worker_command(source("gdal_mcp", "gdal_worker.py")),
-            user=self.user(),
+            user=user,
             limits=limits,
             mounts=tuple(mounts),
             masks=tuple(PurePosixPath(root / RESERVED) for root in roots if (root / RESERVED).is_dir()),
@@ -122,6 +128,13 @@ class Hosting:
             ).root.stat()
             uid, gid = owner.st_uid, owner.st_gid
         return (uid or NOBODY, gid or NOBODY)
+
+    def readable(self, root: Path) -> bool:
+        """Whether the container's user may list and enter a workspace."""
+        uid, gid = self.user()
+        status = self._views.source(root, (uid, gid)).stat()
+        shift = 6 if status.st_uid == uid else 3 if status.st_gid == gid else 0
+        return (status.st_mode >> shift) & _READ_AND_ENTER == _READ_AND_ENTER
 
     def _attested(self, runner: Runner, info: EngineInfo, image: Image, *, fresh: bool) -> tuple[Row, ...]:
         key = self._attestation_key(info, image)
@@ -144,7 +157,7 @@ class Hosting:
         ]
         template = self.template(image, None)
         parts = [boot, asdict(info), template.image, template.user, asdict(template.limits), template.runtime]
-        parts += [[mount.source for mount in template.mounts], dict(template.environment), *code]
+        parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), *code]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 

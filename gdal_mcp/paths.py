@@ -1,15 +1,15 @@
 """Turns the path texts of a call into `Located` places and `Output`s, with answers a caller can act on."""
 
 import re
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Output
 from sandbox.companions import companions
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.workspace import Located, Workspaces
+from sandbox.workspace import Identity, Located, Workspaces
 
 # A name is a path first and is opened under its absolute path, where none of these means anything. Only a name that is no
 # file of the workspace is looked at for what its writer may have meant.
@@ -56,23 +56,23 @@ class Paths:
             target = self.workspaces.output(text)
         except PathRefused as error:
             raise _refusal(text, error) from error
-        if any(target.path == source.path for source in inputs):
+        replaces = _replaced(target)
+        touched = {target.path, *(one.path for one in replaces)}
+        if any(path in touched for source in inputs for path in _family(source)):
             raise ToolError(
                 Code.INVALID_ARGUMENT,
                 Stage.RESOLVE,
-                "the output is also an input; a dataset is never converted onto itself.",
+                "the output, or a file that goes with it, belongs to an input; a dataset is never converted onto itself.",
                 "Write to another name.",
             )
-        exists = target.identity is not None
-        if exists and not overwrite and not update:
+        if replaces and not overwrite and not update:
             raise ToolError(
                 Code.INVALID_ARGUMENT,
                 Stage.RESOLVE,
-                f"{target.name} already exists and overwrite is false.",
+                f"{replaces[0].name} already exists and overwrite is false.",
                 "Choose another name, or set overwrite to true; what is replaced can be restored with undo.",
             )
-        replaces = (target, *companions(target)) if exists else ()
-        return Output(target, kind, update and exists, replaces)
+        return Output(target, kind, update and target.identity is not None, replaces)
 
     def new_output(
         self, stem: str, extension: str, kind: Literal["dataset", "table", "array"] = "dataset"
@@ -90,6 +90,29 @@ class Paths:
         name = f"{safe}_{self.call_id[-10:]}{extension}"
         target = Located(workspace, PurePosixPath(self.outputs_folder, name))
         return Output(target, kind, server_named=True)
+
+
+def _replaced(target: Located) -> tuple[Located, ...]:
+    """What stands in the place of an output: the old dataset's files, the main one first.
+
+    Companions without their dataset count too: they would pass for the new one's.
+    """
+    exists = target.identity is not None
+    assumed = target if exists else replace(target, identity=Identity(0, 0, 0, 0))
+    try:
+        return (*([target] if exists else []), *companions(assumed))
+    except PathRefused as error:
+        raise ToolError(
+            Code.PATH_NOT_ALLOWED, Stage.RESOLVE, str(error), "Write to another name, or move that file away."
+        ) from error
+
+
+def _family(source: Located) -> tuple[Path, ...]:
+    """The paths of an input; of its companions as far as they can be told."""
+    try:
+        return (source.path, *(one.path for one in companions(source)))
+    except PathRefused:
+        return (source.path,)
 
 
 def _refusal(text: str, error: PathRefused) -> ToolError:

@@ -150,7 +150,7 @@ class Pipeline:
             limits=template.limits,
             image_id=template.image,
             runtime=template.runtime,
-            mounts=tuple(f"{mount.source}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
+            mounts=tuple(f"{mount.target}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
             arguments=ticket.request.arguments,
         )
         return plan, host

@@ -115,12 +115,16 @@ class Records:
         return None
 
     def _register(self, ticket: "Ticket", done: Done | None, outcome: str, error: ToolError | None) -> None:
+        message = error.message if error else ""
         version = done.gdal_version if done else ""
+        files = done.published.files if done and done.published else ()
+        receipt = self._receipt(ticket, done).model_dump(mode="json") if done else {}
+        told = {**receipt, "outputs": [_file_row(file) for file in files]}
         self.registry.finish_call(
-            ticket.call_id, Finish(outcome, error.message if error else "", version, dict(ticket.seconds))
+            ticket.call_id, Finish(outcome, message, version, dict(ticket.seconds), told)
         )
-        if done is not None and done.published is not None:
-            self.registry.add_artifacts(ticket.call_id, [_artifact(file) for file in done.published.files])
+        if files:
+            self.registry.add_artifacts(ticket.call_id, [_artifact(file) for file in files])
 
     def _event(self, ticket: "Ticket", kind: str) -> dict[str, Any]:
         request, plan, host = ticket.request, ticket.plan, ticket.host
@@ -217,9 +221,11 @@ def _place(located: Located) -> dict[str, Any]:
 
 
 def _file_row(file: PublishedFile) -> dict[str, Any]:
-    return {"path": str(file.located), "bytes": file.size, "sha256": file.sha256}
+    row = {"path": str(file.located), "bytes": file.size, "sha256": file.sha256}
+    return {**row, "files": len(file.parts)} if file.located.is_folder else row
 
 
 def _artifact(file: PublishedFile) -> Artifact:
     located = file.located
-    return Artifact(located.uri, str(located), located.name, file.size, media_type(located.name), file.sha256)
+    kind = "inode/directory" if located.is_folder else media_type(located.name)
+    return Artifact(located.uri, str(located), located.name, file.size, kind, file.sha256)

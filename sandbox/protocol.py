@@ -1,8 +1,8 @@
 """Frames between host and worker: pure. Everything that comes from a container is untrusted.
 
-Invariants of a reader: no frame longer than `MAX_FRAME`; `Ready` comes first and once;
-nothing comes after `Final`; JSON is an object without NaN; a breach is a `ProtocolBreach`, which the runner turns into
-an outcome.
+Invariants of a reader: no frame longer than its kind may be, so that its memory is bounded; `Ready` comes first and
+once; nothing comes after `Final`; JSON is an object, its numbers are finite and of 64 bits at most; a breach is a
+`ProtocolBreach`, which the runner turns into an outcome, and the only exception.
 """
 
 import json
@@ -10,13 +10,15 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
 
 HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
-MAX_FRAME = (
-    32 << 20
-)  # the longest payload read into memory; the job's printed output comes in far smaller pieces
+# the longest payload of each kind, in bytes; parsed JSON takes up to 25 times the memory of its text
+LONGEST: Final = MappingProxyType({b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"B": 32 << 20, b"F": 8 << 20})
+MAX_ATTACHMENTS = 16
+MAX_DIGITS = 20  # of a whole number: 64 bits, with or without a sign
 MAX_MESSAGE = 200  # characters of a progress message
 
 

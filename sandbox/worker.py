@@ -8,12 +8,13 @@ captured and framed; stderr is left alone, so that it survives even a kill. The 
 (its host is gone) and at the job's deadline.
 """
 
+import contextlib
+import ctypes
 import json
 import os
 import resource
 import select
 import signal
-import socket
 import struct
 import sys
 import threading
@@ -25,6 +26,7 @@ LENGTH = struct.Struct(">I")
 CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
+LINE_BUFFERED = 1  # _IOLBF of stdio.h
 
 
 class Wire:
@@ -35,7 +37,7 @@ class Wire:
         self._lock = threading.Lock()
 
     def send(self, kind, payload):
-        data = HEADER.pack(kind, len(payload)) + payload
+        data = memoryview(HEADER.pack(kind, len(payload)) + payload)  # no copy between two parts of a frame
         with self._lock:
             while data:
                 data = data[os.write(self._descriptor, data) :]
@@ -65,25 +67,42 @@ class Report:
 
 
 class Capture:
-    """Turns what is printed on descriptor 1, by Python or by a library, into frames."""
+    """Turns what is printed on descriptor 1, by Python, a library or a child process, into frames, in order."""
 
     def __init__(self, wire):
-        reading, writing = os.pipe()
+        self._wire = wire
+        self._reading, writing = os.pipe()
+        self._told, self._tell = os.pipe()
         os.dup2(writing, 1)
         os.close(writing)
-        self._thread = threading.Thread(target=self._pump, args=(reading, wire), daemon=True)
+        self._flush_library = by_lines()
+        self._thread = threading.Thread(target=self._pump, daemon=True)
         self._thread.start()
 
-    @staticmethod
-    def _pump(reading, wire):
-        while data := os.read(reading, CHUNK):
-            wire.send(b"O", data)
+    def _pump(self):
+        while self._reading in select.select([self._reading, self._told], [], [])[0]:
+            with contextlib.suppress(MemoryError):  # the job has it all; it must not block on a full pipe as well
+                data = os.read(self._reading, CHUNK)
+                if not data:
+                    return
+                self._wire.send(b"O", data)
 
     def finish(self):
-        sys.stdout.flush()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
+        """Everything printed so far is framed. A child process that still holds the pipe is not waited for."""
+        with contextlib.suppress(OSError, ValueError):  # a job may have closed its stdout
+            sys.stdout.flush()
+        self._flush_library(None)
+        os.write(self._tell, b"!")
         self._thread.join()
+
+
+def by_lines():
+    """Has Python and the C library print line by line, so that their lines keep their order; returns C's fflush."""
+    sys.stdout.reconfigure(line_buffering=True)
+    library = ctypes.CDLL(None)
+    with contextlib.suppress(ValueError):  # a C library that keeps its stdout under another name
+        library.setvbuf(ctypes.c_void_p.in_dll(library, "stdout"), None, LINE_BUFFERED, 0)
+    return library.fflush
 
 
 def measure():
@@ -112,7 +131,7 @@ def measure():
             for name in ("NOFILE", "FSIZE", "CORE", "DATA", "CPU")
         },
         "environment": dict(os.environ),
-        "hostname": socket.gethostname(),
+        "hostname": os.uname().nodename,
         "cgroup": {name: _first(paths) for name, paths in CGROUP_FILES.items()},
     }
 
@@ -129,7 +148,7 @@ CGROUP_FILES = {
 def _lines(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().splitlines()
+            return file.read().rstrip("\n").split("\n")  # names may hold what else counts as the end of a line
     except OSError:
         return []
 
@@ -148,13 +167,13 @@ def _mounts():
     rows = []
     for line in _lines("/proc/self/mountinfo"):
         left, _, right = line.partition(" - ")
-        parts = left.split()
+        parts = left.split(" ")
         rows.append(
             {
                 "target": _unescape(parts[4]),
                 "options": parts[5].split(","),
                 "shared": parts[6:],
-                "type": right.split()[0],
+                "type": right.split(" ")[0],
             }
         )
     return rows

@@ -53,7 +53,8 @@ make_environment() {
     say "making .venv with $("$python" --version) and the locked dependencies; this takes about a minute"
     rm -rf .venv
     "$python" -m venv .venv
-    install --require-hashes --requirement "$lock"
+    # the lock is complete, so nothing is to be resolved; what is used compiles itself
+    install --no-deps --no-compile --require-hashes --requirement "$lock"
     locked >.venv/.locked
 }
 

@@ -4,8 +4,12 @@ import shlex
 from dataclasses import dataclass
 from typing import Protocol
 
-from gdal_mcp.plan import Plan
-from gdal_mcp.untrusted import clean_text
+from gdal_mcp.plan import Output, Plan
+from gdal_mcp.untrusted import shown_text
+from sandbox.workspace import Located
+
+MAX_LISTED = 20  # places of one kind that a person is shown
+MAX_COMMAND = 2000  # characters of the command that a person is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,38 +59,45 @@ class Nobody:
 
 
 def question_text(plan: Plan, reason: str) -> str:
-    """The question in plain words: what runs, on what, what it writes and replaces, and where it runs."""
+    """The question in plain words: what runs, what it writes and replaces, on what, and where it runs.
+
+    What is written comes before what may be long, and every value is on one line, so that none can hide or forge another.
+    """
     draft = plan.draft
-    lines = [
-        f"Run {plan.tool}? Asked because {reason}.",
-        "",
-        "Command:",
-        f"  {shlex.join(draft.command.argv)}",
-    ]
-    if draft.inputs:
-        lines += [
-            "Reads:",
-            *(
-                f"  {located} ({_size(located.identity.size if located.identity else 0)})"
-                for located in draft.inputs
-            ),
-        ]
-    if draft.output is not None:
-        verb = "Changes a copy of, then replaces" if draft.output.update else "Writes"
-        lines += [f"{verb}:", f"  {draft.output.target}"]
-        if draft.output.replaces:
-            lines += [
-                "Replaces (kept, `gdal-mcp undo` restores):",
-                *(f"  {located}" for located in draft.output.replaces),
-            ]
-        else:
-            lines.append("Replaces nothing.")
     limits = plan.limits
+    lines = [f"Run {plan.tool}? Asked because {reason}.", ""]
+    if draft.output is not None:
+        lines += _effects(draft.output)
+    if draft.inputs:
+        lines += ["Reads:", *_listed([_sized(located) for located in draft.inputs])]
+    lines += ["Command:", f"  {shown_text(shlex.join(draft.command.argv), MAX_COMMAND)}"]
     lines.append(
         f"It runs in a container of its own without network, with {_size(limits.memory_bytes)} of memory, "
         f"{limits.cpus:g} CPUs and {limits.wall_seconds:g} s at most, and is then destroyed."
     )
-    return clean_text("\n".join(lines), 6000)
+    return "\n".join(lines)
+
+
+def _effects(output: Output) -> list[str]:
+    verb = "Changes a copy of, then replaces" if output.update else "Writes"
+    lines = [f"{verb}:", *_listed([str(output.target)])]
+    if not output.replaces:
+        return [*lines, "Replaces nothing."]
+    return [
+        *lines,
+        "Replaces (kept, `gdal-mcp undo` restores):",
+        *_listed([str(one) for one in output.replaces]),
+    ]
+
+
+def _listed(values: list[str]) -> list[str]:
+    lines = [f"  {shown_text(value)}" for value in values[:MAX_LISTED]]
+    more = len(values) - MAX_LISTED
+    return [*lines, f"  and {more} more"] if more > 0 else lines
+
+
+def _sized(located: Located) -> str:
+    return f"{located} ({_size(located.identity.size if located.identity else 0)})"
 
 
 def _size(count: float) -> str:

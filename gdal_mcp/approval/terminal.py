@@ -23,7 +23,7 @@ class Terminal:
             return Decision(approved=True, by=self.user, how="--yes")
         if not sys.stdin.isatty():
             return None
-        answer = await anyio.to_thread.run_sync(self._read, question.text)
+        answer = await anyio.to_thread.run_sync(self._read, question.text, abandon_on_cancel=True)
         return Decision(approved=answer.strip().lower() in ("y", "yes"), by=self.user, how="terminal")
 
     @staticmethod

@@ -24,7 +24,7 @@ _RESOURCE: Final = re.compile(
     | \\ | \.\./ | \./ | /\. | //    # parts of paths and URLs; ` / ` in names such as WGS 84 / UTM is none
     | /vsi
     | ^\s*PROJ[\s_-]                 # PROJ's own escape from names to PROJ strings and files
-    | [a-z_]*(proj|init|grids|file|step|catalog)\s*=
+    | (proj|init|grids|file|step|catalog)\s*=
     | \+\s*(proj|init|step|nadgrids|geoidgrids|grids)\b
     | \.(gsb|gtx|gvb|gsa|tif|tiff|ct2|lla|las|los|dat|asc|bin|byn|mnt|json|xml|prj|wkt|txt|db|sqlite|gpkg|ini|so)\b
     """,

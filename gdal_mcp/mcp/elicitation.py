@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import mcp_types as t
 from mcp.server import ServerRequestContext
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gdal_mcp.approval.model import Approver, Decision, Question, Suspended
@@ -47,9 +48,12 @@ class Elicitation:
                     request_state=json.dumps({"approval": question.approval_id}),
                 )
             )
-        given = await self.ctx.session.elicit_form(
-            question.text, _FORM, related_request_id=self.ctx.request_id
-        )
+        try:
+            given = await self.ctx.session.elicit_form(
+                question.text, _FORM, related_request_id=self.ctx.request_id
+            )
+        except MCPError:
+            return None  # it offers elicitation but answered with an error: nobody was asked
         return self._decision(given)
 
     def _can_ask(self) -> bool:

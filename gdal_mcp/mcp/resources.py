@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl
 
 import mcp_types as t
 from mcp.shared.exceptions import MCPError
@@ -14,9 +14,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gdal_mcp.registry import Artifact, Registry
 from sandbox.errors import PathRefused
-from sandbox.workspace import Workspaces, open_file
+from sandbox.workspace import Located, Workspaces, open_file
 
 PAGE = 100
+_MAX_OFFSET = (1 << 63) - 1  # off_t
 _LEGACY_NOT_FOUND = -32002  # protocol versions up to 2025-11-25
 
 TEMPLATES = (
@@ -68,13 +69,22 @@ class Resources:
         if artifact is None:
             raise _not_found(uri, version)
         try:
-            located = self.workspaces.input(unquote(urlsplit(plain).path))
+            located = self._located(artifact)
+            if located.is_folder:
+                return t.ReadResourceResult(contents=[_folder(uri, artifact)])
             with open_file(located) as file:
                 size = os.fstat(file).st_size
                 data = os.pread(file, min(length, self.chunk), offset)
         except PathRefused as error:
             raise _not_found(uri, version) from error
         return t.ReadResourceResult(contents=self._contents(uri, artifact, _Part(offset, data, size)))
+
+    def _located(self, artifact: Artifact) -> Located:
+        """The very place that was published; a link that stands there now is not followed, wherever it leads."""
+        located = self.workspaces.input(artifact.path)
+        if str(located) != artifact.path:
+            raise PathRefused(f"{artifact.path} is another place now.")
+        return located
 
     def _contents(
         self, uri: str, artifact: Artifact, part: "_Part"
@@ -115,7 +125,7 @@ class Resources:
         except ValueError as error:
             raise MCPError(t.INVALID_PARAMS, "a range is ?offset=BYTES&length=BYTES") from error
         offset, length = asked.pop("offset", 0), asked.pop("length", self.chunk)
-        if asked or offset < 0 or length < 1:
+        if asked or not 0 <= offset <= _MAX_OFFSET or length < 1:
             raise MCPError(t.INVALID_PARAMS, "a range is ?offset=BYTES&length=BYTES")
         return plain, offset, length
 
@@ -134,7 +144,9 @@ class Resources:
             "started": _time(call.started),
             "finished": _time(call.finished) if call.finished else None,
             "outcome": call.outcome,
+            "message": call.message,
             "seconds": dict(call.durations),
+            "receipt": dict(call.receipt),
         }
         return t.ReadResourceResult(
             contents=[t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told))]
@@ -165,6 +177,12 @@ def _resource(artifact: Artifact) -> t.Resource:
             "io.gdal-mcp/sha256": artifact.sha256,
         },
     )
+
+
+def _folder(uri: str, artifact: Artifact) -> t.TextResourceContents:
+    """What there is to tell of an output that is a folder; its files are not resources of their own."""
+    told = {"folder": artifact.path, "size": artifact.size, "sha256": artifact.sha256}
+    return t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told))
 
 
 def _time(seconds: float) -> str:

@@ -20,6 +20,7 @@ from gdal_mcp.mcp.elicitation import approver
 from gdal_mcp.mcp.resources import TEMPLATES, Resources
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.tools.listing import ALL, BY_NAME
+from gdal_mcp.untrusted import shown_text
 
 _log = structlog.get_logger()
 
@@ -112,7 +113,7 @@ class Handlers:
 def _client(ctx: ServerRequestContext) -> str:
     params = ctx.session.client_params
     info = params.client_info if params else None
-    return f"{info.name} {info.version}"[:100] if info else "an unnamed client"
+    return shown_text(f"{info.name} {info.version}", 100) if info else "an unnamed client"
 
 
 class Progress:

@@ -27,6 +27,7 @@ from docker.tls import TLSConfig
 from sandbox.errors import EngineUnavailable
 
 DOCKER_SOCKET = "/var/run/docker.sock"
+PODMAN_SOCKET = "/run/podman/podman.sock"
 PROBE_SECONDS = 10.0  # a running engine answers in milliseconds, one that systemd starts on demand in seconds
 _UNIX = "unix://"
 _DEFAULT_CONTEXT = "default"
@@ -135,7 +136,7 @@ def _known_sockets(environment: Mapping[str, str], home: Path) -> Iterator[tuple
     yield f"{home}/.orbstack/run/docker.sock", "OrbStack"
     yield f"{home}/.rd/docker.sock", "Rancher Desktop"
     yield f"{runtime}/podman/podman.sock", "rootless Podman"
-    yield "/run/podman/podman.sock", "Podman"
+    yield PODMAN_SOCKET, "Podman"
 
 
 def _environment_tls(environment: Mapping[str, str], home: Path) -> TLSConfig | None:

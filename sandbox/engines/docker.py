@@ -200,6 +200,8 @@ class DockerWire:
         self._socket.close()
         with contextlib.suppress(OSError):
             self._stream.close()
+            # closing the SDK's object leaves the connection under it open
+            getattr(self._stream, "_sock", self._stream).close()
 
 
 @contextlib.contextmanager

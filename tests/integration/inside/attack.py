@@ -63,6 +63,14 @@ def move_pages():
     os.close(writing)
 
 
+def link_followed():
+    folder = os.open("/workspace", os.O_RDONLY)
+    try:
+        os.link("input.txt", "/staging/followed", src_dir_fd=folder)  # linkat with AT_SYMLINK_FOLLOW
+    finally:
+        os.close(folder)
+
+
 attacks = {
     "local socket": attempt(local_socket),
     "socket pair": attempt(pair),
@@ -70,6 +78,7 @@ attacks = {
     "pipe in staging": attempt(os.mkfifo, "/staging/pipe"),
     "symlink in staging": attempt(os.symlink, "/etc/passwd", "/staging/link"),
     "hard link of a workspace file": attempt(os.link, "/workspace/input.txt", "/staging/hard"),
+    "hard link as GDAL makes them": attempt(link_followed),
     "program in memory": attempt(os.memfd_create, "x"),
     "lease on a file": attempt(lease),
     "file attributes": attempt(attributes),

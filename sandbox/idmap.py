@@ -1,0 +1,137 @@
+"""Lets a container that is not root read a workspace that belongs to root, without touching the workspace.
+
+Containers never run as root, and nothing of a user's is ever given to somebody else. So a workspace that only root may
+enter is mounted through an id-mapped view: in that view alone, what belongs to root appears to belong to the container's
+user. The view is read-only, lies in the server's state folder, and the workspace itself is unchanged. It takes a server
+that is root, Linux 5.12 and a file system that can do it (ext4, xfs, btrfs, tmpfs ...); elsewhere there is no view, and
+`gdal-mcp doctor` says that the workspace cannot be read.
+"""
+
+import ctypes
+import os
+import platform
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sandbox.owner import Owner
+
+# the same numbers on every 64-bit architecture, as for all calls added since 2019
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE_CLONE, _CLOEXEC = 1, os.O_CLOEXEC
+_AT_FDCWD, _AT_EMPTY_PATH, _MOVE_FROM_DESCRIPTOR = -100, 0x1000, 0x4
+_READ_ONLY, _NOSUID, _NODEV, _IDMAP = 0x1, 0x2, 0x4, 0x00100000
+_CLONE_NEWUSER, _DETACH = 0x10000000, 2
+_LAST_ID = 2**32 - 2
+_READ_AND_ENTER = 0o5
+
+
+class Views:
+    """The id-mapped views of one server. They go with `close`, or with the next server's `sweep`."""
+
+    def __init__(self, folder: Path, owner: Owner) -> None:
+        self._folder = folder / owner.id
+        self._views: dict[Path, Path] = {}
+
+    def source(self, root: Path, user: tuple[int, int]) -> Path:
+        """What to mount for a workspace: itself, or a view of it where `user` could not read it otherwise."""
+        if root not in self._views and _needs_view(root):
+            with suppress(OSError):  # no such kernel or file system: the workspace itself, and doctor tells
+                self._views[root] = self._make(root, user)
+        return self._views.get(root, root)
+
+    def _make(self, root: Path, user: tuple[int, int]) -> Path:
+        place = self._folder / str(len(self._views))
+        place.mkdir(parents=True, mode=0o700)
+        with _user_namespace(user) as namespace, _tree(root) as tree:
+            flags = _READ_ONLY | _NOSUID | _NODEV | _IDMAP
+            attributes = struct.pack("=QQQQ", flags, 0, 0, namespace)
+            _call(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
+            _call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(place), _MOVE_FROM_DESCRIPTOR)
+        return place
+
+    def close(self) -> None:
+        self._views.clear()
+        _remove(self._folder)
+
+
+def sweep(folder: Path, owner: Owner) -> None:
+    """Unmounts the views of dead servers."""
+    if folder.is_dir():
+        for one in folder.iterdir():
+            if owner.is_dead(one.name):
+                _remove(one)
+
+
+def _needs_view(root: Path) -> bool:
+    """A folder of root's that others may not list and enter, looked at by root."""
+    status = root.stat()
+    closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER
+    return os.geteuid() == 0 and status.st_uid == 0 and closed and platform.system() == "Linux"
+
+
+def _remove(folder: Path) -> None:
+    if not folder.is_dir():
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    for place in folder.iterdir():
+        libc.umount2(os.fsencode(place), _DETACH)
+        with suppress(OSError):  # rmdir alone: whatever is still mounted there is never deleted
+            place.rmdir()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+@contextmanager
+def _tree(root: Path) -> Iterator[int]:
+    """A detached copy of the mount at `root`, without what is mounted below it."""
+    tree = _call(_OPEN_TREE, _AT_FDCWD, os.fsencode(root), _OPEN_TREE_CLONE | _CLOEXEC)
+    try:
+        yield tree
+    finally:
+        os.close(tree)
+
+
+@contextmanager
+def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
+    """A user namespace in which root is `user`; every other id is itself. Kept by its descriptor alone."""
+    ready, tell_ready = os.pipe()
+    mapped, tell_mapped = os.pipe()
+    libc = ctypes.CDLL(None)  # before the fork: loading takes a lock that another thread may hold
+    child = os.fork()
+    if child == 0:
+        libc.unshare(_CLONE_NEWUSER)
+        os.write(tell_ready, b"!")
+        os.read(mapped, 1)
+        os._exit(0)
+    try:
+        os.read(ready, 1)
+        Path(f"/proc/{child}/uid_map").write_text(_exchange(user[0]), encoding="ascii")
+        Path(f"/proc/{child}/gid_map").write_text(_exchange(user[1]), encoding="ascii")
+        namespace = os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.write(tell_mapped, b"!")
+        os.waitpid(child, 0)
+        for descriptor in (ready, tell_ready, mapped, tell_mapped):
+            os.close(descriptor)
+    try:
+        yield namespace
+    finally:
+        os.close(namespace)
+
+
+def _exchange(number: int) -> str:
+    """The map in which 0 appears as `number`, which itself has no name; all others are unchanged."""
+    rows = [(0, number, 1), (1, 1, number - 1), (number + 1, number + 1, _LAST_ID - number)]
+    return "".join(f"{inner} {outer} {count}\n" for inner, outer, count in rows if count > 0)
+
+
+def _call(number: int, *arguments: object) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    result: int = libc.syscall(number, *arguments)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result

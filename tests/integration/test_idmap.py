@@ -1,0 +1,91 @@
+"""A workspace that only root may enter is readable in a container, and is itself unchanged."""
+
+import os
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from sandbox.cancel import Cancellation
+from sandbox.idmap import Views, sweep
+from sandbox.outcome import Exited
+from sandbox.owner import Owner
+from sandbox.runner import Job, Runner
+from sandbox.template import Mount
+from tests.conftest import USER, TemplateMaker
+
+pytestmark = pytest.mark.engine
+
+READER = """
+def prepare():
+    pass
+
+def run(job, report):
+    import os
+    answer = {"code": 0, "read": open(job["path"]).read(), "owner": os.stat(job["path"]).st_uid}
+    try:
+        os.chmod(job["path"], 0o777)
+        answer["changed"] = True
+    except OSError:
+        answer["changed"] = False
+    return answer
+"""
+
+
+@pytest.fixture
+def closed_workspace(tmp_path: Path) -> Path:
+    """As `mkdir -m 700` and `umask 077` leave it."""
+    root = tmp_path / "closed"
+    root.mkdir(mode=0o700)
+    secret = root / "private.txt"
+    secret.write_text("only for its owner")
+    secret.chmod(0o600)
+    return root
+
+
+def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
+    runner: Runner, owner: Owner, make_template: TemplateMaker, closed_workspace: Path, tmp_path: Path
+) -> None:
+    before = [(path, path.stat().st_mode, path.stat().st_uid) for path in closed_workspace.rglob("*")]
+    views = Views(tmp_path / "views", owner)
+    cancel = Cancellation()
+    try:
+        mount = Mount(str(views.source(closed_workspace, USER)), PurePosixPath(closed_workspace))
+        plain = make_template(READER)
+        template = type(plain)(plain.image, plain.command, plain.user, plain.limits, (mount,), (), plain.environment)
+        path = str(closed_workspace / "private.txt")
+        result = runner.run(Job("idmap-test", template, {"path": path}), cancel)
+    finally:
+        cancel.close()
+        views.close()
+    assert result.outcome == Exited(0)
+    assert result.final is not None
+    assert result.final["read"] == "only for its owner"
+    assert result.final["owner"] == USER[0]
+    assert result.final["changed"] is False
+    assert [(path, path.stat().st_mode, path.stat().st_uid) for path in closed_workspace.rglob("*")] == before
+
+
+def test_no_view_is_made_of_a_workspace_that_the_containers_user_can_read(workspace: Path, owner: Owner, tmp_path: Path) -> None:
+    views = Views(tmp_path / "views", owner)
+    assert views.source(workspace, USER) == workspace
+    assert not (tmp_path / "views").exists()
+
+
+def test_views_are_unmounted_by_their_server_and_those_of_a_dead_one_by_the_next(closed_workspace: Path, tmp_path: Path) -> None:
+    here, dead = Owner(tmp_path / "servers"), Owner(tmp_path / "servers")
+    own, left = Views(tmp_path / "views", here), Views(tmp_path / "views", dead)
+    own.source(closed_workspace, USER)
+    left.source(closed_workspace, USER)
+    expected = 2 if os.geteuid() == 0 else 0
+    assert mounted_below(tmp_path) == expected
+    os.close(dead._file)  # as the kernel does when a process dies
+    sweep(tmp_path / "views", here)
+    assert mounted_below(tmp_path) == expected // 2
+    own.close()
+    assert mounted_below(tmp_path) == 0
+    assert (closed_workspace / "private.txt").read_text() == "only for its owner"
+    here.close()
+
+
+def mounted_below(folder: Path) -> int:
+    return sum(f" {folder}/views/" in line for line in Path("/proc/self/mountinfo").read_text().splitlines())

@@ -1,0 +1,104 @@
+"""An engine's API as far as discovery and the image need it, on a real Unix socket, so that the real SDK is used."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingMixIn, UnixStreamServer
+from threading import Thread
+from urllib.parse import parse_qs, unquote, urlsplit
+
+VERSION = {"Version": "20.10.24", "ApiVersion": "1.41", "MinAPIVersion": "1.12"}
+
+
+class SocketEngine(ThreadingMixIn, UnixStreamServer):
+    """Knows the images in `images` (reference -> inspect body) and can pull those in `registry`.
+
+    `requests` is every path asked for. `reach_status` is what asking the registry gives, `pull_events` replaces
+    what a pull streams.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        self.images: dict[str, dict] = {}
+        self.registry: dict[str, dict] = {}
+        self.reach_status = 200
+        self.pull_events: list[dict] | None = None
+        self.requests: list[str] = []
+        super().__init__(str(path), _Handler)
+
+    def listed(self) -> list[dict]:
+        return [{"Id": body["Id"], "RepoTags": [reference]} for reference, body in self.images.items()]
+
+    def pulled(self, reference: str) -> list[dict]:
+        if self.pull_events is not None:
+            return self.pull_events
+        if reference not in self.registry:
+            return [{"error": f"manifest for {reference} not found"}]
+        self.images[reference] = self.registry[reference]
+        return [
+            {"status": "Downloading", "id": "a", "progressDetail": {"current": 5, "total": 10}},
+            {"status": "Pull complete", "id": "a"},
+        ]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: SocketEngine
+
+    def address_string(self) -> str:
+        return "socket"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path = self._path()
+        engine = self.server
+        if path == "/version":
+            self._answer(200, VERSION)
+        elif path == "/images/json":
+            self._answer(200, engine.listed())
+        elif path.startswith("/distribution/"):
+            self._answer(engine.reach_status, {"message": "the registry's own words"})
+        else:
+            reference = path.removeprefix("/images/").removesuffix("/json")
+            found = engine.images.get(reference)
+            self._answer(200 if found else 404, found or {"message": f"No such image: {reference}"})
+
+    def do_POST(self) -> None:
+        self._path()
+        query = parse_qs(urlsplit(self.path).query)
+        reference = f"{query['fromImage'][0]}:{query['tag'][0]}"
+        events = self.server.pulled(reference)
+        self._send(200, "".join(json.dumps(event) + "\r\n" for event in events).encode())
+
+    def _path(self) -> str:
+        path = unquote(urlsplit(self.path).path)
+        _, version, rest = path.split("/", 2) if path.startswith("/v1.") else ("", "", path.lstrip("/"))
+        self.server.requests.append(f"/{rest}")
+        return f"/{rest}"
+
+    def _answer(self, status: int, body: object) -> None:
+        self._send(status, json.dumps(body).encode())
+
+    def _send(self, status: int, data: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@contextmanager
+def socket_engine(path: Path) -> Iterator[SocketEngine]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with SocketEngine(path) as engine:
+        thread = Thread(target=engine.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield engine
+        finally:
+            engine.shutdown()
+            thread.join()

@@ -1,0 +1,241 @@
+"""The catalogue is complete, closed, and refuses to load when it is not."""
+
+import copy
+import json
+import re
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from gdal_mcp.catalogue.checks import CHECKS
+from gdal_mcp.catalogue.errors import ArgumentRefused, CatalogueBroken
+from gdal_mcp.catalogue.formats import driver_for, drivers_for, input_format, output_format
+from gdal_mcp.catalogue.load import build, catalogue, data_text
+from gdal_mcp.catalogue.model import RESERVED_TOKENS, Argument, Role, Scope
+from gdal_mcp.environment import SKIPPED_DRIVERS
+from gdal_mcp.errors import Code
+
+Files = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def parts() -> Files:
+    """The packaged data and rules, as `build` takes them."""
+    folder = files("gdal_mcp.catalogue").joinpath("data")
+    rules = {name: tomllib.loads(folder.joinpath(f"{name}.toml").read_text()) for name in ("roles", "options", "formats")}
+    return copy.deepcopy({"facts": json.loads(data_text()), **rules})
+
+
+def arguments() -> list[Argument]:
+    return [argument for algorithm in catalogue().algorithms.values() for argument in algorithm.arguments]
+
+
+def test_the_data_names_its_generator_and_is_small() -> None:
+    assert json.loads(data_text())["generator"].startswith("python -m gdal_mcp.catalogue.capture")
+    assert len(data_text()) < 700_000
+
+
+def test_the_first_algorithms_are_there() -> None:
+    assert {"raster convert", "vector convert", "raster reproject", "convert", "info"} <= set(catalogue().algorithms)
+
+
+def test_the_data_was_made_with_the_drivers_off_that_are_off_in_every_call() -> None:
+    assert set(catalogue().skipped) == set(SKIPPED_DRIVERS)
+    assert not {driver.name for driver in catalogue().drivers} & set(SKIPPED_DRIVERS)
+
+
+def test_every_argument_has_a_role_with_a_reason() -> None:
+    assert [argument.name for argument in arguments() if not argument.rule.reason] == []
+
+
+def test_every_text_value_has_a_check_that_exists() -> None:
+    texts = [argument for argument in arguments() if argument.role is Role.VALUE and argument.element_type == "string"]
+    assert texts
+    assert [argument.name for argument in texts if argument.rule.check not in CHECKS] == []
+
+
+def test_every_dataset_is_a_path() -> None:
+    datasets = [argument for argument in arguments() if argument.element_type == "dataset"]
+    assert {argument.role for argument in datasets} <= {Role.INPUT, Role.OUTPUT, Role.UPDATE, Role.SIDECAR}
+
+
+def test_what_no_help_text_shows_is_never_a_value() -> None:
+    hidden = [argument for argument in arguments() if argument.hidden]
+    assert {"config", "help", "json-usage"} <= {argument.name for argument in hidden}
+    assert {argument.role for argument in hidden} <= {Role.FORBIDDEN, Role.HOST_OWNED}
+
+
+def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
+    settable = [argument for argument in arguments() if argument.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
+    assert not {f"--{argument.name}" for argument in settable} & RESERVED_TOKENS
+
+
+def test_a_name_means_one_argument() -> None:
+    for algorithm in catalogue().algorithms.values():
+        names = [name for argument in algorithm.arguments for name in (argument.name, *argument.aliases)]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["input-crs", "quiet", "config", "like"])
+def test_an_argument_without_a_role_stops_the_catalogue(parts: Files, name: str) -> None:
+    parts["roles"]["shared"].pop(name, None)
+    parts["roles"]["algorithm"]["raster reproject"].pop(name, None)
+    with pytest.raises(CatalogueBroken):
+        build(**parts)
+
+
+def test_a_new_argument_of_gdal_stops_the_catalogue(parts: Files) -> None:
+    parts["facts"]["algorithms"][0]["arguments"].append({"name": "brand-new", "type": "string", "place": "input"})
+    with pytest.raises(CatalogueBroken):
+        build(**parts)
+
+
+def test_a_known_name_with_another_type_stops_the_catalogue(parts: Files) -> None:
+    first = parts["facts"]["algorithms"][0]["arguments"]
+    next(one for one in first if one["name"] == "append")["type"] = "dataset"
+    with pytest.raises(CatalogueBroken):
+        build(**parts)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"role": "value", "types": ["string"], "reason": "no check"},
+        {"role": "value", "types": ["string"], "check": "crs", "reason": ""},
+        {"role": "harmless", "types": ["string"], "check": "crs", "reason": "no such role"},
+        {"types": ["string"], "check": "crs", "reason": "no role"},
+    ],
+)
+def test_a_rule_that_says_too_little_stops_the_catalogue(parts: Files, rule: dict[str, Any]) -> None:
+    parts["roles"]["shared"]["input-crs"] = rule
+    with pytest.raises(CatalogueBroken):
+        build(**parts)
+
+
+def test_a_dataset_as_a_plain_value_stops_the_catalogue(parts: Files) -> None:
+    parts["roles"]["algorithm"]["raster reproject"]["like"]["role"] = "value"
+    with pytest.raises(CatalogueBroken):
+        build(**parts)
+
+
+def test_two_rules_for_one_option_stop_the_catalogue(parts: Files) -> None:
+    parts["options"]["permit"].append({**parts["options"]["refuse"][0], "kind": "label"})
+    with pytest.raises(CatalogueBroken):
+        build(**parts)
+
+
+@pytest.mark.parametrize("name", ["permit", "refuse"])
+def test_every_option_rule_has_a_reason(parts: Files, name: str) -> None:
+    assert [entry for entry in parts["options"][name] if not entry.get("reason")] == []
+
+
+def test_patterns_are_valid_and_none_lets_a_path_through(parts: Files) -> None:
+    patterns = [entry["pattern"] for entry in parts["options"]["permit"] if "pattern" in entry]
+    assert patterns
+    for pattern in patterns:
+        assert not re.fullmatch(pattern, "/etc/passwd")
+        assert not re.fullmatch(pattern, "@x")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "driver"),
+    [
+        ("a.tif", "raster", "GTiff"),
+        ("A.TIFF", "raster", "GTiff"),
+        ("a.b.png", "raster", "PNG"),
+        ("a.jpg", "raster", "JPEG"),
+        ("a.vrt", "raster", "VRT"),
+        ("a.nc", "raster", "netCDF"),
+        ("a.img", "raster", "HFA"),
+        ("a.gpkg", "raster", "GPKG"),
+        ("a.gpkg", "vector", "GPKG"),
+        ("a.json", "vector", "GeoJSON"),
+        ("a.geojson", "vector", "GeoJSON"),
+        ("a.shp", "vector", "ESRI Shapefile"),
+        ("a.csv", "vector", "CSV"),
+        ("a.fgb", "vector", "FlatGeobuf"),
+        ("a.shp.zip", "vector", "ESRI Shapefile"),
+        ("a.gdalg.json", "raster", "GDALG"),
+        ("a.gdalg.json", "vector", "GDALG"),
+        ("a.tif", "vector", None),
+        ("a.geojson", "raster", None),
+        ("a", "raster", None),
+        ("tif", "raster", None),
+        (".tif/a", "raster", None),
+        ("a.", "raster", None),
+        ("", "raster", None),
+    ],
+)
+def test_the_name_of_an_output_says_the_driver(name: str, kind: Any, driver: str | None) -> None:
+    assert driver_for(name, kind) == driver
+
+
+def test_without_a_kind_the_name_says_every_driver_that_may_write_it() -> None:
+    assert drivers_for("a.gpkg", None) == ("GPKG",)
+    assert drivers_for("a.tif", None) == ("GTiff",)
+    assert drivers_for("a.geojson", None) == ("GeoJSON",)
+    assert drivers_for("a.unheard-of", None) == ()
+    assert driver_for("a.gpkg", None) == "GPKG"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "canonical"),
+    [
+        ("gtiff", "raster", "GTiff"),
+        ("cog", "raster", "COG"),
+        ("geojson", "vector", "GeoJSON"),
+        ("esri shapefile", None, "ESRI Shapefile"),
+        ("VRT", "raster", "VRT"),
+        ("PDF", "raster", "PDF"),
+        ("mbtiles", "vector", "MBTiles"),
+        ("GDALG", "raster", "GDALG"),
+        ("GDALG", "vector", "GDALG"),
+        ("netCDF", "multidim", "netCDF"),
+    ],
+)
+def test_a_format_that_can_be_written_passes_in_gdals_spelling(name: str, kind: Any, canonical: str) -> None:
+    assert output_format(name, kind) == canonical
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("MEM", "raster"), ("memory", "vector"), ("stream", "raster"), ("stream", None)),
+        *(("GeoJSON", "raster"), ("PNG", "vector"), ("LIBERTIFF", "raster"), ("GTI", "raster")),
+        *(("", "raster"), ("GTiff\n", "raster"), ("GTiff ", "raster"), ("/vsistdout/", "raster"), ("x" * 100, None)),
+    ],
+)
+def test_a_format_that_cannot_or_must_not_be_written_is_refused(name: str, kind: Any) -> None:
+    with pytest.raises(ArgumentRefused):
+        output_format(name, kind)
+
+
+@pytest.mark.parametrize("name", ["PostgreSQL", "postgisraster", "WFS", "ODBC", "Elasticsearch", "GPSBabel", "HTTP"])
+def test_network_and_database_formats_are_a_matter_of_the_network(name: str) -> None:
+    for check in (output_format, input_format):
+        with pytest.raises(ArgumentRefused) as caught:
+            check(name, None)
+        assert caught.value.code == Code.NETWORK_BLOCKED
+
+
+def test_an_input_format_is_one_that_reads_that_kind() -> None:
+    assert input_format("csv", "vector") == "CSV"
+    assert input_format("libertiff", "raster") == "LIBERTIFF"
+    with pytest.raises(ArgumentRefused):
+        input_format("CSV", "raster")
+
+
+def test_every_driver_that_may_be_written_has_a_canonical_name() -> None:
+    for driver in catalogue().drivers:
+        if driver.writes("raster") and driver.name.lower() not in catalogue().unwritten:
+            assert output_format(driver.name.upper(), "raster") == driver.name
+
+
+def test_options_are_read_whole() -> None:
+    gtiff = catalogue().driver_names["gtiff"]
+    zlevel = next(spec for spec in gtiff.options[Scope.CREATION] if spec.name == "ZLEVEL")
+    assert (zlevel.minimum, zlevel.maximum) == (1, 12)
+    nitf = catalogue().driver_names["nitf"]
+    assert next(spec for spec in nitf.options[Scope.CREATION] if spec.name == "FSCLAS").max_letters == 1

@@ -1,0 +1,255 @@
+"""Which texts pass as a CRS, and that none of them can make GDAL or PROJ open something."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.catalogue.crs import MAX_BYTES, check_crs
+from gdal_mcp.catalogue.errors import CrsRefused
+from gdal_mcp.errors import Code
+
+WKT1 = (
+    'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563,AUTHORITY["EPSG","7030"]],'
+    'AUTHORITY["EPSG","6326"]],PRIMEM["Greenwich",0,AUTHORITY["EPSG","8901"]],'
+    'UNIT["degree",0.0174532925199433,AUTHORITY["EPSG","9122"]],AXIS["Latitude",NORTH],AXIS["Longitude",EAST],'
+    'AUTHORITY["EPSG","4326"]]'
+)
+WKT2 = (
+    'PROJCRS["OSGB36 / British National Grid",BASEGEOGCRS["OSGB36",DATUM["Ordnance Survey of Great Britain 1936",'
+    'ELLIPSOID["Airy 1830",6377563.396,299.3249646,LENGTHUNIT["metre",1]]],PRIMEM["Greenwich",0,'
+    'ANGLEUNIT["degree",0.0174532925199433]],ID["EPSG",4277]],CONVERSION["British National Grid",'
+    'METHOD["Transverse Mercator",ID["EPSG",9807]],PARAMETER["Latitude of natural origin",49,'
+    'ANGLEUNIT["degree",0.0174532925199433],ID["EPSG",8801]]],CS[Cartesian,2],'
+    'AXIS["(E)",east,ORDER[1],LENGTHUNIT["metre",1]],AXIS["(N)",north,ORDER[2],LENGTHUNIT["metre",1]],'
+    'USAGE[SCOPE["Survey."],AREA["United Kingdom: 49°45\'N to 61°N."],BBOX[49.75,-9.01,61.01,2.01]],ID["EPSG",27700]]'
+)
+PROJJSON = {
+    "$schema": "https://proj.org/schemas/v0.7/projjson.schema.json",
+    "type": "GeographicCRS",
+    "name": "WGS 84",
+    "datum": {
+        "type": "GeodeticReferenceFrame",
+        "name": "World Geodetic System 1984",
+        "ellipsoid": {"name": "WGS 84", "semi_major_axis": 6378137, "inverse_flattening": 298.257223563},
+    },
+    "coordinate_system": {
+        "subtype": "ellipsoidal",
+        "axis": [
+            {"name": "Geodetic latitude", "abbreviation": "Lat", "direction": "north", "unit": "degree"},
+            {"name": "Geodetic longitude", "abbreviation": "Lon", "direction": "east", "unit": "degree"},
+        ],
+    },
+    "remarks": "See https://example.org/",
+    "id": {"authority": "EPSG", "code": 4326},
+}
+BOUND = (
+    'BOUNDCRS[SOURCECRS[{0}],TARGETCRS[{0}],ABRIDGEDTRANSFORMATION["t",METHOD["{1}",ID["EPSG",9615]],{2}]]'
+)
+
+CANONICAL = {
+    "EPSG:4326": "EPSG:4326",
+    "epsg:32611": "EPSG:32611",
+    " EPSG:3857 ": "EPSG:3857",
+    "EPSG:4326+5773": "EPSG:4326+5773",
+    "EPSG:4326+epsg:5773": "EPSG:4326+EPSG:5773",
+    "EPSG:9000@2020.0": "EPSG:9000@2020.0",
+    "EPSG:9000 @ 2020.5": "EPSG:9000@2020.5",
+    "ESRI:102001": "ESRI:102001",
+    "OGC:CRS84": "OGC:CRS84",
+    "CRS84": "OGC:CRS84",
+    "CRS:84": "OGC:CRS84",
+    "IAU_2015:30100": "IAU_2015:30100",
+    "IGNF:LAMB93": "IGNF:LAMB93",
+    "NKG:ETRF00": "NKG:ETRF00",
+    "wgs84": "WGS84",
+    "NAD27": "NAD27",
+    "urn:ogc:def:crs:EPSG::4326": "urn:ogc:def:crs:EPSG::4326",
+    "urn:ogc:def:crs:OGC:1.3:CRS84": "urn:ogc:def:crs:OGC:1.3:CRS84",
+    "urn:ogc:def:crs,crs:EPSG::27700,crs:EPSG::5701": "urn:ogc:def:crs,crs:EPSG::27700,crs:EPSG::5701",
+    "+proj=longlat +datum=WGS84 +no_defs": "+proj=longlat +datum=WGS84 +no_defs",
+    "+type=crs  +proj=utm +zone=32": "+proj=utm +type=crs +zone=32",
+    "+proj=tmerc +lat_0=49 +lon_0=-2 +k=0.9996 +ellps=airy +towgs84=446.4,-125.1,542.0": (
+        "+proj=tmerc +lat_0=49 +lon_0=-2 +k=0.9996 +ellps=airy +towgs84=446.4,-125.1,542.0"
+    ),
+    "+proj=ob_tran +o_proj=longlat +o_lon_p=0 +o_lat_p=40 +lon_0=10 +R=6370000": (
+        "+proj=ob_tran +o_proj=longlat +o_lon_p=0 +o_lat_p=40 +lon_0=10 +R=6370000"
+    ),
+    "+proj=longlat +pm=2d20'14.025\"E +ellps=intl": "+proj=longlat +pm=2d20'14.025\"E +ellps=intl",
+    WKT1: WKT1,
+    WKT1.replace(",", ",\n  "): WKT1,
+    WKT2: WKT2,
+}
+
+REFUSED = [
+    "",
+    "/etc/passwd",
+    "data/my.prj",
+    "my.prj",
+    "..",
+    "4326",
+    "WGS 84 / UTM zone 31N",
+    "DICT:/etc/passwd,1",
+    "dict:epsg.wkt,4326",
+    "+init=/etc/passwd:root",
+    "+init=epsg:4326",
+    "init=epsg:4326",
+    "+proj=longlat +init=epsg:4326",
+    "+proj=longlat +nadgrids=/etc/passwd",
+    "+proj=longlat +nadgrids=@null",
+    "+proj=longlat +ellps=WGS84 +geoidgrids=/vsicurl/x",
+    "+proj=longlat +catalog=x.csv",
+    "+proj=hgridshift +grids=x.gsb",
+    "+proj=pipeline +step +proj=unitconvert",
+    "+proj=unitconvert +xy_in=deg",
+    "+proj=longlat +ellps=/etc/passwd",
+    "+proj=longlat +lon_0=0 +lon_0=1",
+    "+lat_0=1",
+    "+proj=longlat\n+datum=WGS84",
+    "+proj=ob_tran +o_proj=pipeline",
+    "IMPORT_FROM_EPSG:4326",
+    "AUTO:42001,99,8888",
+    "EPSG:/etc/passwd",
+    "EPSG:4326+/etc/passwd",
+    "EPSG:4326@/etc/passwd",
+    "EPSG:4326 EPSG:4326",
+    "urn:ogc:def:crs:EPSG::../x",
+    "urn:ogc:def:coordinateOperation:EPSG::1234",
+    "ESRI::/etc/passwd",
+    "EPSG:4326\0",
+    "\ud800",
+    '["x"]',
+    'GEOGCS["x"',
+    'GEOGCS["x"]]',
+    'GEOGCS["x")',
+    'GEOGCS["x"] /etc/passwd',
+    'GEOGCS["/etc/passwd"]',
+    'GEOGCS["http://example.org/"]',
+    'GEOGCS["x",EXTENSION["PROJ4","+proj=longlat +nadgrids=/etc/passwd"]]',
+    'PROJCS["x",PROJECTION["custom_proj4"],EXTENSION["PROJ4","+proj=merc"]]',
+    'VERTCRS["x",VDATUM["x"],CS[vertical,1],AXIS["h",up],GEOIDMODEL["PROJ /etc/passwd"]]',
+    'VERTCRS["x",VDATUM["x"],CS[vertical,1],AXIS["h",up],GEOIDMODEL["us_nga_egm96_15.tif"]]',
+    'PROJCRS["x",CONVERSION["x",METHOD["PROJ hgridshift grids=x"]]]',
+    'PROJCRS["x",CONVERSION["x",METHOD["y"],PARAMETER["p","/etc/passwd"]]]',
+    'PROJCRS["x",CONVERSION["x",METHOD["y"],PARAMETER["p","plain"]]]',
+    'PROJCRS["x",REMARK["PROJ CRS string: +proj=longlat +nadgrids=x"]]',
+    'COORDINATEOPERATION["x",METHOD["y"]]',
+    'CONCATENATEDOPERATION["x"]',
+    'PARAMETERFILE["x","y"]',
+    BOUND.format(WKT1, "NTv2", 'PARAMETERFILE["Latitude and longitude difference file","x"]'),
+    BOUND.format(WKT1, "PROJ-based operation method: x", 'PARAMETER["a",1]'),
+    "GEOGCS[" * 40 + '"x"' + "]" * 40,
+    '{"type":"GeographicCRS"',
+    "[]",
+    "{}",
+    '{"type":"Transformation","name":"x"}',
+    "{" * 5000,
+    '{"type":' * 3000 + "1" + "}" * 3000,
+]
+
+
+def refused(text: str) -> CrsRefused:
+    with pytest.raises(CrsRefused) as caught:
+        check_crs(text)
+    return caught.value
+
+
+@pytest.mark.parametrize("text", CANONICAL)
+def test_a_known_form_passes_in_its_canonical_form(text: str) -> None:
+    assert check_crs(text) == CANONICAL[text]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_might_open_something_or_is_no_crs_is_refused(text: str) -> None:
+    refusal = refused(text)
+    assert refusal.message
+    assert refusal.suggestion
+
+
+@pytest.mark.parametrize("text", ["http://169.254.169.254/x", "https://epsg.io/4326", "ftp://x/y.prj", "HTTP://X"])
+def test_a_url_is_refused_as_a_matter_of_the_network(text: str) -> None:
+    assert refused(text).code == Code.NETWORK_BLOCKED
+
+
+def test_projjson_passes_without_its_schema_url_and_prose() -> None:
+    passed = json.loads(check_crs(json.dumps(PROJJSON, indent=2)))
+    assert passed == {key: value for key, value in PROJJSON.items() if key not in ("$schema", "remarks")}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"type": "Conversion"},
+        {"name": "/vsicurl/http://x"},
+        {"name": "PROJ /etc/passwd"},
+        {"geoid_model": {"name": "PROJ egm96_15.gtx"}},
+        {"parameter_file": "x"},
+        {"conversion": {"parameters": [{"name": "grid", "value": "x"}]}},
+        {"conversion": {"method": {"name": "PROJ-based operation method: +proj=pipeline"}}},
+        {"transformation": {"type": "Transformation"}},
+        {"datum": {"type": "PointMotionOperation"}},
+        {"name": "x\u0000y"},
+        {"id": {"authority": "EPSG", "code": 1, "uri": "http://www.opengis.net/def/crs/EPSG/0/4326"}},
+    ],
+)
+def test_projjson_that_names_a_file_grid_or_operation_is_refused(change: dict[str, object]) -> None:
+    refused(json.dumps({**PROJJSON, **change}))
+
+
+@pytest.mark.parametrize("text", ['{"type":"GeographicCRS","name":"a","name":"b"}', '{"type":"GeographicCRS","value":NaN}'])
+def test_projjson_that_is_not_strict_json_is_refused(text: str) -> None:
+    refused(text)
+
+
+@pytest.mark.timeout(60)  # matching in quadratic time takes minutes
+@pytest.mark.parametrize("letter", ['"', "a", "(", "[", " ", "+", "=", "1", "{", "/"])
+def test_the_longest_texts_are_decided_on(letter: str) -> None:
+    for head in ("", "GEOGCS[", '{"type":"', "+proj=", 'GEOGCS["', "EPSG:"):
+        refused((head + letter * MAX_BYTES)[:MAX_BYTES])
+    refused("EPSG:4326" + " " * MAX_BYTES)
+
+
+HOSTILE = st.sampled_from(
+    [
+        *("/etc/passwd", "../x", "./x", "~/x", "@null", "/vsicurl/http://h/x", "http://h/x", "file:///x", "x.gsb", "\\\\h\\x"),
+        *("+nadgrids=x", "+geoidgrids=/x", "+init=epsg:1", "+step", "+proj=pipeline", "PROJ x.gtx", "DICT:x,1", "grids=x"),
+        *('EXTENSION["PROJ4","+proj=x"]', 'PARAMETERFILE["a","b"]', '"', "]", ",", "[", "\n", "\0", "=?", "--config"),
+    ]
+)
+GOOD = st.sampled_from([*CANONICAL, json.dumps(PROJJSON), BOUND.format(WKT1, "Geocentric translations", 'PARAMETER["X",1]')])
+
+
+@st.composite
+def spoiled(draw: st.DrawFn) -> str:
+    """A good text with hostile pieces put into it."""
+    text = draw(GOOD)
+    for piece in draw(st.lists(HOSTILE, max_size=3)):
+        at = draw(st.integers(0, len(text)))
+        text = text[:at] + piece + text[at:]
+    return text
+
+
+# Written without a look at the rules: what a path, a URL or a grid looks like to whoever reads the result.
+RESOURCE = re.compile(r'(^|["\s,(\[=])[/~@][^\s]|://|\.\./|\\|/vsi|grids|init=|\+step|pipeline|PROJ4|PARAMETERFILE|\.gsb|\.gtx', re.I)
+
+
+@given(spoiled() | st.text())
+def test_no_text_that_passes_holds_a_path_a_url_or_a_grid(text: str) -> None:
+    try:
+        passed = check_crs(text)
+    except CrsRefused:
+        return
+    assert not RESOURCE.search(passed)
+    assert passed.isprintable() or "\u00a0" in passed
+    assert not passed.startswith(("-", "@", "/", "<"))
+
+
+@given(spoiled())
+def test_what_passed_once_passes_again_unchanged(text: str) -> None:
+    try:
+        passed = check_crs(text)
+    except CrsRefused:
+        return
+    assert check_crs(passed) == passed

@@ -1,0 +1,230 @@
+"""Which engine is used, and that one a person named is never replaced by another."""
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from socket_engine import VERSION, socket_engine
+
+from sandbox.engines import discovery
+from sandbox.engines.discovery import EngineRefused, connect, discover, endpoints
+from sandbox.errors import EngineUnavailable
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home without any engine; a short path, as a socket's has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="e") as folder:
+        for name in list(os.environ):
+            if name.startswith("DOCKER_"):
+                monkeypatch.delenv(name)
+        monkeypatch.setenv("HOME", folder)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", f"{folder}/run")
+        monkeypatch.setattr(discovery, "DOCKER_SOCKET", f"{folder}/docker.sock")
+        monkeypatch.setattr(discovery, "PODMAN_SOCKET", f"{folder}/podman.sock")
+        yield Path(folder)
+
+
+def make_context(home: Path, name: str, engine: dict) -> Path:
+    place = hashlib.sha256(name.encode()).hexdigest()
+    meta = home / ".docker/contexts/meta" / place
+    meta.mkdir(parents=True)
+    (meta / "meta.json").write_text(
+        json.dumps({"Name": name, "Metadata": {}, "Endpoints": {"docker": engine}})
+    )
+    return home / ".docker/contexts/tls" / place / "docker"
+
+
+def choose_context(home: Path, name: str) -> None:
+    (home / ".docker").mkdir(exist_ok=True)
+    (home / ".docker/config.json").write_text(json.dumps({"currentContext": name}))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "docker.sock",
+        "run/docker.sock",
+        ".docker/run/docker.sock",
+        ".docker/desktop/docker.sock",
+        ".colima/default/docker.sock",
+        ".orbstack/run/docker.sock",
+        ".rd/docker.sock",
+        "run/podman/podman.sock",
+        "podman.sock",
+    ],
+)
+def test_an_engine_at_a_known_socket_is_found(home: Path, place: str) -> None:
+    with socket_engine(home / place):
+        found, client = discover()
+        assert found.address == f"unix://{home / place}"
+        assert client.version() == VERSION
+        client.close()
+
+
+def test_docker_comes_before_podman(home: Path) -> None:
+    with socket_engine(home / "run/podman/podman.sock") as podman, socket_engine(home / "docker.sock"):
+        assert discover()[0].address == f"unix://{home}/docker.sock"
+        assert podman.requests == []
+
+
+def test_a_dead_socket_is_passed_over(home: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(home / "docker.sock"))
+    with socket_engine(home / "podman.sock"):
+        assert discover()[0].address == f"unix://{home}/podman.sock"
+
+
+def test_no_engine_names_every_place_that_was_tried(home: Path) -> None:
+    with pytest.raises(EngineUnavailable) as caught:
+        connect()
+    assert not isinstance(caught.value, EngineRefused)
+    for place in endpoints(None, os.environ):
+        assert place.address in str(caught.value)
+
+
+@pytest.mark.parametrize("how", ["address", "DOCKER_HOST", "DOCKER_CONTEXT", "currentContext"])
+def test_a_named_engine_that_is_silent_is_never_replaced(
+    home: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    silent = f"unix://{home}/silent.sock"
+    make_context(home, "mine", {"Host": silent})
+    if how == "DOCKER_HOST":
+        monkeypatch.setenv("DOCKER_HOST", silent)
+    elif how == "DOCKER_CONTEXT":
+        monkeypatch.setenv("DOCKER_CONTEXT", "mine")
+    elif how == "currentContext":
+        choose_context(home, "mine")
+    with socket_engine(home / "docker.sock") as other:
+        with pytest.raises(EngineRefused):
+            connect(silent if how == "address" else None)
+        assert other.requests == []
+
+
+def test_what_is_more_explicit_wins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_context(home, "first", {"Host": "unix:///first"})
+    make_context(home, "second", {"Host": "unix:///second"})
+    choose_context(home, "second")
+    assert [place.address for place in endpoints(None, os.environ)] == ["unix:///second"]
+    monkeypatch.setenv("DOCKER_CONTEXT", "first")
+    assert [place.address for place in endpoints(None, os.environ)] == ["unix:///first"]
+    monkeypatch.setenv("DOCKER_HOST", "unix:///host")
+    assert [place.address for place in endpoints(None, os.environ)] == ["unix:///host"]
+    assert [place.address for place in endpoints("/run/mine.sock", os.environ)] == ["unix:///run/mine.sock"]
+
+
+@pytest.mark.parametrize("chosen", ["default", ""])
+def test_the_default_context_means_looking_around(home: Path, chosen: str) -> None:
+    choose_context(home, chosen)
+    assert len(endpoints(None, os.environ)) > 1
+
+
+@pytest.mark.parametrize("config", ["{", "[]", "7"])
+def test_a_broken_configuration_is_an_error_and_not_a_guess(home: Path, config: str) -> None:
+    choose_context(home, "x")
+    (home / ".docker/config.json").write_text(config)
+    with socket_engine(home / "docker.sock") as other:
+        with pytest.raises(EngineRefused):
+            connect()
+        assert other.requests == []
+
+
+@pytest.mark.parametrize(
+    "meta", [None, "{}", "{", '{"Endpoints": {"docker": {}}}', '{"Endpoints": []}', "[]"]
+)
+def test_a_context_that_names_no_engine_is_an_error(home: Path, meta: str | None) -> None:
+    choose_context(home, "mine")
+    if meta is not None:
+        make_context(home, "mine", {})
+        next((home / ".docker/contexts/meta").iterdir()).joinpath("meta.json").write_text(meta)
+    with socket_engine(home / "docker.sock"), pytest.raises(EngineRefused):
+        connect()
+
+
+@pytest.mark.parametrize(("skip", "verify"), [(False, True), (True, False)])
+def test_a_context_brings_its_certificates(home: Path, skip: bool, verify: bool) -> None:
+    folder = make_context(home, "far", {"Host": "tcp://engine.test:2376", "SkipTLSVerify": skip})
+    folder.mkdir(parents=True)
+    for name in ("ca", "cert", "key"):
+        (folder / f"{name}.pem").touch()
+    choose_context(home, "far")
+    (place,) = endpoints(None, os.environ)
+    assert place.tls is not None
+    assert place.tls.cert == (str(folder / "cert.pem"), str(folder / "key.pem"))
+    assert (place.tls.ca_cert, place.tls.verify) == (str(folder / "ca.pem"), verify)
+
+
+@pytest.mark.parametrize(("verify", "expected"), [("1", True), ("", False)])
+def test_docker_host_brings_the_certificates_of_docker_cert_path(
+    home: Path, monkeypatch: pytest.MonkeyPatch, verify: str, expected: bool
+) -> None:
+    for name in ("ca", "cert", "key"):
+        (home / f"{name}.pem").touch()
+    monkeypatch.setenv("DOCKER_HOST", "tcp://engine.test:2376")
+    monkeypatch.setenv("DOCKER_CERT_PATH", str(home))
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", verify)
+    (place,) = endpoints(None, os.environ)
+    assert place.tls is not None
+    assert place.tls.cert == (str(home / "cert.pem"), str(home / "key.pem"))
+    assert place.tls.verify is expected
+
+
+def test_half_a_client_certificate_is_an_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "cert.pem").touch()
+    monkeypatch.setenv("DOCKER_HOST", "tcp://engine.test:2376")
+    monkeypatch.setenv("DOCKER_CERT_PATH", str(home))
+    with pytest.raises(EngineRefused):
+        connect()
+
+
+@pytest.mark.parametrize("address", ["ssh://me@engine.test", "foo://x", "tcp://", "tcp://127.0.0.1:1"])
+def test_an_address_that_cannot_serve_is_an_error(home: Path, address: str) -> None:
+    with pytest.raises(EngineRefused):
+        connect(address)
+
+
+def test_a_socket_that_may_not_be_used_is_told_from_one_that_is_absent(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        if path.name == "docker.sock":
+            raise PermissionError(13, "Permission denied")
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(discovery, "_knock", refuse)  # root, who may run this, is refused nothing
+    with pytest.raises(EngineRefused):
+        connect()
+
+
+def test_the_client_keeps_the_timeout_that_was_asked_for(home: Path) -> None:
+    with socket_engine(home / "docker.sock"):
+        client = connect(timeout=123)
+        assert client.api.timeout == 123
+        client.close()
+
+
+def run_module(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
+    command = [sys.executable, "-m", "sandbox.engines.discovery"]
+    # what cannot be masked in another process is named, which also is what the set-up script relies on
+    return subprocess.run(
+        command, env={**kept, "HOME": str(home), **environment}, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_command_prints_the_address_alone(home: Path) -> None:
+    with socket_engine(home / "docker.sock"):
+        done = run_module(home, DOCKER_HOST=f"unix://{home}/docker.sock")
+    assert (done.returncode, done.stdout) == (0, f"unix://{home}/docker.sock\n")
+
+
+def test_the_command_tells_a_silent_named_engine_by_its_exit_code(home: Path) -> None:
+    done = run_module(home, DOCKER_HOST=f"unix://{home}/docker.sock")
+    assert (done.returncode, done.stdout) == (2, "")

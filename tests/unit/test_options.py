@@ -1,0 +1,271 @@
+"""Which KEY=VALUE options pass, and that there is a decision on every option of every driver."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import OptionSpec, Scope
+from gdal_mcp.catalogue.options import (
+    check_creation_option,
+    check_layer_option,
+    check_open_option,
+    check_option,
+    check_transform_option,
+    check_warp_option,
+    decide,
+    needs_review,
+)
+from gdal_mcp.catalogue.values import KINDS
+
+Row = tuple[str, Scope, OptionSpec]
+
+
+def declared() -> Iterator[Row]:
+    for driver in catalogue().drivers:
+        for scope, specs in driver.options.items():
+            yield from ((driver.name, scope, spec) for spec in specs)
+    for scope, specs in catalogue().shared_options.items():
+        yield from (("*", scope, spec) for spec in specs)
+
+
+ROWS = list(declared())
+
+# What surveys of GDAL found to open, write, delete or run something. Drivers that are switched off are here too.
+DANGEROUS = [
+    *(("GTI", name, Scope.OPEN) for name in ("SQL", "SPATIAL_SQL")),
+    ("VRT", "ROOT_PATH", Scope.OPEN),
+    ("HFA", "DEPENDENT_FILE", Scope.CREATION),
+    ("netCDF", "CONFIG_FILE", Scope.CREATION),
+    ("ISIS3", "EXTERNAL_FILENAME", Scope.CREATION),
+    *(("PDS4", name, Scope.CREATION) for name in ("IMAGE_FILENAME", "TEMPLATE")),
+    ("VICAR", "LABEL", Scope.CREATION),
+    ("JP2OpenJPEG", "GMLJP2V2_DEF", Scope.CREATION),
+    *(
+        ("PDF", name, Scope.CREATION)
+        for name in (
+            *("JPEG2000_DRIVER", "EXTRA_IMAGES", "EXTRA_RASTERS", "OGR_DATASOURCE", "JAVASCRIPT", "JAVASCRIPT_FILE"),
+            *("COMPOSITION_FILE", "XMP", "EXTRA_STREAM"),
+        )
+    ),
+    *((driver, name, Scope.CREATION) for driver in ("MBTiles", "MVT") for name in ("CONF", "TEMPORARY_DB")),
+    ("PMTiles", "CONF", Scope.CREATION),
+    ("MVT", "METADATA_FILE", Scope.OPEN),
+    *(("MRF", name, Scope.CREATION) for name in ("DATANAME", "INDEXNAME", "CACHEDSOURCE")),
+    ("BAG", "TEMPLATE", Scope.CREATION),
+    ("S102", "QUALITY_DATASET", Scope.CREATION),
+    ("DGN", "SEED", Scope.CREATION),
+    *((driver, "OGR_SCHEMA", Scope.OPEN) for driver in ("CSV", "GML", "GeoJSON", "SQLite")),
+    *(("GML", name, Scope.OPEN) for name in ("XSD", "GFS_TEMPLATE", "REGISTRY", "DOWNLOAD_SCHEMA")),
+    ("GPX", "GPX_EXTENSIONS_NS_URL", Scope.CREATION),
+    *((driver, "MODEL", Scope.OPEN) for driver in ("Interlis 1", "Interlis 2")),
+    *((driver, "PRELUDE_STATEMENTS", Scope.OPEN) for driver in ("GPKG", "SQLite", "PostgreSQL", "ADBC")),
+    *(("DXF", name, Scope.CREATION) for name in ("HEADER", "TRAILER")),
+    ("FlatGeobuf", "TEMPORARY_DIR", Scope.LAYER),
+    ("GeoRSS", "HEADER", Scope.CREATION),
+    ("OSM", "CONFIG_FILE", Scope.OPEN),
+    ("SXF", "SXF_RSC_FILENAME", Scope.OPEN),
+    *(("GMLAS", name, Scope.CREATION) for name in ("INPUT_XSD", "CONFIG_FILE", "OUTPUT_XSD_FILENAME")),
+    ("GMLAS", "XSD", Scope.OPEN),
+    *(("MapML", name, Scope.CREATION) for name in ("HEAD", "HEAD_LINKS")),
+    *(("ADBC", name, Scope.OPEN) for name in ("ADBC_DRIVER", "SQL")),
+    *(("WFS", "URL", Scope.OPEN), ("WMTS", "URL", Scope.OPEN), ("OAPIF", "USERPWD", Scope.OPEN)),
+    *(("Elasticsearch", name, Scope.LAYER) for name in ("MAPPING", "WRITE_MAPPING", "INDEX_DEFINITION")),
+    *(("GPSBabel", "FILENAME", Scope.OPEN), ("PLMOSAIC", "CACHE_PATH", Scope.OPEN)),
+]
+
+PERMITTED = [
+    ("GTiff", Scope.CREATION, "COMPRESS=lzw", "COMPRESS=LZW"),
+    ("GTiff", Scope.CREATION, "compress=DEFLATE", "COMPRESS=DEFLATE"),
+    ("GTiff", Scope.CREATION, "TILED=yes", "TILED=YES"),
+    ("GTiff", Scope.CREATION, "PREDICTOR=2", "PREDICTOR=2"),
+    ("GTiff", Scope.CREATION, "SPARSE_OK=TRUE", "SPARSE_OK=TRUE"),
+    ("GTiff", Scope.CREATION, "NUM_THREADS=4", "NUM_THREADS=4"),
+    ("GTiff", Scope.CREATION, "NUM_THREADS=all_cpus", "NUM_THREADS=ALL_CPUS"),
+    ("GTiff", Scope.CREATION, "DISCARD_LSB=1,2,3", "DISCARD_LSB=1,2,3"),
+    ("COG", Scope.CREATION, "TILING_SCHEME=GoogleMapsCompatible", "TILING_SCHEME=GoogleMapsCompatible"),
+    ("COG", Scope.CREATION, "BLOCKSIZE=256", "BLOCKSIZE=256"),
+    ("COG", Scope.CREATION, "RESAMPLING=average", "RESAMPLING=AVERAGE"),
+    ("COG", Scope.CREATION, "TARGET_SRS=epsg:3857", "TARGET_SRS=EPSG:3857"),
+    ("COG", Scope.CREATION, "EXTENT=-10,-20,30.5,4e1", "EXTENT=-10,-20,30.5,4e1"),
+    ("COG", Scope.CREATION, "PREDICTOR=2", "PREDICTOR=2"),
+    ("PNG", Scope.CREATION, "TITLE=A map, with a comma", "TITLE=A map, with a comma"),
+    ("JPEG", Scope.CREATION, "QUALITY=90", "QUALITY=90"),
+    ("HFA", Scope.CREATION, "COMPRESS=YES", "COMPRESS=YES"),
+    ("GPKG", Scope.LAYER, "GEOMETRY_NAME=geom", "GEOMETRY_NAME=geom"),
+    ("GPKG", Scope.CREATION, "VERSION=1.4", "VERSION=1.4"),
+    ("GeoJSON", Scope.LAYER, "RFC7946=YES", "RFC7946=YES"),
+    ("GeoJSON", Scope.LAYER, "COORDINATE_PRECISION=5", "COORDINATE_PRECISION=5"),
+    ("CSV", Scope.LAYER, "GEOMETRY=AS_XY", "GEOMETRY=AS_XY"),
+    ("CSV", Scope.OPEN, "X_POSSIBLE_NAMES=lon*,x", "X_POSSIBLE_NAMES=lon*,x"),
+    ("ESRI Shapefile", Scope.LAYER, "ENCODING=utf-8", "ENCODING=utf-8"),
+    ("ESRI Shapefile", Scope.OPEN, "ENCODING=LDID/87", "ENCODING=LDID/87"),
+    ("ESRI Shapefile", Scope.OPEN, "ENCODING=", "ENCODING="),
+    ("GPX", Scope.CREATION, "METADATA_LINK_0_TEXT=Home", "METADATA_LINK_0_TEXT=Home"),
+    ("NITF", Scope.CREATION, "FTITLE=Title", "FTITLE=Title"),
+    ("XYZ", Scope.CREATION, "COLUMN_SEPARATOR= ", "COLUMN_SEPARATOR= "),
+]
+
+REFUSED = [
+    ("GTiff", Scope.CREATION, "COMPRESS"),
+    ("GTiff", Scope.CREATION, ""),
+    ("GTiff", Scope.CREATION, "=LZW"),
+    ("GTiff", Scope.CREATION, "COMPRESS=/etc/passwd"),
+    ("GTiff", Scope.CREATION, "COMPRESS=?"),
+    ("GTiff", Scope.CREATION, "COMPRESS=LZW\n"),
+    ("GTiff", Scope.CREATION, "COMPRESS=LZW\0"),
+    ("GTiff", Scope.CREATION, "COM PRESS=LZW"),
+    ("GTiff", Scope.CREATION, "--config=GDAL_SKIP"),
+    ("GTiff", Scope.CREATION, "CPL_LOG=x"),
+    ("GTiff", Scope.CREATION, "TILED=maybe"),
+    ("GTiff", Scope.CREATION, "ZLEVEL=99"),
+    ("GTiff", Scope.CREATION, "BLOCKXSIZE=1e3"),
+    ("GTiff", Scope.CREATION, "NUM_THREADS=0"),
+    ("GTiff", Scope.CREATION, "NUM_THREADS=/x"),
+    ("GTiff", Scope.CREATION, "SOURCE_ICC_PROFILE=AAAA"),
+    ("GTiff", Scope.OPEN, "GEOREF_SOURCES=INTERNAL"),
+    ("GTiff", Scope.CREATION, "TILED=Y\u200bES"),
+    ("COG", Scope.CREATION, "TARGET_SRS=/etc/passwd"),
+    ("COG", Scope.CREATION, "EXTENT=1,2,nan,4"),
+    ("COG", Scope.CREATION, "RESAMPLING=/x"),
+    ("PNG", Scope.CREATION, "TITLE=@/etc/passwd"),
+    ("PNG", Scope.CREATION, "TITLE=a/b"),
+    ("PNG", Scope.CREATION, "TITLE=" + "x" * 2000),
+    ("GPKG", Scope.CREATION, "TILING_SCHEME=/ws/scheme.json"),
+    ("GPKG", Scope.LAYER, 'GEOMETRY_NAME=a"; DROP TABLE x'),
+    ("ESRI Shapefile", Scope.OPEN, "ENCODING=../../x"),
+    ("ESRI Shapefile", Scope.OPEN, "ENCODING=LDID/../x"),
+    ("NITF", Scope.CREATION, "FSCLAS=TOO LONG"),
+    ("NITF", Scope.CREATION, "TRE=BLOCKA=x"),
+    ("Unheard Of", Scope.CREATION, "COMPRESS=LZW"),
+]
+
+
+def test_every_declared_option_has_a_decision_with_a_reason() -> None:
+    rules = [(row, decide(*row)) for row in ROWS]
+    assert len(rules) > 1000
+    assert [row for row, rule in rules if not rule.reason] == []
+    assert [row for row, rule in rules if rule.shape is not None and rule.shape.kind not in KINDS] == []
+
+
+def test_a_person_has_decided_on_every_text_option_and_on_all_that_sound_dangerous() -> None:
+    rules = catalogue().option_rules
+    undecided = [
+        (driver, str(scope), spec.name)
+        for driver, scope, spec in ROWS
+        if (spec.type == "string" or needs_review(spec))
+        and (driver, scope, spec.name) not in rules
+        and ("*", scope, spec.name) not in rules
+    ]
+    assert undecided == []
+
+
+def test_every_rule_is_about_an_option_that_exists() -> None:
+    exact = {(driver, spec.name) for driver, _, spec in ROWS}
+    names = {spec.name for _, _, spec in ROWS}
+    stale = {
+        (driver, name)
+        for driver, _, name in catalogue().option_rules
+        if (driver, name) not in exact and not (driver == "*" and name in names)
+    }
+    assert stale == set()
+
+
+@pytest.mark.parametrize(("driver", "name", "scope"), DANGEROUS)
+@pytest.mark.parametrize("value", ["x", "YES", "/etc/passwd", "1"])
+def test_options_that_open_write_or_run_something_never_pass(driver: str, name: str, scope: Scope, value: str) -> None:
+    with pytest.raises(ArgumentRefused):
+        check_option(scope, (driver,), f"{name}={value}")
+
+
+@pytest.mark.parametrize(("driver", "scope", "text", "passed"), PERMITTED)
+def test_a_plain_option_passes_in_the_declared_spelling(driver: str, scope: Scope, text: str, passed: str) -> None:
+    assert check_option(scope, (driver,), text).text == passed
+
+
+@pytest.mark.parametrize(("driver", "scope", "text"), REFUSED)
+def test_anything_else_is_refused(driver: str, scope: Scope, text: str) -> None:
+    with pytest.raises(ArgumentRefused):
+        check_option(scope, (driver,), text)
+
+
+def test_a_creation_option_needs_to_know_the_driver() -> None:
+    assert check_creation_option("gtiff", "COMPRESS=LZW").key == "COMPRESS"
+    assert check_layer_option("GPKG", "FID=id").text == "FID=id"
+    with pytest.raises(ArgumentRefused):
+        check_creation_option(None, "COMPRESS=LZW")
+
+
+def test_an_open_option_for_an_unknown_input_passes_only_if_no_driver_refuses_it() -> None:
+    assert check_open_option((), "NUM_THREADS=2").text == "NUM_THREADS=2"
+    assert check_open_option((), "AUTODETECT_TYPE=YES").text == "AUTODETECT_TYPE=YES"
+    for text in ("ROOT_PATH=x", "XSD=x", "OGR_SCHEMA=x", "PRELUDE_STATEMENTS=SELECT 1", "LAYER=x"):
+        with pytest.raises(ArgumentRefused):
+            check_open_option((), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INIT_DEST=NO_DATA", "INIT_DEST=0,0,255", "SAMPLE_GRID=YES", "SAMPLE_STEPS=ALL", "SOURCE_EXTRA=5", "NUM_THREADS=2",
+     "OPTIMIZE_SIZE=TRUE", "CUTLINE_ALL_TOUCHED=YES", "UNIFIED_SRC_NODATA=PARTIAL", "EXCLUDED_VALUES=(0,0,0),(1,1,1)"],
+)  # fmt: skip
+def test_plain_warp_options_pass(text: str) -> None:
+    assert check_warp_option(text).text == text
+
+
+@pytest.mark.parametrize("text", ["CUTLINE=POLYGON((0 0,1 0,1 1,0 0))", "INIT_DEST=/x", "CPL_LOG=/x", "SAMPLE_STEPS=x"])
+def test_other_warp_options_do_not(text: str) -> None:
+    with pytest.raises(ArgumentRefused):
+        check_warp_option(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["METHOD=GCP_TPS", "SRC_METHOD=RPC", "MAX_GCP_ORDER=2", "INSERT_CENTER_LONG=NO", "CENTER_LONG=180", "RPC_HEIGHT=120.5",
+     "RPC_HEIGHT_SCALE=1", "GCPS_OK=YES", "ONLY_BEST=YES", "AREA_OF_INTEREST=1,2,3,4", "NUM_THREADS=ALL_CPUS"],
+)  # fmt: skip
+def test_plain_transform_options_pass(text: str) -> None:
+    assert check_transform_option(text).text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["RPC_DEM=/etc/passwd", "RPC_DEM_SRS=EPSG:4326", "COORDINATE_OPERATION=+proj=pipeline", "SRC_GEOLOC_ARRAY=x.tif",
+     "GEOLOC_ARRAY=x.tif", "DST_GEOLOC_ARRAY=x.tif", "SRC_SRS=EPSG:4326", "DST_SRS=EPSG:4326", "RPC_FOOTPRINT=POINT(0 0)",
+     "DEM_SRS=x"],
+)  # fmt: skip
+def test_transform_options_that_name_datasets_grids_or_crss_do_not(text: str) -> None:
+    with pytest.raises(ArgumentRefused) as caught:
+        check_transform_option(text)
+    assert caught.value.suggestion
+
+
+PATHLIKE = st.sampled_from(["/etc/passwd", "../x", "a\\b", "@file", "~/x", "<xml/>", "{}", "http://h/x", "/vsimem/x", "x/y"])
+
+
+@given(st.sampled_from(ROWS), st.text(max_size=8), PATHLIKE, st.text(max_size=8))
+def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(row: Row, head: str, path: str, tail: str) -> None:
+    driver, scope, spec = row
+    text = f"{spec.name.replace('*', '0')}={head}{path}{tail}"
+    try:
+        passed = check_option(scope, (driver,), text)
+    except ArgumentRefused:
+        return
+    assert "/" not in passed.value or passed.value in spec.choices
+    assert not passed.value.startswith(("@", "~", "<", "{"))
+    assert "\\" not in passed.value
+
+
+@given(st.sampled_from(ROWS), st.text(max_size=40))
+def test_whatever_passes_is_one_printable_line_under_a_declared_key(row: Row, value: str) -> None:
+    driver, scope, spec = row
+    try:
+        passed = check_option(scope, (driver,), f"{spec.name.replace('*', '0')}={value}")
+    except ArgumentRefused:
+        return
+    assert passed.text.isprintable()
+    assert spec.canonical(passed.key)
+    assert not passed.text.endswith("=?")

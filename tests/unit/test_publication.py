@@ -1,0 +1,392 @@
+"""What is published is exactly what was staged, in the manner of a user's file, and never over a surprise."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from staging_kit import CALL, USER, Trail, area_at, carry_out, fill, leftovers, place, plan, publish, tree, write
+
+from sandbox import moves
+from sandbox.errors import OutputRejected, SandboxError, StagingFailed
+from sandbox.moves import Moves
+from sandbox.publication import Publication
+from sandbox.staging import StagingArea
+from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
+
+ROOT_HOST = os.geteuid() == 0
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    return root
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+# --- what is published
+
+
+def test_a_published_file_is_told_with_its_place_size_and_digest(workspace):
+    contents = b"pixels" * 500_000
+    published = publish(area_at(workspace), {"dem.tif": contents})
+    (file,) = published.files
+    assert (workspace / "dem.tif").read_bytes() == contents
+    assert (file.located.path, file.size) == (workspace / "dem.tif", len(contents))
+    assert file.sha256 == hashlib.sha256(contents).hexdigest()
+    assert file.located.identity == Identity.of((workspace / "dem.tif").lstat())
+    assert published.replaced == published.removed == ()
+    assert published.undo_id == CALL
+
+
+def test_a_published_folder_is_told_with_every_file_and_one_digest(workspace):
+    contents = {"zarr.json": b"{}", "a/b": b"1", "a.b": b"22", "ü": b"", **{f"c/{n}": b"c" for n in range(40)}}
+    (folder,) = publish(area_at(workspace), {f"cube.zarr/{name}": data for name, data in contents.items()}).files
+    ordered = sorted(contents, key=str.encode)
+    lines = [f"{hashlib.sha256(contents[n]).hexdigest()}  {len(contents[n])}  {n}\n" for n in ordered]
+    assert tree(workspace / "cube.zarr") == contents
+    assert [part.relative for part in folder.parts] == ordered
+    assert folder.sha256 == hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert folder.size == sum(map(len, contents.values()))
+    assert folder.located.is_folder
+
+
+def test_a_new_file_gets_the_usual_mode_and_the_workspace_owner(workspace):
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        fill(staging, {"dem.tif": b"1", "cube.zarr/a/b": b"1"})
+        for path in staging.mount_source.rglob("*"):
+            path.chmod(0o6777)
+        staging.collect()
+        old = os.umask(0o027)
+        try:
+            names = ("dem.tif", "cube.zarr")
+            staging.publish(CALL, [Publication(name, place(area, name)) for name in names])
+        finally:
+            os.umask(old)
+    assert [mode(workspace / name) for name in ("dem.tif", "cube.zarr", "cube.zarr/a", "cube.zarr/a/b")] == [
+        0o640,
+        0o750,
+        0o750,
+        0o640,
+    ]
+    owner = workspace.stat().st_uid
+    assert {path.stat().st_uid for path in (workspace / "dem.tif", *(workspace / "cube.zarr").rglob("*"))} == {owner}
+
+
+def test_a_replaced_file_hands_down_its_mode_but_not_its_right_to_run(workspace):
+    write(workspace, {"dem.tif": b"old"})
+    (workspace / "dem.tif").chmod(0o6775)
+    publish(area_at(workspace), {"dem.tif": b"new"})
+    assert mode(workspace / "dem.tif") == 0o664
+
+
+if ROOT_HOST:
+
+    def test_a_replaced_file_hands_down_its_owner(workspace):
+        write(workspace, {"dem.tif": b"old", "cube.zarr/a": b"old"})
+        for name in ("dem.tif", "cube.zarr", "cube.zarr/a"):
+            os.chown(workspace / name, 4321, 1234)
+        publish(area_at(workspace), {"dem.tif": b"new", "cube.zarr/b/c": b"new", "other.tif": b""})
+        for name in ("dem.tif", "cube.zarr", "cube.zarr/b", "cube.zarr/b/c"):
+            status = (workspace / name).stat()
+            assert (status.st_uid, status.st_gid) == (4321, 1234)
+        assert (workspace / "other.tif").stat().st_uid == workspace.stat().st_uid
+
+
+def test_several_outputs_and_a_removal_are_published_together(workspace):
+    write(workspace, {"a.shp": b"old", "a.dbf": b"old", "a.sbn": b"stale", "sub/keep.tif": b"1"})
+    area = area_at(workspace)
+    published = publish(area, {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new"})
+    assert tree(workspace) == {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new", "sub/keep.tif": b"1"}
+    assert {one.name for one in published.replaced} == {"a.shp", "a.dbf"}
+    assert {one.name for one in published.removed} == {"a.sbn"}
+
+
+def test_an_output_can_have_another_name_than_the_job_gave_it(workspace):
+    write(workspace, {"sub/": b""})
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        fill(staging, {"out.tif": b"1", "unwanted.txt": b"2"})
+        staging.collect()
+        staging.publish(CALL, [Publication("out.tif", place(area, "sub/dem.tif"))])
+    assert tree(workspace) == {"sub/dem.tif": b"1"}
+
+
+def test_a_dataset_can_be_removed_without_any_output_and_brought_back(workspace):
+    write(workspace, {"dem.tif": b"old", "cube.zarr/a": b"1"})
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        staging.publish(CALL, (), [place(area, "dem.tif"), place(area, "cube.zarr")])
+    assert tree(workspace) == {}
+    area.undo(CALL)
+    assert tree(workspace) == {"dem.tif": b"old", "cube.zarr/a": b"1"}
+
+
+def test_a_copy_can_be_changed_and_published_over_its_original(workspace):
+    write(workspace, {"dem.tif": b"old"})
+    area = area_at(workspace)
+    planned = place(area, "dem.tif")
+    with area.open(CALL, USER) as staging:
+        staging.copy_in(planned, "dem.tif")
+        with (staging.mount_source / "dem.tif").open("ab") as file:
+            file.write(b" and more")
+        staging.collect()
+        staging.publish(CALL, [Publication("dem.tif", planned)])
+    assert tree(workspace) == {"dem.tif": b"old and more"}
+
+
+# --- what is refused
+
+
+def refused(area: StagingArea, publications: list[Publication], kind: type[SandboxError] = OutputRejected) -> None:
+    """Publishing fails in this way and changes nothing."""
+    before = tree(area.workspace.root)
+    with area.open("refused-1", USER) as staging:
+        fill(staging, {"a.tif": b"new", "b.tif": b"new", "folder/a": b"new"})
+        staging.collect()
+        with pytest.raises(kind):
+            staging.publish("refused-1", publications)
+    assert tree(area.workspace.root) == before
+    assert leftovers(area.workspace.root) == []
+    assert "refused-1" not in leftovers(area.workspace.root, "undo")
+
+
+def test_an_output_that_was_not_collected_is_refused(workspace):
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        fill(staging, {"a.tif": b"1"})
+        with pytest.raises(OutputRejected):
+            staging.publish(CALL, [Publication("a.tif", place(area, "a.tif"))])
+        staging.collect()
+        for name in ("b.tif", "../out/a.tif", "./a.tif", ""):
+            with pytest.raises(OutputRejected):
+                staging.publish(CALL, [Publication(name, place(area, "a.tif"))])
+    assert tree(workspace) == {}
+
+
+def test_an_output_that_changed_after_it_was_collected_is_refused(workspace):
+    area = area_at(workspace)
+    for number, change in enumerate([b"longer than before", b"2"]):
+        with area.open(f"call-000{number}", USER) as staging:
+            fill(staging, {"a.tif": b"1"})
+            staging.collect()
+            (staging.mount_source / "a.tif").unlink()
+            (staging.mount_source / "a.tif").write_bytes(change)
+            with pytest.raises(OutputRejected):
+                staging.publish(f"call-000{number}", [Publication("a.tif", place(area, "a.tif"))])
+    assert tree(workspace) == {}
+
+
+def test_two_outputs_never_share_a_place_and_one_output_never_takes_two(workspace):
+    area = area_at(workspace)
+    x, y = place(area, "x.tif"), place(area, "y.tif")
+    inside = replace(x, relative=x.relative / "inner.tif")
+    refused(area, [Publication("a.tif", x), Publication("b.tif", x)])
+    refused(area, [Publication("a.tif", x), Publication("a.tif", y)])
+    refused(area, [Publication("folder", x), Publication("b.tif", inside)])
+    refused(area, [])
+
+
+def test_a_file_never_takes_the_place_of_a_folder_nor_the_other_way_round(workspace):
+    write(workspace, {"x/inner": b"old", "y": b"old"})
+    area = area_at(workspace)
+    refused(area, [Publication("a.tif", place(area, "x"))])
+    refused(area, [Publication("folder", place(area, "y"))])
+
+
+def test_a_place_that_no_plan_could_name_is_refused(workspace, tmp_path):
+    write(tmp_path, {"other/": b""})
+    area = area_at(workspace)
+    good = place(area, "a.tif")
+    elsewhere = Workspaces((Workspace.at(tmp_path / "other", writable=True),)).output("a.tif")
+    refused(area, [Publication("a.tif", elsewhere)])
+    for bad in ("../other/a.tif", ".", f"{RESERVED}/undo/x"):
+        refused(area, [Publication("a.tif", replace(good, relative=good.relative.parent / bad))])
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_a_call_publishes_once(workspace):
+    area = area_at(workspace)
+    publish(area, {"a.tif": b"1"})
+    with pytest.raises(StagingFailed):
+        publish(area, {"a.tif": b"2"})
+    assert tree(workspace) == {"a.tif": b"1"}
+    area.undo(CALL)
+    assert tree(workspace) == {}
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "it has come into being": lambda path: path.with_name("new.tif").write_bytes(b"theirs"),
+    "it was edited": lambda path: path.write_bytes(b"theirs!"),
+    "it was edited to the same size": lambda path: (path.write_bytes(b"THE"), os.utime(path, (1, 1))),
+    "it was replaced": lambda path: (path.rename(path.with_name("moved")), path.write_bytes(b"theirs")),
+    "it was deleted": lambda path: path.unlink(),
+    "it became a link": lambda path: (path.rename(path.with_name("moved")), path.symlink_to("moved")),
+    "it became a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a companion was edited": lambda path: path.with_name("old.tif.ovr").write_bytes(b"theirs"),
+    "its folder was moved": lambda path: path.parent.rename(path.parent.with_name("elsewhere")),
+    "its folder became a link": lambda path: (
+        path.parent.rename(path.parent.with_name("elsewhere")),
+        path.parent.symlink_to("elsewhere"),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_nothing_is_published_when_a_target_changed_since_the_plan(workspace, change):
+    write(workspace, {"sub/old.tif": b"old", "sub/old.tif.ovr": b"old", "first.tif": b"old"})
+    area = area_at(workspace)
+    targets = [place(area, name) for name in ("first.tif", "sub/old.tif", "sub/new.tif")]
+    removes = (place(area, "sub/old.tif.ovr"),)
+    change(workspace / "sub/old.tif")
+    before = tree(workspace)
+    with area.open(CALL, USER) as staging:
+        fill(staging, {"0": b"new", "1": b"new", "2": b"new"})
+        staging.collect()
+        publications = [Publication(str(number), target, removes) for number, target in enumerate(targets)]
+        with pytest.raises(OutputRejected):
+            staging.publish(CALL, publications)
+    assert tree(workspace) == before
+    assert leftovers(workspace, "undo") == []
+
+
+def test_a_link_planted_in_the_path_leads_nothing_outside(workspace, tmp_path):
+    write(tmp_path, {"outside/dem.tif": b"precious"})
+    write(workspace, {"sub/": b""})
+    area = area_at(workspace)
+    planned = place(area, "sub/dem.tif")
+
+    def swap(point: str) -> None:
+        if point == "swap.create.before" and not (workspace / "sub").is_symlink():
+            (workspace / "sub").rmdir()
+            (workspace / "sub").symlink_to(tmp_path / "outside")
+
+    area = area_at(workspace, Moves(swap))
+    with area.open(CALL, USER) as staging:
+        fill(staging, {"dem.tif": b"new"})
+        staging.collect()
+        with pytest.raises(SandboxError):
+            staging.publish(CALL, [Publication("dem.tif", planned)])
+    assert tree(tmp_path / "outside") == {"dem.tif": b"precious"}
+
+
+# --- races: somebody acts in the very instant before a step
+
+
+def _theirs(path: Path) -> None:
+    """Puts another file at a name, the way a careful program does."""
+    path.with_suffix(".tmp").write_bytes(b"theirs")
+    path.with_suffix(".tmp").rename(path)
+
+
+def _their_folder(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    write(path, {"0": b"theirs"})
+
+
+RACES = {
+    "a file where a new one should go": (True, "swap.create.before", "new.tif", _theirs),
+    "a folder where a new file should go": (True, "swap.create.before", "new.tif", Path.mkdir),
+    "another file over the old one": (True, "swap.exchange.before", "old.tif", _theirs),
+    "the old file is deleted": (True, "swap.exchange.before", "old.tif", Path.unlink),
+    "another folder for the old one": (True, "swap.exchange.before", "z.zarr", _their_folder),
+    "another companion": (True, "swap.remove.before", "old.tif.ovr", _theirs),
+    "links: a file where a new one should go": (False, "swap.create.before", "new.tif", _theirs),
+    "links: another file over the old one": (False, "swap.link.before", "old.tif", _theirs),
+    "links: the old file is deleted": (False, "swap.link.before", "old.tif", Path.unlink),
+    "links: another folder for the old one": (False, "swap.aside.before", "z.zarr", _their_folder),
+    "links: a folder where the old one was": (False, "swap.aside.after", "z.zarr", Path.mkdir),
+}
+
+
+@pytest.mark.parametrize(("native", "point", "name", "act"), RACES.values(), ids=RACES)
+def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, point, name, act):
+    write(workspace, {"first.tif": b"old", "old.tif": b"old", "old.tif.ovr": b"ovr", "z.zarr/0": b"cells"})
+    theirs: list[dict[str, bytes]] = []
+
+    def race(where: str) -> None:
+        turn = name == "old.tif.ovr" or (workspace / "first.tif").read_bytes() == b"new"
+        if where == point and turn and not theirs:
+            act(workspace / name)
+            theirs.append(tree(workspace))
+
+    area = area_at(workspace, Moves(race, native=native))
+    staged = {"z.zarr": "z.zarr/0", "old.tif.ovr": "old.tif"}.get(name, name)
+    with pytest.raises(StagingFailed):
+        publish(area, {"first.tif": b"new", staged: b"new"})
+    (expected,) = theirs
+    found = tree(workspace)
+    assert found == {**expected, "first.tif": b"old"}
+    if name == "z.zarr":
+        kept = [path.read_bytes() for path in (workspace / RESERVED / "undo").rglob("*") if path.is_file()]
+        assert b"cells" in [*found.values(), *kept]
+
+
+def test_of_two_calls_planned_alike_the_second_is_refused(workspace):
+    write(workspace, {"dem.tif": b"old"})
+    area = area_at(workspace)
+    first, second = plan(area, {"dem.tif": b"first"}), plan(area, {"dem.tif": b"second"})
+    carry_out(area, first, "call-0001")
+    with pytest.raises(OutputRejected):
+        carry_out(area, second, "call-0002")
+    assert tree(workspace) == {"dem.tif": b"first"}
+    area.undo("call-0001")
+    assert tree(workspace) == {"dem.tif": b"old"}
+
+
+# --- durability and poor file systems
+
+
+def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, monkeypatch):
+    write(workspace, {"dem.tif": b"old"})
+    events: list[object] = []
+    real = os.fsync
+
+    def fsync(file: int) -> None:
+        events.append(os.fstat(file).st_ino)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    area = area_at(workspace, Moves(events.append))
+    (file,) = publish(area, {"dem.tif": b"new"}).files
+    entry = (workspace / RESERVED / "undo" / CALL).stat().st_ino
+    undo = (workspace / RESERVED / "undo").stat().st_ino
+    assert file.located.identity is not None
+
+    swap = events.index("swap.exchange.before")
+    done = len(events) - events[::-1].index("record.rename.before")
+    assert events.index(file.located.identity.inode) < events.index("adopt.before")
+    assert undo in events[events.index("adopt.after") : swap]
+    assert entry in events[events.index("record.rename.after") : swap]
+    assert {entry, workspace.stat().st_ino} <= set(events[swap:done])
+    assert entry in events[done:]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_system_without_exchange_publishes_and_undoes_all_the_same(workspace, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr(moves, "_link", lambda _source, _target: False)
+    old = {"a.shp": b"old", "a.sbn": b"stale", "z.zarr/0": b"old"}
+    new = {"a.shp": b"new", "b.tif": b"new", "z.zarr/1": b"new"}
+    write(workspace, old)
+    area = area_at(workspace, Moves(native=False))
+    publish(area, new)
+    assert tree(workspace) == new
+    area.undo(CALL)
+    assert tree(workspace) == old
+
+
+def test_the_file_system_here_can_exchange_names(workspace):
+    """Else the native half of these tests would test the other half twice."""
+    write(workspace, {"dem.tif": b"old", "z.zarr/0": b"old"})
+    trail = Trail()
+    publish(area_at(workspace, Moves(trail)), {"dem.tif": b"new", "z.zarr/0": b"new"})
+    assert not {"swap.link.before", "swap.aside.before"} & set(trail.points)

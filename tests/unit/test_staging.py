@@ -1,0 +1,427 @@
+"""A staging folder is private, measured, and leaves nothing behind; what is unfit in it is never published."""
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from staging_kit import CALL, USER, Trail, area_at, leftovers, place, publish, tree, write
+
+from sandbox import filetree
+from sandbox.errors import OutputRejected, StagingFailed
+from sandbox.moves import Moves
+from sandbox.template import Limits
+from sandbox.undo import Finding
+from sandbox.workspace import RESERVED, Workspace, Workspaces
+
+ROOT_HOST = os.geteuid() == 0
+SMALL = Limits(staging_bytes=1_000_000, staging_files=20, file_bytes=600_000)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    return root
+
+
+def modes(*paths: Path) -> list[int]:
+    return [stat.S_IMODE(path.stat().st_mode) for path in paths]
+
+
+def deep(folder: Path, levels: int) -> None:
+    """Makes folders in folders, deeper than any path could say."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+
+
+# --- opening
+
+
+def test_the_container_gets_an_empty_folder_of_its_own_user_in_a_private_one(workspace):
+    with area_at(workspace).open(CALL, USER) as staging:
+        own = workspace / RESERVED
+        out = staging.mount_source
+        assert out.is_relative_to(own)
+        assert list(out.iterdir()) == []
+        assert out.stat().st_uid == USER[0]
+        assert modes(own, own / "staging", own / "undo", out.parent, out) == [0o755, 0o700, 0o700, 0o700, 0o700]
+        assert (own / ".gitignore").read_text() == "*\n"
+        assert workspace.stat().st_uid == os.geteuid()
+
+
+def test_one_id_is_one_staging(workspace):
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        write(staging.mount_source, {"kept": b"1"})
+        with pytest.raises(StagingFailed):
+            area.open(CALL, USER)
+        assert (staging.mount_source / "kept").exists()
+
+
+@pytest.mark.parametrize("bad", ["", "short", "../../etc/x", "with/slash", "with space", "new\nline1", "x" * 65, "ünïcode1"])
+def test_an_id_that_is_not_a_plain_name_is_refused(workspace, bad):
+    with pytest.raises(StagingFailed):
+        area_at(workspace).open(bad, USER)
+    assert not (workspace / RESERVED).exists() or leftovers(workspace) == []
+
+
+@pytest.mark.parametrize("user", [(0, 0), (0, 1000), (1000, 0)])
+def test_a_container_of_root_gets_no_staging(workspace, user):
+    with pytest.raises(StagingFailed):
+        area_at(workspace).open(CALL, user)
+
+
+def test_a_read_only_workspace_is_never_written(workspace):
+    area = type(area_at(workspace))(Workspace.at(workspace, writable=False))
+    with pytest.raises(StagingFailed):
+        area.open(CALL, USER)
+    with pytest.raises(StagingFailed):
+        area.prepare()
+    assert list(workspace.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [RESERVED, f"{RESERVED}/staging", f"{RESERVED}/undo"])
+def test_a_link_in_place_of_our_own_folder_is_not_followed(workspace, tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (workspace / name).parent.mkdir(exist_ok=True)
+    (workspace / name).symlink_to(elsewhere)
+    with pytest.raises(StagingFailed):
+        area_at(workspace).open(CALL, USER)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_that_others_may_write_to_is_not_trusted(workspace):
+    area_at(workspace).prepare()
+    (workspace / RESERVED / "undo").chmod(0o777)
+    with pytest.raises(StagingFailed):
+        area_at(workspace).open(CALL, USER)
+
+
+# --- measuring
+
+
+def test_usage_counts_sizes_blocks_files_and_folders(workspace):
+    with area_at(workspace).open(CALL, USER) as staging:
+        write(staging.mount_source, {"a": b"x" * 10_000, "folder/b": b"y" * 50_000})
+        with (staging.mount_source / "sparse").open("wb") as sparse:
+            sparse.truncate(500_000)
+        usage = staging.usage()
+    assert usage.files == 4
+    assert usage.largest_bytes == 500_000
+    assert usage.bytes >= 560_000
+
+
+@pytest.mark.parametrize(
+    ("contents", "within"),
+    [
+        ({"a": b"x" * 500_000}, True),
+        ({f"{number}": b"" for number in range(20)}, True),
+        ({f"{number}": b"" for number in range(21)}, False),
+        ({f"{number}/": b"" for number in range(21)}, False),
+        ({"a": b"x" * 700_000}, False),
+        ({"a": b"x" * 510_000, "b": b"x" * 510_000}, False),
+    ],
+)
+def test_usage_and_collection_agree_on_what_is_too_much(workspace, contents, within):
+    with area_at(workspace).open(CALL, USER) as staging:
+        write(staging.mount_source, contents)
+        assert staging.usage(SMALL).exceeds(SMALL) is not within
+        if within:
+            assert {one.name for one in staging.collect(SMALL)} == set(contents)
+        else:
+            with pytest.raises(OutputRejected):
+                staging.collect(SMALL)
+
+
+def test_usage_follows_no_link(workspace, tmp_path):
+    write(tmp_path, {"elsewhere/big": b"x" * 5_000_000})
+    with area_at(workspace).open(CALL, USER) as staging:
+        (staging.mount_source / "link").symlink_to(tmp_path / "elsewhere")
+        assert staging.usage().bytes < 100_000
+
+
+def test_a_job_cannot_hide_its_files_in_the_depth(workspace):
+    with area_at(workspace).open(CALL, USER) as staging:
+        deep(staging.mount_source, 1500)
+        assert staging.usage(Limits(staging_files=100_000)).exceeds(Limits(staging_files=100_000))
+
+
+def test_a_job_cannot_hide_its_files_behind_a_mode(workspace):
+    """Root looks in; anybody else takes what cannot be looked into for too much."""
+    with area_at(workspace).open(CALL, USER) as staging:
+        write(staging.mount_source, {"hidden/big": b"x" * 900_000})
+        (staging.mount_source / "hidden").chmod(0)
+        assert staging.usage(SMALL).exceeds(SMALL)
+
+
+def test_usage_bears_files_that_come_and_go(workspace):
+    with area_at(workspace).open(CALL, USER) as staging:
+        churn = (
+            "import os, itertools\n"
+            "for n in itertools.count():\n"
+            "    for f in range(30): os.makedirs(f'{f % 7}/{f}', exist_ok=True); open(f'{f % 7}/{f}/x', 'w').close()\n"
+            "    for f in range(30): os.unlink(f'{f % 7}/{f}/x'); os.rmdir(f'{f % 7}/{f}')\n"
+            "    if n == 5: print('going', flush=True)\n"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", churn], cwd=staging.mount_source, stdout=subprocess.PIPE
+        ) as job:
+            assert job.stdout is not None
+            job.stdout.readline()
+            counts = {staging.usage().files for _ in range(300)}
+            job.kill()
+        assert max(counts) <= 7 + 60
+
+
+# --- copying in
+
+
+def test_a_copy_has_the_contents_and_the_holes_and_is_the_users(workspace):
+    area = area_at(workspace)
+    with (workspace / "dem.tif").open("wb") as file:
+        file.write(b"head")
+        file.seek(50_000_000)
+        file.write(b"tail")
+    with area.open(CALL, USER) as staging:
+        staging.copy_in(place(area, "dem.tif"), "copy.tif")
+        copy = staging.mount_source / "copy.tif"
+        assert copy.read_bytes() == (workspace / "dem.tif").read_bytes()
+        assert copy.stat().st_blocks * 512 < 1_000_000
+        assert copy.stat().st_uid == USER[0]
+        copy.write_bytes(b"changed")
+    assert (workspace / "dem.tif").stat().st_size == 50_000_004
+
+
+def test_a_folder_is_copied_with_all_that_is_in_it(workspace):
+    contents = {"zarr.json": b"{}", "a/b/c/0": b"0", "a/b/d": b"1", "a/e/f": b"2", "z": b"3"}
+    write(workspace / "cube.zarr", contents)
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        staging.copy_in(place(area, "cube.zarr"), "out.zarr")
+        assert tree(staging.mount_source / "out.zarr") == contents
+        owners = {path.stat().st_uid for path in (staging.mount_source / "out.zarr").rglob("*")}
+        assert owners == {USER[0]}
+
+
+def test_what_changed_since_the_plan_is_not_copied(workspace):
+    write(workspace, {"dem.tif": b"old"})
+    area = area_at(workspace)
+    planned = place(area, "dem.tif")
+    (workspace / "dem.tif").write_bytes(b"another")
+    with area.open(CALL, USER) as staging:
+        with pytest.raises(StagingFailed):
+            staging.copy_in(planned, "dem.tif")
+        assert list(staging.mount_source.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "too large", "too many"])
+def test_a_folder_that_cannot_be_copied_whole_is_not_copied_at_all(workspace, what):
+    folder = workspace / "cube.zarr"
+    write(folder, {"0": b"0", "big": b"x" * (900_000 if what == "too large" else 1)})
+    if what == "link":
+        (folder / "link").symlink_to("/etc/passwd")
+    elif what == "pipe":
+        os.mkfifo(folder / "pipe")
+    elif what == "too many":
+        write(folder, {f"{number}": b"" for number in range(30)})
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        with pytest.raises(StagingFailed):
+            staging.copy_in(place(area, "cube.zarr"), "cube.zarr", SMALL)
+        assert list(staging.mount_source.iterdir()) == []
+
+
+def test_a_copy_never_overwrites_and_never_leaves_the_folder(workspace):
+    write(workspace, {"a.tif": b"a", "b.tif": b"b"})
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        staging.copy_in(place(area, "a.tif"), "x.tif")
+        for name in ("x.tif", "../x.tif", "/x.tif", "..", "", "new\nline"):
+            with pytest.raises(StagingFailed):
+                staging.copy_in(place(area, "b.tif"), name)
+        assert tree(staging.mount_source) == {"x.tif": b"a"}
+        assert [path.name for path in staging.mount_source.parent.iterdir() if path.name.endswith("tif")] == []
+
+
+def test_a_dataset_of_another_workspace_can_be_copied_in(workspace, tmp_path):
+    write(tmp_path, {"data/dem.tif": b"elsewhere"})
+    data = Workspace.at(tmp_path / "data", writable=False)
+    with area_at(workspace).open(CALL, USER) as staging:
+        staging.copy_in(Workspaces((data,)).input("dem.tif"), "dem.tif")
+        assert tree(staging.mount_source) == {"dem.tif": b"elsewhere"}
+
+
+# --- collecting
+
+
+def test_files_and_folders_are_collected_with_their_sizes(workspace):
+    with area_at(workspace).open(CALL, USER) as staging:
+        write(staging.mount_source, {"dem.tif": b"12345", "cube.zarr/a": b"12", "cube.zarr/b/c": b"345"})
+        found = [(one.name, one.is_folder, one.size, one.files) for one in staging.collect()]
+    assert found == [("cube.zarr", True, 5, 2), ("dem.tif", False, 5, 1)]
+
+
+def _socket(out: Path) -> None:
+    here = os.open(".", os.O_RDONLY)
+    os.chdir(out)  # a socket's path is at most 108 bytes
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
+    os.fchdir(here)
+    os.close(here)
+
+
+UNFIT: dict[str, Callable[[Path], object]] = {
+    "a link to a file": lambda out: (out / "link").symlink_to("/etc/passwd"),
+    "a dangling link": lambda out: (out / "link").symlink_to("nowhere"),
+    "a link to a folder": lambda out: (out / "link").symlink_to("/"),
+    "a link in a folder": lambda out: (out / "folder/link").symlink_to("../good.tif"),
+    "a second name": lambda out: (out / "name").hardlink_to(out / "good.tif"),
+    "a pipe": lambda out: os.mkfifo(out / "pipe"),
+    "a pipe in a folder": lambda out: os.mkfifo(out / "folder/pipe"),
+    "a socket": _socket,
+    "a line break in a name": lambda out: (out / "two\nlines.tif").touch(),
+    "an escape in a name": lambda out: (out / "\x1b[2J.tif").touch(),
+    "a C1 control in a name": lambda out: (out / "\x9b2J.tif").touch(),
+    "a line separator in a folder's name": lambda out: (out / "\u2028").mkdir(),
+    "invalid UTF-8 in a name": lambda out: (out / "\udcff.tif").touch(),
+    "a folder too deep": lambda out: deep(out, 70),
+}
+if ROOT_HOST:
+    UNFIT["a device"] = lambda out: os.mknod(out / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+
+
+@pytest.mark.parametrize("spoil", UNFIT.values(), ids=UNFIT)
+def test_one_unfit_entry_refuses_the_whole_output(workspace, spoil):
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        write(staging.mount_source, {"good.tif": b"good", "folder/": b""})
+        assert staging.collect()
+        spoil(staging.mount_source)
+        with pytest.raises(OutputRejected):
+            staging.collect()
+    assert tree(workspace) == {}
+    assert leftovers(workspace) == []
+
+
+def test_what_the_job_barred_is_collected_all_the_same(workspace):
+    with area_at(workspace).open(CALL, USER) as staging:
+        write(staging.mount_source, {"folder/inner/a": b"1", "b": b"22"})
+        for name in ("folder/inner/a", "folder/inner", "folder", "b", "."):
+            (staging.mount_source / name).chmod(0)
+        assert sum(one.size for one in staging.collect()) == 3
+
+
+# --- leaving
+
+
+def test_leaving_removes_everything_whatever_it_is(workspace, tmp_path):
+    write(tmp_path, {"elsewhere/precious": b"1"})
+    with area_at(workspace).open(CALL, USER) as staging:
+        out = staging.mount_source
+        write(out, {"good.tif": b"good", "folder/": b"", "barred/inner/file": b"1", "full/inner/file": b"1"})
+        for spoil in (spoil for name, spoil in UNFIT.items() if "link to" not in name and "deep" not in name):
+            spoil(out)
+        (out / "away").symlink_to(tmp_path / "elsewhere")
+        (out / "full/inner/away").symlink_to(tmp_path / "elsewhere")
+        deep(out, 2000)
+        (out / "barred/inner").chmod(0)
+        (out / "barred").chmod(0o500)
+        out.chmod(0)
+    assert leftovers(workspace) == []
+    assert tree(tmp_path / "elsewhere") == {"precious": b"1"}
+
+
+def test_leaving_removes_more_names_than_are_held_in_memory(workspace, monkeypatch):
+    monkeypatch.setattr(filetree, "_BATCH", 10)
+    with area_at(workspace).open(CALL, USER) as staging:
+        write(staging.mount_source, {f"folder-{number % 12}/inner-{number % 3}/{number}": b"" for number in range(300)})
+        write(staging.mount_source, {f"{number}": b"" for number in range(100)})
+    assert leftovers(workspace) == []
+
+
+def test_leaving_by_an_error_removes_everything_and_keeps_the_error(workspace):
+    with pytest.raises(ZeroDivisionError), area_at(workspace).open(CALL, USER) as staging:
+        write(staging.mount_source, {"a": b"1"})
+        raise ZeroDivisionError
+    assert leftovers(workspace) == []
+    with pytest.raises(StagingFailed):
+        staging.collect()
+
+
+def test_nothing_stays_open(workspace):
+    area = area_at(workspace)
+    write(workspace, {"dem.tif": b"old"})
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(3):
+        publish(area, {"dem.tif": b"new", "cube.zarr/a/b": b"1"}, f"call-000{number}")
+        area.undo(f"call-000{number}")
+        area.recover()
+        with pytest.raises(StagingFailed):
+            area.undo("call-none")
+    with area.open("call-bad1", USER) as staging:
+        deep(staging.mount_source, 80)
+        with pytest.raises(OutputRejected):
+            staging.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+# --- the dead and the living
+
+
+def test_a_dead_process_s_staging_is_removed_and_a_living_one_s_is_not(workspace):
+    area = area_at(workspace)
+    child = os.fork()
+    if child == 0:
+        dead = area_at(workspace).open("dead-call", USER)
+        write(dead.mount_source, {"half": b"1"})
+        os._exit(0)
+    os.waitpid(child, 0)
+    with area.open("alive-call", USER) as staging:
+        write(staging.mount_source, {"half": b"1"})
+        told = area.recover()
+        assert [(one.staging_id, one.finding) for one in told] == [("dead-call", Finding.DISCARDED)]
+        assert leftovers(workspace) == ["alive-call"]
+        assert tree(staging.mount_source) == {"half": b"1"}
+    assert area.recover() == ()
+
+
+@pytest.mark.parametrize("point", ["open.folder.after", "open.lock.before", "open.lock.after"])
+def test_a_staging_is_not_taken_for_dead_while_it_is_made(workspace, point):
+    told = []
+    recovering = threading.Thread(target=lambda: told.append(area_at(workspace).recover()))
+    trail = Trail()
+
+    def meanwhile(where: str) -> None:
+        trail(where)
+        if where == point:
+            recovering.start()
+
+    with area_at(workspace, Moves(meanwhile)).open(CALL, USER) as staging:
+        recovering.join()
+        assert told == [()]
+        write(staging.mount_source, {"a": b"1"})
+    assert point in trail.points
+
+
+def test_recovery_leaves_alone_what_is_not_ours_by_name(workspace, tmp_path):
+    area = area_at(workspace)
+    area.prepare()
+    write(tmp_path, {"elsewhere/precious": b"1"})
+    for folder in ("staging", "undo"):
+        (workspace / RESERVED / folder / "linked-call").symlink_to(tmp_path / "elsewhere")
+        write(workspace / RESERVED / folder, {"notes.txt": b"mine", "some-file": b"mine"})
+    assert area.recover() == ()
+    assert tree(tmp_path / "elsewhere") == {"precious": b"1"}
+    assert leftovers(workspace) == ["linked-call", "notes.txt", "some-file"]
