@@ -11,12 +11,12 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
 # the longest payload of each kind, in bytes; parsed JSON takes up to 25 times the memory of its text
-LONGEST: Final = MappingProxyType({b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"B": 32 << 20, b"F": 8 << 20})
+LONGEST = MappingProxyType({b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"B": 32 << 20, b"F": 8 << 20})
 MAX_ATTACHMENTS = 16
 MAX_DIGITS = 20  # of a whole number: 64 bits, with or without a sign
 MAX_MESSAGE = 200  # characters of a progress message
@@ -69,14 +69,15 @@ class FrameReader:
         self._buffer = bytearray()
         self._ready = False
         self._final = False
+        self._attachments = 0
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes. Raises ProtocolBreach."""
         self._buffer += data
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)
-            if length > MAX_FRAME:
-                raise ProtocolBreach(f"a frame of {length} bytes")
+            if length > LONGEST.get(kind, -1):
+                raise ProtocolBreach(f"a frame of kind {kind!r} and {length} bytes")
             end = HEADER.size + length
             if len(self._buffer) < end:
                 return
@@ -92,6 +93,9 @@ class FrameReader:
         self._ready = True
         frame = _decode(kind, payload)
         self._final = isinstance(frame, Final)
+        self._attachments += isinstance(frame, Attachment)
+        if self._attachments > MAX_ATTACHMENTS:
+            raise ProtocolBreach("too many attachments")
         return frame
 
 
@@ -114,14 +118,15 @@ def _decode(kind: bytes, payload: bytes) -> Frame:
 
 def _progress(value: Mapping[str, Any]) -> Progress:
     fraction, message = value.get("fraction"), value.get("message", "")
-    if not isinstance(fraction, int | float) or not math.isfinite(fraction) or not isinstance(message, str):
+    if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not isinstance(message, str):
         raise ProtocolBreach("a progress frame without a number")
-    return Progress(min(max(float(fraction), 0.0), 1.0), message[:MAX_MESSAGE])
+    text = message[:MAX_MESSAGE].encode(errors="replace").decode()  # JSON can hold what UTF-8 cannot
+    return Progress(min(max(float(fraction), 0.0), 1.0), text)
 
 
 def _object(payload: bytes) -> Mapping[str, Any]:
     try:
-        value = json.loads(payload, parse_constant=_refuse_constant)
+        value = json.loads(payload, parse_constant=_refuse, parse_float=_float, parse_int=_int)
     except (ValueError, RecursionError) as error:
         raise ProtocolBreach("a frame that is not JSON") from error
     if not isinstance(value, dict):
@@ -129,5 +134,14 @@ def _object(payload: bytes) -> Mapping[str, Any]:
     return value
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ProtocolBreach(f"a frame with {name}")
+def _refuse(text: str) -> NoReturn:
+    raise ProtocolBreach(f"a frame with the number {text[:20]}")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)  # 1e999 is JSON too
+
+
+def _int(text: str) -> int:
+    return int(text) if len(text) <= MAX_DIGITS else _refuse(text)

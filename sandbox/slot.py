@@ -98,16 +98,24 @@ def _await_ready(
         pieces = wire.receive()
         if pieces is None:
             raise EngineUnavailable(f"the container ended before it was ready{_said(stderr)}")
-        for stream, data in pieces:
-            if stream == STDERR:
-                stderr += data[: max(0, 65536 - len(stderr))]
-                continue
-            try:
-                ready = [frame.facts for frame in frames.feed(data) if isinstance(frame, Ready)]
-            except ProtocolBreach as breach:
-                raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
-            if ready:
-                return ready[0]
+        for data in (data for stream, data in pieces if stream == STDERR):
+            stderr += data[: max(0, limit - len(stderr))]
+        if facts := _facts(frames, [data for stream, data in pieces if stream != STDERR]):
+            return facts
+
+
+def _facts(frames: FrameReader, pieces: list[bytes]) -> Mapping[str, Any] | None:
+    """What the worker says of itself, once it has; before its job it says nothing else."""
+    try:
+        heard = [frame for data in pieces for frame in frames.feed(data)]
+    except ProtocolBreach as breach:
+        raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
+    match heard:
+        case []:
+            return None
+        case [Ready(facts)]:
+            return facts
+    raise AttestationFailed("the container spoke before it was given a job")
 
 
 def _said(stderr: bytearray) -> str:

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 
-import anyio.to_thread
+import anyio
 
 from gdal_mcp.approval.model import Decision, Question
 
@@ -23,11 +23,8 @@ class Terminal:
             return Decision(approved=True, by=self.user, how="--yes")
         if not sys.stdin.isatty():
             return None
-        answer = await anyio.to_thread.run_sync(self._read, question.text, abandon_on_cancel=True)
-        return Decision(approved=answer.strip().lower() in ("y", "yes"), by=self.user, how="terminal")
-
-    @staticmethod
-    def _read(text: str) -> str:
-        sys.stderr.write(f"{text}\n\nRun it? [y/N] ")
+        sys.stderr.write(f"{question.text}\n\nRun it? [y/N] ")
         sys.stderr.flush()
-        return sys.stdin.readline()
+        await anyio.wait_readable(sys.stdin)  # a terminal gives whole lines; Ctrl-C ends the wait
+        answer = sys.stdin.readline()
+        return Decision(approved=answer.strip().lower() in ("y", "yes"), by=self.user, how="terminal")

@@ -198,10 +198,13 @@ class DockerWire:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        with contextlib.suppress(OSError):
-            self._stream.close()
-            # closing the SDK's object leaves the connection under it open
-            getattr(self._stream, "_sock", self._stream).close()
+        under = getattr(
+            self._stream, "_sock", None
+        )  # closing the SDK's object leaves the connection under it open
+        for one in (self._stream, under):
+            if one is not None:
+                with contextlib.suppress(OSError):
+                    one.close()
 
 
 @contextlib.contextmanager
