@@ -1,14 +1,17 @@
 """Checks everything a call needs, row by row, each failing row with its fix."""
 
 import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from gdal_mcp.audit import verify
 from gdal_mcp.hosting import Host, Hosting
 from gdal_mcp.image import OFFICIAL, version_warning
-from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
@@ -46,20 +49,26 @@ def examine(settings: Settings) -> Report:
     from gdal_mcp.app import running
 
     try:
-        settings.require_workspaces()
-        with running(settings) as app:
-            host_rows, facts = _host(app.hosting, settings)
-            rows = [
-                *host_rows,
-                *_workspaces(app.workspaces, app.hosting),
-                *_records(settings),
-                *_modes(settings),
-            ]
-    except SettingsError as error:
-        return _not_started(error, "Name a workspace with --workspace DIR.")
+        with _some_workspace(settings) as (complete, missing), running(complete) as app:
+            host_rows, facts = _host(app.hosting, complete)
+            workspace_rows = missing or tuple(_workspaces(app.workspaces, app.hosting))
+            rows = [*host_rows, *workspace_rows, *_records(settings), *_modes(settings)]
     except Exception as error:  # noqa: BLE001 - doctor's whole purpose is to show what is wrong
         return _not_started(error, "Correct what it names, then run doctor again.")
     return Report(tuple(rows), facts)
+
+
+@contextmanager
+def _some_workspace(settings: Settings) -> Iterator[tuple[Settings, tuple[Row, ...]]]:
+    """The settings, or without a workspace the same with an empty one, so that the host can be examined all the same."""
+    if settings.workspaces or settings.workspaces_ro:
+        yield settings, ()
+        return
+    row = Row("workspace", "none", "warning", "no workspace is named", "serve and call need --workspace DIR.")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "empty"
+        place.mkdir()
+        yield settings.model_copy(update={"workspaces": (place,)}), (row,)
 
 
 def _not_started(error: Exception, fix: str) -> Report:

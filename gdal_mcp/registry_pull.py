@@ -34,9 +34,7 @@ class Progress:
         self._advanced = self._reported = self.clock()
 
     def update(self, event: Mapping[str, Any]) -> str | None:
-        """A line for a person, now and then. Raises PullFailed for an error and when nothing moves."""
-        if "error" in event:
-            raise PullFailed(str(event["error"]))
+        """A line for a person, now and then. Raises PullFailed when nothing moves."""
         now = self.clock()
         if self._moves(event):
             self._advanced = now
@@ -68,9 +66,15 @@ def pull(client: docker.DockerClient, reference: str, report: Callable[[str], No
 
 
 def follow(events: Iterable[Mapping[str, Any]], progress: Progress, report: Callable[[str], None]) -> None:
+    """Reports until the end of the events. Raises PullFailed for an error among them and when nothing moves."""
+    problem = ""
     for event in events:
-        if line := progress.update(event):
+        if "error" in event:
+            problem = str(event["error"])  # its end is read too, which gives the connection back
+        elif line := progress.update(event):
             report(line)
+    if problem:
+        raise PullFailed(problem)
 
 
 def split(reference: str) -> tuple[str, str]:

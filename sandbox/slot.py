@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sandbox.attest import shortfalls
@@ -59,9 +59,8 @@ def launch(
     try:
         wire = engine.attach(container)
         engine.start(container)
-        stderr = bytearray()
-        frames = FrameReader()
-        facts = _await_ready(wire, frames, stderr, cancel)
+        heard = _Heard(template.limits.stderr_bytes)
+        facts = _await_ready(wire, heard, cancel)
         _refuse_weaker(template, facts)
     except BaseException:
         if wire is not None:
@@ -70,7 +69,7 @@ def launch(
             engine.remove(container)
         raise
     usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
-    return Slot(engine, template, container, wire, frames, facts, usage, stderr)
+    return Slot(engine, template, container, wire, heard.frames, facts, usage, heard.stderr)
 
 
 class LaunchCancelled(SandboxError):
@@ -83,44 +82,49 @@ def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
         raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {rows[:1000]}")
 
 
-def _await_ready(
-    wire: Wire, frames: FrameReader, stderr: bytearray, cancel: Cancellation | None
-) -> Mapping[str, Any]:
+@dataclass(slots=True)
+class _Heard:
+    """What came out of a container that is not ready yet."""
+
+    stderr_bytes: int
+    frames: FrameReader = field(default_factory=FrameReader)
+    stderr: bytearray = field(default_factory=bytearray)
+
+    def take(self, pieces: list[tuple[int, bytes]]) -> Mapping[str, Any] | None:
+        """What the worker says of itself, once it has; before its job it says nothing else."""
+        printed = [data for stream, data in pieces if stream != STDERR]
+        for data in (data for stream, data in pieces if stream == STDERR):
+            self.stderr += data[: max(0, self.stderr_bytes - len(self.stderr))]
+        try:
+            match [frame for data in printed for frame in self.frames.feed(data)]:
+                case []:
+                    return None
+                case [Ready(facts)]:
+                    return facts
+        except ProtocolBreach as breach:
+            raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
+        raise AttestationFailed("the container spoke before it was given a job, so no job was sent")
+
+    def last_line(self) -> str:
+        lines = self.stderr.decode("utf-8", "replace").strip().splitlines()
+        return f". It said: {lines[-1][:300]}" if lines else "."
+
+
+def _await_ready(wire: Wire, heard: _Heard, cancel: Cancellation | None) -> Mapping[str, Any]:
     end = time.monotonic() + READY_SECONDS
     waiting: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
-    while True:
-        left = end - time.monotonic()
-        ready_to_read = readable(waiting, left)
+    while (left := end - time.monotonic()) > 0:
+        found = readable(waiting, left)
         if cancel is not None and cancel.is_set:
             raise LaunchCancelled("cancelled before the container was ready")
-        if not ready_to_read:
-            raise EngineUnavailable(f"the container was not ready after {READY_SECONDS:.0f} s{_said(stderr)}")
+        if wire not in found:
+            continue
         pieces = wire.receive()
         if pieces is None:
-            raise EngineUnavailable(f"the container ended before it was ready{_said(stderr)}")
-        for data in (data for stream, data in pieces if stream == STDERR):
-            stderr += data[: max(0, limit - len(stderr))]
-        if facts := _facts(frames, [data for stream, data in pieces if stream != STDERR]):
+            raise EngineUnavailable(f"the container ended before it was ready{heard.last_line()}")
+        if (facts := heard.take(pieces)) is not None:
             return facts
-
-
-def _facts(frames: FrameReader, pieces: list[bytes]) -> Mapping[str, Any] | None:
-    """What the worker says of itself, once it has; before its job it says nothing else."""
-    try:
-        heard = [frame for data in pieces for frame in frames.feed(data)]
-    except ProtocolBreach as breach:
-        raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
-    match heard:
-        case []:
-            return None
-        case [Ready(facts)]:
-            return facts
-    raise AttestationFailed("the container spoke before it was given a job")
-
-
-def _said(stderr: bytearray) -> str:
-    text = stderr.decode("utf-8", "replace").strip().splitlines()
-    return f". It said: {text[-1][:300]}" if text else "."
+    raise EngineUnavailable(f"the container was not ready after {READY_SECONDS:.0f} s{heard.last_line()}")
 
 
 def stopped(state: ContainerState | None) -> ContainerState:

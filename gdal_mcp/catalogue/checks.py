@@ -90,7 +90,7 @@ def _transform_option(_situation: Situation, text: str) -> str:
 
 def _layer(situation: Situation, text: str) -> str:
     """The name of a layer that exists; groups of some formats hold slashes."""
-    if not text or text.startswith("@"):
+    if not text or text.startswith(("@", "/", "~")) or ".." in text:
         raise ArgumentRefused(f"{situation.what} is the name of a layer.", "Give the name as info shows it.")
     return check_text(text, situation.what)
 

@@ -67,9 +67,9 @@ def _first(name: str, kind: Kind) -> str | None:
 
 
 def _extension(name: str) -> str:
-    low = name.lower()
+    low = name.lower().rpartition("/")[2]
     double = next((one for one in _DOUBLE if low.endswith(f".{one}")), "")
-    return double or low.rpartition("/")[2].rpartition(".")[2]
+    return double or ("." in low and low.rpartition(".")[2]) or ""
 
 
 def _known(name: str) -> Driver:

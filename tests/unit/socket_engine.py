@@ -46,6 +46,7 @@ class SocketEngine(ThreadingMixIn, UnixStreamServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: SocketEngine
+    protocol_version = "HTTP/1.1"
 
     def address_string(self) -> str:
         return "socket"
@@ -71,12 +72,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._path()
         query = parse_qs(urlsplit(self.path).query)
         reference = f"{query['fromImage'][0]}:{query['tag'][0]}"
-        events = self.server.pulled(reference)
-        self._send(200, "".join(json.dumps(event) + "\r\n" for event in events).encode())
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")  # by which the SDK knows a stream
+        self.end_headers()
+        for event in self.server.pulled(reference):
+            line = json.dumps(event).encode() + b"\r\n"
+            self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+        self.wfile.write(b"0\r\n\r\n")
 
     def _path(self) -> str:
         path = unquote(urlsplit(self.path).path)
-        _, version, rest = path.split("/", 2) if path.startswith("/v1.") else ("", "", path.lstrip("/"))
+        _, _, rest = path.split("/", 2) if path.startswith("/v1.") else ("", "", path.lstrip("/"))
         self.server.requests.append(f"/{rest}")
         return f"/{rest}"
 

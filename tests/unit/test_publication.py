@@ -298,7 +298,7 @@ RACES = {
     "another file over the old one": (True, "swap.exchange.before", "old.tif", _theirs),
     "the old file is deleted": (True, "swap.exchange.before", "old.tif", Path.unlink),
     "another folder for the old one": (True, "swap.exchange.before", "z.zarr", _their_folder),
-    "another companion": (True, "swap.remove.before", "old.tif.ovr", _theirs),
+    "another companion": (True, "swap.remove.before", "with.tif.ovr", _theirs),
     "links: a file where a new one should go": (False, "swap.create.before", "new.tif", _theirs),
     "links: another file over the old one": (False, "swap.link.before", "old.tif", _theirs),
     "links: the old file is deleted": (False, "swap.link.before", "old.tif", Path.unlink),
@@ -309,17 +309,18 @@ RACES = {
 
 @pytest.mark.parametrize(("native", "point", "name", "act"), RACES.values(), ids=RACES)
 def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, point, name, act):
-    write(workspace, {"first.tif": b"old", "old.tif": b"old", "old.tif.ovr": b"ovr", "z.zarr/0": b"cells"})
+    write(workspace, {name: b"old" for name in ("first.tif", "old.tif", "with.tif", "with.tif.ovr")})
+    write(workspace, {"z.zarr/0": b"cells"})
     theirs: list[dict[str, bytes]] = []
 
     def race(where: str) -> None:
-        turn = name == "old.tif.ovr" or (workspace / "first.tif").read_bytes() == b"new"
+        turn = name == "with.tif.ovr" or (workspace / "first.tif").read_bytes() == b"new"
         if where == point and turn and not theirs:
             act(workspace / name)
             theirs.append(tree(workspace))
 
     area = area_at(workspace, Moves(race, native=native))
-    staged = {"z.zarr": "z.zarr/0", "old.tif.ovr": "old.tif"}.get(name, name)
+    staged = {"z.zarr": "z.zarr/0", "with.tif.ovr": "with.tif"}.get(name, name)
     with pytest.raises(StagingFailed):
         publish(area, {"first.tif": b"new", staged: b"new"})
     (expected,) = theirs

@@ -1,0 +1,361 @@
+"""An undo brings back exactly what was, or refuses; and what is kept for it stays within bounds."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from staging_kit import CALL, Trail, area_at, carry_out, leftovers, place, plan, publish, tree, write
+
+from sandbox.errors import StagingFailed
+from sandbox.journal import Content, JournalDamaged, Mark, Record, State, Step, load, save
+from sandbox.moves import Moves
+from sandbox.undo import Finding, Retention
+from sandbox.workspace import RESERVED
+
+OLD = {"a.shp": b"old", "a.dbf": b"old", "a.sbn": b"stale", "z.zarr/0": b"old", "keep": b"1"}
+NEW = {"a.shp": b"new", "a.dbf": b"new", "b.tif": b"new", "z.zarr/1": b"new"}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    return root
+
+
+def entry(workspace: Path, call_id: str = CALL) -> Path:
+    return workspace / RESERVED / "undo" / call_id
+
+
+def kept(workspace: Path, call_id: str = CALL) -> set[bytes]:
+    return {path.read_bytes() for path in entry(workspace, call_id).rglob("*") if path.is_file()}
+
+
+# --- undoing
+
+
+def test_an_undo_brings_back_what_was_replaced_and_removed_and_takes_away_what_was_made(workspace):
+    write(workspace, OLD)
+    area = area_at(workspace)
+    before = {name: (workspace / name).stat().st_ino for name in OLD}
+    publish(area, NEW)
+    undone = area.undo(CALL)
+    assert tree(workspace) == OLD
+    assert {name: (workspace / name).stat().st_ino for name in OLD} == before
+    assert {one.name for one in undone.restored} == {"a.shp", "a.dbf", "a.sbn", "z.zarr"}
+    assert {one.name for one in undone.taken_away} == {"b.tif"}
+
+
+def test_what_an_undo_takes_away_is_kept(workspace):
+    area = area_at(workspace)
+    publish(area, {"a.tif": b"hours of work"})
+    area.undo(CALL)
+    assert b"hours of work" in kept(workspace)
+
+
+def test_calls_on_one_file_are_undone_from_the_last_to_the_first(workspace):
+    area = area_at(workspace)
+    for call in ("call-0001", "call-0002", "call-0003"):
+        publish(area, {"a.tif": call.encode()}, call)
+    with pytest.raises(StagingFailed):
+        area.undo("call-0002")
+    assert tree(workspace) == {"a.tif": b"call-0003"}
+    area.undo("call-0003")
+    assert tree(workspace) == {"a.tif": b"call-0002"}
+    area.undo("call-0002")
+    area.undo("call-0001")
+    assert tree(workspace) == {}
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "an output was edited": lambda root: (root / "a.shp").write_bytes(b"edited"),
+    "an output was edited to the same size": lambda root: (
+        (root / "a.shp").write_bytes(b"NEW"),
+        os.utime(root / "a.shp", (1, 1)),
+    ),
+    "an output was replaced by its equal": lambda root: (
+        (root / "copy").write_bytes(b"new"),
+        (root / "copy").rename(root / "a.shp"),
+    ),
+    "an output was deleted": lambda root: (root / "b.tif").unlink(),
+    "a replaced output was deleted": lambda root: (root / "a.dbf").unlink(),
+    "an output became a link": lambda root: ((root / "b.tif").rename(root / "c"), (root / "b.tif").symlink_to("c")),
+    "a file of a folder was edited": lambda root: (root / "z.zarr/1").write_bytes(b"edited"),
+    "a file came into a folder": lambda root: (root / "z.zarr/2").write_bytes(b"2"),
+    "a file left a folder": lambda root: (root / "z.zarr/1").unlink(),
+    "the companion is there again": lambda root: (root / "a.sbn").write_bytes(b"theirs"),
+    "what was kept is gone": lambda root: next(
+        path for path in entry(root).iterdir() if path.is_file() and path.read_bytes() == b"stale"
+    ).unlink(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_an_undo_that_would_lose_somebody_s_change_is_refused_and_does_nothing(workspace, change):
+    write(workspace, OLD)
+    area = area_at(workspace)
+    publish(area, NEW)
+    change(workspace)
+    before, before_kept = tree(workspace), kept(workspace)
+    for _ in range(2):
+        with pytest.raises(StagingFailed):
+            area.undo(CALL)
+        assert tree(workspace) == before
+        assert kept(workspace) == before_kept
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace, native):
+    write(workspace, {"a.tif": b"old", "b.tif": b"old"})
+    publish(area_at(workspace), {"a.tif": b"new", "b.tif": b"new"})
+    acted = []
+
+    def race(point: str) -> None:
+        if point == "swap.exchange.before" and not acted and (workspace / "b.tif").read_bytes() == b"old":
+            write(workspace, {"theirs": b"theirs"})
+            (workspace / "theirs").rename(workspace / "a.tif")
+            acted.append(point)
+
+    with pytest.raises(StagingFailed):
+        area_at(workspace, Moves(race, native=native)).undo(CALL)
+    assert acted
+    assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"new"}
+
+
+@pytest.mark.parametrize("call", ["call-none", "../staging", "", CALL])
+def test_a_call_that_is_not_known_cannot_be_undone(workspace, call):
+    with pytest.raises(StagingFailed):
+        area_at(workspace).undo(call)
+
+
+def test_a_call_is_undone_once(workspace):
+    write(workspace, OLD)
+    area = area_at(workspace)
+    publish(area, NEW)
+    area.undo(CALL)
+    with pytest.raises(StagingFailed):
+        area.undo(CALL)
+    assert tree(workspace) == OLD
+
+
+def test_a_call_is_not_undone_by_two_at_once(workspace):
+    write(workspace, OLD)
+    publish(area_at(workspace), NEW)
+    refusals = []
+
+    def meanwhile(point: str) -> None:
+        if point == "swap.sync.before" and not refusals:
+            with pytest.raises(StagingFailed) as refusal:
+                area_at(workspace).undo(CALL)
+            refusals.append(refusal)
+            assert area_at(workspace).recover() == ()
+            area_at(workspace, keep=Retention(calls=0, bytes=0)).prune()
+
+    area_at(workspace, Moves(meanwhile)).undo(CALL)
+    assert refusals
+    assert tree(workspace) == OLD
+
+
+# --- keeping
+
+
+def test_only_so_many_calls_are_kept_and_the_oldest_go_first(workspace):
+    area = area_at(workspace, keep=Retention(calls=3))
+    for number in range(6):
+        publish(area, {"a.tif": b"%d" % number}, f"call-000{number}")
+    assert leftovers(workspace, "undo") == ["call-0003", "call-0004", "call-0005"]
+    assert [record.call_id for record in area.kept()] == ["call-0005", "call-0004", "call-0003"]
+    with pytest.raises(StagingFailed):
+        area.undo("call-0002")
+    for number in (5, 4, 3):
+        area.undo(f"call-000{number}")
+    assert tree(workspace) == {"a.tif": b"2"}
+
+
+def test_only_so_many_bytes_of_what_was_replaced_are_kept(workspace):
+    area = area_at(workspace, keep=Retention(bytes=2_500_000))
+    for number in range(5):
+        publish(area, {"a.tif": b"%d" % number * 1_000_000}, f"call-000{number}")
+    # each keeps a million bytes of the one before
+    assert leftovers(workspace, "undo") == ["call-0003", "call-0004"]
+
+
+def test_new_files_cost_nothing_and_the_newest_call_is_kept_at_any_price(workspace):
+    area = area_at(workspace, keep=Retention(bytes=1_500_000))
+    write(workspace, {"z.zarr/0": b"o" * 5_000_000})
+    for number in range(4):
+        publish(area, {f"{number}.tif": b"n" * 1_000_000}, f"call-000{number}")
+    assert len(leftovers(workspace, "undo")) == 4
+    publish(area, {"z.zarr/1": b"n"}, "call-0004")
+    assert leftovers(workspace, "undo") == ["call-0004"]
+    area.undo("call-0004")
+    assert (workspace / "z.zarr/0").stat().st_size == 5_000_000
+
+
+def test_what_is_in_conflict_is_never_pruned(workspace):
+    write(workspace, {"z.zarr/0": b"cells"})
+
+    def take(point: str) -> None:
+        if point == "swap.aside.after" and not (workspace / "z.zarr").exists():
+            (workspace / "z.zarr").mkdir()
+
+    with pytest.raises(StagingFailed):
+        publish(area_at(workspace, Moves(take, native=False)), {"z.zarr/0": b"new"})
+    area = area_at(workspace, keep=Retention(calls=1, bytes=0))
+    publish(area, {"a.tif": b"1"}, "call-0002")
+    publish(area, {"a.tif": b"2"}, "call-0003")
+    area.recover()
+    assert b"cells" in kept(workspace)
+    assert leftovers(workspace, "undo") == [CALL, "call-0003"]
+    with pytest.raises(StagingFailed):
+        area.undo(CALL)
+
+
+# --- journals that nobody of us wrote
+
+
+def forged(workspace: Path, **changes: object) -> dict[str, object]:
+    """The journal of a publication that just began, with changes."""
+    write(workspace, {"a.tif": b"old"})
+    trail = Trail()
+    planned = plan(area_at(workspace), {"a.tif": b"new"})
+    carry_out(area_at(workspace, Moves(trail)), planned)
+    manifest = entry(workspace) / "manifest.json"
+    journal = {**json.loads(manifest.read_text()), **changes}
+    manifest.write_text(json.dumps(journal))
+    return journal
+
+
+@pytest.mark.parametrize(
+    "target", ["../outside.tif", "/etc/passwd", "a/../../outside.tif", ".", "", f"{RESERVED}/x", "a//b", "a\0b"]
+)
+def test_a_journal_that_points_outside_is_not_followed(workspace, tmp_path, target):
+    write(tmp_path, {"outside.tif": b"precious"})
+    step = {"slot": "0", "target": target, "new": None, "old": [1, 2, 3, 0]}
+    forged(workspace, state="prepared", steps=[step])
+    (told,) = area_at(workspace).recover()
+    assert told.finding is Finding.DAMAGED
+    assert tree(tmp_path / "workspace") == {"a.tif": b"new"}
+    assert (tmp_path / "outside.tif").read_bytes() == b"precious"
+    assert b"old" in kept(workspace)
+
+
+@pytest.mark.parametrize("slot", ["../../../a.tif", "lock", "", "0/1", "manifest.json"])
+def test_a_journal_with_a_foreign_slot_is_not_followed(workspace, slot):
+    step = {"slot": slot, "target": "a.tif", "new": [1, 2, 3, 0], "old": None}
+    forged(workspace, state="prepared", steps=[step])
+    assert [one.finding for one in area_at(workspace).recover()] == [Finding.DAMAGED]
+    assert tree(workspace) == {"a.tif": b"new"}
+
+
+def test_a_forged_journal_cannot_move_a_file_that_it_does_not_know(workspace):
+    """A downloaded folder may bring a `.gdal-mcp` along; it cannot know the inodes it would need."""
+    write(workspace, {"precious.tif": b"precious"})
+    step = {"slot": "7", "target": "precious.tif", "new": None, "old": [1, 8, 0, 0]}
+    forged(workspace, state="undoing", steps=[step])
+    area_at(workspace).recover()
+    assert tree(workspace) == {"a.tif": b"new", "precious.tif": b"precious"}
+
+
+@pytest.mark.parametrize("contents", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": 99}'])
+def test_an_unreadable_journal_is_told_and_its_files_stay(workspace, contents):
+    forged(workspace)
+    (entry(workspace) / "manifest.json").write_bytes(contents)
+    area = area_at(workspace)
+    assert [one.finding for one in area.recover()] == [Finding.DAMAGED]
+    assert b"old" in kept(workspace)
+    with pytest.raises(StagingFailed):
+        area.undo(CALL)
+    publish(area, {"a.tif": b"newer"}, "call-0002")
+    assert tree(workspace) == {"a.tif": b"newer"}
+
+
+def test_a_journal_of_another_call_is_not_believed(workspace):
+    forged(workspace, call="call-9999")
+    with pytest.raises(StagingFailed):
+        area_at(workspace).undo(CALL)
+    assert tree(workspace) == {"a.tif": b"new"}
+
+
+MARKS = st.none() | st.builds(
+    Mark, st.integers(0, 2**64), st.integers(0, 2**63), st.integers(-(2**63), 2**63), st.booleans()
+)
+NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1).filter(
+    lambda name: name not in (".", "..", RESERVED)
+)
+TARGETS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: PurePosixPath(*names))
+RECORDS = st.builds(
+    Record,
+    st.just(CALL),
+    st.just("staging-0"),
+    st.sampled_from(State),
+    st.integers(0, 2**63),
+    st.lists(
+        st.builds(Step, st.integers(0, 999).map(str), TARGETS, MARKS, MARKS).filter(lambda step: step.new or step.old)
+    ).map(tuple),
+    st.lists(st.builds(Content, TARGETS, st.integers(0), st.text("0123456789abcdef"), st.text("ab"))).map(tuple),
+    st.integers(0),
+)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[int]:
+    with TemporaryDirectory() as path:
+        opened = os.open(path, os.O_RDONLY)
+        yield opened
+        os.close(opened)
+
+
+@settings(deadline=None, max_examples=60)
+@given(record=RECORDS)
+def test_a_journal_is_read_as_it_was_written(folder, record):
+    save(record, folder, Moves())
+    assert load(folder, CALL) == record
+
+
+@settings(deadline=None, max_examples=60)
+@given(contents=st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps).map(str.encode))
+def test_no_bytes_in_a_journal_do_more_than_damage_it(folder, contents):
+    with os.fdopen(os.open("manifest.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, dir_fd=folder), "wb") as file:
+        file.write(contents)
+    with pytest.raises(JournalDamaged):
+        load(folder, CALL)
+
+
+# --- any history
+
+CONTENTS = st.binary(max_size=3)
+OUTPUTS = st.dictionaries(
+    st.sampled_from(["a.shp", "a.dbf", "a.sbn", "b.tif", "b.tif.ovr", "z.zarr/0", "z.zarr/1/2"]), CONTENTS, min_size=1
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(first=OUTPUTS, history=st.lists(st.tuples(OUTPUTS, st.booleans()), max_size=5))
+def test_any_history_can_be_walked_back_step_by_step(first, history):
+    with TemporaryDirectory() as path:
+        root = Path(path)
+        write(root, first)
+        area = area_at(root, Moves(native=len(history) % 2 == 0))
+        states = [tree(root)]
+        for number, (staged, undo_at_once) in enumerate(history):
+            publish(area, staged, f"call-{number:04}")
+            found = tree(root)
+            assert {name: found[name] for name in staged} == staged
+            states.append(found)
+            if undo_at_once:
+                area.undo(f"call-{number:04}")
+                states.pop()
+                assert tree(root) == states[-1]
+        for record in area.kept():
+            if record.state is State.PUBLISHED:
+                area.undo(record.call_id)
+                states.pop()
+                assert tree(root) == states[-1]
+        assert len(states) == 1
+        assert place(area, "x.tif").identity is None
