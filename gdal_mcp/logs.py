@@ -39,7 +39,7 @@ def configure(level: str, format: Literal["console", "json"]) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    render: Processor = _json if format == "json" else _console
+    render: Processor = structlog.processors.JSONRenderer() if format == "json" else _console
     _take_over(_formatter(shared, render), ours)
 
 
@@ -65,12 +65,6 @@ def _console(logger: WrappedLogger, name: str, event: EventDict) -> str:
     line = structlog.dev.ConsoleRenderer(colors=False)(logger, name, event)
     rest = [f"    {_escaped(part)}" for part in traceback.split("\n") if part]
     return "\n".join([_escaped(line), *rest])
-
-
-def _json(logger: WrappedLogger, name: str, event: EventDict) -> str:
-    line = structlog.processors.JSONRenderer()(logger, name, event)
-    assert isinstance(line, str)
-    return line.replace("\x7f", "\\u007f")  # the one control character that JSON leaves as it is
 
 
 def _escaped(text: str) -> str:

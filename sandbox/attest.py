@@ -12,22 +12,7 @@ from typing import Any
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
 # file systems that an engine mounts of its own accord and that hold nothing of the host's files
-_OWN_TYPES = frozenset(
-    {
-        "proc",
-        "sysfs",
-        "tmpfs",
-        "devtmpfs",
-        "devpts",
-        "mqueue",
-        "cgroup",
-        "cgroup2",
-        "overlay",
-        "rootfs",
-        "fuse-overlayfs",
-        "9p",
-    }
-)
+_OWN_TYPES = frozenset({"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2"})
 _WRITABLE = ("/proc", "/dev", str(SCRATCH_TARGET), str(STAGING_TARGET))
 # files that an engine writes itself, for the container alone; without a network there is at most the first
 _OWN_FILES = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"})
@@ -59,7 +44,7 @@ def rows(template: SandboxTemplate, facts: Mapping[str, Any]) -> tuple[Row, ...]
             *_limits(template, facts),
             *_cgroup(template, facts),
         )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
         return (Row("facts", "complete", f"malformed: {error!r}"[:200], ok=False),)
 
 
@@ -120,7 +105,7 @@ def _reachable(mounts: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _foreign(seen: Mapping[str, Any], asked: Container[str]) -> list[str]:
     own = {target for target, row in seen.items() if target in _OWN_FILES or row["type"] in _OWN_TYPES}
-    return [target for target in seen if target not in asked and target not in own]
+    return [target for target in seen if target not in asked and target not in own and target != "/"]
 
 
 def _writable(seen: Mapping[str, Any], asked: Container[str]) -> list[str]:
@@ -157,11 +142,12 @@ def _cgroup(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row
     yield Row("cgroup memory", str(limits.memory_bytes), memory, ok=near)
     swap = values["swap"] or "absent"
     # version 1 counts memory and swap together, version 2 swap alone; without swap accounting there is no file
+    together = values["cpu_period"] is not None  # a file that only version 1 has
     yield Row(
         "cgroup swap",
         "0",
         swap,
-        ok=swap in ("0", "absent") or (swap.isdigit() and int(swap) <= limits.memory_bytes),
+        ok=swap in ("0", "absent") or (together and swap.isdigit() and int(swap) <= limits.memory_bytes),
     )
     yield _same("cgroup pids", str(limits.pids), values["pids"] or "absent")
     cpus = _cpus(values)

@@ -4,6 +4,8 @@ It differs from a job's container in two points only: it sees /sys, so that the 
 read, and its program is `sandbox/probe.py`.
 """
 
+import hashlib
+import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -56,7 +58,11 @@ def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Can
     result = runner.run(Job(f"attest-{nonce[:8]}", probing, request), cancel)
     if not isinstance(result.outcome, Exited) or result.final is None:
         raise AttestationFailed(f"the probe container did not finish: {result.outcome}")
-    found = Attestation((*rows(probing, result.facts), *_effects(probing, result.final, nonce)))
+    try:
+        effects = tuple(_effects(probing, result.final, nonce))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise AttestationFailed(f"the probe container gave an answer of another shape: {error!r}") from error
+    found = Attestation((*rows(probing, result.facts), *effects))
     if failing := [row for row in found.rows if not row.ok]:
         said = "; ".join(f"{row.name}: asked {row.asked}, found {row.found}" for row in failing[:5])
         raise AttestationFailed(f"this host does not isolate as asked, so no call is run: {said}")
@@ -76,13 +82,12 @@ def _effects(template: SandboxTemplate, final: Mapping[str, Any], nonce: str) ->
         if not mount.read_only:
             continue
         inode, names = final["listed"].get(str(mount.target), [0, "absent"])
-        status, here = Path(mount.source).stat(), sum(1 for _ in Path(mount.source).iterdir())
         # a virtual machine's shared folder keeps the names but not the inodes
-        same = inode == status.st_ino or names == here
+        same = inode == Path(mount.source).stat().st_ino or names == _names(mount.source)
         yield Row(
             f"{mount.target} is this host's folder",
             "the same",
-            "the same" if same else f"another ({names} names)",
+            "the same" if same else f"another ({names})"[:60],
             ok=same,
         )
     for name, found in final["attempts"].items():
@@ -92,3 +97,9 @@ def _effects(template: SandboxTemplate, final: Mapping[str, Any], nonce: str) ->
             found if found == "SUCCEEDED" else f"refused ({found})",
             ok=found != "SUCCEEDED",
         )
+
+
+def _names(folder: str) -> str:
+    """As `listing` in `sandbox/probe.py`."""
+    names = os.listdir(os.fsencode(folder))  # noqa: PTH208 - in bytes, as names need not be text
+    return hashlib.sha256(b"/".join(sorted(names))).hexdigest()

@@ -56,8 +56,8 @@ class Part:
 class Sealed:
     """A staged file or folder that is ready to be moved: what it holds and how to know it again.
 
-    `sha256` of a folder is the SHA-256 over one line `<sha256>  <size>  <relative path>\\n` for each of `parts`,
-    in UTF-8, sorted by the bytes of the path. Empty folders in it do not count.
+    `sha256` of a folder is the SHA-256 over one line `<sha256>  <size>  <relative path>` and a line feed for each of
+    `parts`, in UTF-8, sorted by the bytes of the path. Empty folders in it do not count.
     """
 
     identity: Identity

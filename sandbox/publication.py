@@ -21,7 +21,7 @@ from sandbox.journal import Content, Mark, Record, State, Step, valid_id
 from sandbox.layout import Ground, Held, failing, refused_as
 from sandbox.moves import Place
 from sandbox.outputs import Manner, Part, Sealed, Staged, manner_of, seal
-from sandbox.swap import Conflict, Entry, transact, untouched
+from sandbox.swap import Conflict, Entry, stopped_midway, transact, untouched
 from sandbox.workspace import RESERVED, Identity, Located, open_folder
 
 
@@ -112,13 +112,12 @@ def _publish_in(ground: Ground, held: Held, request: Request, sealed: list[Seale
     try:
         transact(entry, record.steps, record, State.PUBLISHED)
     except BaseException as error:
-        if not all(untouched(entry, step) for step in record.steps):
-            raise StagingFailed(
-                f"publishing stopped midway: {error}. Nothing is lost: both sides are in {entry.path}; "
-                "restart the server to have it put right."
-            ) from error
-        with suppress(OSError):  # rubbish, which `recover` removes too
-            ground.drop(request.call_id, held)
+        taken_back = all(untouched(entry, step) for step in record.steps)
+        if taken_back:
+            with suppress(OSError):  # rubbish by now, which `recover` removes too
+                ground.drop(request.call_id, held)
+        elif isinstance(error, Exception):
+            raise stopped_midway("publishing", entry, error) from error
         if isinstance(error, Conflict):
             raise OutputRejected(f"nothing was published: {error}. Plan the call again.") from error
         raise

@@ -1,25 +1,27 @@
 """Removes the containers that a dead server left behind, and never one of a living server.
 
 A container is a leftover when the lock of its owner is free (that server died), or when its deadline, which its own
-worker and its own server enforce, has passed long ago (the owner lives on another host or under another state folder
-and cannot be asked).
+worker and its own server enforce, has passed long ago: its owner cannot be asked (it lives on another host or under
+another state folder), or the engine did not answer when it was to be removed.
 """
 
 import time
 from collections.abc import Mapping
 
+import structlog
+
 from sandbox.engine import Engine
+from sandbox.errors import EngineUnavailable
 from sandbox.labels import DEADLINE, OWNER
 from sandbox.owner import Owner
 
 GRACE_SECONDS = 300.0  # a deadline counts from the start of a job, a label from the creation; far more than any start takes
 
+_log = structlog.get_logger()
+
 
 def is_leftover(labels: Mapping[str, str], owner: Owner, now: float) -> bool:
-    maker = labels.get(OWNER, "")
-    if maker == owner.id:
-        return False
-    if owner.is_dead(maker):
+    if owner.is_dead(labels.get(OWNER, "")):
         return True
     try:
         deadline = float(labels.get(DEADLINE, ""))
@@ -29,13 +31,21 @@ def is_leftover(labels: Mapping[str, str], owner: Owner, now: float) -> bool:
 
 
 def reap(engine: Engine, owner: Owner) -> tuple[str, ...]:
-    """Removes every leftover; returns their container ids. Raises EngineUnavailable."""
-    dead = owner.dead()
+    """Removes what leftovers it can; returns their container ids. Raises EngineUnavailable when none are listed.
+
+    One that the engine cannot remove is left to the next time, and holds nobody up.
+    """
+    dead = set(owner.dead())  # asked first: what a server makes, it makes before it dies
     removed = []
     for leftover in engine.leftovers():
-        if is_leftover(leftover.labels, owner, time.time()):
+        if not is_leftover(leftover.labels, owner, time.time()):
+            continue
+        try:
             engine.remove(leftover.container)
             removed.append(leftover.container)
+        except EngineUnavailable as error:
+            dead.discard(leftover.labels.get(OWNER, ""))
+            _log.warning("not_removed", container=leftover.container[:12], reason=str(error))
     for one in dead:
         owner.forget(one)
     return tuple(removed)

@@ -1,6 +1,7 @@
 """Runs one job in one container: deadline, output caps, quota of staging, certain removal."""
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,15 +30,15 @@ from sandbox.slot import LaunchCancelled, Slot, launch, stopped
 from sandbox.template import Limits, SandboxTemplate
 from sandbox.waiting import readable
 
-WORKER_GRACE = (
-    5.0  # seconds after the host's deadline at which a worker ends by itself, should the host be gone
-)
-EXIT_SECONDS = 10.0  # a worker that has said its last word has nothing left to do
+WORKER_GRACE = 5.0  # seconds after the host's deadline when a worker ends by itself, should the host be gone
+EXIT_SECONDS = 30.0  # after its final answer; a worker has nothing left to do then, but an engine may be busy
+STOP_SECONDS = 10.0  # from the end of its streams to the end of a container
 SEND_SECONDS = 10.0
 WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments and the final answer
 QUOTA_PAUSE = 0.05  # seconds between two looks at staging, at least
 QUOTA_SHARE = 10  # a look may take at most one part in so many of the time
-_SIGXFSZ_EXIT, _SIGKILL_EXIT = 153, 137
+PROGRESS_GAP = 0.05  # seconds; half of a worker's, so that only what no worker sends is left out
+_SIGXFSZ_EXIT = 153
 _WORKER_DEADLINE_EXIT = 72  # sandbox/worker.py
 
 
@@ -70,6 +71,7 @@ class _Conversation:
     final: Mapping[str, Any] | None = None
     wire_bytes: int = 0
     fraction: float = -1.0
+    next_progress: float = 0.0
 
     def hear_error(self, data: bytes) -> None:
         self.stderr += data[: max(0, self.limits.stderr_bytes - len(self.stderr))]
@@ -82,14 +84,57 @@ class _Conversation:
                 if len(self.stdout) > self.limits.stdout_bytes:
                     del self.stdout[self.limits.stdout_bytes :]
                     return OutputLimitExceeded(self.limits.stdout_bytes)
-            case Progress(fraction, message) if fraction > self.fraction:
-                self.fraction = fraction
-                self.on_progress(fraction, message)
+            case Progress(fraction, message):
+                self._hear_progress(fraction, message)
             case Attachment(name, data):
                 self.attachments[name] = data
             case Final(value):
                 self.final = value
         return None
+
+    def _hear_progress(self, fraction: float, message: str) -> None:
+        now = time.monotonic()
+        if fraction > self.fraction and (now >= self.next_progress or fraction >= 1.0):
+            self.fraction, self.next_progress = fraction, now + PROGRESS_GAP
+            self.on_progress(fraction, message)
+
+
+class _Watch:
+    """The host's clock, its caller's patience and its looks at staging, for one job."""
+
+    def __init__(self, job: Job, cancel: Cancellation) -> None:
+        now = time.monotonic()
+        self._limits, self._quota, self._cancel = job.template.limits, job.quota, cancel
+        self._end = now + self._limits.wall_seconds
+        self._look = now + QUOTA_PAUSE if self._quota is not None else math.inf
+        self._answered = False
+
+    def answered(self) -> None:
+        """The job is done; all that is left is the end of its container."""
+        if not self._answered:
+            self._answered, self._end = True, time.monotonic() + EXIT_SECONDS
+
+    def over(self) -> Outcome | None:
+        """An outcome when the job has had enough of something."""
+        now = time.monotonic()
+        if self._cancel.is_set:
+            return Cancelled()
+        if now >= self._end:
+            went_on = ProtocolViolated("it went on after its final answer")
+            return went_on if self._answered else TimedOut(self._limits.wall_seconds)
+        if now < self._look:
+            return None
+        over = _over_quota(self._quota, self._limits)
+        self._look = now + max(QUOTA_PAUSE, (time.monotonic() - now) * QUOTA_SHARE)
+        return over
+
+    def fileno(self) -> int:
+        """Readable once the caller has cancelled."""
+        return self._cancel.fileno()
+
+    def pause(self) -> float:
+        """Seconds until there is something to look at again."""
+        return min(self._end, self._look) - time.monotonic()
 
 
 class Runner:
@@ -106,20 +151,26 @@ class Runner:
             SandboxError: the sandbox itself failed; whatever was created has been removed, or is left to the reaper
                 when the engine does not answer any more.
         """
-        marks = labels(self._owner, job.call, job.template.limits.wall_seconds)
+        limits = job.template.limits
+        message = encode_job(job.request, limits.wall_seconds + WORKER_GRACE)
+        if cancel.is_set:
+            return SandboxResult(Cancelled(), Usage("cold"))
+        marks = labels(self._owner, job.call, limits.wall_seconds)
         try:
             slot = launch(self.engine, job.template, marks, cancel)
         except LaunchCancelled:
             return SandboxResult(Cancelled(), Usage("cold"))
-        heard = _Conversation(job.template.limits, slot.stderr, job.on_progress)
+        heard = _Conversation(limits, slot.stderr, job.on_progress)
         begun = time.monotonic()
         try:
-            cut = _converse(slot, job, heard, cancel)
+            cut = _converse(slot, message, heard, _Watch(job, cancel))
             ran = time.monotonic() - begun
-            state = _end(slot, cut, heard)
+            state = stopped(None if cut else slot.engine.wait(slot.container, STOP_SECONDS))
         finally:
             slot.remove()
-        outcome = cut or _judge(heard.final, state, job.template.limits)
+        outcome = cut or _judge(heard.final, state, limits)
+        if isinstance(outcome, Exited):  # it may have ended between two looks
+            outcome = _over_quota(job.quota, limits) or outcome
         return SandboxResult(
             outcome,
             _receipt(slot.usage, heard, ran),
@@ -131,26 +182,12 @@ class Runner:
         )
 
 
-def _converse(slot: Slot, job: Job, heard: _Conversation, cancel: Cancellation) -> Outcome | None:
-    """Sends the job and listens. An outcome when the host cut it short, None when the container had its say."""
-    limits = job.template.limits
-    deadline = time.monotonic() + limits.wall_seconds
+def _converse(slot: Slot, message: bytes, heard: _Conversation, watch: _Watch) -> Outcome | None:
+    """Sends the job and listens to the end. An outcome when the host cut it short, None when it ended by itself."""
     with contextlib.suppress(OSError):  # it died before it read the job: the state says how
-        slot.wire.send(encode_job(job.request, limits.wall_seconds + WORKER_GRACE), SEND_SECONDS)
-    look_at_quota = time.monotonic() + QUOTA_PAUSE
-    while True:
-        now = time.monotonic()
-        if cancel.is_set:
-            return Cancelled()
-        if now >= deadline:
-            return TimedOut(limits.wall_seconds)
-        if job.quota is not None and now >= look_at_quota:
-            if over := _over_quota(job.quota, limits):
-                return over
-            took = time.monotonic() - now
-            look_at_quota = now + max(QUOTA_PAUSE, took * QUOTA_SHARE)
-        pause = min(deadline, look_at_quota if job.quota is not None else deadline) - now
-        if slot.wire not in readable([slot.wire, cancel], pause):
+        slot.wire.send(message, SEND_SECONDS)
+    while (over := watch.over()) is None:
+        if slot.wire not in readable([slot.wire, watch], watch.pause()):
             continue
         pieces = slot.wire.receive()
         if pieces is None:
@@ -158,17 +195,18 @@ def _converse(slot: Slot, job: Job, heard: _Conversation, cancel: Cancellation) 
         if (ending := _listen(slot, pieces, heard)) is not None:
             return ending
         if heard.final is not None:
-            return None
+            watch.answered()
+    return over
 
 
 def _listen(slot: Slot, pieces: list[tuple[int, bytes]], heard: _Conversation) -> Outcome | None:
     for stream, data in pieces:
-        heard.wire_bytes += len(data)
-        if heard.wire_bytes > heard.limits.stdout_bytes + WIRE_SLACK:
-            return OutputLimitExceeded(heard.limits.stdout_bytes)
         if stream == STDERR:
             heard.hear_error(data)
             continue
+        heard.wire_bytes += len(data)
+        if heard.wire_bytes > heard.limits.stdout_bytes + WIRE_SLACK:
+            return OutputLimitExceeded(heard.limits.stdout_bytes)
         try:
             for frame in slot.frames.feed(data):
                 if (ending := heard.hear(frame)) is not None:
@@ -178,7 +216,9 @@ def _listen(slot: Slot, pieces: list[tuple[int, bytes]], heard: _Conversation) -
     return None
 
 
-def _over_quota(quota: Quota, limits: Limits) -> Outcome | None:
+def _over_quota(quota: Quota | None, limits: Limits) -> Outcome | None:
+    if quota is None:
+        return None
     usage = quota.usage(limits)
     if usage.files > limits.staging_files:
         return StagingLimitExceeded("files", limits.staging_files)
@@ -187,18 +227,10 @@ def _over_quota(quota: Quota, limits: Limits) -> Outcome | None:
     return None
 
 
-def _end(slot: Slot, cut: Outcome | None, heard: _Conversation) -> ContainerState:
-    """The state of the container after its last word; it is still there when the host cut it short."""
-    if cut is not None:
-        return stopped(None)
-    state = stopped(slot.engine.wait(slot.container, EXIT_SECONDS))
-    while (pieces := slot.wire.receive()) and _listen(slot, pieces, heard) is None:
-        pass  # what was still on its way, such as the last lines of stderr
-    return state
-
-
 def _judge(final: Mapping[str, Any] | None, state: ContainerState, limits: Limits) -> Outcome:
     """The outcome of a container that ended by itself, from what it said and from how it ended."""
+    if state.running:
+        return ProtocolViolated("it closed its streams and went on")
     if state.out_of_memory:
         return OutOfMemory(limits.memory_bytes, killed=True)
     if state.exit_code == _SIGXFSZ_EXIT or (final is not None and final.get("file_limit_reached") is True):
@@ -218,11 +250,18 @@ def _judge(final: Mapping[str, Any] | None, state: ContainerState, limits: Limit
 def _receipt(usage: Usage, heard: _Conversation, ran: float) -> Usage:
     said = (heard.final or {}).get("usage")
     said = said if isinstance(said, dict) else {}
-    cpu, peak = said.get("cpu_seconds"), said.get("peak_memory_bytes")
+    cpu, peak = _amount(said.get("cpu_seconds")), _amount(said.get("peak_memory_bytes"))
     return replace(
         usage,
         run_seconds=ran,
-        cpu_seconds=float(cpu) if isinstance(cpu, int | float) else None,
-        peak_memory_bytes=peak if isinstance(peak, int) else None,
+        cpu_seconds=cpu,
+        peak_memory_bytes=None if peak is None else int(peak),
         printed_bytes=len(heard.stdout),
     )
+
+
+def _amount(said: object) -> float | None:
+    """A number that a container said of itself, if it is one that can be."""
+    if isinstance(said, int | float) and not isinstance(said, bool) and said >= 0:
+        return float(said)
+    return None

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from sandbox.errors import PathRefused, SandboxError
+from sandbox.errors import PathRefused, SandboxError, StagingFailed
 from sandbox.filetree import disk_bytes
 from sandbox.journal import Mark, Record, State, Step, save
 from sandbox.moves import Moves, Place
@@ -162,6 +162,14 @@ def transact(entry: Entry, steps: tuple[Step, ...], during: Record, after: State
     except BaseException:
         _take_back(entry, steps, during)
         raise
+
+
+def stopped_midway(what: str, entry: Entry, error: BaseException) -> StagingFailed:
+    """The failure to raise when steps could not be taken back either."""
+    return StagingFailed(
+        f"{what} stopped midway: {error}. Nothing is lost: what is not in its place is in {entry.path}. "
+        "Restart the server to have it put right, or look there."
+    )
 
 
 def _take_back(entry: Entry, steps: tuple[Step, ...], during: Record) -> None:

@@ -1,7 +1,8 @@
 """Frozen values that say what one container may see and use."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
@@ -24,6 +25,12 @@ class Limits:
     stderr_bytes: int = 1 << 20
     open_files: int = 1024
     scratch_bytes: int = 256 << 20
+
+    def __post_init__(self) -> None:
+        # engines read 0 and less as "no limit"
+        wrong = [name for name, value in asdict(self).items() if not 0 < value < math.inf]
+        if wrong:
+            raise ValueError(f"these limits are not above zero, so they would be none: {', '.join(wrong)}")
 
     @property
     def data_bytes(self) -> int:
@@ -60,7 +67,7 @@ class SandboxTemplate:
     cgroup_visible: bool = False  # shows /sys, read-only, to the attestation of the limits; never to a job
 
     def __post_init__(self) -> None:
-        if 0 in self.user:
+        if min(self.user) <= 0:
             raise ValueError(f"a sandbox never runs as root, but user is {self.user}")
         if not self.image.startswith("sha256:"):
             raise ValueError(f"a sandbox runs an image by content id, not {self.image!r}")

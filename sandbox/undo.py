@@ -17,13 +17,13 @@ from sandbox.journal import JournalDamaged, Mark, Record, State, Step, load, val
 from sandbox.layout import DROPPED, Ground, Held, claim, failing, ids
 from sandbox.moves import Place
 from sandbox.outputs import listing
-from sandbox.swap import Conflict, Entry, complete_all, transact, untouched
+from sandbox.swap import Conflict, Entry, complete_all, stopped_midway, transact, untouched
 from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much undo keeps in one workspace. The newest call is kept whatever its size."""
+    """How much undo keeps in one workspace. The newest call is kept whatever its size, unless `calls` is 0."""
 
     calls: int = 50
     bytes: int = 20 << 30  # on disk, of what was replaced, removed or taken back
@@ -73,9 +73,12 @@ def undo(ground: Ground, call_id: str) -> Undone:
         try:
             transact(entry, record.backwards, record.to(State.UNDOING), State.UNDONE)
         except BaseException as error:
-            with suppress(OSError, SandboxError):
-                if all(untouched(entry, step) for step in record.backwards):
+            taken_back = all(untouched(entry, step) for step in record.backwards)
+            if taken_back:
+                with suppress(OSError):  # else `recover` writes it
                     entry.save(record)
+            elif isinstance(error, Exception):
+                raise stopped_midway("undoing", entry, error) from error
             if isinstance(error, Conflict):
                 raise StagingFailed(f"nothing was undone: {error}.") from error
             raise
@@ -141,7 +144,7 @@ def prune(ground: Ground, keep: Retention) -> tuple[str, ...]:
     kept_bytes = 0
     for place, record in enumerate(finished(ground)):
         kept_bytes += record.kept_bytes
-        if place == 0 or (place < keep.calls and kept_bytes <= keep.bytes):
+        if place < keep.calls and (place == 0 or kept_bytes <= keep.bytes):
             continue
         with suppress(OSError):  # in use, or not ours to remove; the next publication tries again
             if (held := claim(ground.undo, record.call_id)) is not None:

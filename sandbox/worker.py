@@ -81,7 +81,9 @@ class Capture:
 
     def _pump(self):
         while self._reading in select.select([self._reading, self._told], [], [])[0]:
-            with contextlib.suppress(MemoryError):  # the job has it all; it must not block on a full pipe as well
+            with contextlib.suppress(
+                MemoryError
+            ):  # the job has it all; it must not block on a full pipe as well
                 data = os.read(self._reading, CHUNK)
                 if not data:
                     return
@@ -148,7 +150,9 @@ CGROUP_FILES = {
 def _lines(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().rstrip("\n").split("\n")  # names may hold what else counts as the end of a line
+            return (
+                file.read().rstrip("\n").split("\n")
+            )  # names may hold what else counts as the end of a line
     except OSError:
         return []
 

@@ -10,6 +10,7 @@ Invariants:
 
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,10 +24,14 @@ RESERVED = ".gdal-mcp"
 MAX_LINKS = 40  # the kernel's own bound on symlinks in one resolution
 MAX_PATH = 4096  # PATH_MAX
 MAX_NAME = 255  # NAME_MAX
-_DELETE = 0x7F
+_CONTROLS = frozenset({"Cc", "Zl", "Zp"})  # of Unicode's categories: what forges lines in logs and questions
 
 # A workspace here would cover what the container itself needs, or hand out the machine's own configuration.
-_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+_SYSTEM = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr"),
+    *("/var/lib/docker", "/var/lib/containers", "/var/lib/containerd"),
+    *("/run/user", "/run/docker", "/run/containerd", "/run/podman", "/run/systemd", "/run/dbus"),  # sockets
+)
 _TOO_WIDE = ("/", "/home", "/root", "/run", "/var", "/opt", "/srv", "/mnt", "/media", str(SCRATCH_TARGET))
 
 
@@ -56,6 +61,7 @@ class Workspace:
     def at(cls, path: str | Path, *, writable: bool) -> "Workspace":
         """The workspace at an existing folder. Raises PathRefused for a place that must not be one."""
         given = Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - keep symlinks as typed
+        _refuse_unprintable(str(given))
         try:
             root = given.resolve(strict=True)
         except (OSError, RuntimeError) as error:
@@ -146,13 +152,10 @@ class Workspaces:
     def _walk(self, workspace: Workspace, parts: list[str], *, follow_last: bool) -> Located:
         links = 0
         done: list[str] = []
-        status = None
         while parts:
             part, *parts = parts
             if part == "..":
-                if not done:
-                    raise PathRefused("the path leaves its workspace. Use a path inside one of them.")
-                done.pop()
+                _leave(done)
                 continue
             _refuse_reserved(done, part)
             status = _look(workspace, done, part)
@@ -163,20 +166,35 @@ class Workspaces:
             if not stat.S_ISLNK(status.st_mode):
                 done.append(part)
                 continue
-            if not parts and not follow_last:
-                raise PathRefused(f"{part!r} is a symlink; an output is never written through one.")
             links += 1
-            if links > MAX_LINKS:
-                raise PathRefused("too many symlinks in the path.")
-            target = _read_link(workspace, done, part)
-            if target.is_absolute():
-                workspace, head = self._enter(target)
-                done, parts = [], head + parts
-            else:
-                parts = list(target.parts) + parts
-        with open_folder(workspace, PurePosixPath(*done[:-1])) as folder:
-            status = os.stat(done[-1] if done else ".", dir_fd=folder, follow_symlinks=False)
-        return _located(workspace, PurePosixPath(*done), status)
+            if links > MAX_LINKS or not (parts or follow_last):
+                raise PathRefused(f"{part!r} is one symlink too many; an output is never written through any.")
+            workspace, done, parts = self._follow(workspace, [*done, part], parts)
+        return _found(workspace, done)
+
+    def _follow(
+        self, workspace: Workspace, link: list[str], parts: list[str]
+    ) -> tuple[Workspace, list[str], list[str]]:
+        """Where a walk stands when it has read a symlink: the workspace, the components done, those that remain."""
+        *folder, name = link
+        target = _read_link(workspace, folder, name)
+        if not target.is_absolute():
+            return workspace, folder, [*target.parts, *parts]
+        entered, head = self._enter(target)
+        return entered, [], [*head, *parts]
+
+
+def _leave(done: list[str]) -> None:
+    if not done:
+        raise PathRefused("the path leaves its workspace. Use a path inside one of them.")
+    done.pop()
+
+
+def _found(workspace: Workspace, done: list[str]) -> Located:
+    status = _look(workspace, done[:-1], done[-1] if done else ".")
+    if status is None:
+        raise PathMissing(f"{done[-1]!r} was taken away while it was resolved.")
+    return _located(workspace, PurePosixPath(*done), status)
 
 
 def _located(workspace: Workspace, relative: PurePosixPath, status: os.stat_result) -> Located:
@@ -193,17 +211,24 @@ def _parse(text: str) -> str:
     if not text:
         raise PathRefused("the path is empty.")
     if text.lower().startswith("file:"):
-        uri = urlsplit(text)
-        if uri.netloc not in ("", "localhost") or uri.query or uri.fragment or not uri.path.startswith("/"):
-            raise PathRefused("only file:///absolute/path names a local file.")
-        text = unquote(uri.path, errors="surrogateescape")
+        text = _parse_uri(text)
     _refuse_unprintable(text)
     return text
 
 
+def _parse_uri(text: str) -> str:
+    _refuse_controls(text)  # urlsplit would drop some of them in silence
+    try:
+        uri = urlsplit(text)
+    except ValueError as error:
+        raise PathRefused("this file: URI cannot be read.") from error
+    if uri.netloc not in ("", "localhost") or "?" in text or "#" in text or not uri.path.startswith("/"):
+        raise PathRefused("only file:///absolute/path names a local file; ? and # are written %3F and %23.")
+    return unquote(uri.path, errors="surrogateescape")
+
+
 def _refuse_unprintable(text: str) -> None:
-    if any(ord(letter) < ord(" ") or ord(letter) == _DELETE for letter in text):
-        raise PathRefused("the path holds a control character.")
+    _refuse_controls(text)
     try:
         length = len(text.encode())
     except UnicodeEncodeError as error:
@@ -212,8 +237,13 @@ def _refuse_unprintable(text: str) -> None:
         raise PathRefused("the path, or a name in it, is longer than the file system allows.")
 
 
+def _refuse_controls(text: str) -> None:
+    if any(unicodedata.category(letter) in _CONTROLS for letter in text):
+        raise PathRefused("the path holds a control character or a line separator.")
+
+
 def _refuse_reserved(done: list[str], part: str) -> None:
-    if not done and part == RESERVED:
+    if not done and part.casefold() == RESERVED:  # some file systems do not tell cases apart
         raise PathRefused(f"{RESERVED} is where the server keeps staging and undo; it is never opened.")
 
 
@@ -233,6 +263,8 @@ def _look(workspace: Workspace, done: list[str], part: str) -> os.stat_result | 
             return os.stat(part, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise PathRefused(f"{part!r} in the path cannot be looked at: {error.strerror}.") from error
 
 
 def _read_link(workspace: Workspace, done: list[str], part: str) -> PurePosixPath:

@@ -21,6 +21,7 @@ from sandbox.engines.discovery import connect
 ALGORITHMS: Final = ("raster convert", "vector convert", "raster reproject", "convert", "info")
 COMMAND: Final = "python -m gdal_mcp.catalogue.capture --image REFERENCE"
 _LISTS: Final = ("algorithms", "drivers", "warp", "transform")
+_SECONDS: Final = 120
 _NOBODY: Final = "65534:65534"
 
 
@@ -31,7 +32,10 @@ def captured(client: docker.DockerClient, image: str, algorithms: tuple[str, ...
 
 
 def output_of(client: docker.DockerClient, image: str, program: str, argument: str) -> bytes:
-    """What a Python program prints in a container of the image, with the environment of every call."""
+    """What a Python program prints in a container of the image, with the environment of every call.
+
+    Raises RuntimeError when the program fails.
+    """
     container = client.containers.create(
         image,
         ["-I", "-c", program, argument],
@@ -42,12 +46,17 @@ def output_of(client: docker.DockerClient, image: str, program: str, argument: s
         cap_drop=["ALL"],
         security_opt=["no-new-privileges"],
         read_only=True,
-        log_config=LogConfig(type="none"),  # the engine's log cuts the end of long output
+        tmpfs={"/tmp": "size=64m,mode=1777"},  # noqa: S108 - inside the container
+        log_config=LogConfig(type="json-file"),
     )
     try:
-        stream = container.attach(stdout=True, stderr=False, stream=True)
         container.start()
-        return b"".join(stream)
+        status = container.wait(timeout=_SECONDS)["StatusCode"]
+        if status != 0:
+            raise RuntimeError(
+                f"the program in {image} ended with {status}: {container.logs(stdout=False)[-2000:]!r}"
+            )
+        return bytes(container.logs(stderr=False))  # once it is still: followed, long output loses its end
     finally:
         container.remove(force=True)
 

@@ -93,7 +93,7 @@ def _argument(path: str, entry: dict[str, Any], roles: dict[str, Any]) -> Argume
         max_included=entry.get("max_value_is_included", True),
         min_count=entry.get("min_count", 0),
         max_count=None if entry.get("max_count", UNBOUNDED) == UNBOUNDED else entry["max_count"],
-        packed=entry.get("packed_values_allowed", False) or entry["type"] == "dataset_list",
+        packed=entry.get("packed_values_allowed", False),
         repeatable=entry.get("repeated_arg_allowed", True),
         exclusion_group=entry.get("mutual_exclusion_group", ""),
         dependency_group=entry.get("mutual_dependency_group", ""),

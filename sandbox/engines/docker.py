@@ -26,7 +26,7 @@ from sandbox.waiting import writable
 _HEADER = struct.Struct(">BxxxI")  # the engine's own stream framing: stdout or stderr, length
 _CHUNK = 1 << 18
 _REMOVAL_SECONDS = 20.0
-_REMOVAL_PAUSE = 0.005
+_REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
 _READ_ONLY_RECURSIVE = (1, 44)  # API version from which a read-only bind covers what is mounted below it
 
 _log = structlog.get_logger()
@@ -83,14 +83,24 @@ class DockerEngine:
                 raise ImageMissing(
                     f"image {template.image} is not on this host. Run `gdal-mcp setup`."
                 ) from error
+        try:
+            self._read_back(container, body)
+        except BaseException:
+            with contextlib.suppress(
+                EngineUnavailable
+            ):  # never started; the first failure is the one to tell
+                self.remove(container)
+            raise
+        return container
+
+    def _read_back(self, container: str, body: Mapping[str, Any]) -> None:
+        with _answering("asked what it created"):
             found = differences(body, self._api.inspect_container(container))
         if found:
-            self.remove(container)
             rows = "; ".join(f"{one.field}: asked {one.asked!r}, got {one.got!r}" for one in found[:5])
             raise IsolationRefused(
                 f"the engine made a weaker container than asked, so nothing was run: {rows[:1000]}"
             )
-        return container
 
     def _refuse_submounts(self, template: SandboxTemplate) -> None:
         if self._info.api_version >= _READ_ONLY_RECURSIVE:
@@ -128,19 +138,27 @@ class DockerEngine:
         return self.state(container)  # asked again: a wait also ends when the engine restarts
 
     def remove(self, container: str) -> None:
-        end = time.monotonic() + _REMOVAL_SECONDS
+        end, pause = time.monotonic() + _REMOVAL_SECONDS, _REMOVAL_PAUSE
         while True:
-            with _answering("asked to remove a container"):
-                try:
-                    self._api.remove_container(container, force=True, v=True)
-                except docker.errors.NotFound:
+            try:
+                if self._is_gone(container):
                     return
-                except docker.errors.APIError as error:  # 409: a removal is already under way
-                    if time.monotonic() > end:
-                        raise EngineUnavailable(
-                            f"container {container[:12]} could not be removed: {error}"
-                        ) from error
-            time.sleep(_REMOVAL_PAUSE)
+            except EngineUnavailable as error:  # also 409: a removal is already under way
+                if time.monotonic() > end:
+                    raise EngineUnavailable(
+                        f"container {container[:12]} could not be removed: {error}"
+                    ) from error
+                pause = min(pause * 2, _REMOVAL_PAUSE_LONGEST)
+            time.sleep(pause)
+
+    def _is_gone(self, container: str) -> bool:
+        """Asks for its removal; true once the engine does not know it any more."""
+        with _answering("asked to remove a container"):
+            try:
+                self._api.remove_container(container, force=True, v=True)
+            except docker.errors.NotFound:
+                return True
+        return False
 
     def leftovers(self) -> tuple[Leftover, ...]:
         with _answering("asked for our containers"):

@@ -16,7 +16,7 @@ class SocketEngine(ThreadingMixIn, UnixStreamServer):
     """Knows the images in `images` (reference -> inspect body) and can pull those in `registry`.
 
     `requests` is every path asked for. `reach_status` is what asking the registry gives, `pull_events` replaces
-    what a pull streams.
+    what a pull streams, `trouble` is "hangs up" or the words of an internal error.
     """
 
     daemon_threads = True
@@ -26,6 +26,7 @@ class SocketEngine(ThreadingMixIn, UnixStreamServer):
         self.registry: dict[str, dict] = {}
         self.reach_status = 200
         self.pull_events: list[dict] | None = None
+        self.trouble = ""
         self.requests: list[str] = []
         super().__init__(str(path), _Handler)
 
@@ -57,7 +58,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self._path()
         engine = self.server
-        if path == "/version":
+        if engine.trouble:
+            self._misbehave(engine.trouble)
+        elif path == "/version":
             self._answer(200, VERSION)
         elif path == "/images/json":
             self._answer(200, engine.listed())
@@ -67,6 +70,12 @@ class _Handler(BaseHTTPRequestHandler):
             reference = path.removeprefix("/images/").removesuffix("/json")
             found = engine.images.get(reference)
             self._answer(200 if found else 404, found or {"message": f"No such image: {reference}"})
+
+    def _misbehave(self, way: str) -> None:
+        if way == "hangs up":
+            self.close_connection = True
+        else:
+            self._answer(500, {"message": way})
 
     def do_POST(self) -> None:
         self._path()

@@ -191,6 +191,22 @@ def test_a_failed_append_leaves_the_log_as_it_was(
     assert verify(log.path).records == COUNT + 1
 
 
+def test_a_head_that_cannot_be_synced_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+
+    def sync(file: int) -> None:
+        if os.fstat(file).st_ino == head_of(log).stat().st_ino:
+            raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", sync)
+        with pytest.raises(AuditUnavailable):
+            log.append({"type": "lost"})
+    assert verify(log.path).ok
+    log.append({"type": "first"})
+    assert [record.event["type"] for record in tail(log.path, 5)] == ["first"]
+
+
 def test_a_write_cut_short_by_a_limit_leaves_the_log_valid(tmp_path: Path) -> None:
     code = """if True:
         import resource, sys

@@ -1,10 +1,12 @@
+import hashlib
+import json
 import random
 from pathlib import Path
 
 import pytest
 
 from gdal_mcp.audit import RECOVERED, AuditLog, AuditUnavailable, Checkpoint, tail, verify
-from gdal_mcp.audit_record import MAX_LINE, write_line
+from gdal_mcp.audit_record import MAX_LINE, parse_line, write_line
 
 COUNT = 7
 
@@ -117,6 +119,46 @@ def test_nothing_is_appended_after_a_line_that_is_no_record(log: AuditLog, garba
     with pytest.raises(AuditUnavailable):
         log.append({"type": "after"})
     assert log.path.read_bytes() == before
+
+
+def test_an_end_longer_than_any_record_is_not_taken_for_a_torn_line(log: AuditLog) -> None:
+    with log.path.open("ab") as file:
+        file.write(b"x" * (3 * MAX_LINE))
+    before = log.path.read_bytes()
+    with pytest.raises(AuditUnavailable):
+        log.append({})
+    with pytest.raises(AuditUnavailable):
+        tail(log.path, 1)
+    assert log.path.read_bytes() == before
+
+
+def test_a_gap_in_the_numbers_is_noticed_though_log_and_head_agree(log: AuditLog) -> None:
+    last = log.checkpoint()
+    forged = write_line(Checkpoint(last.seq + 1, last.hash), "2026-01-01T00:00:00.000Z", {})
+    head = {"seq": last.seq + 2, "hash": hashlib.sha256(forged).hexdigest(), "torn": None}
+    with log.path.open("ab") as file:
+        file.write(forged + b"\n")
+    head_of(log).write_text(json.dumps(head))
+    assert verify(log.path).first_bad == COUNT + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seq", True),
+        ("seq", 1.0),
+        ("seq", "1"),
+        ("time", None),
+        ("event", []),
+        ("previous", "0" * 63),
+        ("previous", 0),
+    ],
+)
+def test_a_line_with_a_field_of_another_kind_is_no_record(name: str, value: object) -> None:
+    fields = json.loads(write_line(Checkpoint(), "2026-01-01T00:00:00.000Z", {}))
+    assert parse_line(json.dumps(fields).encode())
+    assert parse_line(json.dumps(fields | {name: value}).encode()) is None
+    assert parse_line(json.dumps(fields | {"more": 1}).encode()) is None
 
 
 def test_a_record_forged_without_the_head_is_noticed_then_recorded(log: AuditLog) -> None:

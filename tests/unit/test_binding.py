@@ -10,12 +10,24 @@ from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Algorithm, Role
 from gdal_mcp.errors import Code
 
-RASTER, VECTOR, REPROJECT = (catalogue().algorithms[path] for path in ("raster convert", "vector convert", "raster reproject"))
+RASTER, VECTOR, REPROJECT = (
+    catalogue().algorithms[path] for path in ("raster convert", "vector convert", "raster reproject")
+)
 CONTEXT = Context(output_name="out.tif", threads=4)
 GPKG = Context(output_name="out.gpkg")
 
 RESERVED = [
-    *("--config", "--optfile", "--debug", "--mempreload", "--pause", "--formats", "--format", "--version", "--build"),
+    *(
+        "--config",
+        "--optfile",
+        "--debug",
+        "--mempreload",
+        "--pause",
+        "--formats",
+        "--format",
+        "--version",
+        "--build",
+    ),
     *("--license", "--help", "--help-general", "--help-doc", "--json-usage", "--locale"),
 ]
 
@@ -45,11 +57,17 @@ def words(algorithm: Algorithm, *switches: str, context: Context = CONTEXT) -> t
         (["--size=100,0"], ["--size=100,0"]),
         (["--input-nodata", "-9999"], ["--input-nodata=-9999"]),
         (["--src-nodata=0,None"], ["--input-nodata=0,None"]),
-        (["--co", "COMPRESS=lzw", "--co=TILED=YES"], ["--creation-option=COMPRESS=LZW", "--creation-option=TILED=YES"]),
+        (
+            ["--co", "COMPRESS=lzw", "--co=TILED=YES"],
+            ["--creation-option=COMPRESS=LZW", "--creation-option=TILED=YES"],
+        ),
         (["--of=PNG", "--co", "ZLEVEL=9"], ["--output-format=PNG", "--creation-option=ZLEVEL=9"]),
         (["--if", "gtiff,VRT"], ["--input-format=GTiff", "--input-format=VRT"]),
         (["--oo=NUM_THREADS=2"], ["--open-option=NUM_THREADS=2"]),
-        (["--wo", "INIT_DEST=NO_DATA", "--to=METHOD=RPC"], ["--warp-option=INIT_DEST=NO_DATA", "--transform-option=METHOD=RPC"]),
+        (
+            ["--wo", "INIT_DEST=NO_DATA", "--to=METHOD=RPC"],
+            ["--warp-option=INIT_DEST=NO_DATA", "--transform-option=METHOD=RPC"],
+        ),
         (["--et", "0.25"], ["--error-threshold=0.25"]),
         (["-j", "ALL_CPUS"], ["--num-threads=4"]),
         (["-j", "2"], ["--num-threads=2"]),
@@ -138,7 +156,9 @@ def test_anything_unknown_malformed_or_dangerous_is_refused(switches: list[str])
     assert caught.value.suggestion
 
 
-@pytest.mark.parametrize("switch", ["--input=x.tif", "-i", "--output=/etc/x", "-o", "--overwrite", "--append", "-q", "--progress"])
+@pytest.mark.parametrize(
+    "switch", ["--input=x.tif", "-i", "--output=/etc/x", "-o", "--overwrite", "--append", "-q", "--progress"]
+)
 def test_what_the_tool_or_the_server_decides_is_not_the_callers(switch: str) -> None:
     with pytest.raises(ArgumentRefused):
         bind_switches(REPROJECT, [switch, "x"] if len(switch) == 2 and switch != "-q" else [switch], CONTEXT)
@@ -175,7 +195,9 @@ def test_a_layer_name_that_could_leave_the_output_folder_is_refused() -> None:
 def test_creation_options_follow_the_format_wherever_it_is_said() -> None:
     with pytest.raises(ArgumentRefused):
         bind_switches(RASTER, ["--co=COMPRESS=LZW"], Context(output_name="out"))
-    assert words(RASTER, "--co=COMPRESS=LZW", context=Context(output_format="GTiff")) == ("--creation-option=COMPRESS=LZW",)
+    assert words(RASTER, "--co=COMPRESS=LZW", context=Context(output_format="GTiff")) == (
+        "--creation-option=COMPRESS=LZW",
+    )
     with pytest.raises(ArgumentRefused):
         bind_switches(RASTER, ["--co=COMPRESS=LZW"], Context(output_name="out.tif", output_format="PNG"))
     with pytest.raises(ArgumentRefused):
@@ -184,7 +206,9 @@ def test_creation_options_follow_the_format_wherever_it_is_said() -> None:
 
 def test_a_path_stays_as_written_until_it_is_resolved() -> None:
     bound = bind_switches(REPROJECT, ["--like", "../outside.tif"], CONTEXT)
-    assert [(one.name, one.role, one.values) for one in bound.arguments] == [("like", Role.INPUT, ("../outside.tif",))]
+    assert [(one.name, one.role, one.values) for one in bound.arguments] == [
+        ("like", Role.INPUT, ("../outside.tif",))
+    ]
     with pytest.raises(ValueError, match="like"):
         render(bound)
     with pytest.raises(ValueError, match="like"):
@@ -196,7 +220,9 @@ CONVERT = (RASTER, VECTOR)
 
 
 def test_convert_takes_what_either_kind_knows_and_says_which() -> None:
-    assert bind_switches_of(CONVERT, ["--input-layer=poly", "--skip-errors"], GPKG).paths == ("vector convert",)
+    assert bind_switches_of(CONVERT, ["--input-layer=poly", "--skip-errors"], GPKG).paths == (
+        "vector convert",
+    )
     assert bind_switches_of(CONVERT, ["--co=COMPRESS=LZW"], CONTEXT).paths == ("raster convert",)
     assert bind_switches_of(CONVERT, ["--co=VERSION=1.3"], GPKG).paths == ("raster convert", "vector convert")
     assert bind_switches_of(CONVERT, [], GPKG).paths == ("raster convert", "vector convert")
@@ -205,7 +231,13 @@ def test_convert_takes_what_either_kind_knows_and_says_which() -> None:
 
 @pytest.mark.parametrize(
     "switches",
-    [["--lco=FID=id", "--co=COMPRESS=LZW"], ["--input-layer=x", "--of=PNG"], ["--add-alpha"], ["--config=X=Y"], ["--append"]],
+    [
+        ["--lco=FID=id", "--co=COMPRESS=LZW"],
+        ["--input-layer=x", "--of=PNG"],
+        ["--add-alpha"],
+        ["--config=X=Y"],
+        ["--append"],
+    ],
 )
 def test_convert_refuses_what_neither_kind_takes_as_a_whole(switches: list[str]) -> None:
     with pytest.raises(ArgumentRefused):
@@ -220,7 +252,7 @@ def test_an_unknown_switch_suggests_a_near_one() -> None:
 
 def test_arguments_by_name_bind_input_and_output_too() -> None:
     bound = bind_named(RASTER, {"input": ["a,b.tif"], "output": ["o.tif"], "co": ["TILED=YES"]}, Context())
-    assert placed(bound) == ('--input="/ws/a,b.tif"', "--output=/ws/o.tif", "--creation-option=TILED=YES")
+    assert placed(bound) == ("--input=/ws/a,b.tif", "--output=/ws/o.tif", "--creation-option=TILED=YES")
     with pytest.raises(ArgumentRefused):
         bind_named(RASTER, {"input": ["a.tif"]}, Context())
     with pytest.raises(ArgumentRefused):
@@ -235,11 +267,38 @@ def test_what_the_server_decides_is_returned_and_not_rendered() -> None:
     assert placed(bound) == ("--input=/ws/a", "--output=/ws/o.tif")
 
 
-NAMES = st.sampled_from([name for algorithm in (*CONVERT, REPROJECT) for name in algorithm.long_names] + [t[2:] for t in RESERVED])
+NAMES = st.sampled_from(
+    [name for algorithm in (*CONVERT, REPROJECT) for name in algorithm.long_names] + [t[2:] for t in RESERVED]
+)
 VALUES = st.sampled_from(
     [
-        *("true", "false", "EPSG:4326", "near", "1,2", "1,2,3,4", "1", "-1", "COMPRESS=LZW", "NUM_THREADS=2", "GTiff", "poly"),
-        *("--config", "--CONFIG", "CPL_LOG=/tmp/x", "=?", "?", "@/etc/passwd", "/etc/passwd", "a\0b", 'a"b', "a,b", "None"),
+        *(
+            "true",
+            "false",
+            "EPSG:4326",
+            "near",
+            "1,2",
+            "1,2,3,4",
+            "1",
+            "-1",
+            "COMPRESS=LZW",
+            "NUM_THREADS=2",
+            "GTiff",
+            "poly",
+        ),
+        *(
+            "--config",
+            "--CONFIG",
+            "CPL_LOG=/tmp/x",
+            "=?",
+            "?",
+            "@/etc/passwd",
+            "/etc/passwd",
+            "a\0b",
+            'a"b',
+            "a,b",
+            "None",
+        ),
     ]
 ) | st.text(max_size=12)
 
@@ -250,12 +309,18 @@ def switch_lists(draw: st.DrawFn) -> list[str]:
     found: list[str] = []
     for _ in range(draw(st.integers(0, 4))):
         name, value = draw(NAMES), draw(VALUES)
-        found += draw(st.sampled_from([[f"--{name}={value}"], [f"--{name}", value], [f"--{name}"], [value], [f"-{name[:1]}", value]]))
+        found += draw(
+            st.sampled_from(
+                [[f"--{name}={value}"], [f"--{name}", value], [f"--{name}"], [value], [f"-{name[:1]}", value]]
+            )
+        )
     return found
 
 
 @given(st.sampled_from([RASTER, VECTOR, REPROJECT]), switch_lists())
-def test_whatever_is_bound_renders_to_words_that_cannot_be_misread(algorithm: Algorithm, switches: list[str]) -> None:
+def test_whatever_is_bound_renders_to_words_that_cannot_be_misread(
+    algorithm: Algorithm, switches: list[str]
+) -> None:
     try:
         rendered = words(algorithm, *switches)
     except ArgumentRefused:
@@ -269,4 +334,9 @@ def test_whatever_is_bound_renders_to_words_that_cannot_be_misread(algorithm: Al
         assert not word.endswith("=?")
         assert "\0" not in word
         assert "/etc" not in word or word.startswith("--like=/ws/")
-    assert len({word.partition("=")[0] for word in rendered} & {"--input", "--output", "--overwrite", "--append"}) == 0
+    assert (
+        len(
+            {word.partition("=")[0] for word in rendered} & {"--input", "--output", "--overwrite", "--append"}
+        )
+        == 0
+    )

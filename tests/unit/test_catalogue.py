@@ -24,7 +24,10 @@ Files = dict[str, dict[str, Any]]
 def parts() -> Files:
     """The packaged data and rules, as `build` takes them."""
     folder = files("gdal_mcp.catalogue").joinpath("data")
-    rules = {name: tomllib.loads(folder.joinpath(f"{name}.toml").read_text()) for name in ("roles", "options", "formats")}
+    rules = {
+        name: tomllib.loads(folder.joinpath(f"{name}.toml").read_text())
+        for name in ("roles", "options", "formats")
+    }
     return copy.deepcopy({"facts": json.loads(data_text()), **rules})
 
 
@@ -38,7 +41,9 @@ def test_the_data_names_its_generator_and_is_small() -> None:
 
 
 def test_the_first_algorithms_are_there() -> None:
-    assert {"raster convert", "vector convert", "raster reproject", "convert", "info"} <= set(catalogue().algorithms)
+    assert {"raster convert", "vector convert", "raster reproject", "convert", "info"} <= set(
+        catalogue().algorithms
+    )
 
 
 def test_the_data_was_made_with_the_drivers_off_that_are_off_in_every_call() -> None:
@@ -51,7 +56,11 @@ def test_every_argument_has_a_role_with_a_reason() -> None:
 
 
 def test_every_text_value_has_a_check_that_exists() -> None:
-    texts = [argument for argument in arguments() if argument.role is Role.VALUE and argument.element_type == "string"]
+    texts = [
+        argument
+        for argument in arguments()
+        if argument.role is Role.VALUE and argument.element_type == "string"
+    ]
     assert texts
     assert [argument.name for argument in texts if argument.rule.check not in CHECKS] == []
 
@@ -68,7 +77,9 @@ def test_what_no_help_text_shows_is_never_a_value() -> None:
 
 
 def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
-    settable = [argument for argument in arguments() if argument.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
+    settable = [
+        argument for argument in arguments() if argument.role not in (Role.FORBIDDEN, Role.HOST_OWNED)
+    ]
     assert not {f"--{argument.name}" for argument in settable} & RESERVED_TOKENS
 
 
@@ -87,7 +98,9 @@ def test_an_argument_without_a_role_stops_the_catalogue(parts: Files, name: str)
 
 
 def test_a_new_argument_of_gdal_stops_the_catalogue(parts: Files) -> None:
-    parts["facts"]["algorithms"][0]["arguments"].append({"name": "brand-new", "type": "string", "place": "input"})
+    parts["facts"]["algorithms"][0]["arguments"].append(
+        {"name": "brand-new", "type": "string", "place": "input"}
+    )
     with pytest.raises(CatalogueBroken):
         build(**parts)
 
@@ -204,7 +217,13 @@ def test_a_format_that_can_be_written_passes_in_gdals_spelling(name: str, kind: 
     [
         *(("MEM", "raster"), ("memory", "vector"), ("stream", "raster"), ("stream", None)),
         *(("GeoJSON", "raster"), ("PNG", "vector"), ("LIBERTIFF", "raster"), ("GTI", "raster")),
-        *(("", "raster"), ("GTiff\n", "raster"), ("GTiff ", "raster"), ("/vsistdout/", "raster"), ("x" * 100, None)),
+        *(
+            ("", "raster"),
+            ("GTiff\n", "raster"),
+            ("GTiff ", "raster"),
+            ("/vsistdout/", "raster"),
+            ("x" * 100, None),
+        ),
     ],
 )
 def test_a_format_that_cannot_or_must_not_be_written_is_refused(name: str, kind: Any) -> None:
@@ -212,7 +231,9 @@ def test_a_format_that_cannot_or_must_not_be_written_is_refused(name: str, kind:
         output_format(name, kind)
 
 
-@pytest.mark.parametrize("name", ["PostgreSQL", "postgisraster", "WFS", "ODBC", "Elasticsearch", "GPSBabel", "HTTP"])
+@pytest.mark.parametrize(
+    "name", ["PostgreSQL", "postgisraster", "WFS", "ODBC", "Elasticsearch", "GPSBabel", "HTTP"]
+)
 def test_network_and_database_formats_are_a_matter_of_the_network(name: str) -> None:
     for check in (output_format, input_format):
         with pytest.raises(ArgumentRefused) as caught:

@@ -17,13 +17,18 @@ def found(root: Path, name: str) -> set[str]:
 
 @pytest.mark.parametrize("ending", APPENDED)
 def test_what_is_appended_to_the_whole_name_belongs_to_a_dataset(tmp_path, ending):
-    write(tmp_path, dict.fromkeys(["x.tif", f"x.tif{ending}", f"y.tif{ending}", f"x{ending}", f"xx.tif{ending}"], b""))
+    write(
+        tmp_path,
+        dict.fromkeys(["x.tif", f"x.tif{ending}", f"y.tif{ending}", f"x{ending}", f"xx.tif{ending}"], b""),
+    )
     assert found(tmp_path, "x.tif") == {f"x.tif{ending}"}
 
 
 @pytest.mark.parametrize("main", REPLACED)
 def test_what_shares_the_stem_belongs_by_the_table_in_any_case_of_letters(tmp_path, main):
-    names = {f"x{ending.upper() if number % 2 else ending}" for number, ending in enumerate(sorted(REPLACED[main]))}
+    names = {
+        f"x{ending.upper() if number % 2 else ending}" for number, ending in enumerate(sorted(REPLACED[main]))
+    }
     write(tmp_path, dict.fromkeys([f"x{main}", *names, "x.unrelated", "xy.prj", "X.prj", "y.shx"], b""))
     assert found(tmp_path, f"x{main}") == names
 

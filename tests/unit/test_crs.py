@@ -168,7 +168,9 @@ def test_what_might_open_something_or_is_no_crs_is_refused(text: str) -> None:
     assert refusal.suggestion
 
 
-@pytest.mark.parametrize("text", ["http://169.254.169.254/x", "https://epsg.io/4326", "ftp://x/y.prj", "HTTP://X"])
+@pytest.mark.parametrize(
+    "text", ["http://169.254.169.254/x", "https://epsg.io/4326", "ftp://x/y.prj", "HTTP://X"]
+)
 def test_a_url_is_refused_as_a_matter_of_the_network(text: str) -> None:
     assert refused(text).code == Code.NETWORK_BLOCKED
 
@@ -198,7 +200,9 @@ def test_projjson_that_names_a_file_grid_or_operation_is_refused(change: dict[st
     refused(json.dumps({**PROJJSON, **change}))
 
 
-@pytest.mark.parametrize("text", ['{"type":"GeographicCRS","name":"a","name":"b"}', '{"type":"GeographicCRS","value":NaN}'])
+@pytest.mark.parametrize(
+    "text", ['{"type":"GeographicCRS","name":"a","name":"b"}', '{"type":"GeographicCRS","value":NaN}']
+)
 def test_projjson_that_is_not_strict_json_is_refused(text: str) -> None:
     refused(text)
 
@@ -213,12 +217,45 @@ def test_the_longest_texts_are_decided_on(letter: str) -> None:
 
 HOSTILE = st.sampled_from(
     [
-        *("/etc/passwd", "../x", "./x", "~/x", "@null", "/vsicurl/http://h/x", "http://h/x", "file:///x", "x.gsb", "\\\\h\\x"),
-        *("+nadgrids=x", "+geoidgrids=/x", "+init=epsg:1", "+step", "+proj=pipeline", "PROJ x.gtx", "DICT:x,1", "grids=x"),
-        *('EXTENSION["PROJ4","+proj=x"]', 'PARAMETERFILE["a","b"]', '"', "]", ",", "[", "\n", "\0", "=?", "--config"),
+        *(
+            "/etc/passwd",
+            "../x",
+            "./x",
+            "~/x",
+            "@null",
+            "/vsicurl/http://h/x",
+            "http://h/x",
+            "file:///x",
+            "x.gsb",
+            "\\\\h\\x",
+        ),
+        *(
+            "+nadgrids=x",
+            "+geoidgrids=/x",
+            "+init=epsg:1",
+            "+step",
+            "+proj=pipeline",
+            "PROJ x.gtx",
+            "DICT:x,1",
+            "grids=x",
+        ),
+        *(
+            'EXTENSION["PROJ4","+proj=x"]',
+            'PARAMETERFILE["a","b"]',
+            '"',
+            "]",
+            ",",
+            "[",
+            "\n",
+            "\0",
+            "=?",
+            "--config",
+        ),
     ]
 )
-GOOD = st.sampled_from([*CANONICAL, json.dumps(PROJJSON), BOUND.format(WKT1, "Geocentric translations", 'PARAMETER["X",1]')])
+GOOD = st.sampled_from(
+    [*CANONICAL, json.dumps(PROJJSON), BOUND.format(WKT1, "Geocentric translations", 'PARAMETER["X",1]')]
+)
 
 
 @st.composite
@@ -232,7 +269,10 @@ def spoiled(draw: st.DrawFn) -> str:
 
 
 # Written without a look at the rules: what a path, a URL or a grid looks like to whoever reads the result.
-RESOURCE = re.compile(r'(^|["\s,(\[=])[/~@][^\s]|://|\.\./|\\|/vsi|grids|init=|\+step|pipeline|PROJ4|PARAMETERFILE|\.gsb|\.gtx', re.I)
+RESOURCE = re.compile(
+    r'(^|["\s,(\[=])[/~@][^\s]|://|\.\./|\\|/vsi|grids|init=|\+step|pipeline|PROJ4|PARAMETERFILE|\.gsb|\.gtx',
+    re.IGNORECASE,
+)
 
 
 @given(spoiled() | st.text())

@@ -264,14 +264,15 @@ def test_asking_the_registry_leaves_the_clients_timeout_alone(
     assert client.api.timeout == before
 
 
-def test_an_engine_that_went_away_is_not_a_missing_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    with tempfile.TemporaryDirectory(prefix="e") as folder:
-        with socket_engine(Path(folder) / "e.sock") as engine:
-            gone = connect(f"unix://{engine.server_address}")
-        for reference in (None, OFFICIAL):
-            with pytest.raises(EngineUnavailable):
-                resolve(gone, reference)
-        gone.close()
+@pytest.mark.parametrize("reference", [None, OFFICIAL])
+@pytest.mark.parametrize("way", ["answers nonsense", "hangs up"])
+def test_an_engine_in_trouble_is_not_a_missing_image(
+    engine: SocketEngine, client: docker.DockerClient, reference: str | None, way: str
+) -> None:
+    engine.images[OFFICIAL] = body()
+    engine.trouble = way
+    with pytest.raises(EngineUnavailable):
+        resolve(client, reference)
 
 
 class Clock:

@@ -47,7 +47,14 @@ DANGEROUS = [
     *(
         ("PDF", name, Scope.CREATION)
         for name in (
-            *("JPEG2000_DRIVER", "EXTRA_IMAGES", "EXTRA_RASTERS", "OGR_DATASOURCE", "JAVASCRIPT", "JAVASCRIPT_FILE"),
+            *(
+                "JPEG2000_DRIVER",
+                "EXTRA_IMAGES",
+                "EXTRA_RASTERS",
+                "OGR_DATASOURCE",
+                "JAVASCRIPT",
+                "JAVASCRIPT_FILE",
+            ),
             *("COMPOSITION_FILE", "XMP", "EXTRA_STREAM"),
         )
     ),
@@ -176,13 +183,17 @@ def test_every_rule_is_about_an_option_that_exists() -> None:
 
 @pytest.mark.parametrize(("driver", "name", "scope"), DANGEROUS)
 @pytest.mark.parametrize("value", ["x", "YES", "/etc/passwd", "1"])
-def test_options_that_open_write_or_run_something_never_pass(driver: str, name: str, scope: Scope, value: str) -> None:
+def test_options_that_open_write_or_run_something_never_pass(
+    driver: str, name: str, scope: Scope, value: str
+) -> None:
     with pytest.raises(ArgumentRefused):
         check_option(scope, (driver,), f"{name}={value}")
 
 
 @pytest.mark.parametrize(("driver", "scope", "text", "passed"), PERMITTED)
-def test_a_plain_option_passes_in_the_declared_spelling(driver: str, scope: Scope, text: str, passed: str) -> None:
+def test_a_plain_option_passes_in_the_declared_spelling(
+    driver: str, scope: Scope, text: str, passed: str
+) -> None:
     assert check_option(scope, (driver,), text).text == passed
 
 
@@ -216,7 +227,9 @@ def test_plain_warp_options_pass(text: str) -> None:
     assert check_warp_option(text).text == text
 
 
-@pytest.mark.parametrize("text", ["CUTLINE=POLYGON((0 0,1 0,1 1,0 0))", "INIT_DEST=/x", "CPL_LOG=/x", "SAMPLE_STEPS=x"])
+@pytest.mark.parametrize(
+    "text", ["CUTLINE=POLYGON((0 0,1 0,1 1,0 0))", "INIT_DEST=/x", "CPL_LOG=/x", "SAMPLE_STEPS=x"]
+)
 def test_other_warp_options_do_not(text: str) -> None:
     with pytest.raises(ArgumentRefused):
         check_warp_option(text)
@@ -243,11 +256,15 @@ def test_transform_options_that_name_datasets_grids_or_crss_do_not(text: str) ->
     assert caught.value.suggestion
 
 
-PATHLIKE = st.sampled_from(["/etc/passwd", "../x", "a\\b", "@file", "~/x", "<xml/>", "{}", "http://h/x", "/vsimem/x", "x/y"])
+PATHLIKE = st.sampled_from(
+    ["/etc/passwd", "../x", "a\\b", "@file", "~/x", "<xml/>", "{}", "http://h/x", "/vsimem/x", "x/y"]
+)
 
 
 @given(st.sampled_from(ROWS), st.text(max_size=8), PATHLIKE, st.text(max_size=8))
-def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(row: Row, head: str, path: str, tail: str) -> None:
+def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(
+    row: Row, head: str, path: str, tail: str
+) -> None:
     driver, scope, spec = row
     text = f"{spec.name.replace('*', '0')}={head}{path}{tail}"
     try:

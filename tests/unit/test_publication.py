@@ -8,7 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from staging_kit import CALL, USER, Trail, area_at, carry_out, fill, leftovers, place, plan, publish, tree, write
+from staging_kit import (
+    CALL,
+    USER,
+    Trail,
+    area_at,
+    carry_out,
+    fill,
+    leftovers,
+    place,
+    plan,
+    publish,
+    tree,
+    write,
+)
 
 from sandbox import moves
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
@@ -47,8 +60,16 @@ def test_a_published_file_is_told_with_its_place_size_and_digest(workspace):
 
 
 def test_a_published_folder_is_told_with_every_file_and_one_digest(workspace):
-    contents = {"zarr.json": b"{}", "a/b": b"1", "a.b": b"22", "ü": b"", **{f"c/{n}": b"c" for n in range(40)}}
-    (folder,) = publish(area_at(workspace), {f"cube.zarr/{name}": data for name, data in contents.items()}).files
+    contents = {
+        "zarr.json": b"{}",
+        "a/b": b"1",
+        "a.b": b"22",
+        "ü": b"",
+        **{f"c/{n}": b"c" for n in range(40)},
+    }
+    (folder,) = publish(
+        area_at(workspace), {f"cube.zarr/{name}": data for name, data in contents.items()}
+    ).files
     ordered = sorted(contents, key=str.encode)
     lines = [f"{hashlib.sha256(contents[n]).hexdigest()}  {len(contents[n])}  {n}\n" for n in ordered]
     assert tree(workspace / "cube.zarr") == contents
@@ -78,7 +99,9 @@ def test_a_new_file_gets_the_usual_mode_and_the_workspace_owner(workspace):
         0o640,
     ]
     owner = workspace.stat().st_uid
-    assert {path.stat().st_uid for path in (workspace / "dem.tif", *(workspace / "cube.zarr").rglob("*"))} == {owner}
+    assert {
+        path.stat().st_uid for path in (workspace / "dem.tif", *(workspace / "cube.zarr").rglob("*"))
+    } == {owner}
 
 
 def test_a_replaced_file_hands_down_its_mode_but_not_its_right_to_run(workspace):
@@ -146,7 +169,9 @@ def test_a_copy_can_be_changed_and_published_over_its_original(workspace):
 # --- what is refused
 
 
-def refused(area: StagingArea, publications: list[Publication], kind: type[SandboxError] = OutputRejected) -> None:
+def refused(
+    area: StagingArea, publications: list[Publication], kind: type[SandboxError] = OutputRejected
+) -> None:
     """Publishing fails in this way and changes nothing."""
     before = tree(area.workspace.root)
     with area.open("refused-1", USER) as staging:
@@ -309,7 +334,7 @@ RACES = {
 
 @pytest.mark.parametrize(("native", "point", "name", "act"), RACES.values(), ids=RACES)
 def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, point, name, act):
-    write(workspace, {name: b"old" for name in ("first.tif", "old.tif", "with.tif", "with.tif.ovr")})
+    write(workspace, dict.fromkeys(["first.tif", "old.tif", "with.tif", "with.tif.ovr"], b"old"))
     write(workspace, {"z.zarr/0": b"cells"})
     theirs: list[dict[str, bytes]] = []
 

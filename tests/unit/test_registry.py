@@ -1,5 +1,6 @@
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,23 @@ def test_a_call_that_wrote_one_place_twice_is_undone_whole(registry: Registry) -
     assert listed(registry) == {"a.tif": "23"}
     registry.retract_artifacts("c2", always)
     assert listed(registry) == {"a.tif": "11"}
+
+
+def test_servers_that_publish_to_one_place_at_once_do_not_get_in_each_others_way(
+    registry: Registry, path: Path
+) -> None:
+    other = Registry(path)
+    try:
+        for server, name in ((registry, "c1"), (other, "c2")):
+            begin(server, name)
+        with ThreadPoolExecutor(2) as pool:
+            for _ in range(100):
+                one = pool.submit(registry.add_artifacts, "c1", [artifact("a.tif", "11")])
+                two = pool.submit(other.add_artifacts, "c2", [artifact("a.tif", "22")])
+                newest = max((*one.result(), *two.result()), key=lambda added: added.id)
+                assert listed(registry) == {"a.tif": newest.sha256}
+    finally:
+        other.close()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])

@@ -55,7 +55,13 @@ def test_the_container_gets_an_empty_folder_of_its_own_user_in_a_private_one(wor
         assert out.is_relative_to(own)
         assert list(out.iterdir()) == []
         assert out.stat().st_uid == USER[0]
-        assert modes(own, own / "staging", own / "undo", out.parent, out) == [0o755, 0o700, 0o700, 0o700, 0o700]
+        assert modes(own, own / "staging", own / "undo", out.parent, out) == [
+            0o755,
+            0o700,
+            0o700,
+            0o700,
+            0o700,
+        ]
         assert (own / ".gitignore").read_text() == "*\n"
         assert workspace.stat().st_uid == os.geteuid()
 
@@ -69,7 +75,9 @@ def test_one_id_is_one_staging(workspace):
         assert (staging.mount_source / "kept").exists()
 
 
-@pytest.mark.parametrize("bad", ["", "short", "../../etc/x", "with/slash", "with space", "new\nline1", "x" * 65, "ünïcode1"])
+@pytest.mark.parametrize(
+    "bad", ["", "short", "../../etc/x", "with/slash", "with space", "new\nline1", "x" * 65, "ünïcode1"]
+)
 def test_an_id_that_is_not_a_plain_name_is_refused(workspace, bad):
     with pytest.raises(StagingFailed):
         area_at(workspace).open(bad, USER)
@@ -252,7 +260,9 @@ def test_a_copy_never_overwrites_and_never_leaves_the_folder(workspace):
             with pytest.raises(StagingFailed):
                 staging.copy_in(place(area, "b.tif"), name)
         assert tree(staging.mount_source) == {"x.tif": b"a"}
-        assert [path.name for path in staging.mount_source.parent.iterdir() if path.name.endswith("tif")] == []
+        assert [
+            path.name for path in staging.mount_source.parent.iterdir() if path.name.endswith("tif")
+        ] == []
 
 
 def test_a_dataset_of_another_workspace_can_be_copied_in(workspace, tmp_path):
@@ -346,13 +356,16 @@ def test_leaving_removes_everything_whatever_it_is(workspace, tmp_path):
 def test_leaving_removes_more_names_than_are_held_in_memory(workspace, monkeypatch):
     monkeypatch.setattr(filetree, "_BATCH", 10)
     with area_at(workspace).open(CALL, USER) as staging:
-        write(staging.mount_source, {f"folder-{number % 12}/inner-{number % 3}/{number}": b"" for number in range(300)})
+        write(
+            staging.mount_source,
+            {f"folder-{number % 12}/inner-{number % 3}/{number}": b"" for number in range(300)},
+        )
         write(staging.mount_source, {f"{number}": b"" for number in range(100)})
     assert leftovers(workspace) == []
 
 
 def test_leaving_by_an_error_removes_everything_and_keeps_the_error(workspace):
-    with pytest.raises(ZeroDivisionError), area_at(workspace).open(CALL, USER) as staging:
+    with pytest.raises(ZeroDivisionError), area_at(workspace).open(CALL, USER) as staging:  # noqa: PT012
         write(staging.mount_source, {"a": b"1"})
         raise ZeroDivisionError
     assert leftovers(workspace) == []
@@ -363,7 +376,7 @@ def test_leaving_by_an_error_removes_everything_and_keeps_the_error(workspace):
 def test_nothing_stays_open(workspace):
     area = area_at(workspace)
     write(workspace, {"dem.tif": b"old"})
-    before = len(os.listdir("/proc/self/fd"))
+    before = len([*Path("/proc/self/fd").iterdir()])
     for number in range(3):
         publish(area, {"dem.tif": b"new", "cube.zarr/a/b": b"1"}, f"call-000{number}")
         area.undo(f"call-000{number}")
@@ -374,7 +387,7 @@ def test_nothing_stays_open(workspace):
         deep(staging.mount_source, 80)
         with pytest.raises(OutputRejected):
             staging.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
 # --- the dead and the living

@@ -84,7 +84,10 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     ),
     "an output was deleted": lambda root: (root / "b.tif").unlink(),
     "a replaced output was deleted": lambda root: (root / "a.dbf").unlink(),
-    "an output became a link": lambda root: ((root / "b.tif").rename(root / "c"), (root / "b.tif").symlink_to("c")),
+    "an output became a link": lambda root: (
+        (root / "b.tif").rename(root / "c"),
+        (root / "b.tif").symlink_to("c"),
+    ),
     "a file of a folder was edited": lambda root: (root / "z.zarr/1").write_bytes(b"edited"),
     "a file came into a folder": lambda root: (root / "z.zarr/2").write_bytes(b"2"),
     "a file left a folder": lambda root: (root / "z.zarr/1").unlink(),
@@ -232,7 +235,8 @@ def forged(workspace: Path, **changes: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    "target", ["../outside.tif", "/etc/passwd", "a/../../outside.tif", ".", "", f"{RESERVED}/x", "a//b", "a\0b"]
+    "target",
+    ["../outside.tif", "/etc/passwd", "a/../../outside.tif", ".", "", f"{RESERVED}/x", "a//b", "a\0b"],
 )
 def test_a_journal_that_points_outside_is_not_followed(workspace, tmp_path, target):
     write(tmp_path, {"outside.tif": b"precious"})
@@ -262,7 +266,9 @@ def test_a_forged_journal_cannot_move_a_file_that_it_does_not_know(workspace):
     assert tree(workspace) == {"a.tif": b"new", "precious.tif": b"precious"}
 
 
-@pytest.mark.parametrize("contents", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": 99}'])
+@pytest.mark.parametrize(
+    "contents", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": 99}']
+)
 def test_an_unreadable_journal_is_told_and_its_files_stay(workspace, contents):
     forged(workspace)
     (entry(workspace) / "manifest.json").write_bytes(contents)
@@ -296,9 +302,13 @@ RECORDS = st.builds(
     st.sampled_from(State),
     st.integers(0, 2**63),
     st.lists(
-        st.builds(Step, st.integers(0, 999).map(str), TARGETS, MARKS, MARKS).filter(lambda step: step.new or step.old)
+        st.builds(Step, st.integers(0, 999).map(str), TARGETS, MARKS, MARKS).filter(
+            lambda step: step.new or step.old
+        )
     ).map(tuple),
-    st.lists(st.builds(Content, TARGETS, st.integers(0), st.text("0123456789abcdef"), st.text("ab"))).map(tuple),
+    st.lists(st.builds(Content, TARGETS, st.integers(0), st.text("0123456789abcdef"), st.text("ab"))).map(
+        tuple
+    ),
     st.integers(0),
 )
 
@@ -319,9 +329,14 @@ def test_a_journal_is_read_as_it_was_written(folder, record):
 
 
 @settings(deadline=None, max_examples=60)
-@given(contents=st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps).map(str.encode))
+@given(
+    contents=st.binary()
+    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps).map(str.encode)
+)
 def test_no_bytes_in_a_journal_do_more_than_damage_it(folder, contents):
-    with os.fdopen(os.open("manifest.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, dir_fd=folder), "wb") as file:
+    with os.fdopen(
+        os.open("manifest.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, dir_fd=folder), "wb"
+    ) as file:
         file.write(contents)
     with pytest.raises(JournalDamaged):
         load(folder, CALL)
@@ -331,7 +346,9 @@ def test_no_bytes_in_a_journal_do_more_than_damage_it(folder, contents):
 
 CONTENTS = st.binary(max_size=3)
 OUTPUTS = st.dictionaries(
-    st.sampled_from(["a.shp", "a.dbf", "a.sbn", "b.tif", "b.tif.ovr", "z.zarr/0", "z.zarr/1/2"]), CONTENTS, min_size=1
+    st.sampled_from(["a.shp", "a.dbf", "a.sbn", "b.tif", "b.tif.ovr", "z.zarr/0", "z.zarr/1/2"]),
+    CONTENTS,
+    min_size=1,
 )
 
 

@@ -1,0 +1,89 @@
+"""Clients of a running server: the official SDK's for calls, and a bare one where the client's own time and memory would show."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+from mcp import Client, StdioServerParameters
+
+from bench.arena import Arena, NotMeasurable
+
+Call = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
+_META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "0"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@contextmanager
+def sdk_client(arena: Arena) -> Iterator[Call]:
+    """Calls tools of one running server over stdio and returns structured results. A call raises NotMeasurable on an error."""
+    command, *arguments = arena.serve_command()
+    server = StdioServerParameters(command=command, args=arguments)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(server)) as client:
+
+        def call(tool: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+            reply = portal.call(partial(client.call_tool, tool, dict(given)))
+            if reply.is_error or reply.structured_content is None:
+                raise NotMeasurable(f"{tool} failed: {str(reply.structured_content)[:500]}")
+            return dict(reply.structured_content)
+
+        yield call
+
+
+class BareClient:
+    """One server process and a line of JSON at a time."""
+
+    def __init__(self, arena: Arena, *, modern: bool) -> None:
+        self._modern = modern
+        self._ids = count(1)
+        self._process = subprocess.Popen(arena.serve_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def greet(self) -> None:
+        """The first request of the era, answered."""
+        if self._modern:
+            self.ask("server/discover", {})
+            return
+        who = {"name": "bench", "version": "0"}
+        self.ask("initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": who})
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The result of one request. Raises NotMeasurable on an error."""
+        number = next(self._ids)
+        given = {**params, "_meta": _META} if self._modern else dict(params)
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": given})
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            answer = json.loads(line)
+            if answer.get("id") == number:
+                if "result" not in answer or answer["result"].get("isError"):
+                    raise NotMeasurable(f"{method} failed: {line[:500]!r}")
+                return dict(answer["result"])
+        raise NotMeasurable(f"the server ended before it answered {method}")
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def resident_bytes(self) -> int:
+        """The server's resident set."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
+        row = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(row.split()[1]) * 1024
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()

@@ -1,0 +1,96 @@
+"""Two servers on one workspace and one state folder, one for each era of the protocol, shared by every test here."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import docker
+import pytest
+
+from sandbox.labels import CALL, OWNER
+from tests.data.make import make_data
+from tests.mcp.talk import ERAS, Person, Place, Talk, talking
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds, oracle
+
+__all__ = ["grounds", "oracle"]
+
+
+@dataclass
+class Containers:
+    """The containers of our servers, as the engine itself sees them."""
+
+    client: docker.DockerClient
+
+    def of(self, place: Place) -> list[str]:
+        """The calls whose containers exist, by the servers that have or had a lock in the place's state folder."""
+        found = self.client.api.containers(all=True, filters={"label": OWNER})
+        known = place.owners | getattr(place, "known", set())
+        return [row["Labels"][CALL] for row in found if row["Labels"][OWNER] in known]
+
+    def of_owners(self, owners: set[str]) -> list[str]:
+        found = self.client.api.containers(all=True, filters={"label": OWNER})
+        return [row["Labels"][CALL] for row in found if row["Labels"][OWNER] in owners]
+
+
+@pytest.fixture(scope="session")
+def containers(client: docker.DockerClient) -> Containers:
+    return Containers(client)
+
+
+@pytest.fixture(scope="session")
+def place(grounds: Path, oracle: Oracle) -> Place:
+    """The workspace of the shared servers, with the tests' data in it."""
+    made = Place.made(grounds / "shared")
+    make_data(oracle, made.workspace)
+    return made
+
+
+@pytest.fixture(scope="session")
+def talks(place: Place, grounds: Path) -> Iterator[dict[str, Talk]]:
+    """Both servers at once."""
+    with (
+        talking(place.command(), grounds / "legacy.log", era=ERAS[0], person=Person()) as legacy,
+        talking(place.command(), grounds / "modern.log", era=ERAS[1], person=Person()) as modern,
+    ):
+        yield {ERAS[0]: legacy, ERAS[1]: modern}
+
+
+@pytest.fixture(params=ERAS)
+def talk(request: pytest.FixtureRequest, talks: dict[str, Talk]) -> Iterator[Talk]:
+    """A client of either era, whose person says yes."""
+    yield from _fresh(talks[request.param])
+
+
+@pytest.fixture
+def modern(talks: dict[str, Talk]) -> Iterator[Talk]:
+    yield from _fresh(talks[ERAS[1]])
+
+
+@pytest.fixture
+def legacy(talks: dict[str, Talk]) -> Iterator[Talk]:
+    yield from _fresh(talks[ERAS[0]])
+
+
+def _fresh(talk: Talk) -> Iterator[Talk]:
+    talk.person.action, talk.person.meanwhile = "accept", lambda: None
+    talk.person.asked.clear()
+    talk.progress.clear()
+    yield talk
+
+
+@pytest.fixture
+def make_place(grounds: Path, place: Place, request: pytest.FixtureRequest) -> Callable[..., Place]:
+    """`make_place("dem.tif", ...)`: a workspace of the test's own, with copies of these data."""
+    count = 0
+
+    def make(*names: str) -> Place:
+        nonlocal count
+        count += 1
+        safe = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60]
+        made = Place.made(grounds / f"{safe}-{count}")
+        for name in names:
+            made.path(name).write_bytes(place.path(name).read_bytes())
+        return made
+
+    return make

@@ -1,0 +1,145 @@
+"""The SDK's own client on a real server process, driven from plain tests."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mcp_types as t
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+ERAS = ("legacy", "2026-07-28")
+PASSED_ON = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "XDG_RUNTIME_DIR")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """A server's environment: where the engine and the image are, and nothing else of ours."""
+    ours = {name: value for name, value in os.environ.items() if name in PASSED_ON}
+    chosen = {name: value for name, value in os.environ.items() if name in ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE")}
+    return {**ours, **chosen, **more}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A workspace, and the state folder of the servers on it."""
+
+    workspace: Path
+    state: Path
+
+    @classmethod
+    def made(cls, folder: Path) -> "Place":
+        place = cls(folder / "workspace", folder / "state")
+        place.workspace.mkdir(parents=True)
+        place.workspace.chmod(0o755)
+        return place
+
+    def command(self, *options: str) -> list[str]:
+        return [*SERVE, "--workspace", str(self.workspace), "--state-dir", str(self.state), *options]
+
+    @property
+    def audited(self) -> list[dict[str, Any]]:
+        """The events of the audit log."""
+        lines = (self.state / "audit.jsonl").read_text().splitlines()
+        return [json.loads(line)["event"] for line in lines]
+
+    @property
+    def owners(self) -> set[str]:
+        """The ids of the servers that have a lock here: the living, and the dead that nobody tidied up after."""
+        return {path.stem for path in (self.state / "servers").glob("*.lock")}
+
+    @property
+    def staged(self) -> list[str]:
+        folder = self.workspace / ".gdal-mcp" / "staging"
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+    def path(self, name: str) -> Path:
+        return self.workspace / name
+
+
+SERVE = [sys.executable, "-m", "gdal_mcp", "serve"]
+
+
+@dataclass
+class Person:
+    """Who answers what the server asks. `meanwhile` is done between the question and the answer."""
+
+    action: str = "accept"
+    asked: list[str] = field(default_factory=list)
+    meanwhile: Callable[[], None] = lambda: None
+
+    async def __call__(self, _context: Any, params: t.ElicitRequestParams) -> t.ElicitResult | t.ErrorData:
+        self.asked.append(params.message)
+        self.meanwhile()
+        if self.action == "error":
+            return t.ErrorData(code=t.INTERNAL_ERROR, message="no form here")
+        return t.ElicitResult(action=self.action, content={} if self.action == "accept" else None)
+
+
+@dataclass(repr=False)
+class Talk:
+    """One client of one server process."""
+
+    portal: BlockingPortal
+    client: Client
+    person: Person
+    log: Path
+    progress: list[tuple[float, float | None]] = field(default_factory=list)
+
+    def call(self, tool: str, /, **arguments: Any) -> t.CallToolResult:
+        return self.start(tool, **arguments).result(timeout=120)
+
+    def start(self, tool: str, /, **arguments: Any) -> "Future[t.CallToolResult]":
+        """The call under way; cancelling the future abandons it as the SDK does."""
+
+        async def tell(progress: float, total: float | None, _message: str | None) -> None:
+            self.progress.append((progress, total))
+
+        async def one() -> t.CallToolResult:
+            return await self.client.call_tool(tool, arguments, progress_callback=tell)
+
+        return self.portal.start_task_soon(one)
+
+    def done(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The structured result of a call that must succeed."""
+        result = self.call(tool, **arguments)
+        assert not result.is_error, result.structured_content
+        return result.structured_content
+
+    def failed(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The error of a call that must fail as a tool error."""
+        result = self.call(tool, **arguments)
+        assert result.is_error, result.structured_content
+        return result.structured_content["error"]
+
+    def ask(self, method: str, *arguments: Any, **named: Any) -> Any:
+        """Any other method of the SDK's client."""
+
+        async def one() -> Any:
+            return await getattr(self.client, method)(*arguments, **named)
+
+        return self.portal.call(one)
+
+    @property
+    def modern(self) -> bool:
+        return self.client.protocol_version == ERAS[1]
+
+
+@contextmanager
+def talking(
+    command: list[str], log: Path, *, era: str = ERAS[1], person: Person | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[Talk]:
+    """A client connected to a new server process, which ends with the block. Without a person it cannot be asked."""
+    parameters = StdioServerParameters(
+        command=command[0], args=command[1:], env={**environment(), **(env or {})}, cwd=log.parent
+    )
+    with log.open("a") as errors, start_blocking_portal() as portal:
+        client = Client(stdio_client(parameters, errlog=errors), mode=era, elicitation_callback=person)
+        with portal.wrap_async_context_manager(client):
+            yield Talk(portal, client, person or Person(), log)
