@@ -28,7 +28,9 @@ def sdk_client(arena: Arena) -> Iterator[Call]:
     """Calls tools of one running server over stdio and returns structured results. A call raises NotMeasurable on an error."""
     command, *arguments = arena.serve_command()
     server = StdioServerParameters(command=command, args=arguments)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(server)) as client:
+    with start_blocking_portal() as portal:
+        connection = portal.wrap_async_context_manager(Client(server))
+        client = connection.__enter__()
 
         def call(tool: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
             reply = portal.call(partial(client.call_tool, tool, dict(given)))
@@ -36,7 +38,10 @@ def sdk_client(arena: Arena) -> Iterator[Call]:
                 raise NotMeasurable(f"{tool} failed: {str(reply.structured_content)[:500]}")
             return dict(reply.structured_content)
 
-        yield call
+        try:
+            yield call
+        finally:
+            connection.__exit__(None, None, None)  # a failure of ours is told as it is, not inside an exception group
 
 
 class BareClient:

@@ -11,6 +11,7 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from bench.arena import Arena, NotMeasurable
+from gdal_mcp import logs
 from gdal_mcp.app import App, running
 from gdal_mcp.approval.model import Nobody
 from gdal_mcp.pipeline import Reply, Request
@@ -84,6 +85,7 @@ class InProcess:
 @contextmanager
 def in_process(arena: Arena) -> Iterator[InProcess]:
     """Attested and ready. Raises SandboxError."""
+    logs.configure("warning", "console")
     with running(arena.settings()) as app, start_blocking_portal() as portal:
         runner = app.hosting.ready().runner
         engine = ClockedEngine(runner.engine)

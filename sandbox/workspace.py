@@ -166,9 +166,11 @@ class Workspaces:
             if not stat.S_ISLNK(status.st_mode):
                 done.append(part)
                 continue
+            if not parts and not follow_last:
+                raise PathRefused(f"{part!r} is a symlink; an output is never written through one.")
             links += 1
-            if links > MAX_LINKS or not (parts or follow_last):
-                raise PathRefused(f"{part!r} is one symlink too many; an output is never written through any.")
+            if links > MAX_LINKS:
+                raise PathRefused("too many symlinks in the path.")
             workspace, done, parts = self._follow(workspace, [*done, part], parts)
         return _found(workspace, done)
 

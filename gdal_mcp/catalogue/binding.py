@@ -209,13 +209,22 @@ def _value(situation: Situation, text: str) -> str:
         checked = CHECKS[argument.rule.check](situation, text)
         if checked == "?" or checked.endswith("=?"):
             raise ArgumentRefused(f"{situation.what} asks GDAL for completions.", "Give the value itself.")
-        return checked
+        return _unsplit(argument, checked)
     limit = _INT32 if kind == "integer" else None
     low = argument.minimum if argument.minimum is not None else (-_INT32 if limit else None)
     shape = Shape(kind, minimum=low, maximum=argument.maximum if argument.maximum is not None else limit)
     checked = check_shape(shape, text, situation.what)
     _check_open_bounds(argument, float(checked))
     return checked
+
+
+def _unsplit(argument: Argument, value: str) -> str:
+    """The value itself, if GDAL takes it for one: it splits packed lists at commas and has no way to quote one."""
+    if argument.is_list and argument.packed and (not value or any(sign in value for sign in ',"')):
+        raise ArgumentRefused(
+            f"a value of --{argument.name} is empty or holds a comma or a quote.", "Rename it first."
+        )
+    return value
 
 
 def _boolean(what: str, text: str) -> str:
@@ -236,7 +245,7 @@ def _check_open_bounds(argument: Argument, value: float) -> None:
 def _resolved(bound: BoundArgument, resolver: Resolver) -> BoundArgument:
     if bound.role not in PATH_ROLES:
         return bound
-    paths = tuple(resolver(bound.role, text) for text in bound.values)
+    paths = tuple(_unsplit(bound.argument, resolver(bound.role, text)) for text in bound.values)
     if not all(path.startswith("/") for path in paths):
         raise ValueError(f"the resolver of --{bound.name} returned a path that is not absolute")
     return BoundArgument(bound.argument, paths, resolved=True)
@@ -250,19 +259,9 @@ def _words(bound: BoundArgument) -> Iterator[str]:
         yield f"--{bound.name}" if bound.values == ("true",) else f"--{bound.name}=false"
         return
     values = bound.values
-    if argument.is_list and argument.packed:
-        values = tuple(_quoted(value) for value in values)
-        if not argument.repeatable or argument.element_type in ("integer", "real"):
-            values = (",".join(values),)
+    if argument.packed and (not argument.repeatable or argument.element_type in ("integer", "real")):
+        values = (",".join(values),)
     yield from (f"--{bound.name}={value}" for value in values)
-
-
-def _quoted(value: str) -> str:
-    """A value as GDAL's list reader takes it for one: in quotes if it holds a comma or a quote."""
-    if not any(sign in value for sign in ',"'):
-        return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _guarded(word: str) -> str:

@@ -38,7 +38,7 @@ def _draft(arguments: ConvertArguments, paths: Paths) -> Draft:
         *(f"--creation-option={text}" for text in option_texts(arguments.creation_options)),
         *(arguments.extra_args or ()),
     ]
-    context = Context(output.target.name, arguments.output_format, paths.threads)
+    context = Context(output.target.name, None, paths.threads)  # the format is among the switches
     bound = bind_switches_of(algorithms("raster convert", "vector convert"), switches, context)
     return gdal_command("convert", bound, paths, (source, output))
 

@@ -118,7 +118,7 @@ def endpoints(address: str | None, environment: Mapping[str, str]) -> tuple[Endp
     if address:
         return (Endpoint(_UNIX + address if address.startswith("/") else address, "as given", named=True),)
     if host := environment.get("DOCKER_HOST"):
-        return (Endpoint(host, "DOCKER_HOST", named=False, tls=_environment_tls(environment, home)),)
+        return (Endpoint(host, "DOCKER_HOST", named=True, tls=_environment_tls(environment, home)),)
     folder = Path(environment.get("DOCKER_CONFIG") or home / ".docker")
     context = environment.get("DOCKER_CONTEXT") or _current_context(folder)
     if context and context != _DEFAULT_CONTEXT:

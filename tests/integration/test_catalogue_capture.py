@@ -125,8 +125,8 @@ def test_gdal_reads_rendered_words_as_the_values_that_were_bound(ask: Ask) -> No
     assert read["add-alpha"] is False
 
 
-def test_names_with_commas_and_quotes_stay_whole_where_gdal_splits_at_commas(ask: Ask) -> None:
-    layers = ["plain", "a,b", 'c "d"', 'e,"f"\\g', "back\\slash"]
+def test_gdal_takes_each_value_of_a_packed_list_for_one(ask: Ask) -> None:
+    layers = ["plain", "two words", "it's", "back\\slash", "-dash", "--config", "[x]"]
     given = {"input": ["/ws/in.gpkg"], "output": ["/ws/out.gpkg"], "input-layer": layers}
     bound = bind_named(catalogue().algorithms["vector convert"], given, Context())
     assert (

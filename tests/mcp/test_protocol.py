@@ -1,6 +1,8 @@
 """The protocol as a client meets it, in both eras."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import jsonschema
 import pytest
@@ -12,11 +14,12 @@ from tests.mcp.talk import Talk
 pytestmark = pytest.mark.engine
 
 
-def test_every_tool_is_listed_with_schemas_and_annotations(talk: Talk):
+def test_every_tool_is_listed_with_schemas_and_true_annotations(talk: Talk):
     tools = talk.ask("list_tools").tools
     assert [one.name for one in tools] == [one.name for one in ALL]
     for one in tools:
-        assert one.title and one.description and one.output_schema
+        assert one.title
+        assert one.description
         assert one.annotations.read_only_hint == (one.name in ("info", "gdalinfo"))
         assert one.annotations.destructive_hint != one.annotations.read_only_hint
         assert one.annotations.open_world_hint is False
@@ -24,9 +27,28 @@ def test_every_tool_is_listed_with_schemas_and_annotations(talk: Talk):
             jsonschema.Draft202012Validator.check_schema(schema)
 
 
+def test_no_tool_takes_an_argument_it_does_not_name(modern: Talk):
+    for one in modern.ask("list_tools").tools:
+        for inner in _objects(one.input_schema):
+            # options are a map of names to scalars: its values are described, its names are the catalogue's business
+            assert inner.get("additionalProperties") is False or "properties" not in inner
+
+
+def _objects(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        if schema.get("type") == "object":
+            assert "additionalProperties" in schema
+            yield schema
+        for value in schema.values():
+            yield from _objects(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _objects(value)
+
+
 def test_the_list_is_the_same_each_time_and_in_both_eras(talks: dict[str, Talk]):
     lists = [
-        json.dumps([one.model_dump(mode="json") for one in talk.ask("list_tools").tools])
+        json.dumps([one.model_dump(mode="json") for one in talk.ask("list_tools", cache_mode="bypass").tools], sort_keys=True)
         for talk in (*talks.values(), *talks.values())
     ]
     assert len(set(lists)) == 1
@@ -36,3 +58,54 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(talk: Talk):
     with pytest.raises(MCPError) as caught:
         talk.call("raster_explode", path="dem.tif")
     assert caught.value.error.code == -32602
+
+
+def test_a_result_is_told_twice_and_fits_its_schema(talk: Talk):
+    schemas = {one.name: one.output_schema for one in talk.ask("list_tools").tools}
+    result = talk.call("info", path="dem.tif")
+    assert json.loads(result.content[0].text) == result.structured_content
+    jsonschema.validate(result.structured_content, schemas["info"], jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code", "stage"),
+    [
+        ("info", {"path": "absent.tif"}, "NOT_FOUND", "resolve"),
+        ("info", {"path": "/etc/passwd"}, "PATH_NOT_ALLOWED", "resolve"),
+        ("info", {"path": "/vsicurl/http://192.0.2.1/a.tif"}, "NETWORK_BLOCKED", "resolve"),
+        ("info", {"path": "dem.tif", "color": True}, "INVALID_ARGUMENT", "validate"),
+        ("info", {}, "INVALID_ARGUMENT", "validate"),
+        ("info", {"path": 7}, "INVALID_ARGUMENT", "validate"),
+        ("info", {"path": "zones.dbf.txt\n"}, "PATH_NOT_ALLOWED", "resolve"),
+        ("gdal_rasterize", {"src_vector": "zones.gpkg", "burn_value": 10**400}, "INVALID_ARGUMENT", "validate"),
+        ("reproject", {"input": "dem.tif", "output": "x.tif", "dst_crs": "EPSG:3857", "size": [5, 5], "resolution": 2.0},
+         "INVALID_ARGUMENT", "validate"),
+        ("convert", {"input": "dem.tif", "output": "x.tif", "extra_args": ["--config=GDAL_SKIP="]}, "INVALID_ARGUMENT", "validate"),
+    ],
+)  # fmt: skip
+def test_a_refused_call_is_a_tool_error_that_says_where_and_what_to_do(
+    talk: Talk, tool: str, arguments: dict[str, Any], code: str, stage: str
+):
+    error = talk.failed(tool, **arguments)
+    assert (error["code"], error["stage"]) == (code, stage)
+    assert error["message"]
+    assert error["suggestion"]
+    assert error["call_id"]
+
+
+def test_a_failure_of_gdal_keeps_its_own_words_apart_as_untrusted(talk: Talk, place):
+    place.path("noise.txt").write_text("this is no dataset at all")
+    error = talk.failed("gdalinfo", dataset="noise.txt")
+    assert (error["code"], error["stage"]) == ("GDAL_ERROR", "run")
+    assert "noise.txt" in error["untrusted"]["stderr"]
+    assert error["untrusted"]["gdal"]
+
+
+def test_progress_of_a_long_computation_only_grows_and_reaches_the_end(talk: Talk):
+    name = f"progress-{talk.modern}.tif"
+    talk.done("reproject", input="rgb.tif", output=name, dst_crs="EPSG:3857", size=[1500, 1500], resampling="lanczos")
+    told = [fraction for fraction, _ in talk.progress]
+    assert len(told) > 2
+    assert told == sorted(set(told))
+    assert told[-1] == 1.0
+    assert {total for _, total in talk.progress} == {1.0}

@@ -86,6 +86,12 @@ def test_layers_are_given_one_by_one_or_packed() -> None:
     assert words(VECTOR, "--input-layer=a,b", "--skip-errors", context=GPKG) == expected
 
 
+@pytest.mark.parametrize("name", ["a,b", 'a"b', ""])
+def test_a_value_that_gdal_would_split_or_drop_is_refused(name: str) -> None:
+    with pytest.raises(ArgumentRefused):
+        bind_named(VECTOR, {"input": ["i"], "output": ["o.gpkg"], "input-layer": ["x", name]}, Context())
+
+
 @pytest.mark.parametrize(
     "switches",
     [

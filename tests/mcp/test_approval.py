@@ -1,0 +1,177 @@
+"""A call that writes runs only with a person's yes to exactly what runs, once."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types as t
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from tests.mcp.pipes import Pipes, piped
+from tests.mcp.talk import ERAS, Place, Talk, talking
+
+pytestmark = pytest.mark.engine
+
+
+def write(talk: Talk, name: str) -> t.CallToolResult:
+    return talk.call("gdal_translate", src_dataset="rgb.tif", dst_dataset=name)
+
+
+def test_a_yes_lets_the_call_run_and_the_question_named_what_it_writes(talk: Talk, place: Place):
+    name = f"yes-{talk.modern}.tif"
+    assert not write(talk, name).is_error
+    assert place.path(name).is_file()
+    assert [str(place.path(name)) in text for text in talk.person.asked] == [True]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel", "error"])
+def test_anything_but_a_yes_runs_nothing(talk: Talk, place: Place, action: str):
+    if action == "error" and talk.modern:
+        pytest.fail("") if False else None
+    talk.person.action = action
+    name = f"{action}-{talk.modern}.tif"
+    try:
+        code = write(talk, name).structured_content["error"]["code"]
+    except MCPError:  # of the client's own: in the modern era it gives up where it cannot answer
+        assert (action, talk.modern) == ("error", True)
+    else:
+        assert code == "DENIED"
+    assert not place.path(name).exists()
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds: Path, era: str):
+    with talking(place.command(), grounds / "mute.log", era=era) as mute:
+        assert mute.done("info", path="rgb.tif")["size"] == [40, 30]
+        error = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="mute.tif")
+    assert (error["code"], error["stage"]) == ("DENIED", "approval")
+    assert "--approval never" in error["suggestion"]
+    assert not place.path("mute.tif").exists()
+
+
+def test_a_read_asks_nobody(talk: Talk):
+    talk.done("info", path="rgb.tif")
+    assert talk.person.asked == []
+
+
+def _append(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"\0")
+
+
+@pytest.mark.parametrize("touched", ["input", "output"])
+def test_a_file_that_changed_while_the_question_was_open_stops_the_call(talk: Talk, place: Place, touched: str):
+    given, made = f"given-{touched}-{talk.modern}.tif", f"made-{touched}-{talk.modern}.tif"
+    for name in (given, made):
+        place.path(name).write_bytes(place.path("rgb.tif").read_bytes())
+    talk.person.meanwhile = lambda: _append(place.path(given if touched == "input" else made))
+    result = talk.call("gdal_translate", src_dataset=given, dst_dataset=made, bands=["1"])
+    assert result.structured_content["error"]["code"] == "APPROVAL_EXPIRED"
+    expected = place.path("rgb.tif").read_bytes() + (b"\0" if touched == "output" else b"")
+    assert place.path(made).read_bytes() == expected
+
+
+def test_a_file_that_appears_where_nothing_was_is_not_replaced(talk: Talk, place: Place):
+    path = place.path(f"appears-{talk.modern}.tif")
+    talk.person.meanwhile = lambda: path.write_bytes(b"somebody else's")
+    assert talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset=path.name)["code"] == "APPROVAL_EXPIRED"
+    assert path.read_bytes() == b"somebody else's"
+
+
+def test_each_call_is_asked_about_anew(talk: Talk):
+    for _ in range(2):
+        talk.done("gdal_translate", src_dataset="rgb.tif")  # the same plan: the server makes up the name
+    assert len(talk.person.asked) == 2
+
+
+@pytest.fixture(scope="module")
+def pipes(place: Place, grounds: Path) -> Iterator[Pipes]:
+    with piped(place.command(), grounds / "approval-pipes.log", era=ERAS[1]) as made:
+        yield made
+
+
+TRANSLATE = {"src_dataset": "rgb.tif"}
+
+
+def question(pipes: Pipes, arguments: dict[str, Any]) -> str:
+    """Calls, is asked, and returns the state that must come back with the answer."""
+    asked = pipes.call("gdal_translate", arguments)
+    assert asked["resultType"] == "input_required"
+    assert asked["inputRequests"]["approval"]["method"] == "elicitation/create"
+    return asked["requestState"]
+
+
+def yes(pipes: Pipes, tool: str, arguments: dict[str, Any], state: str) -> dict[str, Any]:
+    return pipes.call(tool, arguments, requestState=state, inputResponses={"approval": {"action": "accept", "content": {}}})
+
+
+def outputs(place: Place) -> set[str]:
+    folder = place.path("outputs")
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def test_a_used_answer_does_not_let_a_second_call_through(pipes: Pipes, place: Place):
+    state = question(pipes, TRANSLATE)
+    assert not yes(pipes, "gdal_translate", TRANSLATE, state).get("isError")
+    before = outputs(place)
+    again = yes(pipes, "gdal_translate", TRANSLATE, state)
+    assert again["structuredContent"]["error"]["code"] == "APPROVAL_EXPIRED"
+    assert outputs(place) == before
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("gdal_translate", {"src_dataset": "dem.tif"}),
+        ("gdal_translate", {**TRANSLATE, "bands": ["1"]}),
+        ("gdal2xyz", {"dataset": "rgb.tif"}),
+    ],
+)
+def test_an_answer_for_one_call_is_worth_nothing_for_another(pipes: Pipes, place: Place, tool: str, arguments: dict[str, Any]):
+    state = question(pipes, TRANSLATE)
+    before = outputs(place)
+    assert "protocol_error" in yes(pipes, tool, arguments, state)
+    assert outputs(place) == before
+
+
+@pytest.mark.parametrize("forge", [lambda state: state[:-4] + "AAAA", lambda _state: '{"approval": "x"}', lambda _state: ""])
+def test_a_forged_state_runs_nothing(pipes: Pipes, place: Place, forge: Callable[[str], str]):
+    before = outputs(place)
+    answered = yes(pipes, "gdal_translate", TRANSLATE, forge(question(pipes, TRANSLATE)))
+    assert "protocol_error" in answered or answered["resultType"] == "input_required"
+    assert outputs(place) == before
+
+
+def test_a_yes_that_came_without_a_question_runs_nothing(pipes: Pipes, place: Place):
+    before = outputs(place)
+    responses = {"approval": {"action": "accept", "content": {}}}
+    answered = pipes.call("gdal_translate", TRANSLATE, inputResponses=responses)
+    assert answered["resultType"] == "input_required"
+    assert outputs(place) == before
+
+
+def test_two_calls_that_wait_at_once_need_two_answers(pipes: Pipes, place: Place):
+    states = [question(pipes, TRANSLATE) for _ in range(2)]
+    before = outputs(place)
+    results = [yes(pipes, "gdal_translate", TRANSLATE, state) for state in states]
+    assert len(outputs(place) - before) == sum(not one.get("isError") for one in results) <= 2
+    assert not results[0].get("isError")
+
+
+def test_always_asks_for_reads_too_and_never_asks_for_nothing(place: Place, grounds: Path):
+    with talking(place.command("--approval", "always"), grounds / "always.log") as mute:
+        assert mute.failed("info", path="rgb.tif")["code"] == "DENIED"
+    with talking(place.command("--approval", "never"), grounds / "never.log") as mute:
+        assert not write(mute, "never.tif").is_error
+
+
+def test_the_audit_holds_how_a_call_was_allowed_or_not(modern: Talk, place: Place):
+    modern.person.action = "decline"
+    denied = modern.failed("gdal_translate", src_dataset="rgb.tif")["call_id"]
+    modern.person.action = "accept"
+    allowed = modern.done("gdal_translate", src_dataset="rgb.tif")["receipt"]
+    mine = {event["call"]: event for event in place.audited if event["type"] == "call.finished"}
+    assert mine[denied]["outcome"] == "DENIED"
+    assert mine[allowed["call_id"]]["approval"] == allowed["approval"]
+    assert "accept" in allowed["approval"]

@@ -1,0 +1,207 @@
+"""Every tool does what its name says: its effect is looked at by an independent GDAL."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import jsonschema
+import mcp_types as t
+import pytest
+
+from tests.mcp.talk import Place, Talk
+from tests.oracle.container import Oracle
+
+pytestmark = pytest.mark.engine
+
+ZONES_EXTENT = [440000, 3748200, 442400, 3751200]
+
+
+def done(talk: Talk, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The structured result of a call, held to the schema that the server lists."""
+    schemas = {one.name: one.output_schema for one in talk.ask("list_tools").tools}
+    result = talk.done(tool, **arguments)
+    jsonschema.validate(result, schemas[tool], jsonschema.Draft202012Validator)
+    assert result["receipt"]["image_digest"].startswith("sha256:")
+    return result
+
+
+def at(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path))
+
+
+def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
+    result = done(talk, "info", path="dem.tif")
+    assert result["size"] == [60, 50]
+    assert result["driverShortName"] == "GTiff"
+    assert result["bands"][0]["noDataValue"] == -999
+    assert done(talk, "info", path=str(place.path("zones.gpkg")))["layers"][0]["name"] == "zones"
+
+
+def test_info_as_text_is_the_printed_report(talk: Talk, place: Place):
+    text = done(talk, "info", path=place.path("dem.tif").as_uri(), format="text")["text"]
+    assert "Size is 60, 50" in text
+
+
+def test_gdalinfo_reports_as_text_or_json_with_statistics_and_leaves_no_file(talk: Talk, place: Place):
+    before = sorted(place.workspace.iterdir())
+    text = done(talk, "gdalinfo", dataset="dem.tif")["report"]
+    report = done(talk, "gdalinfo", dataset="dem.tif", json=True, stats=True)["report"]
+    assert "Size is 60, 50" in text
+    assert report["bands"][0]["metadata"][""]["STATISTICS_MAXIMUM"] == str(report["bands"][0]["maximum"]).removesuffix(".0")
+    assert sorted(place.workspace.iterdir()) == before
+
+
+def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Place, oracle: Oracle):
+    result = done(talk, "convert", input="dem.tif", output=f"converted-{talk.modern}.tif",
+                  creation_options={"COMPRESS": "DEFLATE", "TILED": True, "BLOCKXSIZE": 32, "BLOCKYSIZE": 32})  # fmt: skip
+    path = Path(result["output"])
+    assert at(result["resource_uri"]) == path == place.path(path.name)
+    assert oracle.checksums(path) == oracle.checksums(place.path("dem.tif"))
+    seen = json.loads(oracle.must("gdalinfo", "-json", str(path)))
+    assert seen["metadata"]["IMAGE_STRUCTURE"]["COMPRESSION"] == "DEFLATE"
+    assert seen["bands"][0]["block"] == [32, 32]
+    assert result["description"]["size"] == [60, 50]
+    assert result["description"]["compression"] == "DEFLATE"
+    assert [Path(row["path"]) for row in result["files"]] == [path]
+
+
+def test_convert_takes_options_as_a_list_and_a_format_by_name(modern: Talk, place: Place, oracle: Oracle):
+    result = done(modern, "convert", input="rgb.tif", output="cog.bin", output_format="COG", creation_options=["COMPRESS=LZW"])
+    assert result["description"]["driver"] == "GTiff"
+    assert oracle.checksums(place.path("cog.bin")) == oracle.checksums(place.path("rgb.tif"))
+
+
+def test_convert_makes_vectors_and_everything_that_belongs_to_them(talk: Talk, place: Place, oracle: Oracle):
+    name = f"zones-{talk.modern}"
+    result = done(talk, "convert", input="zones.gpkg", output=f"{name}.shp")
+    names = {Path(row["path"]).suffix for row in result["files"]}
+    assert {".shp", ".shx", ".dbf", ".prj"} <= names
+    assert oracle.counts(place.path(f"{name}.shp")) == [2]
+    assert result["description"]["layers"][0]["features"] == 2
+
+
+def test_reproject_does_as_it_is_told(talk: Talk, place: Place, oracle: Oracle):
+    name = f"reprojected-{talk.modern}.tif"
+    result = done(talk, "reproject", input="dem.tif", output=name, dst_crs="EPSG:4326", resampling="bilinear",
+                  size=[40, 0], creation_options={"COMPRESS": "LZW"}, warp_options={"SAMPLE_GRID": True},
+                  extra_args=["--add-alpha"])  # fmt: skip
+    seen = oracle.raster(place.path(name))
+    assert seen["size"][0] == 40
+    assert len(seen["bands"]) == 2
+    assert 'ID["EPSG",4326]' in seen["coordinateSystem"]["wkt"]
+    assert result["description"]["crs"]["code"] == "EPSG:4326"
+
+
+def test_reproject_to_a_window_at_a_resolution(modern: Talk, place: Place, oracle: Oracle):
+    done(modern, "reproject", input="plain.tif", output="placed.tif", src_crs="EPSG:4326", dst_crs="EPSG:4326",
+         transform_options={"SRC_METHOD": "NO_GEOTRANSFORM"}, resolution=0.5, bbox=[0, -5, 5, 0], bbox_crs="EPSG:4326")  # fmt: skip
+    seen = oracle.raster(place.path("placed.tif"))
+    assert seen["size"] == [10, 10]
+    assert seen["geoTransform"][1] == 0.5
+
+
+def test_gdal_translate_picks_bands_and_a_window(talk: Talk, place: Place, oracle: Oracle):
+    name = f"window-{talk.modern}.png"
+    result = done(talk, "gdal_translate", src_dataset="rgb.tif", dst_dataset=name, output_format="PNG",
+                  bands=["3", "1"], projwin=[2.5, 48.5, 3.5, 48.0])  # fmt: skip
+    assert at(result["output_uri"]) == place.path(name)
+    seen = oracle.raster(place.path(name))
+    assert seen["size"] == [20, 10]
+    assert len(seen["bands"]) == 2
+    assert f"{name}.aux.xml" in [Path(row["path"]).name for row in result["files"]]  # the window's place goes with it
+
+
+def test_gdal_translate_without_a_name_writes_to_a_new_file_each_time(talk: Talk, place: Place, oracle: Oracle):
+    made = [at(done(talk, "gdal_translate", src_dataset="rgb.tif", resample_alg="average")["output_uri"]) for _ in range(2)]
+    assert made[0] != made[1]
+    assert {path.parent for path in made} == {place.path("outputs")}
+    assert oracle.checksums(made[0]) == oracle.checksums(made[1]) == oracle.checksums(place.path("rgb.tif"))
+
+
+def test_gdalwarp_reprojects_and_mosaics(talk: Talk, oracle: Oracle):
+    result = done(talk, "gdalwarp", src_datasets=["west.tif", "east.tif"], t_srs="EPSG:4326", r="nearest")
+    seen = oracle.raster(at(result["output_uri"]))
+    assert seen["size"] == [20, 10]
+
+
+def test_gdalbuildvrt_is_usable_where_it_is_published(talk: Talk, place: Place, oracle: Oracle):
+    mosaic = at(done(talk, "gdalbuildvrt", src_datasets=["west.tif", "east.tif"], resolution="highest")["vrt_uri"])
+    stack = done(talk, "gdalbuildvrt", src_datasets=["west.tif", "east.tif"], dst_vrt=f"stack-{talk.modern}.vrt", separate=True)
+    assert mosaic.parent == place.path("outputs")
+    assert oracle.raster(mosaic)["size"] == [20, 10]
+    assert 0 not in oracle.checksums(mosaic)
+    assert len(oracle.checksums(at(stack["vrt_uri"]))) == 2
+    assert talk.done("info", path=str(mosaic))["size"] == [20, 10]
+
+
+def test_gdal_rasterize_burns_inside_or_outside(talk: Talk, oracle: Oracle):
+    covered = []
+    for invert in (False, True):
+        result = done(talk, "gdal_rasterize", src_vector="zones.gpkg", burn_value=5.5, width=24, height=30,
+                      extent=ZONES_EXTENT, invert=invert)  # fmt: skip
+        seen = json.loads(oracle.must("gdalinfo", "-json", "-stats", str(at(result["raster_uri"]))))
+        assert seen["size"] == [24, 30]
+        assert seen["bands"][0]["maximum"] == 5.5
+        covered.append(float(seen["bands"][0]["metadata"][""]["STATISTICS_VALID_PERCENT"]))
+    assert 0 < covered[0] < 100
+    assert sum(covered) == pytest.approx(100, abs=0.1)
+
+
+def table(oracle: Oracle, path: Path) -> tuple[list[int], float]:
+    """The shape of an array file, and the least of its third column."""
+    program = "import sys, json, numpy as n; a = n.load(sys.argv[1]); print(json.dumps([a.shape, float(a[:, 2].min())]))"
+    shape, least = json.loads(oracle.python(program, str(path)))
+    return shape, least
+
+
+def test_gdal2xyz_writes_rows_or_an_array(talk: Talk, oracle: Oracle):
+    rows = done(talk, "gdal2xyz", dataset="rgb.tif", bands=["1", "3"])
+    lines = at(rows["xyz_uri"]).read_text().splitlines()
+    assert len(lines) == 40 * 30
+    assert [float(part) for part in lines[0].split(",")] == [2.025, 48.975, 0, 0]
+    result = done(talk, "gdal2xyz", dataset="dem.tif", output_format="numpy", skip_nodata=True)
+    shape, least = table(oracle, at(result["xyz_uri"]))
+    assert shape == [60 * 50 - 12, 3]
+    assert least > -999
+
+
+def test_gdal2xyz_keeps_the_name_it_is_given(modern: Talk, place: Place, oracle: Oracle):
+    done(modern, "gdal2xyz", dataset="rgb.tif", dst_csv="pixels.dat", output_format="numpy")
+    assert table(oracle, place.path("pixels.dat"))[0] == [1200, 3]
+
+
+def test_gdal_merge_pastes_side_by_side_or_stacks(talk: Talk, oracle: Oracle):
+    merged = oracle.raster(at(done(talk, "gdal_merge", src_datasets=["west.tif", "east.tif"], n=0)["merged_uri"]))
+    stacked = oracle.raster(at(done(talk, "gdal_merge", src_datasets=["west.tif", "east.tif"], separate=True)["merged_uri"]))
+    assert merged["size"] == stacked["size"] == [20, 10]
+    assert [len(one["bands"]) for one in (merged, stacked)] == [1, 2]
+
+
+def test_gdal_polygonize_makes_polygons_of_classes(talk: Talk, oracle: Oracle):
+    result = done(talk, "gdal_polygonize", src_dataset="classes.tif", field_name="class")
+    seen = oracle.vector(at(result["vector_uri"]))
+    values = sorted(feature["properties"]["class"] for feature in seen["layers"][0]["features"])
+    assert values == [0, 1, 1, 2]
+    masked = done(talk, "gdal_polygonize", src_dataset="classes.tif", band=1, mask="mask.tif",
+                  dst_vector=f"masked-{talk.modern}.geojson")  # fmt: skip
+    assert sorted(one["properties"]["DN"] for one in oracle.vector(at(masked["vector_uri"]))["layers"][0]["features"]) == [0, 1, 2]
+
+
+def test_a_result_links_its_outputs_and_shows_a_picture_of_a_raster(talk: Talk):
+    result = talk.call("gdal_translate", src_dataset="rgb.tif", bands=["2"])
+    links = [one for one in result.content if isinstance(one, t.ResourceLink)]
+    pictures = [one for one in result.content if isinstance(one, t.ImageContent)]
+    assert [str(one.uri) for one in links] == [result.structured_content["output_uri"]]
+    assert [one.mime_type for one in pictures] == ["image/png"]
+
+
+def test_the_receipt_says_what_ran_where_and_how_it_was_allowed(modern: Talk):
+    receipt = modern.done("gdal_translate", src_dataset="rgb.tif")["receipt"]
+    assert receipt["argv"][0] == "gdal_translate"
+    assert receipt["tier"] == "runc"
+    assert receipt["pool"] == "cold"
+    assert receipt["approval"]
+    assert receipt["limits"]["wall_seconds"] > 0
+    assert receipt["gdal_version"].startswith("3.")
+    assert {"plan", "run", "publish", "create", "start", "remove"} <= receipt["seconds"].keys()

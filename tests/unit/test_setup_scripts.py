@@ -1,0 +1,239 @@
+"""The set-up scripts on a machine made of stubs: what they run, what they refuse, what they leave alone."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+LOCK = (ROOT / "requirements/dev.txt").read_text()
+TOOLS = ("sh", "dirname", "basename", "cat", "grep", "sha256sum", "rm", "sleep", "tail")
+
+
+class Machine:
+    """A clone and a PATH of its own. A stub notes its name and arguments in `ran`, then does what it was given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clone = folder / "a clone"  # with a space, as people have them
+        self.bin = folder / "bin"
+        self.log = folder / "log"
+        self.bin.mkdir()
+        self.log.touch()
+        shutil.copytree(ROOT / "scripts", self.clone / "scripts")
+        (self.clone / "requirements").mkdir()
+        (self.clone / "requirements/dev.txt").write_text("x==1\n")
+        (self.clone / "pyproject.toml").write_text("[project]\n")
+        for tool in TOOLS:
+            found = shutil.which(tool)
+            assert found, tool
+            (self.bin / tool).symlink_to(found)
+
+    def stub(self, path: Path | str, script: str) -> Path:
+        file = self.bin / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'#!/bin/sh\necho "{file.name} $*" >>"{self.log}"\n{script}\n')
+        file.chmod(0o755)
+        return file
+
+    def environment_python(self, script: str) -> None:
+        self.stub(self.clone / ".venv/bin/python", script)
+
+    def run(self, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.clone / "scripts" / script],
+            env={"PATH": str(self.bin), **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    @property
+    def ran(self) -> list[str]:
+        return [line.split()[0] for line in self.log.read_text().splitlines()]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_an_engine_that_answers_is_used_as_it_is(machine: Machine) -> None:
+    machine.environment_python("echo unix:///run/engine.sock")
+    done = machine.run("engine.sh")
+    assert (done.returncode, machine.ran) == (0, ["python"])
+    assert "unix:///run/engine.sock" in done.stdout
+
+
+def test_an_engine_that_cannot_be_used_is_not_worked_around(machine: Machine) -> None:
+    machine.environment_python("echo no; exit 2")
+    machine.stub("id", "echo 0")
+    machine.stub("apt-get", "")
+    machine.stub("dockerd", "")
+    assert machine.run("engine.sh").returncode != 0
+    assert machine.ran == ["python"]
+
+
+@pytest.mark.parametrize(("user", "apt"), [("1000", True), ("0", False), ("1000", False)])
+def test_without_the_right_to_install_a_command_is_given(machine: Machine, user: str, apt: bool) -> None:
+    machine.environment_python("exit 1")
+    machine.stub("id", f"echo {user}")
+    if apt:
+        machine.stub("apt-get", "")
+    done = machine.run("engine.sh")
+    assert done.returncode != 0
+    assert "docker.io" in done.stderr
+    assert "apt-get" not in machine.ran
+
+
+def test_an_installed_engine_is_not_started_by_somebody_else_than_root(machine: Machine) -> None:
+    machine.environment_python("exit 1")
+    machine.stub("id", "echo 1000")
+    for program in ("dockerd", "service", "systemctl", "apt-get", "setsid"):
+        machine.stub(program, "")
+    done = machine.run("engine.sh")
+    assert done.returncode != 0
+    assert set(machine.ran) == {"python", "id"}
+
+
+def test_a_failed_installation_starts_nothing(machine: Machine) -> None:
+    machine.environment_python("exit 1")
+    machine.stub("id", "echo 0")
+    machine.stub("apt-get", "exit 100")
+    for program in ("service", "systemctl", "setsid"):
+        machine.stub(program, "")
+    assert machine.run("engine.sh").returncode != 0
+    assert set(machine.ran) == {"python", "id", "apt-get"}
+
+
+def test_an_engine_that_a_package_starts_is_not_started_again(machine: Machine) -> None:
+    answers = machine.log.parent / "answers"
+    machine.environment_python(f'[ -e "{answers}" ] && echo unix:///run/new.sock')
+    machine.stub("id", "echo 0")
+    touch = shutil.which("touch")
+    machine.stub("apt-get", f'{touch} "{answers}" "{machine.bin}/dockerd"')
+    done = machine.run("engine.sh")
+    assert done.returncode == 0
+    assert "unix:///run/new.sock" in done.stdout
+    assert set(machine.ran) == {"python", "id", "apt-get"}
+
+
+def make_python(machine: Machine, *, new_enough: bool = True, can_make: bool = True) -> None:
+    """A `python3` of which the set-up asks its version and whether it can make virtual environments."""
+    python = machine.clone / ".venv/bin/python"
+    copy, folder = shutil.which("cp"), shutil.which("mkdir")
+    machine.stub("fresh", "")
+    machine.stub(
+        "python3",
+        f"""case "$*" in
+        *version_info*) exit {0 if new_enough else 1} ;;
+        *ensurepip*) exit {0 if can_make else 1} ;;
+        "-m venv .venv") {folder} -p "{python.parent}" && {copy} "{machine.bin}/fresh" "{python}" ;;
+        esac""",
+    )
+
+
+def test_the_environment_is_made_once(machine: Machine) -> None:
+    make_python(machine)
+    assert machine.run("venv.sh").returncode == 0
+    log = machine.log.read_text()
+    assert "--require-hashes" in log
+    assert "--editable ." in log
+    machine.log.write_text("")
+    assert machine.run("venv.sh").returncode == 0
+    assert machine.log.read_text() == "fresh -c \n"
+
+
+def test_a_new_lock_makes_a_new_environment(machine: Machine) -> None:
+    make_python(machine)
+    machine.run("venv.sh")
+    leftover = machine.clone / ".venv/leftover"
+    leftover.touch()
+    (machine.clone / "requirements/dev.txt").write_text("x==2\n")
+    assert machine.run("venv.sh").returncode == 0
+    assert not leftover.exists()
+
+
+def test_a_new_declaration_only_installs_the_project_again(machine: Machine) -> None:
+    make_python(machine)
+    machine.run("venv.sh")
+    machine.log.write_text("")
+    (machine.clone / "pyproject.toml").write_text("[project]\nversion = '2'\n")
+    assert machine.run("venv.sh").returncode == 0
+    assert "--editable ." in machine.log.read_text()
+    assert "python3" not in machine.ran
+
+
+def test_a_moved_clone_makes_a_new_environment(machine: Machine) -> None:
+    make_python(machine)
+    machine.run("venv.sh")
+    (machine.clone / ".venv/leftover").touch()
+    machine.clone = machine.clone.rename(machine.clone.with_name("moved"))
+    make_python(machine)
+    assert machine.run("venv.sh").returncode == 0
+    assert not (machine.clone / ".venv/leftover").exists()
+
+
+def test_an_installation_that_fails_is_tried_again_next_time(machine: Machine) -> None:
+    make_python(machine)
+    machine.stub("fresh", "exit 1")
+    assert machine.run("venv.sh").returncode != 0
+    make_python(machine)
+    machine.log.write_text("")
+    assert machine.run("venv.sh").returncode == 0
+    assert "--require-hashes" in machine.log.read_text()
+
+
+@pytest.mark.parametrize(("new_enough", "can_make"), [(False, True), (True, False)])
+def test_without_a_python_that_serves_what_was_there_stays(
+    machine: Machine, new_enough: bool, can_make: bool
+) -> None:
+    make_python(machine, new_enough=new_enough, can_make=can_make)
+    machine.stub("id", "echo 1000")
+    machine.stub("apt-get", "")
+    before = machine.clone / ".venv/before"
+    before.parent.mkdir()
+    before.touch()
+    assert machine.run("venv.sh").returncode != 0
+    assert before.exists()
+    assert "apt-get" not in machine.ran
+
+
+def locked() -> dict[str, set[str]]:
+    """The versions of each package in the lock: more than one where they depend on the Python or the platform."""
+    versions: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([a-z0-9_.-]+)==([^ ;\\]+)", LOCK, re.MULTILINE):
+        versions.setdefault(canonicalize_name(name), set()).add(version)
+    return versions
+
+
+def declared() -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    build = (ROOT / "requirements/build.in").read_text().splitlines()
+    lines = [line for line in build if line and not line.startswith("#")]
+    return [
+        Requirement(line)
+        for line in (*project["project"]["dependencies"], *project["dependency-groups"]["dev"], *lines)
+    ]
+
+
+@pytest.mark.parametrize("requirement", declared(), ids=str)
+def test_the_lock_holds_what_is_declared(requirement: Requirement) -> None:
+    found = locked()[canonicalize_name(requirement.name)]
+    assert all(requirement.specifier.contains(version, prereleases=True) for version in found)
+
+
+def test_every_locked_package_has_a_hash() -> None:
+    entries = re.split(r"\n(?=[a-z0-9])", LOCK)
+    assert len(entries) > 20
+    assert all("--hash=sha256:" in entry for entry in entries[1:])
+
+
+def test_the_lock_names_no_place_to_download_from() -> None:
+    assert not re.search(r"https?:|file:|--index|--extra|--find-links|--trusted| @ ", LOCK)

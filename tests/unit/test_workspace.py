@@ -1,0 +1,490 @@
+"""The allowlist: what is let in, what is refused, and that nothing outside is ever reached or told about."""
+
+import os
+import socket
+import threading
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sandbox.errors import PathMissing, PathRefused
+from sandbox.workspace import RESERVED, Located, Workspace, Workspaces, open_file, open_folder
+
+SECRET = b"the secret of somebody else"
+
+
+@pytest.fixture
+def root(tmp_path):
+    made = tmp_path / "ws"
+    (made / "sub/deep").mkdir(parents=True)
+    (made / "a.tif").write_bytes(b"raster")
+    (made / "sub/b.tif").write_bytes(b"other")
+    (made / RESERVED).mkdir()
+    (made / RESERVED / "undo.tif").write_bytes(b"kept")
+    return made
+
+
+@pytest.fixture
+def outside(tmp_path):
+    made = tmp_path / "outside"
+    made.mkdir()
+    (made / "secret.tif").write_bytes(SECRET)
+    return made
+
+
+@pytest.fixture
+def allowed(root):
+    return Workspaces((Workspace.at(root, writable=True),))
+
+
+def refusal(allowed, text):
+    with pytest.raises(PathRefused) as caught:
+        allowed.input(text)
+    return caught.value
+
+
+@contextmanager
+def without_root():
+    """As somebody whom permissions bind, when the tests run as root."""
+    was = os.geteuid()
+    if was:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(was)
+
+
+# what is let in
+
+
+@pytest.mark.parametrize("text", ["a.tif", "./a.tif", "sub/../a.tif", "sub//../sub/./../a.tif", "sub/deep/../../a.tif"])
+def test_a_relative_path_starts_at_the_first_workspace(allowed, root, text):
+    found = allowed.input(text)
+    assert found.path == root / "a.tif"
+    assert found.identity.size == len(b"raster")
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}", "FILE://{}"])
+def test_an_absolute_path_and_its_uris_name_the_same(allowed, root, form):
+    assert allowed.input(form.format(root / "a.tif")).relative == PurePosixPath("a.tif")
+
+
+def test_a_uri_is_decoded_once_and_a_path_never(allowed, root):
+    (root / "a b%20.tif").write_bytes(b"odd")
+    assert allowed.input(f"file://{root}/a%20b%2520.tif").path == root / "a b%20.tif"
+    assert allowed.input("a b%20.tif").path == root / "a b%20.tif"
+    with pytest.raises(PathMissing):
+        allowed.input("a%20b%2520.tif")
+
+
+def test_what_a_location_gives_back_as_uri_is_taken_again(allowed, root):
+    (root / "ä #?%.tif").write_bytes(b"odd")
+    found = allowed.input("ä #?%.tif")
+    assert allowed.input(found.uri) == found
+    assert allowed.input(str(found)) == found
+
+
+def test_nothing_is_expanded(allowed, root):
+    for name in ("~", "$HOME", "*", "{a,b}"):
+        (root / name).write_bytes(b"")
+        assert allowed.input(name).path == root / name
+
+
+def test_an_output_need_not_exist_but_its_folder_must(allowed):
+    assert allowed.output("sub/new.tif").identity is None
+    with pytest.raises(PathMissing):
+        allowed.output("missing/new.tif")
+    with pytest.raises(PathRefused):
+        allowed.output("a.tif/new.tif")
+
+
+def test_an_output_that_exists_is_known_again(allowed, root):
+    before = allowed.output("a.tif").identity
+    (root / "a.tif").write_bytes(b"changed")
+    assert before not in (None, allowed.output("a.tif").identity)
+
+
+def test_a_folder_is_located_and_the_workspace_itself_too(allowed, root):
+    assert allowed.input("sub/").is_folder
+    assert allowed.input(".").path == allowed.input(str(root)).path == root
+
+
+def test_a_name_of_255_bytes_is_let_in_and_one_of_256_is_refused(allowed, root):
+    longest = "ä" * 127 + "x"
+    (root / longest).write_bytes(b"")
+    assert allowed.input(longest).name == longest
+    refusal(allowed, longest + "x")
+    refusal(allowed, "x" * 256)
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "..", "../", "../outside/secret.tif", "sub/../../outside/secret.tif", "sub/../../ws/a.tif"),
+        *("/", "//", "/etc/passwd", "/proc/self/root/etc/passwd", "/dev/null"),
+        *("a.tif\n", "a\n.tif", "a\0.tif", "\x1b[2Ja.tif", "a\x7f", "a\x85b", "a\u2028b", "\t"),
+        *("\ud800.tif", "a\udcff", "a.tif/", "x/" * 2500, "/" + "x" * 5000),
+        *("file:", "file:a.tif", "file://", "file:///", "file://other.host/a.tif", "file://[/a.tif", "file:\n///a"),
+        *("file:///etc/passwd", "file:///proc/self/environ", "file://localhost", "file://user@localhost/a.tif"),
+    ],
+)
+def test_it_is_refused(allowed, text):
+    refusal(allowed, text)
+    with pytest.raises(PathRefused):
+        allowed.output(text)
+
+
+@pytest.mark.parametrize(
+    "tail", ["a.tif?x=1", "a.tif#part", "a.tif?", "a.tif%00", "a%0A.tif", "%2e%2e/outside/secret.tif", "%ff.tif", "a\n.tif"]
+)
+def test_a_uri_with_more_than_a_path_is_refused(allowed, root, tail):
+    refusal(allowed, f"file://{root}/{tail}")
+
+
+def test_a_neighbour_whose_name_begins_the_same_is_outside(allowed, root, tmp_path):
+    (tmp_path / "ws-evil").mkdir()
+    (tmp_path / "ws-evil/secret.tif").write_bytes(SECRET)
+    refusal(allowed, f"{root}-evil/secret.tif")
+    refusal(allowed, "../ws-evil/secret.tif")
+
+
+@pytest.mark.parametrize("name", [RESERVED, RESERVED.upper(), ".Gdal-Mcp"])
+@pytest.mark.parametrize("form", ["{}/undo.tif", "{}", "sub/../{}/undo.tif", "./{}/undo.tif"])
+def test_the_servers_own_folder_is_never_reached(allowed, form, name):
+    refusal(allowed, form.format(name))
+    with pytest.raises(PathRefused):
+        allowed.output(form.format(name))
+
+
+def test_the_servers_own_name_is_free_elsewhere(allowed, root):
+    (root / "sub" / RESERVED).write_bytes(b"mine")
+    assert allowed.input(f"sub/{RESERVED}").name == RESERVED
+
+
+def test_only_files_and_folders_are_let_in(allowed, root):
+    os.mkfifo(root / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(root / "socket"))
+    for name in ("pipe", "socket"):
+        refusal(allowed, name)
+        with pytest.raises(PathRefused):
+            allowed.output(name)
+
+
+def test_a_device_is_refused(allowed, root):
+    if os.geteuid():  # only root may make one; everybody may name one, and it is outside
+        os.symlink("/dev/null", root / "null")
+    else:
+        os.mknod(root / "null", 0o20666, os.makedev(1, 3))
+    refusal(allowed, "null")
+
+
+def test_an_output_needs_a_name_and_a_writable_workspace(allowed, root, tmp_path):
+    for text in (".", "sub/..", str(root)):
+        with pytest.raises(PathRefused):
+            allowed.output(text)
+    other = tmp_path / "archive"
+    other.mkdir()
+    (other / "old.tif").write_bytes(b"")
+    mixed = Workspaces((*allowed.items, Workspace.at(other, writable=False)))
+    assert mixed.input(f"{other}/old.tif").path == other / "old.tif"
+    for name in ("old.tif", "new.tif"):
+        with pytest.raises(PathRefused):
+            mixed.output(f"{other}/{name}")
+
+
+def test_a_folder_that_may_not_be_entered_is_refused(allowed, root, tmp_path):
+    for folder in (root, *root.parents):
+        if folder.is_relative_to(tmp_path.parent.parent) and folder.stat().st_uid == os.geteuid():
+            folder.chmod(0o755)
+    (root / "sub").chmod(0o444)  # its names can be read, what they name cannot
+    (root / "sub/deep").chmod(0o000)
+    try:
+        with without_root():
+            refusal(allowed, "sub/b.tif")
+            refusal(allowed, "sub/deep/x.tif")
+    finally:
+        (root / "sub").chmod(0o755)
+        (root / "sub/deep").chmod(0o755)
+
+
+# symlinks
+
+
+@pytest.mark.parametrize("target", ["a.tif", "sub/../a.tif", "./a.tif", "{root}/a.tif", "{root}/sub/../a.tif"])
+def test_a_symlink_that_stays_inside_is_resolved_away(allowed, root, target):
+    (root / "link.tif").symlink_to(target.format(root=root))
+    assert allowed.input("link.tif").relative == PurePosixPath("a.tif")
+
+
+def test_parent_after_a_symlink_is_the_parent_of_where_it_leads(allowed, root):
+    (root / "jump").symlink_to("sub/deep")
+    assert allowed.input("jump/../b.tif").path == root / "sub/b.tif"
+    with pytest.raises(PathMissing):
+        allowed.input("jump/../a.tif")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("{outside}/secret.tif", "../outside/secret.tif", "sub/../../outside/secret.tif", "{root}/../outside/secret.tif"),
+        *("/etc/passwd", "/proc/self/environ", "/proc/self/root/etc/passwd", "/proc/self/fd/0", "/dev/null"),
+        *(".gdal-mcp/undo.tif", "{root}/.gdal-mcp/undo.tif", "{root}-evil/x", "link.tif", "//etc/passwd", "a\nb"),
+    ],
+)
+def test_a_symlink_that_leads_elsewhere_is_refused(allowed, root, outside, target):
+    (root / "link.tif").symlink_to(target.format(root=root, outside=outside))
+    (root / "again.tif").symlink_to("link.tif")
+    refusal(allowed, "link.tif")
+    refusal(allowed, "again.tif")
+
+
+@pytest.mark.parametrize("target", ["{outside}", "..", "/", "/proc/self/cwd", ".gdal-mcp", "sub/../.."])
+def test_a_symlink_to_a_folder_elsewhere_is_refused_with_all_that_is_in_it(allowed, root, outside, target):
+    (root / "jump").symlink_to(target.format(outside=outside))
+    for tail in ("", "/secret.tif", "/undo.tif", "/etc/passwd", "/.."):
+        refusal(allowed, f"jump{tail}")
+    with pytest.raises(PathRefused):
+        allowed.output("jump/new.tif")
+
+
+def test_a_chain_of_forty_symlinks_is_followed_and_a_loop_is_not(allowed, root):
+    (root / "link0").symlink_to("a.tif")
+    for number in range(1, 41):
+        (root / f"link{number}").symlink_to(f"link{number - 1}")
+    assert allowed.input("link39").path == root / "a.tif"
+    refusal(allowed, "link40")
+    (root / "left").symlink_to("right")
+    (root / "right").symlink_to("left")
+    refusal(allowed, "left")
+    (root / "self").symlink_to("self/x")
+    refusal(allowed, "self")
+
+
+def test_a_symlink_to_nothing_is_missing(allowed, root):
+    (root / "link.tif").symlink_to("gone.tif")
+    with pytest.raises(PathMissing):
+        allowed.input("link.tif")
+
+
+@pytest.mark.parametrize("target", ["a.tif", "gone.tif", "/etc/passwd", "sub"])
+def test_an_output_is_never_written_through_a_symlink(allowed, root, target):
+    (root / "out.tif").symlink_to(target)
+    with pytest.raises(PathRefused):
+        allowed.output("out.tif")
+
+
+def test_a_symlink_into_another_workspace_is_that_workspaces(allowed, root, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "b.tif").write_bytes(b"")
+    (root / "jump").symlink_to(other)
+    refusal(allowed, "jump/b.tif")
+    both = Workspaces((*allowed.items, Workspace.at(other, writable=False)))
+    assert both.input("jump/b.tif").workspace.root == other
+    with pytest.raises(PathRefused):  # the other is read-only, by whatever way it is reached
+        both.output("jump/new.tif")
+
+
+# nothing is told about what is outside
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "link", "../outside/{name}"])
+def test_a_refusal_is_the_same_whether_or_not_something_is_there(allowed, root, outside, form):
+    said = []
+    for name in ("secret.tif", "absent.tif"):
+        link = root / "link"
+        link.unlink(missing_ok=True)
+        link.symlink_to(outside / name)
+        error = refusal(allowed, form.format(outside / name, name=name))
+        said.append((type(error), str(error)))
+    assert said[0] == said[1]
+
+
+def test_a_refused_symlink_does_not_tell_where_it_led(allowed, root, outside):
+    (root / "link").symlink_to(outside / "secret.tif")
+    assert str(outside) not in str(refusal(allowed, "link"))
+
+
+# workspaces
+
+
+def test_one_of_two_workspaces_must_not_lie_in_the_other(root):
+    outer, inner = (Workspace.at(path, writable=True) for path in (root, root / "sub"))
+    for pair in ((outer, inner), (inner, outer), (outer, Workspace.at(root, writable=False))):
+        with pytest.raises(PathRefused):
+            Workspaces(pair)
+    with pytest.raises(PathRefused):
+        Workspaces(())
+
+
+def test_a_workspace_is_entered_by_the_spelling_it_was_given_by_too(root, tmp_path):
+    (tmp_path / "alias").symlink_to(root)
+    allowed = Workspaces((Workspace.at(tmp_path / "alias", writable=True),))
+    for spelling in (tmp_path / "alias/a.tif", root / "a.tif"):
+        assert allowed.input(str(spelling)).path == root / "a.tif"
+    (tmp_path / "alias").unlink()
+    (tmp_path / "alias").symlink_to("/etc")
+    with pytest.raises(PathMissing):  # the root was fixed when the workspace was made
+        allowed.input(str(tmp_path / "alias/passwd"))
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/", "/etc", "/usr/share", "/proc/self", "/dev", "/sys", "/tmp", "/home", "/root", "/var", "/run", "/bin", "/lib"],
+)
+def test_the_systems_own_folders_are_no_workspaces(place):
+    with pytest.raises(PathRefused):
+        Workspace.at(place, writable=False)
+
+
+def test_a_symlink_to_the_systems_folder_is_no_workspace_either(tmp_path):
+    (tmp_path / "innocent").symlink_to("/etc")
+    with pytest.raises(PathRefused):
+        Workspace.at(tmp_path / "innocent", writable=False)
+
+
+@pytest.mark.parametrize("place", ["missing", "ws/a.tif", f"ws/{RESERVED}", "loop", "nul\0"])
+def test_what_cannot_be_a_workspace_is_refused(root, tmp_path, place):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(PathRefused):
+        Workspace.at(f"{tmp_path}/{place}", writable=True)
+
+
+@pytest.mark.parametrize("name", ["new\nline", "\x1b[2J", "line\u2028separator", "\udcff"])
+def test_a_folder_whose_name_cannot_be_shown_is_no_workspace(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(PathRefused):
+        Workspace.at(tmp_path / name, writable=True)
+
+
+def test_a_workspace_that_is_replaced_by_a_symlink_is_not_entered(allowed, root, outside):
+    root.rename(root.with_name("moved"))
+    root.symlink_to(outside)
+    refusal(allowed, "secret.tif")
+
+
+# later use
+
+
+def test_a_file_that_became_something_else_is_not_opened(allowed, root, outside):
+    found = allowed.input("a.tif")
+    (root / "a.tif").unlink()
+    with pytest.raises(PathMissing), open_file(found):
+        pass
+    (root / "a.tif").symlink_to(outside / "secret.tif")
+    with pytest.raises(PathRefused), open_file(found):
+        pass
+    (root / "a.tif").unlink()
+    os.mkfifo(root / "a.tif")
+    with pytest.raises(PathRefused), open_file(found):  # and does not wait for a writer
+        pass
+
+
+def test_a_folder_that_became_a_symlink_is_not_opened(allowed, root, outside):
+    found = allowed.input("sub/b.tif")
+    (root / "sub").rename(root / "was")
+    (root / "sub").symlink_to(outside)
+    with pytest.raises(PathRefused), open_file(found):
+        pass
+    with pytest.raises(PathRefused), open_folder(found.workspace, found.relative.parent):
+        pass
+
+
+def test_descriptors_are_closed_whatever_happens(allowed, root):
+    before = set(os.listdir("/proc/self/fd"))
+    for text in ("a.tif", "sub/../a.tif", "missing/x", "a.tif/x", RESERVED):
+        try:
+            with open_file(allowed.input(text)):
+                pass
+        except PathRefused:
+            pass
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+# whatever text goes in
+
+_TARGETS = ("..", "/", "/etc", "/proc/self/root", "a", "sub", "sub/..", "sub/../..", "loop", ".gdal-mcp", "../outside", "sub/in")
+_PIECES = st.sampled_from(
+    [*("a", "b", "sub", "in", "..", ".", "", "/", "link0", "link3", "link11", "outside", "secret", RESERVED, "loop")]
+    + ["file://", "file:", "%2e%2e", "%2f", "\0", "~", "etc", "passwd", "proc", "self", "cwd", "root", "ws", "{root}"]
+)
+_TEXTS = st.one_of(
+    st.text(max_size=40),
+    st.lists(_PIECES, max_size=12).map("/".join),
+    st.lists(_PIECES, max_size=12).map("".join),
+    st.tuples(st.just("{root}/"), st.lists(_PIECES, max_size=8).map("/".join)).map("".join),
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A workspace full of links that lead astray, beside something to keep from everybody."""
+    top = tmp_path_factory.mktemp("hostile")
+    (top / "ws/sub/in").mkdir(parents=True)
+    (top / "ws" / RESERVED).mkdir()
+    (top / "outside").mkdir()
+    (top / "outside/secret").write_bytes(SECRET)
+    (top / "ws/a").write_bytes(b"raster")
+    (top / "ws/loop").symlink_to("loop")
+    for number, target in enumerate(_TARGETS):
+        (top / f"ws/link{number}").symlink_to(target)
+        (top / f"ws/sub/link{number}").symlink_to(target)
+        (top / f"ws/sub/in/link{number}").symlink_to(f"../link{number}")
+    return top / "ws"
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=_TEXTS, way=st.sampled_from(["input", "output"]))
+def test_any_text_is_refused_or_leads_to_a_real_place_inside(hostile, text, way):
+    allowed = Workspaces((Workspace.at(hostile, writable=True),))
+    try:
+        found = getattr(allowed, way)(text.replace("{root}", str(hostile)))
+    except PathRefused:
+        return
+    assert isinstance(found, Located)
+    real = Path(os.path.realpath(found.path))
+    assert real == found.path  # nothing left to follow
+    assert real.is_relative_to(hostile)
+    assert RESERVED not in real.relative_to(hostile).parts[:1]
+    assert (found.identity is None) == (not real.exists())
+
+
+@pytest.mark.timeout(60)
+def test_a_race_between_a_folder_and_a_symlink_never_gives_away_the_secret(root, outside):
+    """One thread swaps `sub` for a symlink to a secret and back, while this one locates and reads."""
+    (root / "sub/secret.tif").write_bytes(b"public")
+    (root / "evil").symlink_to(outside)
+    allowed, done, swaps = Workspaces((Workspace.at(root, writable=True),)), threading.Event(), [0]
+
+    def swap():
+        while not done.is_set():
+            os.rename(root / "sub", root / "aside")
+            os.rename(root / "evil", root / "sub")
+            os.rename(root / "sub", root / "evil")
+            os.rename(root / "aside", root / "sub")
+            swaps[0] += 1
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    read, refused = set(), 0
+    try:
+        while not (read and refused > 50 and swaps[0] > 200):
+            try:
+                with open_file(allowed.input("sub/secret.tif")) as file:
+                    read.add(os.read(file, 100))
+            except PathRefused:
+                refused += 1
+    finally:
+        done.set()
+        thread.join()
+    assert read == {b"public"}
