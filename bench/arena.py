@@ -17,7 +17,7 @@ from gdal_mcp.settings import Settings, load_settings
 from sandbox.engines.discovery import discover
 
 
-class NotMeasurable(Exception):  # noqa: N818 - told to a person as it is
+class NotMeasurable(Exception):
     """Something that the comparison needs is not on this host."""
 
 
@@ -82,7 +82,9 @@ def arena(parent: Path) -> Iterator[Arena]:
     client.close()
     folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-bench-", dir=parent))
     try:
-        made = Arena(folder / "workspace", folder / "scratch", folder / "state", place.address, program, image)
+        made = Arena(
+            folder / "workspace", folder / "scratch", folder / "state", place.address, program, image
+        )
         for one in (made.workspace, made.scratch, made.state):
             one.mkdir()
         made.scratch.chmod(0o777)

@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.cold import Case, arguments
 from bench.arena import Arena
+from bench.cold import Case, arguments
 from bench.inprocess import InProcess
 from bench.report import Section, milliseconds
 

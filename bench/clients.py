@@ -41,7 +41,9 @@ def sdk_client(arena: Arena) -> Iterator[Call]:
         try:
             yield call
         finally:
-            connection.__exit__(None, None, None)  # a failure of ours is told as it is, not inside an exception group
+            connection.__exit__(
+                None, None, None
+            )  # a failure of ours is told as it is, not inside an exception group
 
 
 class BareClient:

@@ -47,7 +47,7 @@ class Field:
 def ready(arena: Arena, call: Call, direct: InProcess, plain: Plain) -> Iterator[Field]:
     host = direct.app.hosting.ready()
     template = direct.app.hosting.template(host.image, arena.scratch)
-    with hardened_flags(arena, template, host.info) as hardened:
+    with hardened_flags(template, host.info) as hardened:
         yield Field(arena, call, direct, plain, hardened, usual_flags(arena))
 
 
@@ -56,7 +56,12 @@ def measure(field: Field, case: Case, effort: Effort) -> Section:
     found = in_turn(_contenders(field, case), effort)
     ours = found[SERVER]
     rows = [
-        (name, milliseconds(one.p50), milliseconds(one.p95), "" if name == SERVER else f"{ours.over(one):.2f}")
+        (
+            name,
+            milliseconds(one.p50),
+            milliseconds(one.p95),
+            "" if name == SERVER else f"{ours.over(one):.2f}",
+        )
         for name, one in found.items()
     ]
     note = f"{len(ours.seconds)} rounds. The last column is our time over stdio divided by that row's, the median over the rounds."
@@ -66,7 +71,9 @@ def measure(field: Field, case: Case, effort: Effort) -> Section:
 
 def _goals(case: Case, found: Mapping[str, Series]) -> tuple[Goal, ...]:
     reason = "our worker loads Python as well as GDAL, and a call is recorded, verified and published (see where the time goes)"
-    return (Goal(f"{case.title}, against {HARDENED}", 1.0, found[SERVER].over(found[HARDENED]), reason=reason),)
+    return (
+        Goal(f"{case.title}, against {HARDENED}", 1.0, found[SERVER].over(found[HARDENED]), reason=reason),
+    )
 
 
 def _contenders(field: Field, case: Case) -> dict[str, Callable[[], float]]:

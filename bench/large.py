@@ -77,7 +77,9 @@ def measure(work: Work, size: int, effort: Effort) -> Section:
 
 def _parts(work: Work, rounds: int) -> dict[str, Series]:
     def of(*names: str) -> Series:
-        return Series(tuple(sum(one["seconds"].get(name, 0.0) for name in names) for one in work.receipts[-rounds:]))
+        return Series(
+            tuple(sum(one["seconds"].get(name, 0.0) for name in names) for one in work.receipts[-rounds:])
+        )
 
     return {
         "create, start and load": of("create", "start"),

@@ -62,4 +62,6 @@ def write(path: Path, text: str) -> None:
 
 
 def milliseconds(seconds: float) -> str:
-    return f"{seconds * 1000:.0f}" if seconds >= 0.01 else f"{seconds * 1000:.1f}"  # below that, tenths matter
+    return (
+        f"{seconds * 1000:.0f}" if seconds >= 0.01 else f"{seconds * 1000:.1f}"
+    )  # below that, tenths matter

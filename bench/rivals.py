@@ -51,7 +51,18 @@ def plain(arena: Arena, user: tuple[int, int], cpus: float) -> Iterator[Plain]:
     """Plain processes on the same CPUs as a call gets."""
     flags = ["--interactive", "--network", "none", "--security-opt", "seccomp=unconfined", f"--cpus={cpus:g}"]
     flags += ["--user", f"{user[0]}:{user[1]}", *_own_place(arena.workspace), *_own_place(arena.scratch)]
-    words = [arena.program, "run", "--rm", *flags, "--entrypoint", "python3", arena.image.id, "-I", "-c", _LOOP]
+    words = [
+        arena.program,
+        "run",
+        "--rm",
+        *flags,
+        "--entrypoint",
+        "python3",
+        arena.image.id,
+        "-I",
+        "-c",
+        _LOOP,
+    ]
     with subprocess.Popen(
         words, env=arena.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -77,7 +88,7 @@ def usual_flags(arena: Arena) -> tuple[str, ...]:
 
 
 @contextmanager
-def hardened_flags(arena: Arena, template: SandboxTemplate, info: EngineInfo) -> Iterator[tuple[str, ...]]:
+def hardened_flags(template: SandboxTemplate, info: EngineInfo) -> Iterator[tuple[str, ...]]:
     """The create body of a call as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
     facts = EngineFacts(info.api_version, info.architecture, info.cgroup_version, info.security_options)
     body = create_body(template, facts, {})

@@ -22,8 +22,12 @@ _TOOLS_LIST = "tools/list"
 def measure(arena: Arena, effort: Effort) -> Section:
     found = in_turn(
         {
-            f"server, {HANDSHAKE}: until `initialize` and `tools/list` are answered": lambda: _first_answers(arena, modern=False),
-            f"server, {MODERN}: until `server/discover` and `tools/list` are answered": lambda: _first_answers(arena, modern=True),
+            f"server, {HANDSHAKE}: until `initialize` and `tools/list` are answered": lambda: _first_answers(
+                arena, modern=False
+            ),
+            f"server, {MODERN}: until `server/discover` and `tools/list` are answered": lambda: (
+                _first_answers(arena, modern=True)
+            ),
             "Python that imports only the MCP SDK": lambda: _python(_SDK),
             "Python that imports nothing": lambda: _python("pass"),
         },
@@ -99,4 +103,6 @@ def memory(arena: Arena, path: str, calls: int) -> Section:
         server.close()
     shown = [(name, f"{size / 1e6:.1f}") for name, size in rows]
     goals = (Goal(f"memory of the server after {calls} calls", MEMORY_GOAL, rows[-1][1] / 1e6, "MB"),)
-    return Section("Memory of the server", "Resident set of the server's process.", ("when", "MB"), shown, goals)
+    return Section(
+        "Memory of the server", "Resident set of the server's process.", ("when", "MB"), shown, goals
+    )

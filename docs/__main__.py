@@ -29,7 +29,7 @@ _BEGIN = re.compile(r"<!-- generated: (.*?) -->")
 _ABBREVIATED = re.compile(r"\b(e\.g|i\.e)\. ")
 
 
-class Drift(Exception):  # noqa: N818 - told to a person as it is
+class Drift(Exception):
     """Documentation and code do not fit together."""
 
 
@@ -101,21 +101,17 @@ def tools() -> Iterator[str]:
 
 def settings() -> Iterator[str]:
     rows = [
-        (f"`--{_option(row.name)}`", row.type, f"`{row.default}`" if row.default else "", row.description)
+        (f"`{row.name}`", row.type, f"`{row.default}`" if row.default else "", row.description)
         for row in describe()
     ]
     yield from table(("setting", "type", "default", "what it does"), rows)
     yield ""
     yield (
-        "The variable of a setting is its name in capitals after `GDAL_MCP_`, such as `GDAL_MCP_TIMEOUT_SECONDS`; "
-        "in the TOML file it is the name with underscores."
+        "The names are those of the TOML file. The variable is `GDAL_MCP_` and the name in capitals, such as "
+        "`GDAL_MCP_TIMEOUT_SECONDS`; lists of folders are separated as in `PATH`. The option is the name with dashes, such as "
+        "`--timeout-seconds`, but `--workspace` and `--workspace-ro` name one folder each and are repeatable, and "
+        "`--no-preview` turns `preview` off."
     )
-
-
-def _option(field: str) -> str:
-    """The option of the command line that sets it."""
-    special = {"workspaces": "workspace", "workspaces_ro": "workspace-ro", "preview": "no-preview"}
-    return special.get(field, field.replace("_", "-"))
 
 
 def errors() -> Iterator[str]:
@@ -171,7 +167,8 @@ def hardening() -> Iterator[str]:
     said = {name: value for name, value in flat.items() if not _says_nothing(value)}
     _complete("container setting", set(said), set(REASONS))
     yield from table(
-        ("setting", "value", "why"), ((f"`{name}`", _value(name, said[name]), REASONS[name]) for name in sorted(said))
+        ("setting", "value", "why"),
+        ((f"`{name}`", _value(name, said[name]), REASONS[name]) for name in sorted(said)),
     )
     yield ""
     unset = ", ".join(f"`{name}`" for name in sorted(set(flat) - set(said)))
@@ -274,24 +271,30 @@ def pages(root: Path = ROOT) -> list[Path]:
     return [page for page in named if page.exists()] + sorted((root / "docs").rglob("*.md"))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m docs", description="Writes the generated parts of the documentation.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a part is out of date")
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m docs", description="Writes the generated parts of the documentation."
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 when a part is out of date"
+    )
     check = parser.parse_args(arguments).check
     stale = []
-    for page in pages():
+    for page in pages(root):
         old = page.read_text(encoding="utf-8")
         try:
             new = filled(old)
         except Drift as drift:
-            sys.stderr.write(f"{page.relative_to(ROOT)}: {drift}\n")
+            sys.stderr.write(f"{page.relative_to(root)}: {drift}\n")
             return 1
         if new != old:
             stale.append(page)
             if not check:
                 page.write_text(new, encoding="utf-8")
     for page in stale:
-        sys.stdout.write(f"{page.relative_to(ROOT)}: {'out of date; run `make docs`' if check else 'written'}\n")
+        sys.stdout.write(
+            f"{page.relative_to(root)}: {'out of date; run `make docs`' if check else 'written'}\n"
+        )
     return 1 if check and stale else 0
 
 

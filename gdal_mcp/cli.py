@@ -67,7 +67,12 @@ def build_parser() -> argparse.ArgumentParser:
     audit = commands.add_parser("audit", help="verify or show the audit log").add_subparsers(
         metavar="ACTION", required=True
     )
-    _command(audit, "verify", _audit_verify, "check every record of the hash chain")
+    verify = _command(audit, "verify", _audit_verify, "check every record of the hash chain")
+    verify.add_argument(
+        "--checkpoint",
+        metavar="SEQ:HASH",
+        help="a checkpoint printed earlier and kept elsewhere; the log must still hold it",
+    )
     tail = _command(audit, "tail", _audit_tail, "show the last records")
     tail.add_argument("-n", type=int, default=10, metavar="COUNT", help="how many (default: 10)")
 
@@ -208,11 +213,16 @@ def _setup(arguments: argparse.Namespace) -> int:
 
 def _audit_verify(arguments: argparse.Namespace) -> int:
     from gdal_mcp.audit import verify
+    from gdal_mcp.audit_record import Checkpoint
 
+    try:
+        kept = Checkpoint.parse(arguments.checkpoint) if arguments.checkpoint else None
+    except ValueError as error:
+        raise SettingsError(f"{arguments.checkpoint[:100]!r} is no checkpoint: {error}") from error
     path = _settings(arguments).state_dir / "audit.jsonl"
 
     def check() -> int:
-        found = verify(path)
+        found = verify(path, kept)
         verdict = (
             "OK"
             if found.ok

@@ -207,6 +207,9 @@ class Pipeline:
                 raise _nobody_to_ask()
             given = (row.id, decision)
         approval_id, decision = given
+        asked = self.registry.approval(approval_id)
+        if asked is None or (asked.plan_digest, asked.principal) != (plan.digest, plan.principal):
+            raise _expired("the answer is to another question than this call asks now.")
         self.registry.decide(approval_id, approved=decision.approved, by=decision.by, how=decision.how)
         if not decision.approved:
             raise ToolError(

@@ -27,8 +27,6 @@ def test_a_yes_lets_the_call_run_and_the_question_named_what_it_writes(talk: Tal
 
 @pytest.mark.parametrize("action", ["decline", "cancel", "error"])
 def test_anything_but_a_yes_runs_nothing(talk: Talk, place: Place, action: str):
-    if action == "error" and talk.modern:
-        pytest.fail("") if False else None
     talk.person.action = action
     name = f"{action}-{talk.modern}.tif"
     try:

@@ -118,6 +118,8 @@ def test_a_value_that_gdal_would_split_or_drop_is_refused(name: str) -> None:
         ["--add-alpha=maybe"],
         ["--resampling"],
         ["--resampling="],
+        ["--input-format", "--add-alpha"],
+        ["--input-format", "-r"],
         ["--resampling=?"],
         ["--resampling=fastest"],
         ["--resampling=near", "-r", "near"],
@@ -152,7 +154,8 @@ def test_a_value_that_gdal_would_split_or_drop_is_refused(name: str) -> None:
         ["--like=a.tif", "--like=b.tif"],
         ["--resampling=near\0"],
         ["--t_srs=" + "x" * 100_000],
-        ["--add-alpha"] * 300,
+        ["--input-nodata=1", "--input-nodata=2"],
+        ["--co=TILED=YES"] * 300,
     ],
 )
 def test_anything_unknown_malformed_or_dangerous_is_refused(switches: list[str]) -> None:
@@ -196,6 +199,13 @@ def test_a_layer_name_that_could_leave_the_output_folder_is_refused() -> None:
         with pytest.raises(ArgumentRefused):
             bind_switches(VECTOR, [f"--output-layer={name}"], GPKG)
     assert words(VECTOR, "--nln=roads (2024)", context=GPKG) == ("--output-layer=roads (2024)",)
+
+
+def test_a_switch_in_the_place_of_a_value_is_refused_even_where_any_text_would_do() -> None:
+    for switch in ("--skip-errors", "--config", "-l"):
+        with pytest.raises(ArgumentRefused):
+            bind_switches(VECTOR, ["--output-layer", switch], GPKG)
+    assert words(VECTOR, "--output-layer=-l", context=GPKG) == ("--output-layer=-l",)
 
 
 def test_creation_options_follow_the_format_wherever_it_is_said() -> None:

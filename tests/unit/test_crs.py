@@ -137,6 +137,8 @@ REFUSED = [
     'PROJCRS["x",REMARK["PROJ CRS string: +proj=longlat +nadgrids=x"]]',
     'COORDINATEOPERATION["x",METHOD["y"]]',
     'CONCATENATEDOPERATION["x"]',
+    'CONVERSION["x",METHOD["y"]]',
+    'UNIT["metre",1]',
     'PARAMETERFILE["x","y"]',
     BOUND.format(WKT1, "NTv2", 'PARAMETERFILE["Latitude and longitude difference file","x"]'),
     BOUND.format(WKT1, "PROJ-based operation method: x", 'PARAMETER["a",1]'),

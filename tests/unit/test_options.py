@@ -140,6 +140,10 @@ REFUSED = [
     ("COG", Scope.CREATION, "RESAMPLING=/x"),
     ("PNG", Scope.CREATION, "TITLE=@/etc/passwd"),
     ("PNG", Scope.CREATION, "TITLE=a/b"),
+    ("PNG", Scope.CREATION, "TITLE=?"),
+    ("PNG", Scope.CREATION, "TITLE=a=?"),
+    ("GPX", Scope.CREATION, "METADATA_LINK_*_TEXT=x"),
+    ("GPX", Scope.CREATION, "METADATA_LINK_0/1_TEXT=x"),
     ("PNG", Scope.CREATION, "TITLE=" + "x" * 2000),
     ("GPKG", Scope.CREATION, "TILING_SCHEME=/ws/scheme.json"),
     ("GPKG", Scope.LAYER, 'GEOMETRY_NAME=a"; DROP TABLE x'),
@@ -168,6 +172,20 @@ def test_a_person_has_decided_on_every_text_option_and_on_all_that_sound_dangero
         and ("*", scope, spec.name) not in rules
     ]
     assert undecided == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        OptionSpec("BRAND_NEW", "string"),
+        OptionSpec("BRAND_NEW", "unheard-of type"),
+        OptionSpec("BRAND_NEW_FILE", "boolean"),
+        OptionSpec("BRAND_NEW", "string-select", choices=("A", "B"), description="Which library to load"),
+    ],
+)
+def test_an_option_that_nobody_has_seen_is_refused_unless_it_is_plainly_closed(spec: OptionSpec) -> None:
+    assert decide("GTiff", Scope.CREATION, spec).shape is None
+    assert decide("GTiff", Scope.CREATION, OptionSpec("BRAND_NEW", "boolean")).shape is not None
 
 
 def test_every_rule_is_about_an_option_that_exists() -> None:

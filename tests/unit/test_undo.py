@@ -209,6 +209,7 @@ def test_what_is_in_conflict_is_never_pruned(workspace):
 
     with pytest.raises(StagingFailed):
         publish(area_at(workspace, Moves(take, native=False)), {"z.zarr/0": b"new"})
+    assert json.loads((entry(workspace) / "manifest.json").read_text())["state"] == "conflict"
     area = area_at(workspace, keep=Retention(calls=1, bytes=0))
     publish(area, {"a.tif": b"1"}, "call-0002")
     publish(area, {"a.tif": b"2"}, "call-0003")

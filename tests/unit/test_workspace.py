@@ -150,6 +150,16 @@ def test_a_uri_with_more_than_a_path_is_refused(allowed, root, tail):
     refusal(allowed, f"file://{root}/{tail}")
 
 
+@pytest.mark.parametrize("host", ["other.host", "user@localhost", "localhost:80", "127.0.0.1", "%6cocalhost"])
+def test_a_uri_of_another_host_is_refused(allowed, root, host):
+    refusal(allowed, f"file://{host}{root}/a.tif")
+
+
+def test_a_path_longer_than_the_kernels_bound_is_refused_wherever_it_leads(allowed):
+    assert allowed.input("./" * 2000 + "a.tif").name == "a.tif"
+    refusal(allowed, "./" * 2048 + "a.tif")
+
+
 def test_a_neighbour_whose_name_begins_the_same_is_outside(allowed, root, tmp_path):
     (tmp_path / "ws-evil").mkdir()
     (tmp_path / "ws-evil/secret.tif").write_bytes(SECRET)
@@ -242,6 +252,7 @@ def test_parent_after_a_symlink_is_the_parent_of_where_it_leads(allowed, root):
     ],
 )
 def test_a_symlink_that_leads_elsewhere_is_refused(allowed, root, outside, target):
+    (root / "a\nb").write_bytes(b"there, but with a name that is refused")
     (root / "link.tif").symlink_to(target.format(root=root, outside=outside))
     (root / "again.tif").symlink_to("link.tif")
     refusal(allowed, "link.tif")
@@ -402,7 +413,7 @@ def test_a_folder_that_became_a_symlink_is_not_opened(allowed, root, outside):
 
 def test_descriptors_are_closed_whatever_happens(allowed, root):
     before = set(os.listdir("/proc/self/fd"))
-    for text in ("a.tif", "sub/../a.tif", "missing/x", "a.tif/x", RESERVED):
+    for text in ("a.tif", "sub/b.tif", "sub/deep/x", "missing/x", "a.tif/x", RESERVED):
         try:
             with open_file(allowed.input(text)):
                 pass

@@ -1,0 +1,173 @@
+"""However a call or a server ends, the container is gone, nothing half-written stays, and the records say so."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.audit import verify
+from gdal_mcp.registry import Registry
+from tests.mcp.conftest import Containers
+from tests.mcp.pipes import Pipes, piped
+from tests.mcp.talk import ERAS, Place, Talk
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+# computes for a minute or more, and tells its progress from the first moment
+LONG = {"input": "rgb.tif", "output": "long.tif", "dst_crs": "EPSG:3857", "size": [15000, 15000], "resampling": "lanczos"}
+PROMPT = 2.0  # seconds in which a server ends; what the product promises
+
+
+def ends(pipes: Pipes, how: str) -> int:
+    """Ends a server in one of the ways there are; returns its exit code."""
+    assert pipes.process.stdin is not None
+    if how == "EOF":
+        pipes.process.stdin.close()
+    else:
+        pipes.process.send_signal(getattr(signal, how))
+    return pipes.end()
+
+
+EXIT_CODES = {"EOF": 0, "SIGTERM": 143, "SIGINT": 130}
+
+
+@pytest.fixture(params=ERAS)
+def era(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.mark.parametrize("how", EXIT_CODES)
+def test_an_idle_server_ends_at_once_and_leaves_nothing(
+    make_place: Callable[..., Place], containers: Containers, grounds: Path, how: str
+):
+    place = make_place()
+    with piped(place.command(), grounds / "endings.log") as pipes:
+        pipes.hello()  # the host is being attested meanwhile, in a container
+        owners = place.owners
+        assert ends(pipes, how) == EXIT_CODES[how]
+    assert containers.of_owners(owners) == []
+    assert place.staged == []
+    assert place.owners == set()
+
+
+@pytest.mark.parametrize("how", EXIT_CODES)
+def test_a_server_that_ends_during_a_call_takes_its_container_along(
+    make_place: Callable[..., Place], containers: Containers, grounds: Path, era: str, how: str
+):
+    place = make_place("rgb.tif")
+    with piped(place.command("--approval", "never"), grounds / "endings.log", era=era) as pipes:
+        pipes.hello()
+        pipes.begin("reproject", LONG)
+        owners = place.owners
+        assert containers.of_owners(owners) != []
+        assert ends(pipes, how) == EXIT_CODES[how]
+    assert containers.of_owners(owners) == []
+    assert place.staged == []
+    assert sorted(path.name for path in place.workspace.iterdir()) == [".gdal-mcp", "rgb.tif"]
+    assert [event["outcome"] for event in place.audited] == ["started", "CANCELLED"]
+    assert verify(place.state / "audit.jsonl").ok
+
+
+def test_a_killed_server_is_tidied_up_after_by_the_next(
+    make_place: Callable[..., Place], containers: Containers, grounds: Path
+):
+    place = make_place("rgb.tif")
+    with piped(place.command("--approval", "never"), grounds / "endings.log") as pipes:
+        pipes.hello()
+        pipes.begin("reproject", LONG)
+        owners = place.owners
+        [call] = containers.of_owners(owners)
+        assert ends(pipes, "SIGKILL") == -signal.SIGKILL
+    assert place.staged == [call]
+    assert containers.of_owners(owners) == [call]
+    with piped(place.command("--approval", "never"), grounds / "endings.log") as pipes:
+        pipes.hello()
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+        assert containers.of_owners(owners) == []
+        assert place.staged == []
+        assert place.owners.isdisjoint(owners)
+        shown = pipes.ask("resources/read", {"uri": f"gdal://calls/{call}"})["result"]["contents"][0]["text"]
+        assert json.loads(shown)["outcome"] == "INTERNAL"
+    assert [event["outcome"] for event in place.audited if event["call"] == call] == ["started", "INTERNAL"]
+    assert not place.path("long.tif").exists()
+    assert verify(place.state / "audit.jsonl").ok
+
+
+def test_a_living_server_tidies_up_nothing_of_another_living_one(
+    make_place: Callable[..., Place], containers: Containers, grounds: Path
+):
+    place = make_place("rgb.tif")
+    with piped(place.command("--approval", "never"), grounds / "endings.log") as first:
+        first.hello()
+        first.begin("reproject", LONG)
+        owners = place.owners
+        [call] = containers.of_owners(owners)
+        with piped(place.command("--approval", "never"), grounds / "endings.log") as second:
+            second.hello()
+            assert not second.call("info", {"path": "rgb.tif"}).get("isError")
+            assert call in containers.of_owners(owners)
+            assert place.staged == [call]
+            assert ends(second, "EOF") == 0
+        assert containers.of_owners(owners) == [call]
+
+
+def test_a_cancelled_call_loses_its_container_and_the_server_goes_on(
+    make_place: Callable[..., Place], containers: Containers, grounds: Path, era: str
+):
+    place = make_place("rgb.tif")
+    with piped(place.command("--approval", "never"), grounds / "endings.log", era=era) as pipes:
+        pipes.hello()
+        identifier = pipes.begin("reproject", LONG)
+        pipes.notify("notifications/cancelled", {"requestId": identifier, "reason": "changed my mind"})
+        until(lambda: containers.of_owners(place.owners) == [])
+        until(lambda: place.staged == [])
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+    outcomes = [event["outcome"] for event in place.audited]
+    assert outcomes == ["started", "CANCELLED", "started", "OK"]
+    assert not place.path("long.tif").exists()
+
+
+def test_a_call_the_sdk_abandons_is_cancelled(modern: Talk, place: Place, containers: Containers):
+    running = modern.start("reproject", **{**LONG, "output": "abandoned.tif"})
+    until(lambda: modern.progress != [])
+    running.cancel()
+    until(lambda: containers.of_owners(place.owners) == [])
+    assert not place.path("abandoned.tif").exists()
+
+
+def rows(place: Place, call: str) -> Any:
+    registry = Registry(place.state / "registry.sqlite")
+    try:
+        return registry.call(call)
+    finally:
+        registry.close()
+
+
+def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_server(
+    make_place: Callable[..., Place], containers: Containers, grounds: Path
+):
+    place = make_place("rgb.tif")
+    with piped(place.command(), grounds / "endings.log") as pipes:
+        pipes.hello({"elicitation": {}})
+        pipes.send("tools/call", {"name": "reproject", "arguments": LONG})
+        pipes.until(lambda message: message.get("method") == "elicitation/create")
+        assert containers.of_owners(place.owners) == []
+        assert place.staged == []
+        assert ends(pipes, "SIGTERM") == 143
+    assert [event["outcome"] for event in place.audited] == ["CANCELLED"]
+
+
+def test_the_process_that_a_client_started_is_the_only_one(make_place: Callable[..., Place], grounds: Path):
+    place = make_place("rgb.tif")
+    with piped(place.command("--approval", "never"), grounds / "endings.log") as pipes:
+        pipes.hello()
+        pipes.begin("reproject", LONG)
+        children = Path(f"/proc/{pipes.process.pid}/task/{pipes.process.pid}/children").read_text().split()
+        assert children == []
+        assert ends(pipes, "SIGINT") == 130
+        assert not os.path.exists(f"/proc/{pipes.process.pid}/fd")

@@ -1,0 +1,143 @@
+"""The generated parts of the documentation say what the code says."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs import __main__ as docs
+from gdal_mcp.errors import Code
+from gdal_mcp.settings import Settings
+from gdal_mcp.tools.listing import ALL
+
+ROOT = Path(__file__).parents[2]
+
+
+def page_with(part, text=""):
+    return f"before\n<!-- generated: {part} -->\n{text}<!-- end -->\nafter\n"
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "docs").mkdir()
+    return tmp_path
+
+
+def test_the_documentation_in_this_repository_is_up_to_date():
+    done = subprocess.run(
+        [sys.executable, "-m", "docs", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_host_does_not_change_a_word():
+    code = "from docs import __main__ as d; print([list(part()) for part in d.PARTS.values()])"
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env=os.environ | extra, capture_output=True, check=True
+        ).stdout
+        for extra in (
+            {"COLUMNS": "40", "HOME": "/nowhere", "PYTHON_CPU_COUNT": "1", "PYTHONHASHSEED": "1"},
+            {"COLUMNS": "200", "GDAL_MCP_MEMORY": "1GiB", "PYTHON_CPU_COUNT": "64", "PYTHONHASHSEED": "2"},
+        )
+    }
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("part", docs.PARTS)
+def test_a_stale_part_is_found_then_written_and_the_rest_of_the_page_is_kept(root, part):
+    page = root / "README.md"
+    page.write_text(page_with(part, "stale\n"), encoding="utf-8")
+
+    assert docs.main(["--check"], root) == 1
+    assert "stale" in page.read_text(encoding="utf-8")
+    assert docs.main([], root) == 0
+
+    text = page.read_text(encoding="utf-8")
+    assert "stale" not in text
+    assert len(text) > len(page_with(part)) + 100
+    assert text.startswith("before\n")
+    assert text.endswith("<!-- end -->\nafter\n")
+    assert docs.main(["--check"], root) == 0
+
+
+def test_pages_in_folders_below_docs_are_looked_at_too(root):
+    (root / "docs" / "adr").mkdir()
+    (root / "docs" / "adr" / "0001.md").write_text(page_with("cli"), encoding="utf-8")
+    assert docs.main(["--check"], root) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        page_with("nonsense"),
+        "<!-- generated: tools -->\nnothing ends it\n",
+        "<!-- generated: tools -->\n<!-- generated: errors -->\n<!-- end -->\n",
+    ],
+)
+def test_a_mark_that_cannot_be_filled_is_an_error_and_changes_nothing(root, text):
+    page = root / "SECURITY.md"
+    page.write_text(text, encoding="utf-8")
+    assert docs.main([], root) == 1
+    assert page.read_text(encoding="utf-8") == text
+
+
+def test_measured_parts_belong_to_the_benchmark(root):
+    text = "<!-- measured: results -->\nfigures\n<!-- end -->\n"
+    (root / "docs" / "performance.md").write_text(text, encoding="utf-8")
+    assert docs.main([], root) == 0
+    assert (root / "docs" / "performance.md").read_text(encoding="utf-8") == text
+
+
+def cells(part):
+    return {line.split("|")[1].strip().strip("`") for line in docs.PARTS[part]() if line.startswith("| `")}
+
+
+def test_every_tool_setting_and_code_has_its_row():
+    assert cells("tools") == {tool.name for tool in ALL}
+    assert cells("settings") == set(Settings.model_fields)
+    assert cells("errors") == {str(code) for code in Code}
+
+
+def test_every_command_has_its_row():
+    rows = [line for line in docs.PARTS["cli"]() if line.startswith("| `gdal-mcp ")]
+    names = {line.split("`")[1].split(" [")[0] for line in rows}
+    assert {
+        "gdal-mcp serve",
+        "gdal-mcp call TOOL JSON",
+        "gdal-mcp audit verify",
+        "gdal-mcp undo CALL",
+    } <= names
+
+
+@pytest.mark.parametrize("table", ["REASONS", "MEANINGS"])
+@pytest.mark.parametrize("change", ["drop", "add"])
+def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_errors(
+    monkeypatch, table, change
+):
+    kept = dict(getattr(docs, table))
+    if change == "drop":
+        kept.popitem()
+    else:
+        kept["Invented"] = "nothing has this name"
+    monkeypatch.setattr(docs, table, kept)
+    with pytest.raises(docs.Drift):
+        docs.filled(page_with("hardening") + page_with("errors"))
+
+
+def test_a_bar_in_a_text_does_not_end_its_cell():
+    assert list(docs.table(("a",), [("x|y",)]))[-1] == "| x\\|y |"
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Does it. Then more.", "Does it."),
+        ("Formats, e.g. GTiff, are read. More.", "Formats, e.g. GTiff, are read."),
+        ("only one", "Only one."),
+    ],
+)
+def test_a_description_is_cut_after_its_first_sentence(text, first):
+    assert docs.first_sentence(text) == first
