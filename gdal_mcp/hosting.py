@@ -5,11 +5,11 @@ import json
 import os
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from gdal_mcp.environment import environment
-from gdal_mcp.image import Image, resolve
+from gdal_mcp.image import Image, ImageUnsuitable, parse_version, resolve, suitable
 from gdal_mcp.settings import Settings
 from sandbox import hardening, probe, seccomp, worker
 from sandbox.attest import Row
@@ -22,7 +22,7 @@ from sandbox.errors import AttestationFailed
 from sandbox.idmap import Views, sweep
 from sandbox.owner import Owner
 from sandbox.reaper import reap
-from sandbox.runner import Runner
+from sandbox.runner import Job, Runner
 from sandbox.staging import StagingArea
 from sandbox.template import STAGING_TARGET, Mount, SandboxTemplate
 from sandbox.workspace import RESERVED, Workspaces
@@ -98,7 +98,21 @@ class Hosting:
                 f"runtime {self._settings.runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, "
                 "or leave the setting out."
             )
-        return Host(engine, info, image, runner, self._attested(runner, info, image, fresh=fresh))
+        attested = self._attested(runner, info, image, fresh=fresh)
+        if not image.gdal_version:
+            image = suitable(replace(image, gdal_version=self._asked_version(runner, image)))
+        return Host(engine, info, image, runner, attested)
+
+    def _asked_version(self, runner: Runner, image: Image) -> str:
+        """GDAL's own word for its version, from a container of an image that does not say it."""
+        request = {"program": "version", "outputs": [], "preview_pixels": 0}
+        result = runner.run(
+            Job(f"version-{self._owner.id}", self.template(image, None), request), self._cancel
+        )
+        found = parse_version({}, f":{(result.final or {}).get('gdal_version', '')}")
+        if found is None:
+            raise ImageUnsuitable(f"the GDAL version of {image.reference} cannot be told. Use another image.")
+        return found
 
     def template(self, image: Image, staging: Path | None) -> SandboxTemplate:
         """The container of a call; `staging` is the host folder that it may write to, if any."""

@@ -3,7 +3,7 @@
 Invariants:
 * `resolve` never pulls or builds; `ensure`, which does, is called by a person's set-up and never by a call;
 * a reference that a person named is used or is an error; no other image takes its place;
-* an image whose GDAL version is unknown or too old is refused.
+* an image whose GDAL is too old is refused; one that does not say its version is asked by the server, in a container.
 
 `python -m gdal_mcp.image ensure` brings the image here, `show` says which is in use.
 Both obey GDAL_MCP_IMAGE.
@@ -52,7 +52,7 @@ class Image:
     reference: str  # as a person writes it
     id: str  # content id, `sha256:...`; what containers are made from
     digest: str  # the registry's digest, `sha256:...`; the id for an image that came from no registry
-    gdal_version: str  # "3.13.3"
+    gdal_version: str  # "3.13.3"; "" when neither a label nor the tag tells, and a container must be asked
     standin: bool
     environment: tuple[str, ...]  # names the image itself sets
 
@@ -76,7 +76,7 @@ def resolve(client: docker.DockerClient, reference: str | None = None) -> Image:
             f"the image {reference or OFFICIAL} is not on this host. "
             "Run `make setup` or `gdal-mcp setup` to bring it."
         )
-    return _suitable(_image(found, inspected))
+    return suitable(_image(found, inspected))
 
 
 def ensure(client: docker.DockerClient, reference: str | None, report: Callable[[str], None]) -> Image:
@@ -105,7 +105,7 @@ def ensure(client: docker.DockerClient, reference: str | None, report: Callable[
 
 def version_warning(image: Image) -> str | None:
     """What to tell a person about the GDAL version, None when there is nothing."""
-    if _parts(image.gdal_version) >= OLDEST_SAFE:
+    if not image.gdal_version or _parts(image.gdal_version) >= OLDEST_SAFE:
         return None
     return (
         f"GDAL {image.gdal_version} in {image.reference} has published vulnerabilities that 3.13.2 fixed. "
@@ -142,12 +142,7 @@ def _is_standin_name(tag: str) -> bool:
 def _image(reference: str, inspected: Mapping[str, Any]) -> Image:
     config = inspected.get("Config") or {}
     labels = config.get("Labels") or {}
-    version = parse_version(labels, reference)
-    if version is None:
-        raise ImageUnsuitable(
-            f"the GDAL version of {reference} cannot be told. Use a release such as {OFFICIAL}, or build the "
-            f"image with the label {standin.VERSION_LABEL}=<version>."
-        )
+    version = parse_version(labels, reference) or ""
     names = tuple(sorted(entry.partition("=")[0] for entry in config.get("Env") or ()))
     content = _sha256(inspected["Id"])
     digest = _digest(reference, inspected.get("RepoDigests") or ()) or content
@@ -165,8 +160,9 @@ def _digest(reference: str, digests: Iterable[str]) -> str | None:
     return known.get(repository)
 
 
-def _suitable(image: Image) -> Image:
-    if _parts(image.gdal_version) < OLDEST:
+def suitable(image: Image) -> Image:
+    """The image, if its GDAL is new enough or its version is still to be asked. Raises ImageUnsuitable."""
+    if image.gdal_version and _parts(image.gdal_version) < OLDEST:
         raise ImageUnsuitable(
             f"{image.reference} has GDAL {image.gdal_version}, but the `gdal` program came with 3.11. "
             f"Use {OFFICIAL}."
@@ -181,9 +177,7 @@ def _say(line: str) -> None:
 
 def _describe(image: Image) -> str:
     kind = "local stand-in, not the official image" if image.standin else "pulled or built elsewhere"
-    return (
-        f"{image.reference}: GDAL {image.gdal_version} ({kind})\n  id     {image.id}\n  digest {image.digest}"
-    )
+    return f"{image.reference}: GDAL {image.gdal_version or 'of unknown version'} ({kind})\n  id     {image.id}\n  digest {image.digest}"
 
 
 def main(arguments: list[str]) -> int:

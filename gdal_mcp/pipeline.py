@@ -105,8 +105,7 @@ class Pipeline:
         except ToolError as error:
             reply = Reply(ticket.call_id, error.as_dict(ticket.call_id), error=error)
         except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
-                await self._close_cancelled(ticket)
+            await self._close_cancelled(ticket)
             raise
         except Suspended:
             self.records.suspended(ticket)
@@ -259,8 +258,9 @@ class Pipeline:
             )
 
     async def _close(self, ticket: Ticket, done: Done | None, error: ToolError | None) -> Reply | None:
-        """The last record of a call; a reply only when that record could not be written."""
-        failure = await anyio.to_thread.run_sync(partial(self.records.finished, ticket, done, error))
+        """The last record of a call, written even if it is cancelled; a reply only when it could not be written."""
+        with anyio.CancelScope(shield=True):
+            failure = await anyio.to_thread.run_sync(partial(self.records.finished, ticket, done, error))
         if failure is None or error is not None:
             return None
         return Reply(ticket.call_id, failure.as_dict(ticket.call_id), error=failure)

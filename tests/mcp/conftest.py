@@ -1,5 +1,6 @@
 """Two servers on one workspace and one state folder, one for each era of the protocol, shared by every test here."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +17,17 @@ from tests.oracle.fixtures import grounds, oracle
 __all__ = ["grounds", "oracle"]
 
 
+_NUMBERS = itertools.count(1)
+
+
 @dataclass
 class Containers:
     """The containers of our servers, as the engine itself sees them."""
 
     client: docker.DockerClient
 
-    def of(self, place: Place) -> list[str]:
-        """The calls whose containers exist, by the servers that have or had a lock in the place's state folder."""
-        found = self.client.api.containers(all=True, filters={"label": OWNER})
-        known = place.owners | getattr(place, "known", set())
-        return [row["Labels"][CALL] for row in found if row["Labels"][OWNER] in known]
-
     def of_owners(self, owners: set[str]) -> list[str]:
+        """The calls whose containers exist, running or not."""
         found = self.client.api.containers(all=True, filters={"label": OWNER})
         return [row["Labels"][CALL] for row in found if row["Labels"][OWNER] in owners]
 
@@ -82,13 +81,10 @@ def _fresh(talk: Talk) -> Iterator[Talk]:
 @pytest.fixture
 def make_place(grounds: Path, place: Place, request: pytest.FixtureRequest) -> Callable[..., Place]:
     """`make_place("dem.tif", ...)`: a workspace of the test's own, with copies of these data."""
-    count = 0
+    safe = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60]
 
     def make(*names: str) -> Place:
-        nonlocal count
-        count += 1
-        safe = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60]
-        made = Place.made(grounds / f"{safe}-{count}")
+        made = Place.made(grounds / f"{safe}-{next(_NUMBERS)}")
         for name in names:
             made.path(name).write_bytes(place.path(name).read_bytes())
         return made

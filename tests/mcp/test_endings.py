@@ -5,12 +5,10 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gdal_mcp.audit import verify
-from gdal_mcp.registry import Registry
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import ERAS, Place, Talk
@@ -20,7 +18,6 @@ pytestmark = pytest.mark.engine
 
 # computes for a minute or more, and tells its progress from the first moment
 LONG = {"input": "rgb.tif", "output": "long.tif", "dst_crs": "EPSG:3857", "size": [15000, 15000], "resampling": "lanczos"}
-PROMPT = 2.0  # seconds in which a server ends; what the product promises
 
 
 def ends(pipes: Pipes, how: str) -> int:
@@ -138,14 +135,6 @@ def test_a_call_the_sdk_abandons_is_cancelled(modern: Talk, place: Place, contai
     running.cancel()
     until(lambda: containers.of_owners(place.owners) == [])
     assert not place.path("abandoned.tif").exists()
-
-
-def rows(place: Place, call: str) -> Any:
-    registry = Registry(place.state / "registry.sqlite")
-    try:
-        return registry.call(call)
-    finally:
-        registry.close()
 
 
 def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_server(

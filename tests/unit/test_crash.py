@@ -216,6 +216,32 @@ def test_a_failure_at_any_step_is_taken_back_at_once(tmp_path, native):
 
 
 @NATIVE
+@pytest.mark.parametrize("point", ["swap.sync.before", "record.sync.after"])
+def test_a_kill_while_a_failure_is_taken_back_leaves_all_old_or_all_new(tmp_path, point, native):
+    trail = Trail()
+    write(tmp_path / "first", ALL_AT_ONCE.before)
+    ALL_AT_ONCE.run(area_at(tmp_path / "first", Moves(trail, native=native)))
+    failing = len(trail.points) - 1 - trail.points[::-1].index(point)
+    for later in range(1, 200):
+        root = tmp_path / str(later)
+        write(root, ALL_AT_ONCE.before)
+        calls = Trail()
+
+        def checkpoint(where: str, calls: Trail = calls, later: int = later) -> None:
+            calls(where)
+            if len(calls.points) - 1 == failing:
+                _fail(where)
+            if len(calls.points) - 1 == failing + later:
+                _die(where)
+
+        area = area_at(root, Moves(checkpoint, native=native))
+        if in_child(lambda area=area: ALL_AT_ONCE.run(area)) != _KILLED:
+            break
+        assert settled(area_at(root, Moves(native=native))) in (ALL_AT_ONCE.before, ALL_AT_ONCE.after), later
+    assert later > len(ALL_AT_ONCE.staged) * 2
+
+
+@NATIVE
 def test_a_disk_that_fails_from_any_step_on_is_put_right_when_it_works_again(tmp_path, native):
     scenario = ALL_AT_ONCE
     for number, point, root in each_step(

@@ -371,16 +371,29 @@ def test_of_two_calls_planned_alike_the_second_is_refused(workspace):
 # --- durability and poor file systems
 
 
-def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, monkeypatch):
-    write(workspace, {"dem.tif": b"old"})
-    events: list[object] = []
+@pytest.fixture
+def events(monkeypatch) -> list[object]:
+    """Checkpoints, for those who add them, and the inode of everything that is synced."""
+    happened: list[object] = []
     real = os.fsync
 
     def fsync(file: int) -> None:
-        events.append(os.fstat(file).st_ino)
+        happened.append(os.fstat(file).st_ino)
         real(file)
 
     monkeypatch.setattr(os, "fsync", fsync)
+    return happened
+
+
+def test_a_second_name_is_on_disk_before_the_first_one_goes(workspace, events):
+    write(workspace, {"dem.tif": b"old"})
+    publish(area_at(workspace, Moves(events.append, native=False)), {"dem.tif": b"new"})
+    entry = (workspace / RESERVED / "undo" / CALL).stat().st_ino
+    assert entry in events[events.index("swap.link.after") : events.index("swap.over.before")]
+
+
+def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, events):
+    write(workspace, {"dem.tif": b"old"})
     area = area_at(workspace, Moves(events.append))
     (file,) = publish(area, {"dem.tif": b"new"}).files
     entry = (workspace / RESERVED / "undo" / CALL).stat().st_ino

@@ -1,0 +1,320 @@
+"""The main job, visibly: a real MCP client, a real server, a real container for each call, in a new temporary folder.
+
+Ends with 1 as soon as something is not as it must be. `--keep` leaves the folder for a look around.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as t
+from mcp import Client, StdioServerParameters
+from mcp.client import ClientRequestContext
+
+from sandbox.engines.discovery import connect
+from sandbox.labels import CALL
+
+SIDE = 200  # rows and columns of the hill
+SECRET = 271828182  # the value of every cell of a file that lies outside the workspace
+WHO = t.Implementation(name="demo", version="1")
+WKT = (
+    'PROJCS["WGS_1984_UTM_Zone_33N",GEOGCS["GCS_WGS_1984",DATUM["D_WGS_1984",SPHEROID["WGS_1984",6378137.0,298.257223563]],'
+    'PRIMEM["Greenwich",0.0],UNIT["Degree",0.0174532925199433]],PROJECTION["Transverse_Mercator"],'
+    'PARAMETER["False_Easting",500000.0],PARAMETER["False_Northing",0.0],PARAMETER["Central_Meridian",15.0],'
+    'PARAMETER["Scale_Factor",0.9996],PARAMETER["Latitude_Of_Origin",0.0],UNIT["Meter",1.0]]'
+)
+VRT = """<VRTDataset rasterXSize="4" rasterYSize="4"><VRTRasterBand dataType="Int16" band="1"><SimpleSource>
+<SourceFilename relativeToVRT="0">{outside}</SourceFilename><SourceBand>1</SourceBand>
+</SimpleSource></VRTRasterBand></VRTDataset>"""
+
+
+class Surprise(Exception):
+    """Something is not as it must be."""
+
+
+def expect(found: object, what: str) -> None:
+    """Goes on when `found` is true."""
+    if not found:
+        raise Surprise(what)
+
+
+def step(title: str) -> None:
+    print(f"\n== {title}")
+
+
+def say(text: str) -> None:
+    print(textwrap.indent(text, "   "))
+
+
+@dataclass(slots=True)
+class Demo:
+    """One session: the folders, the person's next answer, and the calls that were made."""
+
+    folder: Path
+    says_yes: bool = True
+    questions: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "workspace"
+
+    def options(self) -> list[str]:
+        return ["--workspace", str(self.workspace), "--state-dir", str(self.folder / "state")]
+
+    async def ask(self, context: ClientRequestContext, params: t.ElicitRequestParams) -> t.ElicitResult:
+        """What a client does with a question: shows it to a person. Here the person is this script."""
+        del context
+        lines = [line for line in params.message.splitlines() if line]
+        shown = lines if not self.questions else [*lines[:3], "..."]  # all of them look alike
+        self.questions.append(params.message)
+        say("The client's user is asked:\n" + textwrap.indent("\n".join(shown), "| "))
+        say(f"The user answers: {'yes' if self.says_yes else 'no'}")
+        return (
+            t.ElicitResult(action="accept", content={}) if self.says_yes else t.ElicitResult(action="decline")
+        )
+
+    def program(self, *words: str) -> str:
+        """What `gdal-mcp` prints, run beside the server."""
+        done = subprocess.run(  # noqa: S603 - our own program and words
+            [sys.executable, "-m", "gdal_mcp", *words], capture_output=True, text=True, check=False
+        )
+        expect(done.returncode == 0, f"`gdal-mcp {words[0]}` failed: {done.stdout}{done.stderr}")
+        return done.stdout.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connected client."""
+
+    demo: Demo
+    client: Client
+
+    async def call(self, tool: str, **arguments: Any) -> Mapping[str, Any]:
+        """A call that must succeed."""
+        result = await self._send(tool, arguments)
+        expect(not result.is_error, f"{tool} failed: {result.structured_content}")
+        found = dict(result.structured_content or {})
+        self.demo.calls.append(found["receipt"]["call_id"])
+        return found
+
+    async def refused(self, code: str, tool: str, **arguments: Any) -> str:
+        """A call that must fail with this code. Returns everything that the client was sent."""
+        result = await self._send(tool, arguments)
+        error = dict(result.structured_content or {}).get("error", {})
+        expect(result.is_error and error.get("code") == code, f"{tool} should end with {code}: {error}")
+        self.demo.calls.append(error["call_id"])
+        said = error.get("untrusted", {}).get("gdal", [])
+        say("\n".join([f"{code} ({error['stage']}): {error['message']}", error["suggestion"], *said]))
+        return result.model_dump_json()
+
+    async def _send(self, tool: str, arguments: dict[str, Any]) -> t.CallToolResult:
+        say(f"{tool} {json.dumps(arguments)}")
+        return await self.client.call_tool(tool, arguments)
+
+
+def write_hill(demo: Demo) -> None:
+    """An ESRI ASCII grid with a round hill of 800 m, and its CRS beside it."""
+    middle = (SIDE - 1) / 2
+    rows = (
+        " ".join(
+            str(round(800 * math.exp(-((row - middle) ** 2 + (column - middle) ** 2) / (2 * 40**2))))
+            for column in range(SIDE)
+        )
+        for row in range(SIDE)
+    )
+    head = f"ncols {SIDE}\nnrows {SIDE}\nxllcorner 500000\nyllcorner 5200000\ncellsize 30\n"
+    (demo.workspace / "hill.asc").write_text(head + "\n".join(rows) + "\n", encoding="ascii")
+    (demo.workspace / "hill.prj").write_text(WKT, encoding="ascii")
+    say(f"wrote {demo.workspace / 'hill.asc'}: a hill as text, {SIDE} x {SIDE} cells of 30 m")
+
+
+def write_outside(demo: Demo) -> Path:
+    """A readable raster that is none of the server's business, and a VRT in the workspace that names it."""
+    outside = demo.folder / "outside.asc"
+    head = "ncols 4\nnrows 4\nxllcorner 0\nyllcorner 0\ncellsize 1\n"
+    outside.write_text(head + f"{SECRET} {SECRET} {SECRET} {SECRET}\n" * 4, encoding="ascii")
+    (demo.workspace / "innocent.vrt").write_text(VRT.format(outside=outside), encoding="utf-8")
+    return outside
+
+
+async def make(session: Session) -> Mapping[str, Any]:
+    step("A GeoTIFF from text: the call writes, so a person is asked first")
+    made = await session.call("convert", input="hill.asc", output="hill.tif")
+    expect(len(session.demo.questions) == 1, "a call that writes was not put to a person")
+    expect(
+        made["output"] == str(session.demo.workspace / "hill.tif"),
+        f"the output is elsewhere: {made['output']}",
+    )
+
+    step("What is in it")
+    info = await session.call("info", path="hill.tif")
+    expect(info["size"] == [SIDE, SIDE], f"wrong size: {info['size']}")
+    expect("UTM" in json.dumps(info["coordinateSystem"]), "the CRS was lost")
+    say(
+        f"{info['driverLongName']}, {info['size'][0]} x {info['size'][1]}, band type {info['bands'][0]['type']}"
+    )
+
+    step("A Cloud Optimized GeoTIFF")
+    return await session.call("convert", input="hill.tif", output="hill_cog.tif", output_format="COG")
+
+
+async def look(session: Session, cog: Mapping[str, Any]) -> None:
+    step("Web Mercator, for a map")
+    reprojected = await session.call(
+        "reproject", input="hill_cog.tif", output="hill_3857.tif", dst_crs="EPSG:3857", resampling="bilinear"
+    )
+    described = reprojected["description"]
+    expect(described["crs"]["code"] == "EPSG:3857", f"wrong CRS: {described['crs']}")
+    say(f"re-opened in the same container: {json.dumps(described)[:300]} ...")
+
+    step("The receipt of the Cloud Optimized GeoTIFF")
+    receipt = cog["receipt"]
+    for name in (
+        "image",
+        "image_digest",
+        "gdal_version",
+        "stand_in",
+        "engine",
+        "tier",
+        "pool",
+        "argv",
+        "approval",
+    ):
+        say(f"{name:<13} {receipt[name]}")
+    expect(receipt["image_digest"].startswith("sha256:"), "the receipt does not name the image")
+
+    step("Outputs are resources")
+    listed = await session.client.list_resources()
+    names = {str(one.name): one for one in listed.resources}
+    expect(
+        {"hill.tif", "hill_cog.tif", "hill_3857.tif"} <= set(names), f"outputs are missing: {sorted(names)}"
+    )
+    for name, one in sorted(names.items()):
+        say(f"{name:<14} {one.size:>8} bytes  {one.mime_type}")
+    read = await session.client.read_resource(str(names["hill_3857.tif"].uri))
+    say(f"read back: {len(read.contents)} part, {read.contents[0].mime_type}")
+
+
+async def attack(session: Session) -> None:
+    outside = write_outside(session.demo)
+    step("Attack: a file outside the workspace")
+    first = await session.refused("PATH_NOT_ALLOWED", "info", path=str(outside))
+    step("Attack: a file in the workspace that names one outside")
+    second = await session.refused("GDAL_ERROR", "convert", input="innocent.vrt", output="loot.asc")
+    expect(str(SECRET) not in first + second, "bytes of the file outside came back")
+    expect(not (session.demo.workspace / "loot.asc").exists(), "the attack published an output")
+    step("Attack: the network")
+    await session.refused("NETWORK_BLOCKED", "info", path="/vsicurl/http://127.0.0.1/x.tif")
+
+    step("The user says no")
+    session.demo.says_yes = False
+    await session.refused("DENIED", "convert", input="hill.tif", output="unwanted.tif")
+    expect(not (session.demo.workspace / "unwanted.tif").exists(), "a call that was denied wrote its output")
+    session.demo.says_yes = True
+
+
+async def talk(demo: Demo) -> tuple[str, str]:
+    """Everything that goes through the client. Returns the call that replaced an output, and the old output's digest."""
+    server = StdioServerParameters(command=sys.executable, args=["-m", "gdal_mcp", "serve", *demo.options()])
+    async with Client(server, elicitation_callback=demo.ask, client_info=WHO) as client:
+        step(f"A client connected to `gdal-mcp serve` over stdio, protocol {client.protocol_version}")
+        tools = (await client.list_tools()).tools
+        expect({"info", "convert", "reproject"} <= {tool.name for tool in tools}, "tools are missing")
+        say(f"{len(tools)} tools: {', '.join(tool.name for tool in tools)}")
+        session = Session(demo, client)
+        write_hill(demo)
+        cog = await make(session)
+        await look(session, cog)
+        await attack(session)
+        step("The Cloud Optimized GeoTIFF is replaced; what it replaces is kept")
+        before = _digest(demo.workspace / "hill_cog.tif")
+        replaced = await session.call(
+            "convert",
+            input="hill_3857.tif",
+            output="hill_cog.tif",
+            output_format="COG",
+            creation_options={"COMPRESS": "DEFLATE"},
+        )
+        expect(replaced["replaced"], "the result does not say what was replaced")
+    return str(replaced["receipt"]["call_id"]), before
+
+
+def after(demo: Demo, replacing: str, before: str) -> None:
+    """What is checked without the server."""
+    cog = demo.workspace / "hill_cog.tif"
+    step("Undo")
+    expect(_digest(cog) != before, "the output was not replaced")
+    say(demo.program("undo", replacing, *demo.options()))
+    expect(_digest(cog) == before, "undo did not bring back the very bytes")
+    say("the bytes are those of before")
+
+    step("The audit log: a chain of hashes over everything that happened")
+    say(demo.program("audit", "verify", "--state-dir", str(demo.folder / "state")))
+
+    step("What is left of the containers")
+    client = connect()
+    left = [
+        one
+        for call in demo.calls
+        for one in client.api.containers(all=True, filters={"label": f"{CALL}={call}"})
+    ]
+    client.close()
+    expect(not left, f"containers were left behind: {left}")
+    say(f"{len(demo.calls)} calls, no container left")
+    names = sorted(path.name for path in demo.workspace.iterdir() if not path.name.startswith("."))
+    say(f"the workspace: {', '.join(names)}")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@contextmanager
+def temporary(*, keep: bool) -> Iterator[Demo]:
+    demo = Demo(Path(tempfile.mkdtemp(prefix="gdal-mcp-demo-")))
+    demo.workspace.mkdir()
+    try:
+        yield demo
+    finally:
+        if keep:
+            print(f"\nkept: {demo.folder}")
+        else:
+            shutil.rmtree(demo.folder, ignore_errors=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Runs the main job, visibly.")
+    parser.add_argument("--keep", action="store_true", help="leave the temporary folder")
+    with temporary(keep=parser.parse_args().keep) as demo:
+        as_expected = True
+        try:
+            after(demo, *anyio.run(talk, demo))
+        except* Surprise as surprises:
+            print(f"\nNOT AS EXPECTED: {_first(surprises)}")
+            as_expected = False
+    if as_expected:
+        print("\nAll as expected.")
+    return 0 if as_expected else 1
+
+
+def _first(group: BaseExceptionGroup[Surprise]) -> BaseException:
+    """The client's task groups wrap what is raised inside them, once each."""
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Finding the engine and the image, as a server does before its first call."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from gdal_mcp.app import running
+from gdal_mcp.image import Image
+from gdal_mcp.settings import load_settings
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def silent_image(client: docker.DockerClient, image: Image) -> Iterator[str]:
+    """The GDAL image again, under a name and labels that say nothing of its version."""
+    said = (
+        "io.gdal-mcp.gdal-version",
+        "org.opencontainers.image.version",
+        "org.opencontainers.image.revision",
+    )
+    labels = "".join(f'LABEL {name}=""\n' for name in said)
+    made, _ = client.images.build(
+        fileobj=io.BytesIO(f"FROM {image.id}\n{labels}".encode()), tag="gdal-mcp-test:silent"
+    )
+    yield "gdal-mcp-test:silent"
+    client.images.remove(made.id, force=True)
+
+
+def test_an_image_that_does_not_say_its_gdal_version_is_asked(
+    silent_image: str, image: Image, workspace: Path, tmp_path: Path
+) -> None:
+    settings = load_settings(workspaces=(workspace,), state_dir=tmp_path / "state", image=silent_image)
+    with running(settings) as app:
+        assert app.hosting.ready().image.gdal_version == image.gdal_version
+
+
+def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(
+    workspace: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "state" / "attestation.json"
+
+    def attested(**more: object) -> float:
+        with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state", **more)) as app:
+            assert all(row.ok for row in app.hosting.ready().attested)
+        return kept.stat().st_mtime_ns
+
+    first = attested()
+    assert attested() == first
+    assert attested(memory=256 << 20) > first
+
+
+def test_a_runtime_that_the_engine_does_not_have_is_refused(workspace: Path, tmp_path: Path) -> None:
+    from sandbox.errors import AttestationFailed
+
+    settings = load_settings(workspaces=(workspace,), state_dir=tmp_path / "state", runtime="no-such-runtime")
+    with running(settings) as app, pytest.raises(AttestationFailed):
+        app.hosting.ready()

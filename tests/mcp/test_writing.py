@@ -1,0 +1,237 @@
+"""What writing does to what is there: replaced files come back, half a file is never seen, updates keep their semantics."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.audit import verify
+from tests.mcp.talk import ERAS, Person, Place, Talk, environment, talking
+from tests.oracle.container import Oracle
+
+pytestmark = pytest.mark.engine
+
+DATA = ("dem.tif", "rgb.tif", "west.tif", "east.tif", "classes.tif", "zones.gpkg")
+
+
+@pytest.fixture(scope="module")
+def own(grounds: Path, place: Place) -> Place:
+    made = Place.made(grounds / "writing")
+    for name in DATA:
+        made.path(name).write_bytes(place.path(name).read_bytes())
+    return made
+
+
+@pytest.fixture(scope="module")
+def writer(own: Place, grounds: Path) -> Iterator[Talk]:
+    with talking(own.command("--approval", "never", "--no-preview"), grounds / "writing.log", person=Person()) as made:
+        yield made
+
+
+def gdal_mcp(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gdal_mcp", *words, "--workspace", str(place.workspace), "--state-dir", str(place.state)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=place.state.parent, check=False)
+
+
+def undo(place: Place, result: dict[str, Any]) -> dict[str, Any]:
+    done = gdal_mcp(place, "undo", result["receipt"]["call_id"])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def copy(place: Place, source: str, target: str) -> bytes:
+    data = place.path(source).read_bytes()
+    place.path(target).write_bytes(data)
+    return data
+
+
+def test_what_is_replaced_comes_back_byte_for_byte(writer: Talk, own: Place):
+    before = copy(own, "dem.tif", "replaced.tif")
+    aux = own.path("replaced.tif.aux.xml")
+    aux.write_text("<PAMDataset/>")
+    result = writer.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="replaced.tif")
+    assert own.path("replaced.tif").read_bytes() != before
+    assert not aux.exists()  # it described the old file
+    assert result["replaced"] == [str(own.path("replaced.tif"))]
+    told = undo(own, result)
+    assert own.path("replaced.tif").read_bytes() == before
+    assert aux.read_text() == "<PAMDataset/>"
+    assert set(told["restored"]) == {str(own.path("replaced.tif")), str(aux)}
+
+
+def test_what_was_created_is_taken_away_and_off_the_list(writer: Talk, own: Place):
+    result = writer.done("convert", input="zones.gpkg", output="created.shp")
+    made = [Path(row["path"]) for row in result["files"]]
+    assert all(path.exists() for path in made)
+    undo(own, result)
+    assert not any(path.exists() for path in made)
+    uris = {str(one.uri) for one in writer.ask("list_resources", cache_mode="bypass").resources}
+    assert uris.isdisjoint(path.as_uri() for path in made)
+
+
+def test_undo_refuses_when_the_output_was_changed_since(writer: Talk, own: Place):
+    result = writer.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="touched.tif")
+    own.path("touched.tif").write_bytes(b"mine now")
+    assert gdal_mcp(own, "undo", result["receipt"]["call_id"]).returncode == 1
+    assert own.path("touched.tif").read_bytes() == b"mine now"
+
+
+def test_the_files_a_result_names_are_what_stands_there(writer: Talk, own: Place):
+    result = writer.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="named.png", output_format="PNG")
+    assert {Path(row["path"]).name for row in result["files"]} == {"named.png", "named.png.aux.xml"}
+    for row in result["files"]:
+        data = Path(row["path"]).read_bytes()
+        assert (row["bytes"], row["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+        assert Path(row["path"]).stat().st_uid == own.workspace.stat().st_uid
+
+
+def test_an_orphaned_sidecar_does_not_pass_for_the_new_outputs(writer: Talk, own: Place, oracle: Oracle):
+    stale = own.path("orphan.tif.aux.xml")
+    stale.write_text("<PAMDataset><Metadata><MDI key='owner'>nobody</MDI></Metadata></PAMDataset>")
+    result = writer.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="orphan.tif")
+    assert not stale.exists()
+    assert "nobody" not in oracle.must("gdalinfo", str(own.path("orphan.tif")))
+    undo(own, result)
+    assert stale.exists()
+    assert not own.path("orphan.tif").exists()
+
+
+def test_overwrite_false_leaves_what_is_there(writer: Talk, own: Place):
+    before = copy(own, "dem.tif", "kept.tif")
+    for tool, more in (("convert", {}), ("reproject", {"dst_crs": "EPSG:4326"})):
+        error = writer.failed(tool, input="rgb.tif", output="kept.tif", overwrite=False, **more)
+        assert (error["code"], error["stage"]) == ("INVALID_ARGUMENT", "resolve")
+    assert own.path("kept.tif").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("convert", {"input": "dem.tif", "output": "./dem.tif"}),
+        ("convert", {"input": "zones.shp", "output": "zones.dbf"}),
+        ("gdal_translate", {"src_dataset": "dem.tif", "dst_dataset": "dem.tif"}),
+        ("gdalwarp", {"src_datasets": ["dem.tif", "rgb.tif"], "t_srs": "EPSG:4326", "dst_dataset": "dem.tif"}),
+        ("gdal_merge", {"src_datasets": ["west.tif", "east.tif"], "dst_dataset": "east.tif"}),
+        ("gdalbuildvrt", {"src_datasets": ["west.tif"], "dst_vrt": "west.tif"}),
+    ],
+)
+def test_no_input_is_written_over(writer: Talk, own: Place, place: Place, tool: str, arguments: dict[str, Any]):
+    for name in ("zones.shp", "zones.dbf", "zones.shx", "zones.prj"):
+        own.path(name).write_bytes(place.path(name).read_bytes())
+    before = {path.name: path.read_bytes() for path in own.workspace.iterdir() if path.is_file()}
+    assert writer.failed(tool, **arguments)["code"] == "INVALID_ARGUMENT"
+    assert {path.name: path.read_bytes() for path in own.workspace.iterdir() if path.is_file()} == before
+
+
+def test_gdalwarp_warps_into_what_is_there_unless_told_to_overwrite(writer: Talk, own: Place, oracle: Oracle):
+    def warp(source: str, *, overwrite: bool) -> dict[str, Any]:
+        return writer.done("gdalwarp", src_datasets=[source], t_srs="EPSG:4326", dst_dataset="into.tif", overwrite=overwrite)
+
+    writer.done("gdalwarp", src_datasets=["west.tif", "east.tif"], t_srs="EPSG:4326", dst_dataset="into.tif")
+    mosaic = own.path("into.tif").read_bytes()
+    result = warp("east.tif", overwrite=False)
+    assert oracle.raster(own.path("into.tif"))["size"] == [20, 10]  # the window of both is still there
+    assert result["replaced"] == [str(own.path("into.tif"))]
+    undo(own, result)
+    assert own.path("into.tif").read_bytes() == mosaic
+    warp("east.tif", overwrite=True)
+    assert oracle.raster(own.path("into.tif"))["size"] == [10, 10]
+
+
+def test_gdal_merge_pastes_into_what_is_there(writer: Talk, own: Place, oracle: Oracle):
+    oracle_made = oracle.folder("merge") / "both.tif"
+    oracle.must("gdal_translate", "-q", str(own.path("west.tif")), str(oracle_made), "-projwin", "10", "46", "12", "45")
+    own.path("both.tif").write_bytes(oracle_made.read_bytes())
+    result = writer.done("gdal_merge", src_datasets=["east.tif"], dst_dataset="both.tif")
+    oracle.must("gdal_merge", "-q", "-o", str(oracle_made), str(own.path("east.tif")))
+    assert oracle.checksums(own.path("both.tif")) == oracle.checksums(oracle_made)
+    undo(own, result)
+
+
+def test_gdal_polygonize_appends_to_what_is_there(writer: Talk, own: Place, oracle: Oracle):
+    for expected in (4, 8):
+        result = writer.done("gdal_polygonize", src_dataset="classes.tif", dst_vector="grown.gpkg")
+        assert oracle.counts(own.path("grown.gpkg")) == [expected]
+    undo(own, result)
+    assert oracle.counts(own.path("grown.gpkg")) == [4]
+
+
+def test_gdal_rasterize_makes_anew_what_is_there(writer: Talk, own: Place, oracle: Oracle):
+    before = copy(own, "dem.tif", "burnt.tif")
+    result = writer.done("gdal_rasterize", src_vector="zones.gpkg", burn_value=1, width=8, height=8,
+                         extent=[440000, 3748200, 442400, 3751200], dst_raster="burnt.tif")  # fmt: skip
+    assert oracle.raster(own.path("burnt.tif"))["size"] == [8, 8]
+    undo(own, result)
+    assert own.path("burnt.tif").read_bytes() == before
+
+
+def test_writers_of_one_output_never_make_a_torn_file(writer: Talk, own: Place, oracle: Oracle):
+    sources = ["dem.tif", "rgb.tif", "west.tif", "classes.tif"]
+    calls = [writer.start("gdal_translate", src_dataset=one, dst_dataset="raced.tif") for one in sources]
+    results = [call.result(timeout=120) for call in calls]
+    won = [one for one, result in zip(sources, results, strict=True) if not result.is_error]
+    assert won
+    assert {result.structured_content["error"]["code"] for result in results if result.is_error} <= {"OUTPUT_REJECTED", "DISK_LIMIT"}
+    assert oracle.checksums(own.path("raced.tif")) in [oracle.checksums(own.path(one)) for one in won]
+
+
+def test_calls_on_different_outputs_run_at_the_same_time(writer: Talk, own: Place):
+    calls = [writer.start("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"at-once-{i}.tif") for i in range(6)]
+    assert not any(call.result(timeout=120).is_error for call in calls)
+    assert len({own.path(f"at-once-{i}.tif").read_bytes() for i in range(6)}) == 1
+
+
+def test_an_output_format_that_is_a_folder_is_published_and_undone(writer: Talk, own: Place):
+    result = writer.done("convert", input="rgb.tif", output="cube.zarr", output_format="Zarr")
+    assert own.path("cube.zarr").is_dir()
+    undo(own, result)
+    assert not own.path("cube.zarr").exists()
+
+
+def test_a_folder_is_not_replaced_by_a_file(writer: Talk, own: Place):
+    own.path("box").mkdir()
+    own.path("box/keep.txt").write_text("keep")
+    assert writer.call("gdal_translate", src_dataset="rgb.tif", dst_dataset="box").is_error
+    assert own.path("box/keep.txt").read_text() == "keep"
+
+
+def test_nothing_is_left_in_staging_and_the_audit_holds(writer: Talk, own: Place):
+    writer.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="x.png", output_format="PNG", bands=["9"])
+    assert own.staged == []
+    assert not own.path("x.png").exists()
+    assert verify(own.state / "audit.jsonl").ok
+    finished = [event for event in own.audited if event["type"] == "call.finished"]
+    started = [event for event in own.audited if event["type"] == "call.started"]
+    assert {event["call"] for event in started} <= {event["call"] for event in finished}
+    published = [row for event in finished for row in event.get("outputs", ())]
+    assert all(len(row["sha256"]) == 64 for row in published)
+
+
+def test_a_read_only_workspace_is_read_and_never_written(make_place: Callable[..., Place], grounds: Path, own: Place):
+    place, other = make_place("rgb.tif"), make_place("dem.tif")
+    before = sorted(path.name for path in other.workspace.iterdir())
+    command = place.command("--workspace-ro", str(other.workspace), "--approval", "never")
+    with talking(command, grounds / "read-only.log", era=ERAS[0]) as talk:
+        source = str(other.path("dem.tif"))
+        assert talk.done("gdalinfo", dataset=source, stats=True, json=True)["report"]["size"] == [60, 50]
+        assert talk.done("gdal_translate", src_dataset=source)["output_uri"].startswith(place.workspace.as_uri())
+        assert talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset=str(other.path("x.tif")))["code"] == "PATH_NOT_ALLOWED"
+    assert sorted(path.name for path in other.workspace.iterdir()) == before
+
+
+def test_with_read_only_workspaces_alone_reads_work_and_writes_are_refused(make_place: Callable[..., Place], grounds: Path):
+    place = make_place("rgb.tif")
+    command = [sys.executable, "-m", "gdal_mcp", "serve", "--workspace-ro", str(place.workspace), "--state-dir", str(place.state)]
+    with talking(command, grounds / "read-only.log", person=Person()) as talk:
+        assert talk.done("info", path="rgb.tif")["size"] == [40, 30]
+        assert talk.failed("gdal_translate", src_dataset="rgb.tif")["code"] == "PATH_NOT_ALLOWED"
+    assert os.listdir(place.workspace) == ["rgb.tif"]
+    with ThreadPoolExecutor(1):
+        pass

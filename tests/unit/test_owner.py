@@ -1,0 +1,130 @@
+"""Living and dead servers: told apart by a lock that the kernel releases, never by a name or a process id."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from sandbox.owner import Owner
+
+HOLD = """
+import sys
+from pathlib import Path
+from sandbox.owner import Owner
+print(Owner(Path(sys.argv[1])).id, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def owner(tmp_path):
+    held = Owner(tmp_path / "servers")
+    yield held
+    held.close()
+
+
+@pytest.fixture
+def other(owner):
+    """Another server, in a process of its own: (its id, its process)."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(owner.folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        yield process.stdout.readline().strip(), process
+        process.kill()
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def test_a_server_is_alive_until_it_is_killed(owner, other):
+    name, process = other
+    assert not owner.is_dead(name)
+    assert owner.dead() == ()
+    kill(process)
+    assert owner.is_dead(name)
+    assert owner.dead() == (name,)
+
+
+def test_a_server_is_not_dead_to_itself(owner):
+    assert not owner.is_dead(owner.id)
+    assert owner.dead() == ()
+
+
+def test_two_servers_of_one_process_are_two(owner):
+    second = Owner(owner.folder)
+    assert second.id != owner.id
+    assert not owner.is_dead(second.id)
+    assert not second.is_dead(owner.id)
+    second.close()
+
+
+def test_a_server_that_nobody_knows_counts_as_alive(owner):
+    assert not owner.is_dead("0123456789abcdef")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../outside", "a/b", "a\0b", "*", "x.lock"])
+def test_a_label_is_never_a_path(owner, tmp_path, name):
+    (tmp_path / "outside.lock").touch()
+    assert not owner.is_dead(name)
+    owner.forget(name)
+    assert (tmp_path / "outside.lock").exists()
+
+
+def test_only_the_dead_are_forgotten(owner, other):
+    name, process = other
+    owner.forget(name)
+    assert not owner.is_dead(name)
+    kill(process)
+    owner.forget(name)
+    assert owner.dead() == ()
+    assert not (owner.folder / f"{name}.lock").exists()
+
+
+def test_asking_does_not_keep_a_lock(owner, other):
+    name, process = other
+    kill(process)
+    assert owner.is_dead(name)
+    assert owner.is_dead(name)
+    with (owner.folder / f"{name}.lock").open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert not owner.is_dead(name)  # somebody holds it again
+
+
+def test_a_server_that_ends_in_order_leaves_nothing(tmp_path):
+    Owner(tmp_path / "servers").close()
+    assert os.listdir(tmp_path / "servers") == []
+
+
+def test_a_lock_is_never_seen_free_while_it_is_made(owner, monkeypatch):
+    """Between the making of a lock file and the locking of it, another server must not take it for a dead one's."""
+    seen = []
+    real = fcntl.flock
+
+    def flock(file, how):
+        seen.append(owner.dead.__wrapped__() if hasattr(owner.dead, "__wrapped__") else dead_names())
+        return real(file, how)
+
+    def dead_names():
+        monkeypatch.setattr(fcntl, "flock", real)
+        try:
+            return owner.dead()
+        finally:
+            monkeypatch.setattr(fcntl, "flock", flock)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    late = Owner(owner.folder)
+    monkeypatch.undo()
+    late.close()
+    assert seen == [()]
+
+
+def test_the_folder_is_its_owners_alone(owner):
+    assert owner.folder.stat().st_mode & 0o777 == 0o700
+    (lock,) = owner.folder.iterdir()
+    assert lock.stat().st_mode & 0o777 == 0o600

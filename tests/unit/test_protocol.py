@@ -1,0 +1,207 @@
+"""The reader of what comes out of a container: right whatever the pieces, and never more than a breach."""
+
+import json
+import sys
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sandbox.protocol import (
+    HEADER,
+    LENGTH,
+    LONGEST,
+    MAX_ATTACHMENTS,
+    MAX_MESSAGE,
+    Attachment,
+    Final,
+    FrameReader,
+    Printed,
+    Progress,
+    ProtocolBreach,
+    Ready,
+    encode_job,
+)
+
+
+def frame(kind, payload=b""):
+    data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return HEADER.pack(kind, len(data)) + data
+
+
+READY, FINAL = frame(b"R", {}), frame(b"F", {"code": 0})
+
+
+def read(data, sizes=None):
+    """The frames in `data`, fed in pieces of `sizes`, then the rest."""
+    reader, frames = FrameReader(), []
+    for size in sizes or ():
+        frames += reader.feed(data[:size])
+        data = data[size:]
+    return frames + list(reader.feed(data))
+
+
+def breaches(data):
+    with pytest.raises(ProtocolBreach):
+        read(data)
+
+
+def test_a_whole_conversation():
+    data = (
+        frame(b"R", {"pid": 1})
+        + frame(b"O", b"printed\0\xff")
+        + frame(b"P", {"fraction": 0.5, "message": "half"})
+        + frame(b"B", b"preview.png\0\x89PNG\0")
+        + frame(b"F", {"code": 0, "list": [1, 2.5, None, True, "ä"]})
+    )
+    assert read(data) == [
+        Ready({"pid": 1}),
+        Printed(b"printed\0\xff"),
+        Progress(0.5, "half"),
+        Attachment("preview.png", b"\x89PNG\0"),
+        Final({"code": 0, "list": [1, 2.5, None, True, "ä"]}),
+    ]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+_OBJECTS = st.dictionaries(st.text(), _JSON, max_size=4)
+_MIDDLE = st.one_of(
+    st.binary(max_size=50).map(lambda data: (frame(b"O", data), Printed(data))),
+    st.binary(max_size=50).map(lambda data: (frame(b"B", b"name\0" + data), Attachment("name", data))),
+    st.floats(0, 1).map(lambda part: (frame(b"P", {"fraction": part}), Progress(part, ""))),
+)
+
+
+@given(_OBJECTS, st.lists(_MIDDLE, max_size=8), _OBJECTS, st.lists(st.integers(0, 40), max_size=60))
+def test_the_frames_are_the_same_whatever_the_pieces(facts, middle, answer, sizes):
+    data = frame(b"R", facts) + b"".join(raw for raw, _ in middle) + frame(b"F", answer)
+    assert read(data, sizes) == [Ready(facts), *(meant for _, meant in middle), Final(answer)]
+
+
+_KINDS = st.sampled_from([b"R", b"O", b"P", b"B", b"F", b"X", b"\0", b"\xff"])
+_ODD_JSON = st.sampled_from(
+    [
+        *(b"", b"[]", b"1", b"null", b'"x"', b"{", b"{}x", b"\xff", b"{'a':1}", b'{"a":NaN}', b'{"a":-Infinity}'),
+        *(b'{"fraction":1e999}', b'{"fraction":%s}' % (b"9" * 30), b'{"fraction":true}', b'{"fraction":"1"}'),
+        *(b'{"fraction":-5,"message":"\\ud800"}', b'{"fraction":0,"message":1}', b"[" * 3000, b'{"a":' * 1000),
+        *(b'{"code":%s}' % (b"1" * 5000), '{"ä":1}'.encode("utf-16"), b"\0" * 9),
+    ]
+)
+_ODD_FRAMES = st.builds(frame, _KINDS, st.one_of(st.binary(max_size=30), _ODD_JSON, _OBJECTS))
+_GARBAGE = st.one_of(
+    st.binary(max_size=200),
+    st.lists(_ODD_FRAMES, max_size=6).map(b"".join),
+    st.lists(_ODD_FRAMES, max_size=6).map(lambda frames: READY + b"".join(frames)),
+)
+
+
+@settings(max_examples=500)
+@given(_GARBAGE, st.lists(st.integers(0, 40), max_size=20))
+@example(READY + frame(b"P", b'{"fraction":%s}' % (b"9" * 400)), [])
+def test_anything_gives_frames_or_a_breach(data, sizes):
+    try:
+        frames = read(data, sizes)
+    except ProtocolBreach:
+        return
+    for one in frames:
+        json.dumps([getattr(one, "facts", None), getattr(one, "value", None)], allow_nan=False)
+        if isinstance(one, Progress):
+            assert 0 <= one.fraction <= 1
+            one.message.encode()  # is text that can be passed on
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(FINAL, frame(b"O", b"early"), frame(b"P", {"fraction": 0}), frame(b"B", b"a\0b")),
+        *(READY + READY, READY + FINAL + READY, READY + FINAL + FINAL, READY + FINAL + frame(b"O", b"late")),
+        *(READY + FINAL + frame(b"O"), READY + frame(b"X"), frame(b"X"), READY + frame(b"r", {})),
+    ],
+)
+def test_frames_out_of_order_or_of_no_kind_are_a_breach(data):
+    breaches(data)
+
+
+@pytest.mark.parametrize("kind", [b"R", b"P", b"F"])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        *(b"", b"[]", b"1", b"null", b"{", b"{}{}", b"\xff{}", b'{"a":NaN}', b'{"a":Infinity}', b'{"a":[-Infinity]}'),
+        *(b'{"a":1e999}', b'{"a":-1e999}', b'{"a":%s}' % (b"9" * 21), b'{"a":' * 9000, b"[" * 4000),
+    ],
+)
+def test_a_frame_that_is_no_plain_json_object_is_a_breach(kind, payload):
+    breaches((b"" if kind == b"R" else READY) + frame(kind, payload))
+
+
+@pytest.mark.parametrize("fraction", ["true", "null", '"1"', "[]", "1e400", "9" * 400])
+def test_progress_without_a_number_is_a_breach(fraction):
+    breaches(READY + frame(b"P", b'{"fraction":%s}' % fraction.encode()))
+
+
+def test_progress_is_kept_between_nothing_and_all_and_its_message_short():
+    data = READY + frame(b"P", {"fraction": -3, "message": "x" * 500}) + frame(b"P", {"fraction": 7})
+    _, low, high = read(data)
+    assert (low.fraction, len(low.message), high.fraction) == (0.0, MAX_MESSAGE, 1.0)
+
+
+def test_a_progress_message_is_text_that_can_be_passed_on():
+    message = read(READY + frame(b"P", b'{"fraction":0,"message":"a\\ud800b"}'))[1].message
+    assert message.encode().startswith(b"a")
+
+
+@pytest.mark.parametrize("number", [2**64 - 1, -(2**63), 1.7976931348623157e308, 5e-324, 0, -0.0])
+def test_every_number_of_64_bits_is_read(number):
+    assert read(frame(b"R", {"a": number})) == [Ready({"a": number})]
+
+
+@pytest.mark.parametrize("kind", [b"R", b"O", b"P", b"B", b"F", b"X"])
+def test_a_frame_that_would_be_too_long_is_a_breach_before_it_arrives(kind):
+    start = b"" if kind == b"R" else READY
+    for length in (LONGEST.get(kind, 0) + 1, 2**32 - 1):
+        breaches(start + HEADER.pack(kind, length))
+
+
+@pytest.mark.parametrize("kind", [b"O", b"B"])
+def test_the_longest_frame_is_read(kind):
+    payload = b"a\0" + bytes(LONGEST[kind] - 2)
+    assert len(read(READY + frame(kind, payload))[1].data) >= LONGEST[kind] - 2
+
+
+def test_memory_stays_under_the_longest_frame_whatever_is_sent():
+    reader, chunk = FrameReader(), b"x" * (1 << 20)
+    list(reader.feed(READY + HEADER.pack(b"B", LONGEST[b"B"])))
+    for _ in range(LONGEST[b"B"] // len(chunk) - 1):
+        assert list(reader.feed(chunk)) == []
+    assert sys.getsizeof(reader._buffer) < 2 * LONGEST[b"B"]
+    assert len(list(reader.feed(chunk))) == 1
+    assert len(reader._buffer) == 0
+
+
+def test_attachments_are_counted_even_under_one_name():
+    one = frame(b"B", b"a\0b")
+    assert len(read(READY + one * MAX_ATTACHMENTS)) == 1 + MAX_ATTACHMENTS
+    breaches(READY + one * (MAX_ATTACHMENTS + 1))
+
+
+@example(b"x" * 65 + b"\0data")
+@given(st.binary(max_size=100))
+def test_an_attachment_has_a_short_name_of_text(payload):
+    (_, found) = read(READY + frame(b"B", payload))
+    assert len(found.name) <= 64
+    found.name.encode()
+
+
+def test_a_job_is_one_length_and_one_json_object():
+    data = encode_job({"argv": ["ä", "\n"], "n": 1}, 2.5)
+    assert LENGTH.unpack(data[: LENGTH.size]) == (len(data) - LENGTH.size,)
+    assert json.loads(data[LENGTH.size :]) == {"request": {"argv": ["ä", "\n"], "n": 1}, "deadline_seconds": 2.5}
+
+
+def test_a_job_that_is_not_json_is_refused_before_it_is_sent():
+    with pytest.raises(ValueError):
+        encode_job({"n": float("nan")}, 1.0)
