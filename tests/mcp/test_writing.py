@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -233,5 +232,3 @@ def test_with_read_only_workspaces_alone_reads_work_and_writes_are_refused(make_
         assert talk.done("info", path="rgb.tif")["size"] == [40, 30]
         assert talk.failed("gdal_translate", src_dataset="rgb.tif")["code"] == "PATH_NOT_ALLOWED"
     assert os.listdir(place.workspace) == ["rgb.tif"]
-    with ThreadPoolExecutor(1):
-        pass

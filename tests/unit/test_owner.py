@@ -103,24 +103,16 @@ def test_a_server_that_ends_in_order_leaves_nothing(tmp_path):
 
 def test_a_lock_is_never_seen_free_while_it_is_made(owner, monkeypatch):
     """Between the making of a lock file and the locking of it, another server must not take it for a dead one's."""
-    seen = []
-    real = fcntl.flock
+    seen, actual = [], fcntl.flock
 
     def flock(file, how):
-        seen.append(owner.dead.__wrapped__() if hasattr(owner.dead, "__wrapped__") else dead_names())
-        return real(file, how)
-
-    def dead_names():
-        monkeypatch.setattr(fcntl, "flock", real)
-        try:
-            return owner.dead()
-        finally:
-            monkeypatch.setattr(fcntl, "flock", flock)
+        with monkeypatch.context() as inner:
+            inner.setattr(fcntl, "flock", actual)
+            seen.append(owner.dead())
+        return actual(file, how)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    late = Owner(owner.folder)
-    monkeypatch.undo()
-    late.close()
+    Owner(owner.folder).close()
     assert seen == [()]
 
 

@@ -28,6 +28,7 @@ from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.moves import Moves
 from sandbox.publication import Publication
 from sandbox.staging import StagingArea
+from sandbox.undo import Retention
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
 ROOT_HOST = os.geteuid() == 0
@@ -211,12 +212,12 @@ def test_an_output_that_changed_after_it_was_collected_is_refused(workspace):
 
 
 def test_two_outputs_never_share_a_place_and_one_output_never_takes_two(workspace):
+    write(workspace, {"z/old": b"old"})
     area = area_at(workspace)
     x, y = place(area, "x.tif"), place(area, "y.tif")
-    inside = replace(x, relative=x.relative / "inner.tif")
     refused(area, [Publication("a.tif", x), Publication("b.tif", x)])
     refused(area, [Publication("a.tif", x), Publication("a.tif", y)])
-    refused(area, [Publication("folder", x), Publication("b.tif", inside)])
+    refused(area, [Publication("folder", place(area, "z")), Publication("b.tif", place(area, "z/b.tif"))])
     refused(area, [])
 
 
@@ -257,6 +258,8 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "it became a link": lambda path: (path.rename(path.with_name("moved")), path.symlink_to("moved")),
     "it became a folder": lambda path: (path.unlink(), path.mkdir()),
     "a companion was edited": lambda path: path.with_name("old.tif.ovr").write_bytes(b"theirs"),
+    "a companion was deleted": lambda path: path.with_name("old.tif.ovr").unlink(),
+    "a file came into the folder": lambda path: (path.parent / "old.zarr/1").write_bytes(b"theirs"),
     "its folder was moved": lambda path: path.parent.rename(path.parent.with_name("elsewhere")),
     "its folder became a link": lambda path: (
         path.parent.rename(path.parent.with_name("elsewhere")),
@@ -267,14 +270,14 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_nothing_is_published_when_a_target_changed_since_the_plan(workspace, change):
-    write(workspace, {"sub/old.tif": b"old", "sub/old.tif.ovr": b"old", "first.tif": b"old"})
+    write(workspace, dict.fromkeys(["sub/old.tif", "sub/old.tif.ovr", "sub/old.zarr/0", "first.tif"], b"old"))
     area = area_at(workspace)
-    targets = [place(area, name) for name in ("first.tif", "sub/old.tif", "sub/new.tif")]
+    targets = [place(area, name) for name in ("first.tif", "sub/old.tif", "sub/new.tif", "sub/old.zarr")]
     removes = (place(area, "sub/old.tif.ovr"),)
     change(workspace / "sub/old.tif")
     before = tree(workspace)
     with area.open(CALL, USER) as staging:
-        fill(staging, {"0": b"new", "1": b"new", "2": b"new"})
+        fill(staging, {"0": b"new", "1": b"new", "2": b"new", "3/0": b"new"})
         staging.collect()
         publications = [Publication(str(number), target, removes) for number, target in enumerate(targets)]
         with pytest.raises(OutputRejected):
@@ -354,6 +357,27 @@ def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, p
     if name == "z.zarr":
         kept = [path.read_bytes() for path in (workspace / RESERVED / "undo").rglob("*") if path.is_file()]
         assert b"cells" in [*found.values(), *kept]
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_what_cannot_be_put_back_because_its_name_is_taken_again_is_kept(workspace, native):
+    write(workspace, {"a.tif": b"old", "a.tif.ovr": b"old"})
+    come = iter([b"their first", b"their second"])
+
+    def race(point: str) -> None:
+        if point == "swap.remove.before" and (contents := next(come, None)):
+            write(workspace, {"theirs": contents})
+            (workspace / "theirs").rename(workspace / "a.tif.ovr")
+
+    with pytest.raises(StagingFailed):
+        publish(area_at(workspace, Moves(race, native=native)), {"a.tif": b"new"})
+    assert tree(workspace) == {"a.tif": b"old", "a.tif.ovr": b"their second"}
+    kept = workspace / RESERVED / "undo" / CALL
+    assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
+    area = area_at(workspace, keep=Retention(calls=0))
+    area.recover()
+    area.prune()
+    assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
 
 
 def test_of_two_calls_planned_alike_the_second_is_refused(workspace):

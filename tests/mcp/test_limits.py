@@ -1,0 +1,75 @@
+"""Each limit ends a call in an error of its own, and nothing is left behind."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.conftest import Containers
+from tests.mcp.talk import Person, Place, Talk, talking
+
+pytestmark = pytest.mark.engine
+
+TIGHT = ["--approval", "never", "--no-preview", "--timeout-seconds", "8", "--memory", "192MiB", "--file-size", "4MiB",
+         "--staging-size", "6MiB", "--stdout-size", "64KiB", "--cpus", "1"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def own(grounds: Path, place: Place) -> Place:
+    made = Place.made(grounds / "limits")
+    for name in ("rgb.tif", "dem.tif"):
+        made.path(name).write_bytes(place.path(name).read_bytes())
+    made.path("huge.vrt").write_text(HUGE)
+    made.path("wide.vrt").write_text(_many_bands(2000))
+    return made
+
+
+HUGE = """<VRTDataset rasterXSize="200000" rasterYSize="200000"><SRS>EPSG:4326</SRS>
+<GeoTransform>0,0.0001,0,0,0,-0.0001</GeoTransform>
+<VRTRasterBand dataType="Float64" band="1"/></VRTDataset>"""
+
+
+def _many_bands(count: int) -> str:
+    bands = "".join(f'<VRTRasterBand dataType="Byte" band="{band}"><Description>{"x" * 40}</Description></VRTRasterBand>' for band in range(1, count + 1))
+    return f'<VRTDataset rasterXSize="10" rasterYSize="10">{bands}</VRTDataset>'
+
+
+@pytest.fixture(scope="module")
+def tight(own: Place, grounds: Path) -> Iterator[Talk]:
+    with talking(own.command(*TIGHT), grounds / "limits.log", person=Person()) as made:
+        yield made
+
+
+CASES = [
+    ("TIMEOUT", "gdalinfo", {"dataset": "huge.vrt", "stats": True}),
+    ("MEMORY_LIMIT", "gdal_merge", {"src_datasets": ["huge.vrt"]}),
+    ("DISK_LIMIT", "gdal_translate", {"src_dataset": "upscaled.vrt"}),
+    ("OUTPUT_LIMIT", "gdalinfo", {"dataset": "wide.vrt"}),
+]
+
+
+@pytest.mark.parametrize(("code", "tool", "arguments"), CASES, ids=[case[0] for case in CASES])
+def test_a_limit_ends_a_call_in_its_own_error(
+    tight: Talk, own: Place, containers: Containers, code: str, tool: str, arguments: dict[str, Any]
+):
+    own.path("upscaled.vrt").write_text(
+        '<VRTDataset rasterXSize="3000" rasterYSize="3000"><VRTRasterBand dataType="Byte" band="1"><SimpleSource>'
+        '<SourceFilename relativeToVRT="1">rgb.tif</SourceFilename><SourceBand>1</SourceBand>'
+        '<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="3000" ySize="3000"/>'
+        "</SimpleSource></VRTRasterBand></VRTDataset>"
+    )
+    error = tight.failed(tool, **arguments)
+    assert (error["code"], error["stage"]) == (code, "run")
+    assert error["suggestion"]
+    assert containers.of_owners(own.owners) == []
+    assert own.staged == []
+    assert [path.name for path in own.workspace.glob("outputs/*")] == []
+    assert tight.done("info", path="rgb.tif")["size"] == [40, 30]
+
+
+def test_the_receipt_names_the_limits_that_held(tight: Talk):
+    limits = tight.done("info", path="rgb.tif")["receipt"]["limits"]
+    assert limits["memory_bytes"] == 192 << 20
+    assert limits["wall_seconds"] == 8
+    assert limits["file_bytes"] == 4 << 20

@@ -1,0 +1,108 @@
+"""Something that a server needs is missing: each call says so, nothing runs unrecorded, and service comes back."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.audit import verify
+from sandbox.engines.discovery import DOCKER_SOCKET, discover
+from tests.mcp.conftest import Containers
+from tests.mcp.pipes import piped
+from tests.mcp.talk import Place
+
+pytestmark = pytest.mark.engine
+
+
+def test_without_an_engine_each_call_says_so_and_service_comes_back(make_place: Callable[..., Place], grounds: Path, tmp_path: Path):
+    place = make_place("rgb.tif")
+    endpoint, client = discover(os.environ.get("GDAL_MCP_ENGINE"))
+    client.close()
+    socket = tmp_path / "engine.sock"
+    with piped(place.command("--engine", f"unix://{socket}", "--approval", "never"), grounds / "unready.log") as pipes:
+        pipes.hello()
+        for _ in range(2):
+            error = pipes.call("info", {"path": "rgb.tif"})["structuredContent"]["error"]
+            assert error["code"] == "ENGINE_UNAVAILABLE"
+            assert error["suggestion"]
+        socket.symlink_to(endpoint.socket or DOCKER_SOCKET)
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+        socket.unlink()
+        error = pipes.call("info", {"path": "rgb.tif"})["structuredContent"]["error"]
+        assert error["code"] == "ENGINE_UNAVAILABLE"
+        socket.symlink_to(endpoint.socket or DOCKER_SOCKET)
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+
+
+def test_without_the_image_each_call_says_how_to_get_it(make_place: Callable[..., Place], grounds: Path):
+    place = make_place("rgb.tif")
+    with piped(place.command("--image", "example.invalid/gdal:9"), grounds / "unready.log") as pipes:
+        pipes.hello()
+        error = pipes.call("info", {"path": "rgb.tif"})["structuredContent"]["error"]
+        assert error["code"] == "ENGINE_UNAVAILABLE"
+        assert "setup" in error["suggestion"]
+
+
+def test_a_call_that_cannot_be_recorded_is_not_made(make_place: Callable[..., Place], containers: Containers, grounds: Path):
+    place = make_place("rgb.tif")
+    with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:
+        pipes.hello()
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+        log, head = place.state / "audit.jsonl", place.state / "audit.head"
+        kept = log.read_bytes(), head.read_bytes()
+        log.write_bytes(kept[0][: len(kept[0]) // 2])  # cut off in the middle, as nobody but an attacker does
+        for arguments in ({"src_dataset": "rgb.tif", "dst_dataset": "unrecorded.tif"}, {"src_dataset": "rgb.tif"}):
+            error = pipes.call("gdal_translate", arguments)["structuredContent"]["error"]
+            assert (error["code"], error["stage"]) == ("INTERNAL", "audit")
+        assert not place.path("unrecorded.tif").exists()
+        assert not place.path("outputs").exists()
+        assert containers.of_owners(place.owners) == []
+        assert not verify(log).ok
+        log.write_bytes(kept[0])
+        head.write_bytes(kept[1])
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+        assert verify(log).ok
+
+
+def test_a_registry_that_is_gone_bad_stops_calls_too(make_place: Callable[..., Place], grounds: Path):
+    place = make_place("rgb.tif")
+    with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:
+        pipes.hello()
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+        for path in place.state.glob("registry.sqlite*"):
+            path.write_bytes(b"\xff" * 8192)
+        result = pipes.call("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "x.tif"})
+        assert result["structuredContent"]["error"]["code"] == "INTERNAL"
+        assert not place.path("x.tif").exists()
+
+
+@pytest.mark.parametrize("broken", ["a file in its place", "a file as its servers folder", "a torn audit log"])
+def test_a_state_folder_that_cannot_be_used_stops_the_start(make_place: Callable[..., Place], grounds: Path, broken: str):
+    place = make_place()
+    if broken == "a file in its place":
+        place.state.write_text("not a folder")
+    else:
+        place.state.mkdir()
+        (place.state / ("servers" if "servers" in broken else "audit.jsonl")).write_text("neither\n")
+    log = grounds / f"{broken.replace(' ', '-')}.log"
+    with piped(place.command(), log) as pipes:
+        assert pipes.end() in (1, 2)
+        assert pipes.lines == []
+    told = log.read_text()
+    assert str(place.state) in told
+    assert "Traceback" not in told
+
+
+def test_a_workspace_that_vanishes_is_said_so_and_comes_back(make_place: Callable[..., Place], grounds: Path):
+    place = make_place("rgb.tif")
+    with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:
+        pipes.hello()
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+        away = place.workspace.with_name("away")
+        shutil.move(place.workspace, away)
+        for tool, arguments in (("info", {"path": "rgb.tif"}), ("gdal_translate", {"src_dataset": "rgb.tif"})):
+            assert pipes.call(tool, arguments)["structuredContent"]["error"]["code"] == "NOT_FOUND"
+        shutil.move(away, place.workspace)
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")

@@ -1,0 +1,107 @@
+"""Lines that no well-behaved client sends, and what is on stdout at all times: protocol."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mcp.pipes import Pipes, piped
+from tests.mcp.talk import ERAS, Place
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(params=ERAS)
+def wire(request: pytest.FixtureRequest, place: Place, grounds: Path) -> Iterator[Pipes]:
+    """A server after its client said hello. Whatever a test does, each line of stdout must be JSON-RPC."""
+    with piped(place.command("--log-level", "debug"), grounds / "wire.log", era=request.param) as pipes:
+        pipes.hello()
+        yield pipes
+        pipes.process.stdin.close()
+        assert pipes.end() == 0
+        for line in pipes.lines:
+            message = json.loads(line)
+            assert message["jsonrpc"] == "2.0"
+            assert {"id", "method"} & message.keys()
+
+
+def alive(wire: Pipes) -> bool:
+    return "tools" in wire.ask("tools/list").get("result", {})
+
+
+NONSENSE = {
+    "no JSON": b"this is not JSON\n",
+    "half a JSON": b'{"jsonrpc": "2.0", "id": 1, "method": \n',
+    "no UTF-8": b"\xff\xfe\xfa\n",
+    "empty lines": b"\n\n \n",
+    "a batch": b'[{"jsonrpc":"2.0","id":901,"method":"tools/list"}]\n',
+    "a bare number": b"17\n",
+    "another version": b'{"jsonrpc":"1.0","id":902,"method":"tools/list"}\n',
+    "an answer to nothing": b'{"jsonrpc":"2.0","id":903,"result":{}}\n',
+    "deep nesting": b'{"a":' * 20_000 + b"1" + b"}" * 20_000 + b"\n",
+    "a NUL": b'{"jsonrpc":"2.0","id":904,"method":"tools/\0list"}\n',
+}
+
+
+def test_nonsense_is_survived(wire: Pipes):
+    for line in NONSENSE.values():
+        wire.write(line)
+    assert alive(wire)
+
+
+def test_an_unknown_method_is_an_error_with_its_code(wire: Pipes):
+    assert wire.ask("gdal/format-disk")["error"]["code"] == -32601
+    wire.notify("notifications/nonsense")
+    wire.notify("notifications/cancelled", {"requestId": 424242})
+    assert alive(wire)
+
+
+@pytest.mark.parametrize("params", [{}, {"name": 5}, {"name": "info", "arguments": ["dem.tif"]}, {"name": "info", "arguments": "dem.tif"}])
+def test_a_malformed_call_is_an_error_of_the_protocol(wire: Pipes, params: dict[str, object]):
+    assert wire.ask("tools/call", params)["error"]["code"] == -32602
+    assert alive(wire)
+
+
+def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
+    result = wire.call("info", {"path": "a/" * 3_000_000})
+    assert result["structuredContent"]["error"]["code"] == "PATH_NOT_ALLOWED"
+    assert len(wire.lines[-1]) < 20_000
+    result = wire.call("info", {"path": "dem.tif", "x" * 1_000_000: 1})
+    assert result["structuredContent"]["error"]["code"] == "INVALID_ARGUMENT"
+    assert len(wire.lines[-1]) < 20_000
+
+
+def test_strange_texts_are_refused_like_any_other(wire: Pipes):
+    for text in ("\ud800", "a\0b", "\u202e", "", "~", "%00", "\\\\host\\share", "CON", "dem.tif\u200b"):
+        answered = wire.ask("tools/call", {"name": "info", "arguments": {"path": text}})
+        if "result" in answered:  # a lone surrogate does not even get through the protocol's own parser
+            assert answered["result"]["structuredContent"]["error"]["code"] in ("NOT_FOUND", "PATH_NOT_ALLOWED")
+        else:
+            assert answered["error"]["code"] in (-32602, -32700)
+    assert alive(wire)
+
+
+def test_a_call_that_repeats_a_running_ones_id_does_not_stop_the_server(wire: Pipes):
+    for _ in range(2):
+        wire.write(json.dumps({"jsonrpc": "2.0", "id": 77, "method": "tools/list", "params": wire._enveloped({})}) + "\n")
+    assert alive(wire)
+
+
+def test_every_handshake_version_is_served(make_place: Callable[..., Place], grounds: Path):
+    place = make_place()
+    for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "1999-01-01"):
+        with piped(place.command(), grounds / "versions.log") as pipes:
+            params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+            offered = pipes.ask("initialize", params)["result"]["protocolVersion"]
+            assert offered == (version if version.startswith("202") else "2025-11-25")
+            pipes.notify("notifications/initialized")
+            assert len(pipes.ask("tools/list")["result"]["tools"]) == 11
+
+
+def test_errors_of_ours_tell_no_secret_of_the_host(wire: Pipes, place: Place):
+    answers = [wire.call("info", {"path": path}) for path in ("/etc/shadow", "/root/.ssh/id_rsa", str(place.state / "audit.jsonl"))]
+    answers.append(wire.ask("resources/read", {"uri": "file:///root/.ssh/id_rsa"}))
+    told = json.dumps(answers)
+    assert "No such file" not in told
+    assert "Permission" not in told

@@ -1,0 +1,130 @@
+"""The engine's attach stream, cut into the container's stdout and stderr, over a real socket pair."""
+
+import os
+import socket
+import struct
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandbox.engine import STDERR, STDOUT
+from sandbox.engines.docker import DockerWire
+from sandbox.waiting import readable
+
+
+def engine_frame(stream, data):
+    return struct.pack(">BxxxI", stream, len(data)) + data
+
+
+class Pair:
+    """A wire and the engine's end of its connection."""
+
+    def __init__(self):
+        self.engine, ours = socket.socketpair()
+        self.wire = DockerWire(ours.makefile("rb", buffering=0))
+        ours.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.wire.close()
+        self.engine.close()
+
+    def drain(self):
+        """Everything until the end, as (stream, all its bytes)."""
+        found = {STDOUT: b"", STDERR: b""}
+        while True:
+            readable([self.wire], 10)
+            if (pieces := self.wire.receive()) is None:
+                return found
+            for stream, data in pieces:
+                found[stream] += data
+
+
+@pytest.fixture
+def pair():
+    with Pair() as made:
+        yield made
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), st.binary(max_size=300)), max_size=10),
+    st.lists(st.integers(1, 50), max_size=60),
+)
+def test_each_stream_is_whole_and_in_order_whatever_the_pieces(frames, sizes):
+    data = b"".join(engine_frame(*one) for one in frames)
+    with Pair() as pair:
+        found = {STDOUT: b"", STDERR: b""}
+        for size in [*sizes, len(data)]:
+            piece, data = data[:size], data[size:]
+            pair.engine.sendall(piece)
+            for stream, text in pair.wire.receive() or ():
+                found[stream] += text
+        assert found == {which: b"".join(text for stream, text in frames if stream == which) for which in found}
+
+
+def test_nothing_yet_is_not_the_end(pair):
+    assert pair.wire.receive() == []
+    pair.engine.close()
+    assert pair.wire.receive() is None
+
+
+def test_half_a_header_is_nothing_yet(pair):
+    pair.engine.sendall(engine_frame(STDOUT, b"late")[:7])
+    assert pair.wire.receive() == []
+
+
+def test_a_long_frame_is_passed_on_as_it_arrives(pair):
+    """What is held back is never more than one read, so that a container cannot fill the host's memory."""
+    pair.engine.sendall(struct.pack(">BxxxI", STDOUT, 1 << 31))
+    total = 0
+    for _ in range(200):
+        pair.engine.sendall(b"x" * 65536)
+        total += sum(len(data) for _, data in pair.wire.receive())
+    assert total == 200 * 65536
+    assert len(pair.wire._buffer) <= 8
+
+
+def test_a_reset_connection_is_the_end(pair):
+    pair.engine.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    pair.engine.sendall(b"\1")
+    pair.engine.close()
+    while (pieces := pair.wire.receive()) is not None:
+        assert pieces == []
+
+
+def test_a_job_larger_than_the_pipe_arrives_whole(pair):
+    data, received = os.urandom(5 << 20), bytearray()
+
+    def read():
+        while len(received) < len(data):
+            received.extend(pair.engine.recv(1 << 16))
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    pair.wire.send(data, 30)
+    reading.join()
+    assert bytes(received) == data
+
+
+def test_a_container_that_does_not_read_is_given_up(pair):
+    with pytest.raises(TimeoutError):
+        pair.wire.send(bytes(64 << 20), 0.05)
+
+
+def test_a_container_that_is_gone_is_an_os_error(pair):
+    pair.engine.close()
+    with pytest.raises(OSError):
+        pair.wire.send(bytes(1 << 20), 5)
+
+
+def test_closing_ends_the_containers_stdin_and_leaves_no_descriptor():
+    before = os.listdir("/proc/self/fd")
+    with Pair() as pair:
+        pair.wire.close()
+        assert pair.engine.recv(1) == b""
+    assert os.listdir("/proc/self/fd") == before

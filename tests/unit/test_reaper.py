@@ -1,0 +1,114 @@
+"""Which containers are leftovers, on an engine that is a list. The real engine is in test_reaper_real."""
+
+import time
+
+import pytest
+
+from sandbox.engine import Leftover
+from sandbox.errors import EngineUnavailable
+from sandbox.labels import DEADLINE, OWNER, STARTED, labels
+from sandbox.owner import Owner
+from sandbox.reaper import GRACE_SECONDS, is_leftover, reap
+
+NOW = time.time()
+
+
+class ListEngine:
+    """Containers by name. Those in `stuck` cannot be removed."""
+
+    def __init__(self, **containers):
+        self.containers, self.stuck = containers, set()
+
+    def leftovers(self):
+        return tuple(Leftover(name, marks) for name, marks in self.containers.items())
+
+    def remove(self, container):
+        if container in self.stuck:
+            raise EngineUnavailable("cannot be removed")
+        self.containers.pop(container, None)
+
+
+@pytest.fixture
+def owner(tmp_path):
+    held = Owner(tmp_path)
+    yield held
+    held.close()
+
+
+@pytest.fixture
+def dead(owner):
+    """The id of a server that died: its lock file is there and free."""
+    (owner.folder / "dead0000.lock").touch()
+    return "dead0000"
+
+
+@pytest.fixture
+def living(owner):
+    held = Owner(owner.folder)
+    yield held.id
+    held.close()
+
+
+def marks(maker, deadline=NOW + 3600):
+    return {OWNER: maker, DEADLINE: f"{deadline:.3f}"}
+
+
+def test_labels_say_who_and_until_when():
+    found = labels("me", "call-1", 10.0)
+    assert found[OWNER] == "me"
+    assert float(found[DEADLINE]) - float(found[STARTED]) == pytest.approx(10.0)
+
+
+def test_a_dead_servers_containers_are_removed_and_nobody_elses(owner, dead, living):
+    engine = ListEngine(a=marks(dead), b=marks(living), c=marks(owner.id), d=marks("unknown"), e=marks(dead))
+    assert sorted(reap(engine, owner)) == ["a", "e"]
+    assert sorted(engine.containers) == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("late", [-1e9, -1.0, 0.0, GRACE_SECONDS - 1])
+def test_a_container_of_a_server_that_cannot_be_asked_is_kept_until_it_is_long_overdue(owner, late):
+    assert not is_leftover(marks("unknown", NOW), owner, NOW + late)
+
+
+def test_a_container_that_is_long_overdue_is_a_leftover_whoever_made_it(owner, living):
+    for maker in ("unknown", living, owner.id, ""):
+        assert is_leftover(marks(maker, NOW), owner, NOW + GRACE_SECONDS + 1)
+
+
+@pytest.mark.parametrize("deadline", ["", "soon", "nan", "inf", "1e999", "--1"])
+def test_a_deadline_that_is_no_time_removes_nothing(owner, deadline):
+    assert not is_leftover({OWNER: "unknown", DEADLINE: deadline}, owner, NOW + 1e9)
+
+
+def test_a_container_without_labels_is_nobodys_leftover(owner):
+    assert not is_leftover({}, owner, NOW + 1e9)
+
+
+def test_a_dead_server_is_forgotten_once_nothing_of_it_is_left(owner, dead):
+    engine = ListEngine(a=marks(dead))
+    reap(engine, owner)
+    assert owner.dead() == ()
+
+
+def test_one_that_cannot_be_removed_holds_nobody_up_and_is_tried_again(owner, dead):
+    (owner.folder / "dead1111.lock").touch()
+    engine = ListEngine(a=marks(dead), b=marks("dead1111"), c=marks(dead))
+    engine.stuck = {"a"}
+    assert sorted(reap(engine, owner)) == ["b", "c"]
+    assert owner.dead() == (dead,)
+    engine.stuck = set()
+    assert reap(engine, owner) == ("a",)
+    assert owner.dead() == ()
+
+
+def test_a_server_that_dies_while_the_engine_is_asked_keeps_its_name_for_the_next_time(owner, dead):
+    """Its last container may not have been listed yet."""
+
+    class Engine(ListEngine):
+        def leftovers(self):
+            listed = super().leftovers()
+            (owner.folder / "dead2222.lock").touch()
+            return listed
+
+    reap(Engine(), owner)
+    assert owner.dead() == ("dead2222",)
