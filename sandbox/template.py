@@ -17,7 +17,7 @@ class Limits:
     memory_bytes: int = 2 << 30
     cpus: float = 2.0
     pids: int = 64
-    wall_seconds: float = 300.0
+    wall_seconds: float = 120.0
     staging_bytes: int = 10 << 30
     staging_files: int = 10_000
     file_bytes: int = 8 << 30

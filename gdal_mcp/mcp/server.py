@@ -11,6 +11,7 @@ import structlog
 from mcp.server import CacheHint, Server, ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from gdal_mcp import __version__
 from gdal_mcp.app import App, local_principal
@@ -147,6 +148,8 @@ async def _without_leaks(ctx: ServerRequestContext, call_next: Any) -> Any:
         return await call_next(ctx)
     except MCPError:
         raise
+    except ValidationError as error:  # of the protocol's own parameters; a tool's arguments are the pipeline's business
+        raise MCPError(t.INVALID_PARAMS, "Invalid params") from error
     except Exception as error:  # the outermost handler of every request
         _log.exception("request_failed", method=ctx.method)
         raise MCPError(t.INTERNAL_ERROR, "Internal error") from error

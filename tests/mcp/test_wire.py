@@ -40,6 +40,7 @@ NONSENSE = {
     "another version": b'{"jsonrpc":"1.0","id":902,"method":"tools/list"}\n',
     "an answer to nothing": b'{"jsonrpc":"2.0","id":903,"result":{}}\n',
     "deep nesting": b'{"a":' * 20_000 + b"1" + b"}" * 20_000 + b"\n",
+    "half a character": b'{"jsonrpc":"2.0","id":905,"method":"tools/call","params":{"name":"info","arguments":{"path":"\\ud800"}}}\n',
     "a NUL": b'{"jsonrpc":"2.0","id":904,"method":"tools/\0list"}\n',
 }
 
@@ -73,12 +74,9 @@ def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
 
 
 def test_strange_texts_are_refused_like_any_other(wire: Pipes):
-    for text in ("\ud800", "a\0b", "\u202e", "", "~", "%00", "\\\\host\\share", "CON", "dem.tif\u200b"):
-        answered = wire.ask("tools/call", {"name": "info", "arguments": {"path": text}})
-        if "result" in answered:  # a lone surrogate does not even get through the protocol's own parser
-            assert answered["result"]["structuredContent"]["error"]["code"] in ("NOT_FOUND", "PATH_NOT_ALLOWED")
-        else:
-            assert answered["error"]["code"] in (-32602, -32700)
+    for text in ("a\0b", "\u202e", "", "~", "%00", "\\\\host\\share", "CON", "dem.tif\u200b"):
+        error = wire.call("info", {"path": text})["structuredContent"]["error"]
+        assert error["code"] in ("NOT_FOUND", "PATH_NOT_ALLOWED")
     assert alive(wire)
 
 
@@ -88,9 +86,9 @@ def test_a_call_that_repeats_a_running_ones_id_does_not_stop_the_server(wire: Pi
     assert alive(wire)
 
 
-def test_every_handshake_version_is_served(make_place: Callable[..., Place], grounds: Path):
+def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_newest(make_place: Callable[..., Place], grounds: Path):
     place = make_place()
-    for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "1999-01-01"):
+    for version in ("2024-11-05", "1999-01-01"):
         with piped(place.command(), grounds / "versions.log") as pipes:
             params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
             offered = pipes.ask("initialize", params)["result"]["protocolVersion"]
