@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import breakdown, cold, large, machine, report, startup
@@ -51,7 +51,7 @@ def main() -> int:
     load = os.getloadavg()[0]
     try:
         with arena(options.folder) as place:
-            text = _measure(place, QUICK if options.quick else FULL, options.only or SECTIONS, load)
+            text = _measure(place, _scale(options), options.only or SECTIONS, load)
     except (NotMeasurable, SandboxError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -71,12 +71,29 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--only", action="append", choices=SECTIONS, help="this section only; repeatable")
     parser.add_argument(
+        "--patience",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long each table may wait for quiet moments, in all",
+    )
+    parser.add_argument(
         "--folder",
         type=Path,
         default=Path("/var/tmp"),
         help="where temporary data goes, about 1 GB (default: %(default)s)",
     )
     return parser.parse_args()
+
+
+def _scale(options: argparse.Namespace) -> Scale:
+    scale, patience = QUICK if options.quick else FULL, options.patience
+    return replace(
+        scale,
+        small=replace(scale.small, patience=patience),
+        start=replace(scale.start, patience=patience),
+        large=replace(scale.large, patience=patience),
+    )
 
 
 def _measure(place: Arena, scale: Scale, only: Sequence[str], load: float) -> str:
@@ -111,7 +128,7 @@ def _sections(name: str, field: cold.Field, scale: Scale) -> tuple[report.Sectio
         case "breakdown":
             return (breakdown.measure(direct, place, (INFO, CONVERT), scale.parts),)
         case "start":
-            return (startup.measure(place, scale.start), startup.imports(IMPORT_ROUNDS))
+            return (startup.measure(place, scale.start), startup.imports(place, IMPORT_ROUNDS))
         case "memory":
             return (startup.memory(place, "small.tif", scale.calls),)
         case _:

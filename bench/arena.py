@@ -54,6 +54,11 @@ class Arena:
         words = [str(word) for pair in options.items() for word in pair]
         return [sys.executable, "-m", "gdal_mcp", "serve", *words]
 
+    def python_environment(self) -> dict[str, str]:
+        """For processes that run our code: with compiled modules kept, as in any installation."""
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return {**kept, "PYTHONPYCACHEPREFIX": str(self.state / "compiled")}
+
     def run_program(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command of the engine's client. Raises NotMeasurable with what it said when it fails."""
         done = subprocess.run(

@@ -27,7 +27,7 @@ _META = {
 def sdk_client(arena: Arena) -> Iterator[Call]:
     """Calls tools of one running server over stdio and returns structured results. A call raises NotMeasurable on an error."""
     command, *arguments = arena.serve_command()
-    server = StdioServerParameters(command=command, args=arguments)
+    server = StdioServerParameters(command=command, args=arguments, env=arena.python_environment())
     with start_blocking_portal() as portal:
         connection = portal.wrap_async_context_manager(Client(server))
         client = connection.__enter__()
@@ -52,7 +52,12 @@ class BareClient:
     def __init__(self, arena: Arena, *, modern: bool) -> None:
         self._modern = modern
         self._ids = count(1)
-        self._process = subprocess.Popen(arena.serve_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            arena.serve_command(),
+            env=arena.python_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def greet(self) -> None:
         """The first request of the era, answered."""

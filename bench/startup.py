@@ -28,8 +28,8 @@ def measure(arena: Arena, effort: Effort) -> Section:
             f"server, {MODERN}: until `server/discover` and `tools/list` are answered": lambda: (
                 _first_answers(arena, modern=True)
             ),
-            "Python that imports only the MCP SDK": lambda: _python(_SDK),
-            "Python that imports nothing": lambda: _python("pass"),
+            "Python that imports only the MCP SDK": lambda: _python(arena, _SDK),
+            "Python that imports nothing": lambda: _python(arena, "pass"),
         },
         effort,
     )
@@ -58,13 +58,14 @@ def _first_answers(arena: Arena, *, modern: bool) -> float:
             server.close()
 
 
-def _python(code: str) -> float:
-    return timed(lambda: subprocess.run([sys.executable, "-c", code], check=True))
+def _python(arena: Arena, code: str) -> float:
+    environment = arena.python_environment()
+    return timed(lambda: subprocess.run([sys.executable, "-c", code], env=environment, check=True))
 
 
-def imports(rounds: int) -> Section:
+def imports(arena: Arena, rounds: int) -> Section:
     """The time of the server's imports by package, without what each imports in turn."""
-    profiles = [dict(_own_times()) for _ in range(rounds)]
+    profiles = [dict(_own_times(arena)) for _ in range(rounds)]
     names = {name for profile in profiles for name in profile}
     medians = {name: statistics.median(profile.get(name, 0.0) for profile in profiles) for name in names}
     ordered = sorted(medians.items(), key=lambda pair: -pair[1])
@@ -75,10 +76,14 @@ def imports(rounds: int) -> Section:
     return Section("Imports of the server", note, ("package", "own ms"), rows)
 
 
-def _own_times() -> Iterator[tuple[str, float]]:
+def _own_times(arena: Arena) -> Iterator[tuple[str, float]]:
     """Seconds by top-level package."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", _IMPORTS], capture_output=True, text=True, check=True
+        [sys.executable, "-X", "importtime", "-c", _IMPORTS],
+        env=arena.python_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     own: defaultdict[str, float] = defaultdict(float)
     for line in done.stderr.splitlines():

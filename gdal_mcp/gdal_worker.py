@@ -5,6 +5,7 @@ parser as the program; the classic utilities run as the library functions that t
 Python scripts. What GDAL would print on stderr is printed there in the same form.
 """
 
+import ctypes
 import math
 import os
 import sys
@@ -13,20 +14,22 @@ import traceback
 MAX_ERRORS = 100
 WARNING, FAILURE = 2, 3
 OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
+MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")  # of libraries that know no such number
 LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
 NAME_LIMIT = 1000  # of bands, layers and fields in a description
 
-gdal = ogr = None
+gdal = ogr = library = None
 
 
 def prepare():
-    global gdal, ogr
+    global gdal, ogr, library
     os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: statistics of read-only data go there
     from osgeo import gdal as loaded_gdal
     from osgeo import ogr as loaded_ogr
     from osgeo import osr
 
     gdal, ogr = loaded_gdal, loaded_ogr  # importing them registers the drivers
+    library = ctypes.CDLL(gdal._gdal.__file__)  # finds what the extension is linked with
     for module in (
         gdal,
         ogr,
@@ -35,23 +38,51 @@ def prepare():
         module._DontUseExceptions()
 
 
+def decoded(value):
+    """Text, alone or within what JSON holds: GDAL's binding gives bytes for what is not UTF-8."""
+    if isinstance(value, dict):
+        return {key: decoded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [decoded(inner) for inner in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
 class Errors:
-    """Collects what GDAL reports, and prints it as the programs do."""
+    """Collects what GDAL reports, and prints it as the programs do.
+
+    Listens below GDAL's Python binding, which cannot pass on a message that is not UTF-8 and fails whatever runs.
+    """
+
+    _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
 
     def __init__(self):
+        self._handler = self._Handler(lambda level, number, message: self(level, number, decoded(message)))
         self.rows = []
         self.failures = 0
         self.memory = False
 
+    def __enter__(self):
+        library.CPLPushErrorHandler(self._handler)
+        return self
+
+    def __exit__(self, *_):
+        library.CPLPopErrorHandler()
+
     def __call__(self, level, number, message):
         if level not in LABELS:
             return
-        self.memory = self.memory or (level >= FAILURE and number == OUT_OF_MEMORY)
-        self.failures += level >= FAILURE
-        if len(self.rows) < MAX_ERRORS:
-            self.rows.append(
-                {"level": LABELS[level].split()[-1].lower(), "number": number, "message": message[:2000]}
+        if level >= FAILURE:
+            self.failures += 1
+            self.memory = (
+                self.memory
+                or number == OUT_OF_MEMORY
+                or any(word in message.lower() for word in MEMORY_WORDS)
             )
+        if len(self.rows) == MAX_ERRORS:
+            return
+        self.rows.append(
+            {"level": LABELS[level].split()[-1].lower(), "number": number, "message": message[:2000]}
+        )
         sys.stderr.write(f"{LABELS[level]} {number}: {message}\n")
         sys.stderr.flush()
 
@@ -60,27 +91,23 @@ class Errors:
 
 
 def run(job, report):
-    errors = Errors()
-    gdal.PushErrorHandler(errors)
     outputs = []
-    try:
-        done = RUNNERS[job["program"]](job, report)
-        failed_while_working = errors.failures > 0
-        if done and not failed_while_working:
-            outputs = [describe(output, errors) for output in job["outputs"]]
-            if job["preview_pixels"] and not errors.failures:
-                attach_preview(job, report)
-    except MemoryError:
-        raise
-    except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
-        done = leaving.code in (0, None)
-    except Exception as error:  # a fault of the command is an answer, with its trace on stderr
-        done = False
-        if not isinstance(error, RuntimeError):
-            traceback.print_exc()
-        errors.fail(str(error))
-    finally:
-        gdal.PopErrorHandler()
+    with Errors() as errors:
+        try:
+            done = RUNNERS[job["program"]](job, report)
+            if done and not errors.failures:
+                outputs = [decoded(describe(output, errors)) for output in job["outputs"]]
+                if job["preview_pixels"] and not errors.failures:
+                    attach_preview(job, report)
+        except MemoryError:
+            raise
+        except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
+            done = leaving.code in (0, None)
+        except Exception as error:  # a fault of the command is an answer, with its trace on stderr
+            done = False
+            if not isinstance(error, RuntimeError):
+                traceback.print_exc()
+            errors.fail(str(error))
     return {
         "code": 0 if done and not errors.failures else 1,
         "done": bool(done),
@@ -118,7 +145,7 @@ def run_algorithm(job, report):
     )
     actual = algorithm.GetActualAlgorithm()
     if done and "output-string" in actual.GetArgNames():
-        print_text(actual.GetArg("output-string").GetAsString())
+        print_text(decoded(actual.GetArg("output-string").GetAsString()))
     return done
 
 
@@ -135,7 +162,8 @@ def run_info(job, _report):
     source = open_raster(job["inputs"][0])
     if source is None:
         return False
-    print_text(gdal.Info(source, options=gdal.InfoOptions(options=job["options"], deserialize=False)))
+    report = gdal.Info(source, options=gdal.InfoOptions(options=job["options"], deserialize=False))
+    print_text(decoded(report))
     return True
 
 

@@ -21,7 +21,7 @@ def own(grounds: Path, place: Place) -> Place:
     for name in ("rgb.tif", "dem.tif"):
         made.path(name).write_bytes(place.path(name).read_bytes())
     made.path("huge.vrt").write_text(_upscaled(150_000))
-    made.path("large.vrt").write_text(_upscaled(20_000))
+    made.path("large.geojson").write_text(_long_line(3_000_000))
     made.path("upscaled.vrt").write_text(_upscaled(3000))
     made.path("wide.vrt").write_text(_many_bands(2000))
     return made
@@ -40,6 +40,12 @@ def _many_bands(count: int) -> str:
     return f'<VRTDataset rasterXSize="10" rasterYSize="10">{bands}</VRTDataset>'
 
 
+def _long_line(points: int) -> str:
+    """18 MB of text that take many times as much to be held as objects."""
+    coordinates = ",".join(["[0,0]"] * points)
+    return f'{{"type":"Feature","properties":{{}},"geometry":{{"type":"LineString","coordinates":[{coordinates}]}}}}'
+
+
 @pytest.fixture(scope="module")
 def tight(own: Place, grounds: Path) -> Iterator[Talk]:
     with talking(own.command(*TIGHT), grounds / "limits.log", person=Person()) as made:
@@ -48,7 +54,7 @@ def tight(own: Place, grounds: Path) -> Iterator[Talk]:
 
 CASES = [
     ("TIMEOUT", "gdalinfo", {"dataset": "huge.vrt", "stats": True}),
-    ("MEMORY_LIMIT", "gdal_merge", {"src_datasets": ["large.vrt"]}),
+    ("MEMORY_LIMIT", "info", {"path": "large.geojson"}),
     ("DISK_LIMIT", "gdal_translate", {"src_dataset": "upscaled.vrt"}),
     ("OUTPUT_LIMIT", "gdalinfo", {"dataset": "wide.vrt"}),
 ]

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,30 +10,43 @@ import pytest
 from gdal_mcp.audit import verify
 from sandbox.engines.discovery import DOCKER_SOCKET, discover
 from tests.mcp.conftest import Containers
+from tests.mcp.forward import Forward
 from tests.mcp.pipes import piped
 from tests.mcp.talk import Place
 
 pytestmark = pytest.mark.engine
 
 
-def test_without_an_engine_each_call_says_so_and_service_comes_back(make_place: Callable[..., Place], grounds: Path, tmp_path: Path):
-    place = make_place("rgb.tif")
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Forward]:
+    """The engine's socket, for a test to take away."""
     endpoint, client = discover(os.environ.get("GDAL_MCP_ENGINE"))
     client.close()
-    socket = tmp_path / "engine.sock"
-    with piped(place.command("--engine", f"unix://{socket}", "--approval", "never"), grounds / "unready.log") as pipes:
+    made = Forward(tmp_path / "engine.sock", endpoint.socket or Path(DOCKER_SOCKET))
+    yield made
+    if made.path.exists():
+        made.down()
+
+
+def test_without_an_engine_each_call_says_so_and_service_comes_back(make_place: Callable[..., Place], grounds: Path, gate: Forward):
+    place = make_place("rgb.tif")
+
+    def info() -> str:
+        """The outcome of a call."""
+        result = pipes.call("info", {"path": "rgb.tif"})["structuredContent"]
+        return result.get("error", {"code": "OK"})["code"]
+
+    with piped(place.command("--engine", f"unix://{gate.path}", "--approval", "never"), grounds / "unready.log") as pipes:
         pipes.hello()
-        for _ in range(2):
-            error = pipes.call("info", {"path": "rgb.tif"})["structuredContent"]["error"]
-            assert error["code"] == "ENGINE_UNAVAILABLE"
-            assert error["suggestion"]
-        socket.symlink_to(endpoint.socket or DOCKER_SOCKET)
-        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
-        socket.unlink()
-        error = pipes.call("info", {"path": "rgb.tif"})["structuredContent"]["error"]
-        assert error["code"] == "ENGINE_UNAVAILABLE"
-        socket.symlink_to(endpoint.socket or DOCKER_SOCKET)
-        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+        assert [info(), info()] == ["ENGINE_UNAVAILABLE", "ENGINE_UNAVAILABLE"]
+        gate.up()
+        assert info() == "OK"
+        gate.down()
+        assert info() == "ENGINE_UNAVAILABLE"
+        gate.up()
+        assert info() == "OK"
+        pipes.process.stdin.close()
+        assert pipes.end() == 0
 
 
 def test_without_the_image_each_call_says_how_to_get_it(make_place: Callable[..., Place], grounds: Path):

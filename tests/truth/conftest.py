@@ -1,0 +1,14 @@
+"""Cases with known answers from GDAL's own test-suite. They lie beside the repository, not in it; where they do not, this
+folder holds no tests, and `tests/mcp/test_tools.py` compares the same tools with an independent GDAL on our own data."""
+
+import os
+from pathlib import Path
+
+from tests.oracle.fixtures import grounds, oracle
+
+__all__ = ["grounds", "oracle"]
+
+SHARED = Path(os.environ.get("GDAL_MCP_TEST_TRUTH") or Path(__file__).resolve().parents[3] / "shared")
+TRUTH, DATA = SHARED / "truth" / "public.jsonl", SHARED / "data"
+
+collect_ignore = [] if TRUTH.is_file() else ["test_known_answers.py"]

@@ -1,0 +1,125 @@
+"""Scenarios, and the means to kill a process or fail a call at any step of them."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from staging_kit import Trail, Tree, area_at, leftovers, publish, tree
+
+from sandbox.moves import POINTS, Moves
+from sandbox.staging import StagingArea
+
+KILLED = 9
+SHAPEFILE = ("roads.shp", "roads.shx", "roads.dbf")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A workspace, something done in it, and the workspace that should come of it."""
+
+    before: Tree
+    staged: Tree
+    after: Tree
+
+    def run(self, area: StagingArea) -> None:
+        publish(area, self.staged)
+
+
+def replaces(old: Tree, new: Tree) -> Scenario:
+    beside = {"keep.tif": b"somebody else's"}
+    return Scenario({**beside, **old}, new, {**beside, **new})
+
+
+PUBLICATIONS = {
+    "a new file": replaces({}, {"dem.tif": b"new"}),
+    "a new folder": replaces({}, {"cube.zarr/zarr.json": b"new", "cube.zarr/a/0": b"0"}),
+    "a replaced file": replaces({"dem.tif": b"old"}, {"dem.tif": b"new and longer"}),
+    "a database with a stale log": replaces({"a.gpkg": b"old", "a.gpkg-wal": b"log"}, {"a.gpkg": b"new"}),
+    "a shapefile over one with an index": replaces(
+        {**dict.fromkeys(SHAPEFILE, b"old"), "roads.sbn": b"stale"}, dict.fromkeys(SHAPEFILE, b"new")
+    ),
+    "a folder over a folder": replaces(
+        {"cube.zarr/zarr.json": b"old", "cube.zarr/a/0": b"0", "cube.zarr/b/0": b"0"},
+        {"cube.zarr/zarr.json": b"new", "cube.zarr/c/0": b"1"},
+    ),
+}
+ALL_AT_ONCE = replaces(
+    {"a.shp": b"old", "a.sbn": b"stale", "cube.zarr/0": b"old"},
+    {"a.shp": b"new", "b.tif": b"new", "cube.zarr/1": b"new"},
+)
+NATIVE = pytest.mark.parametrize("native", [True, False], ids=["renameat2", "links"])
+EVERY = pytest.mark.parametrize(
+    ("scenario", "native"),
+    [*((scenario, True) for scenario in PUBLICATIONS.values()), (ALL_AT_ONCE, False)],
+    ids=[*PUBLICATIONS, "all at once with links"],
+)
+
+
+def die(_point: str) -> None:
+    os._exit(KILLED)
+
+
+def fail(_point: str) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """The exit code of a child process that does some work; 0 when it came to the end."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - the parent must see that something else went wrong
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def each_step(
+    tmp_path: Path, setup: Callable[[Path], None], work: Callable[[StagingArea], object], *, native: bool
+) -> Iterator[tuple[int, str, Path]]:
+    """For every checkpoint that some work passes: its number, its name and a fresh workspace."""
+    trail = Trail()
+    first = tmp_path / "first"
+    first.mkdir()
+    setup(first)
+    work(area_at(first, Moves(trail, native=native)))
+    assert set(trail.points) <= set(POINTS)
+    for number, point in enumerate(trail.points):
+        root = tmp_path / f"at-{number}"
+        root.mkdir()
+        setup(root)
+        yield number, point, root
+
+
+def killed(root: Path, number: int, work: Callable[[StagingArea], object], *, native: bool) -> None:
+    area = area_at(root, Moves(Trail(die, number), native=native))
+    assert in_child(lambda: work(area)) == KILLED
+
+
+def settled(area: StagingArea) -> dict[str, bytes]:
+    """The workspace after recovery, which must be complete in one go and leave nothing behind."""
+    area.recover()
+    found = tree(area.workspace.root)
+    assert leftovers(area.workspace.root) == []
+    assert area.recover() == ()
+    assert tree(area.workspace.root) == found
+    return found
+
+
+def first_point(
+    tmp_path: Path,
+    point: str,
+    work: Callable[[StagingArea], object],
+    setup: Callable[[Path], None],
+    *,
+    native: bool,
+) -> int:
+    """The number of the first checkpoint of a name, counted in a workspace of its own."""
+    setup(tmp_path / "twin")
+    trail = Trail()
+    work(area_at(tmp_path / "twin", Moves(trail, native=native)))
+    return next(number for number, passed in enumerate(trail.points) if passed.startswith(point))

@@ -1,0 +1,178 @@
+"""Publication against others who act in the same instant, poor file systems, and a power cut.
+
+Others act from inside the checkpoints, in the last instant before a step.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from staging_kit import CALL, Trail, area_at, carry_out, plan, publish, tree, write
+
+from sandbox import moves
+from sandbox.errors import OutputRejected, StagingFailed
+from sandbox.moves import Moves
+from sandbox.undo import Retention
+from sandbox.workspace import RESERVED
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    return root
+
+
+# --- races: somebody acts in the very instant before a step
+
+
+def _theirs(path: Path) -> None:
+    """Puts another file at a name, the way a careful program does."""
+    path.with_suffix(".tmp").write_bytes(b"theirs")
+    path.with_suffix(".tmp").rename(path)
+
+
+def _their_folder(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    write(path, {"0": b"theirs"})
+
+
+RACES = {
+    "a file where a new one should go": (True, "swap.create.before", "new.tif", _theirs),
+    "a folder where a new file should go": (True, "swap.create.before", "new.tif", Path.mkdir),
+    "another file over the old one": (True, "swap.exchange.before", "old.tif", _theirs),
+    "the old file is deleted": (True, "swap.exchange.before", "old.tif", Path.unlink),
+    "another folder for the old one": (True, "swap.exchange.before", "z.zarr", _their_folder),
+    "another companion": (True, "swap.remove.before", "with.tif.ovr", _theirs),
+    "links: a file where a new one should go": (False, "swap.create.before", "new.tif", _theirs),
+    "links: another file over the old one": (False, "swap.link.before", "old.tif", _theirs),
+    "links: the old file is deleted": (False, "swap.link.before", "old.tif", Path.unlink),
+    "links: another folder for the old one": (False, "swap.aside.before", "z.zarr", _their_folder),
+    "links: a folder where the old one was": (False, "swap.aside.after", "z.zarr", Path.mkdir),
+}
+
+
+@pytest.mark.parametrize(("native", "point", "name", "act"), RACES.values(), ids=RACES)
+def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, point, name, act):
+    write(workspace, dict.fromkeys(["first.tif", "old.tif", "with.tif", "with.tif.ovr"], b"old"))
+    write(workspace, {"z.zarr/0": b"cells"})
+    theirs: list[dict[str, bytes]] = []
+
+    def race(where: str) -> None:
+        turn = name == "with.tif.ovr" or (workspace / "first.tif").read_bytes() == b"new"
+        if where == point and turn and not theirs:
+            act(workspace / name)
+            theirs.append(tree(workspace))
+
+    area = area_at(workspace, Moves(race, native=native))
+    staged = {"z.zarr": "z.zarr/0", "with.tif.ovr": "with.tif"}.get(name, name)
+    with pytest.raises(StagingFailed):
+        publish(area, {"first.tif": b"new", staged: b"new"})
+    (expected,) = theirs
+    found = tree(workspace)
+    assert found == {**expected, "first.tif": b"old"}
+    if name == "z.zarr":
+        kept = [path.read_bytes() for path in (workspace / RESERVED / "undo").rglob("*") if path.is_file()]
+        assert b"cells" in [*found.values(), *kept]
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_what_cannot_be_put_back_because_its_name_is_taken_again_is_kept(workspace, native):
+    write(workspace, {"a.tif": b"old", "a.tif.ovr": b"old"})
+    come = iter([b"their first", b"their second"])
+
+    def race(point: str) -> None:
+        if point == "swap.remove.before" and (contents := next(come, None)):
+            write(workspace, {"theirs": contents})
+            (workspace / "theirs").rename(workspace / "a.tif.ovr")
+
+    with pytest.raises(StagingFailed):
+        publish(area_at(workspace, Moves(race, native=native)), {"a.tif": b"new"})
+    assert tree(workspace) == {"a.tif": b"old", "a.tif.ovr": b"their second"}
+    kept = workspace / RESERVED / "undo" / CALL
+    assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
+    area = area_at(workspace, keep=Retention(calls=0))
+    area.recover()
+    area.prune()
+    assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
+
+
+def test_of_two_calls_planned_alike_the_second_is_refused(workspace):
+    write(workspace, {"dem.tif": b"old"})
+    area = area_at(workspace)
+    first, second = plan(area, {"dem.tif": b"first"}), plan(area, {"dem.tif": b"second"})
+    carry_out(area, first, "call-0001")
+    with pytest.raises(OutputRejected):
+        carry_out(area, second, "call-0002")
+    assert tree(workspace) == {"dem.tif": b"first"}
+    area.undo("call-0001")
+    assert tree(workspace) == {"dem.tif": b"old"}
+
+
+# --- durability and poor file systems
+
+
+@pytest.fixture
+def events(monkeypatch) -> list[object]:
+    """Checkpoints, for those who add them, and the inode of everything that is synced."""
+    happened: list[object] = []
+    real = os.fsync
+
+    def fsync(file: int) -> None:
+        happened.append(os.fstat(file).st_ino)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return happened
+
+
+def test_a_second_name_is_on_disk_before_the_first_one_goes(workspace, events):
+    write(workspace, {"dem.tif": b"old"})
+    publish(area_at(workspace, Moves(events.append, native=False)), {"dem.tif": b"new"})
+    entry = (workspace / RESERVED / "undo" / CALL).stat().st_ino
+    assert entry in events[events.index("swap.link.after") : events.index("swap.over.before")]
+
+
+def test_a_folder_is_on_disk_with_all_that_is_in_it_before_it_moves(workspace, events):
+    publish(area_at(workspace, Moves(events.append)), {"z.zarr/a/0": b"new"})
+    inodes = {(workspace / name).stat().st_ino for name in ("z.zarr", "z.zarr/a", "z.zarr/a/0")}
+    assert inodes <= set(events[: events.index("adopt.before")])
+
+
+def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, events):
+    write(workspace, {"dem.tif": b"old"})
+    area = area_at(workspace, Moves(events.append))
+    (file,) = publish(area, {"dem.tif": b"new"}).files
+    entry = (workspace / RESERVED / "undo" / CALL).stat().st_ino
+    undo = (workspace / RESERVED / "undo").stat().st_ino
+    assert file.located.identity is not None
+
+    swap = events.index("swap.exchange.before")
+    done = len(events) - events[::-1].index("record.rename.before")
+    assert events.index(file.located.identity.inode) < events.index("adopt.before")
+    assert undo in events[events.index("adopt.after") : swap]
+    assert entry in events[events.index("record.rename.after") : swap]
+    assert {entry, workspace.stat().st_ino} <= set(events[swap:done])
+    assert entry in events[done:]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_system_without_exchange_publishes_and_undoes_all_the_same(workspace, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr(moves, "_link", lambda _source, _target: False)
+    old = {"a.shp": b"old", "a.sbn": b"stale", "z.zarr/0": b"old"}
+    new = {"a.shp": b"new", "b.tif": b"new", "z.zarr/1": b"new"}
+    write(workspace, old)
+    area = area_at(workspace, Moves(native=False))
+    publish(area, new)
+    assert tree(workspace) == new
+    area.undo(CALL)
+    assert tree(workspace) == old
+
+
+def test_the_file_system_here_can_exchange_names(workspace):
+    """Else the native half of these tests would test the other half twice."""
+    write(workspace, {"dem.tif": b"old", "z.zarr/0": b"old"})
+    trail = Trail()
+    publish(area_at(workspace, Moves(trail)), {"dem.tif": b"new", "z.zarr/0": b"new"})
+    assert not {"swap.link.before", "swap.aside.before"} & set(trail.points)

@@ -1,0 +1,106 @@
+"""What the next server makes of a call that was cut short, and what it says of it."""
+
+import os
+from pathlib import Path
+
+import pytest
+from crash_kit import ALL_AT_ONCE, EVERY, NATIVE, PUBLICATIONS, SHAPEFILE, each_step, first_point, killed
+from staging_kit import CALL, area_at, tree, write
+
+from sandbox.moves import Moves
+from sandbox.staging import StagingArea
+from sandbox.undo import Finding
+
+
+@pytest.fixture(autouse=True)
+def unsynced(monkeypatch):
+    """A dead process loses nothing that it wrote; only a power cut would, and that is not played here."""
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+
+
+def test_recovery_says_what_became_of_each_call(tmp_path):
+    scenario = PUBLICATIONS["a shapefile over one with an index"]
+    findings = set()
+    for number, _, root in each_step(
+        tmp_path, lambda root: write(root, scenario.before), scenario.run, native=True
+    ):
+        killed(root, number, scenario.run, native=True)
+        told = area_at(root).recover()
+        done = tree(root) == scenario.after
+        assert all(one.finding is (Finding.PUBLISHED if done else Finding.DISCARDED) for one in told)
+        if done and told:
+            assert {target.name for one in told for target in one.targets} == {*SHAPEFILE, "roads.sbn"}
+            assert [one.call_id for one in told] == [CALL]
+            assert [one.call_id for one in area_at(root).kept()] == [CALL]
+        findings |= {one.finding for one in told}
+    assert findings == {Finding.PUBLISHED, Finding.DISCARDED}
+
+
+@EVERY
+def test_what_was_written_down_but_not_begun_is_taken_back(tmp_path, scenario, native):
+    root = tmp_path / "workspace"
+    write(root, scenario.before)
+    begins = first_point(
+        tmp_path, "swap.", scenario.run, lambda twin: write(twin, scenario.before), native=native
+    )
+    killed(root, begins, scenario.run, native=native)
+    area = area_at(root, Moves(native=native))
+    assert {one.finding for one in area.recover()} == {Finding.DISCARDED}
+    assert tree(root) == scenario.before
+
+
+def test_an_undo_that_was_written_down_but_not_begun_is_forgotten(tmp_path):
+    def setup(root: Path) -> None:
+        write(root, ALL_AT_ONCE.before)
+        ALL_AT_ONCE.run(area_at(root))
+
+    def undo(area: StagingArea) -> None:
+        area.undo(CALL)
+
+    root = tmp_path / "workspace"
+    setup(root)
+    killed(root, first_point(tmp_path, "swap.", undo, setup, native=True), undo, native=True)
+    assert [one.finding for one in area_at(root).recover()] == [Finding.PUBLISHED]
+    assert tree(root) == ALL_AT_ONCE.after
+    area_at(root).undo(CALL)
+    assert tree(root) == ALL_AT_ONCE.before
+
+
+@NATIVE
+def test_a_target_changed_after_the_crash_is_never_overwritten(tmp_path, native):
+    scenario = PUBLICATIONS["a shapefile over one with an index"]
+    conflicts = 0
+    for number, point, root in each_step(
+        tmp_path, lambda root: write(root, scenario.before), scenario.run, native=native
+    ):
+        killed(root, number, scenario.run, native=native)
+        for name in SHAPEFILE:
+            (root / name).unlink()
+            (root / name).write_bytes(b"edited since")
+        told = area_at(root, Moves(native=native)).recover()
+        assert {tree(root)[name] for name in SHAPEFILE} == {b"edited since"}, point
+        if any(one.finding is Finding.CONFLICT for one in told):
+            conflicts += 1
+            kept = [path.read_bytes() for path in Path(told[0].kept_in).iterdir()]
+            assert b"new" in kept or b"old" in kept, point
+    assert conflicts > 0
+
+
+def test_two_servers_that_start_at_once_do_not_recover_the_same_call(tmp_path):
+    root = tmp_path / "workspace"
+    scenario = PUBLICATIONS["a replaced file"]
+    write(root, scenario.before)
+    half = first_point(
+        tmp_path, "swap.exchange.after", scenario.run, lambda twin: write(twin, scenario.before), native=True
+    )
+    killed(root, half, scenario.run, native=True)
+    inner: list[tuple[object, ...]] = []
+
+    def meanwhile(point: str) -> None:
+        if point == "record.write.before":
+            inner.append(area_at(root).recover())
+
+    outer = area_at(root, Moves(meanwhile)).recover()
+    assert [one.finding for one in outer] == [Finding.PUBLISHED]
+    assert inner == [()]
+    assert tree(root) == scenario.after

@@ -1,0 +1,395 @@
+"""What the runner makes of what it hears and sees, on an engine that plays a written part.
+
+The same endings in real containers are in tests/integration/test_runner.py.
+"""
+
+import json
+import os
+import socket
+import time
+from collections import deque
+
+import pytest
+
+from sandbox import runner as runner_module
+from sandbox import slot as slot_module
+from sandbox.cancel import Cancellation
+from sandbox.engine import STDERR, STDOUT, ContainerState
+from sandbox.errors import AttestationFailed, EngineUnavailable
+from sandbox.filetree import StagingUsage
+from sandbox.outcome import (
+    Cancelled,
+    Exited,
+    FileSizeExceeded,
+    Killed,
+    OutOfMemory,
+    OutputLimitExceeded,
+    ProtocolViolated,
+    StagingLimitExceeded,
+    TimedOut,
+)
+from sandbox.protocol import HEADER
+from sandbox.runner import WIRE_SLACK, Job, Runner, _judge
+from sandbox.template import Limits, SandboxTemplate
+
+LIMITS = Limits(stdout_bytes=1000, stderr_bytes=100, staging_bytes=500, staging_files=5, wall_seconds=60.0)
+TEMPLATE = SandboxTemplate(image="sha256:abc", command=("x",), user=(1, 1), limits=LIMITS)
+ENDED = ContainerState(running=False, exit_code=0, out_of_memory=False)
+FOREVER = object()  # in a script: the container says nothing more and does not end
+
+
+def frame(kind, value=b""):
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return STDOUT, HEADER.pack(kind, len(data)) + data
+
+
+READY = frame(b"R", {})
+
+
+def final(**value):
+    return frame(b"F", {"code": 0, **value})
+
+
+class ScriptWire:
+    """Gives out what is written in a script, a piece at a time. `act` in a script is called instead."""
+
+    def __init__(self, script):
+        self.script, self.sent, self.closed = deque(script), b"", False
+        self._ours, self._theirs = socket.socketpair()
+        self._theirs.send(b"!")  # there is always something to read, until a script says otherwise
+
+    def fileno(self):
+        return self._ours.fileno()
+
+    def receive(self):
+        if not self.script:
+            return None
+        piece = self.script.popleft()
+        if piece is FOREVER:
+            self._ours.recv(1)
+            return []
+        if callable(piece):
+            piece()
+            return []
+        return [piece]
+
+    def send(self, data, seconds):
+        self.sent += data
+
+    def close(self):
+        if not self.closed:
+            self._ours.close()
+            self._theirs.close()
+        self.closed = True
+
+
+class ScriptEngine:
+    """One container that says what is in `script` and ends as `state`."""
+
+    def __init__(self, *script, state=ENDED):
+        self.wire, self.end, self.calls = ScriptWire(script), state, []
+
+    def create(self, template, labels):
+        self.calls.append("create")
+        return "container"
+
+    def attach(self, container):
+        return self.wire
+
+    def start(self, container):
+        self.calls.append("start")
+
+    def wait(self, container, seconds):
+        return self.end
+
+    def remove(self, container):
+        self.calls.append("remove")
+
+
+class Quota:
+    def __init__(self, usage):
+        self.looked, self.given = 0, usage
+
+    def usage(self, limits):
+        self.looked += 1
+        return self.given
+
+
+@pytest.fixture(autouse=True)
+def no_attestation(monkeypatch):
+    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts: ())
+
+
+@pytest.fixture
+def cancel():
+    made = Cancellation()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def play(cancel):
+    """`play(*script)`: the result of a job whose container says that; it has been removed, and its wire closed."""
+
+    def one(*script, state=ENDED, template=TEMPLATE, **about):
+        engine = ScriptEngine(*script, state=state)
+        try:
+            return Runner(engine, "me").run(Job("call", template, {"ask": 1}, **about), cancel)
+        finally:
+            if engine.calls:
+                assert engine.calls[-1] == "remove"
+                assert engine.wire.closed
+            else:
+                engine.wire.close()
+
+    return one
+
+
+def judged(answer, code=0, *, oom=False, running=False):
+    return _judge(answer, ContainerState(running, code, oom), LIMITS)
+
+
+@pytest.mark.parametrize("code", [0, 1, 255, -1])
+def test_a_job_that_said_how_it_ended_ended_so(code):
+    assert judged({"code": code}) == Exited(code)
+
+
+def test_the_kernels_kill_is_told_whatever_was_said():
+    for answer, code in ((None, 137), ({"code": 0}, 0), ({"code": 0, "memory_exhausted": True}, 0)):
+        assert judged(answer, code, oom=True) == OutOfMemory(LIMITS.memory_bytes, killed=True)
+
+
+def test_a_refused_allocation_is_no_kill():
+    assert judged({"code": 1, "memory_exhausted": True}) == OutOfMemory(LIMITS.memory_bytes, killed=False)
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 70, 137, 139, -1])
+def test_an_end_without_a_last_word_is_no_success(code):
+    assert judged(None, code) == Killed(code)
+
+
+@pytest.mark.parametrize("code", [1, 70, 71, 137, 139])
+def test_a_last_word_followed_by_a_crash_is_no_success(code):
+    assert judged({"code": 0}, code) == Killed(code)
+
+
+def test_the_file_limit_is_known_from_the_signal_or_from_the_worker():
+    for answer, code in ((None, 153), ({"code": 1, "file_limit_reached": True}, 0)):
+        assert judged(answer, code) == FileSizeExceeded(LIMITS.file_bytes)
+    assert judged({"code": 1, "file_limit_reached": "yes"}) == Exited(1)
+
+
+def test_the_workers_own_deadline_is_a_deadline():
+    assert judged(None, 72) == TimedOut(LIMITS.wall_seconds)
+
+
+@pytest.mark.parametrize("answer", [{}, {"code": None}, {"code": True}, {"code": "0"}, {"code": 0.0}, {"code": [0]}])
+def test_a_last_word_without_a_code_is_a_violation(answer):
+    assert isinstance(judged(answer), ProtocolViolated)
+
+
+def test_a_container_that_still_runs_has_not_succeeded():
+    for answer in (None, {"code": 0}):
+        assert isinstance(judged(answer, running=True), ProtocolViolated)
+
+
+def test_the_whole_conversation_is_in_the_result(play):
+    told = []
+    result = play(
+        frame(b"R", {"pid": 1}),
+        frame(b"O", b"out\n"),
+        (STDERR, b"err\n"),
+        frame(b"P", {"fraction": 0.5, "message": "half"}),
+        frame(b"B", b"a.png\0data"),
+        final(usage={"cpu_seconds": 1.5, "peak_memory_bytes": 1000}),
+        (STDERR, b"last\n"),
+        on_progress=lambda *step: told.append(step),
+    )
+    assert result.outcome == Exited(0)
+    assert (result.stdout, result.stderr) == (b"out\n", b"err\nlast\n")
+    assert (result.attachments, result.facts, told) == ({"a.png": b"data"}, {"pid": 1}, [(0.5, "half")])
+    assert (result.usage.cpu_seconds, result.usage.peak_memory_bytes, result.usage.printed_bytes) == (1.5, 1000, 4)
+
+
+@pytest.mark.parametrize("late", [final(), frame(b"O", b"late"), frame(b"R", {}), (STDOUT, b"garbage-garbage")])
+def test_anything_after_the_last_word_is_a_violation(play, late):
+    assert isinstance(play(READY, final(), late).outcome, ProtocolViolated)
+
+
+@pytest.mark.parametrize("bad", [frame(b"X"), frame(b"R", {}), (STDOUT, b"\xff" * 9), frame(b"P", {}), frame(b"F", b"[]")])
+def test_what_no_worker_writes_is_a_violation_and_keeps_what_came_before(play, bad):
+    result = play(READY, frame(b"O", b"out"), (STDERR, b"err"), bad, FOREVER)
+    assert isinstance(result.outcome, ProtocolViolated)
+    assert (result.stdout, result.stderr) == (b"out", b"err")
+
+
+def test_a_container_that_goes_on_after_its_last_word_is_cut(play, monkeypatch):
+    monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.01)
+    assert isinstance(play(READY, final(), FOREVER).outcome, ProtocolViolated)
+
+
+def test_staging_is_watched_after_the_last_word_too(play, monkeypatch):
+    monkeypatch.setattr(runner_module, "QUOTA_PAUSE", 0.0)
+    quota = Quota(StagingUsage(501, 1, 501))
+    assert play(READY, final(), FOREVER, quota=quota).outcome == StagingLimitExceeded("bytes", 500)
+
+
+def test_the_deadline_cuts(play):
+    limits = Limits(wall_seconds=0.01)
+    result = play(READY, (STDERR, b"working"), FOREVER, template=SandboxTemplate("sha256:a", ("x",), (1, 1), limits))
+    assert result.outcome == TimedOut(0.01)
+    assert result.stderr == b"working"
+
+
+def test_a_job_that_answered_in_time_is_not_late_because_its_container_ends_later(play, monkeypatch):
+    late, now = [0.0], time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: now() + late[0])
+    hours_pass = [final(), lambda: late.append(late.pop() + LIMITS.wall_seconds + 1)]
+    monkeypatch.setattr(runner_module, "EXIT_SECONDS", 2 * LIMITS.wall_seconds)
+    assert play(READY, *hours_pass).outcome == Exited(0)
+
+
+def test_cancelling_before_the_start_creates_nothing(play, cancel):
+    cancel.set()
+    assert play(READY, final()).outcome == Cancelled()
+
+
+def test_cancelling_while_it_starts_and_while_it_runs(play, cancel):
+    assert play((STDERR, b"starting"), cancel.set, FOREVER).outcome == Cancelled()
+
+
+def test_cancelling_while_it_runs_keeps_what_came(play, cancel):
+    result = play(READY, (STDERR, b"working"), cancel.set, FOREVER)
+    assert (result.outcome, result.stderr) == (Cancelled(), b"working")
+
+
+def test_stdout_is_cut_at_its_limit(play):
+    result = play(READY, frame(b"O", b"x" * 600), frame(b"O", b"y" * 600), FOREVER)
+    assert result.outcome == OutputLimitExceeded(1000)
+    assert result.stdout == b"x" * 600 + b"y" * 400
+
+
+def test_stdout_of_just_the_limit_is_let_through(play):
+    assert play(READY, frame(b"O", b"x" * 1000), final()).outcome == Exited(0)
+
+
+def test_a_flood_on_stderr_keeps_its_beginning_and_ends_nobody(play):
+    flood = [(STDERR, b"a" * 60), (STDERR, b"b" * 60)] + [(STDERR, bytes(1 << 20))] * (WIRE_SLACK // (1 << 20) + 9)
+    result = play(READY, *flood, final())
+    assert result.outcome == Exited(0)
+    assert result.stderr == b"a" * 60 + b"b" * 40
+
+
+def test_a_flood_before_it_is_ready_is_cut_too(play):
+    result = play((STDERR, b"a" * 60), (STDERR, b"b" * 60), READY, final())
+    assert result.stderr == b"a" * 60 + b"b" * 40
+
+
+def test_frames_that_count_as_nothing_printed_are_bounded_in_all(play, monkeypatch):
+    monkeypatch.setattr(runner_module, "WIRE_SLACK", 100_000)
+    flood = [frame(b"P", {"fraction": 0, "message": "x" * 200})] * 500
+    assert isinstance(play(READY, *flood, FOREVER).outcome, OutputLimitExceeded)
+
+
+@pytest.mark.parametrize(
+    ("usage", "outcome"),
+    [
+        (StagingUsage(500, 5, 500), Exited(0)),
+        (StagingUsage(501, 5, 501), StagingLimitExceeded("bytes", 500)),
+        (StagingUsage(500, 6, 500), StagingLimitExceeded("files", 5)),
+    ],
+)
+def test_staging_is_looked_at_once_more_when_a_job_ended_between_two_looks(play, usage, outcome):
+    assert play(READY, final(), quota=Quota(usage)).outcome == outcome
+
+
+def test_a_job_that_failed_by_itself_is_not_told_to_have_filled_staging(play):
+    quota = Quota(StagingUsage(501, 6, 501))
+    assert play(READY, quota=quota, state=ContainerState(False, 139, False)).outcome == Killed(139)
+
+
+def test_progress_only_rises_and_is_told_no_faster_than_a_worker_would(play):
+    told, steps = [], [0.1, 0.3, 0.2, *(0.4 + n / 100_000 for n in range(5000)), 1.0, 1.0, 0.5]
+    frames = [frame(b"P", {"fraction": step}) for step in steps]
+    flood = (STDOUT, b"".join(data for _, data in frames))
+    play(READY, flood, final(), on_progress=lambda fraction, _: told.append(fraction))
+    assert told == sorted(set(told))
+    assert told[-1] == 1.0
+    assert len(told) < 500
+
+
+@pytest.mark.parametrize("usage", [None, [], "x", {}, {"cpu_seconds": "1"}, {"cpu_seconds": -1, "peak_memory_bytes": True}])
+def test_a_receipt_that_makes_no_sense_is_left_empty(play, usage):
+    found = play(READY, final(usage=usage)).usage
+    assert (found.cpu_seconds, found.peak_memory_bytes) == (None, None)
+
+
+def test_a_number_beyond_all_sense_is_a_violation_and_no_crash(play):
+    huge = b'{"code":0,"usage":{"cpu_seconds":%s}}' % (b"9" * 400)
+    assert isinstance(play(READY, frame(b"F", huge)).outcome, ProtocolViolated)
+
+
+def test_a_container_that_speaks_before_its_job_is_given_none(play):
+    for early in (frame(b"O", b"early"), frame(b"P", {"fraction": 0.1}), final()):
+        with pytest.raises(AttestationFailed):
+            play((STDOUT, READY[1] + early[1]), final())
+        with pytest.raises(AttestationFailed):
+            play(early, READY, final())
+
+
+def test_a_container_that_ends_or_hangs_or_floods_before_it_is_ready(play, monkeypatch):
+    with pytest.raises(EngineUnavailable, match="no module named osgeo"):
+        play((STDERR, b"Traceback\nno module named osgeo\n"))
+    monkeypatch.setattr(slot_module, "READY_SECONDS", 0.05)
+    with pytest.raises(EngineUnavailable):
+        play(FOREVER)
+    with pytest.raises(EngineUnavailable):
+        play(*[(STDERR, b"x" * 10)] * 1_000_000)
+
+
+def test_a_weaker_container_gets_no_job(monkeypatch, cancel):
+    monkeypatch.undo()
+    engine = ScriptEngine(READY, final())
+    with pytest.raises(AttestationFailed):
+        Runner(engine, "me").run(Job("call", TEMPLATE, {"secret": 1}), cancel)
+    assert engine.wire.sent == b""
+    assert engine.calls == ["create", "start", "remove"]
+
+
+def test_whatever_a_caller_does_on_progress_the_container_is_removed(play):
+    with pytest.raises(ZeroDivisionError):
+        play(READY, frame(b"P", {"fraction": 0.5}), FOREVER, on_progress=lambda *_: 1 / 0)
+
+
+def test_a_request_that_is_not_json_creates_nothing(cancel):
+    engine = ScriptEngine(READY, final())
+    with pytest.raises(ValueError):
+        Runner(engine, "me").run(Job("call", TEMPLATE, {"x": float("inf")}), cancel)
+    engine.wire.close()
+    assert engine.calls == []
+
+
+def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch):
+    engine = ScriptEngine(READY, final())
+
+    def remove(container):
+        raise EngineUnavailable("stuck")
+
+    monkeypatch.setattr(engine, "remove", remove)
+    with pytest.raises(EngineUnavailable):
+        Runner(engine, "me").run(Job("call", TEMPLATE, {}), cancel)
+
+
+def test_a_cancellation_can_come_at_any_time_and_twice():
+    made = Cancellation()
+    made.set()
+    made.set()
+    made.close()
+    made.close()
+    before = set(os.listdir("/proc/self/fd"))
+    late = Cancellation()
+    late.close()
+    with open("/dev/null", "wb"):
+        late.set()  # must not write to whatever has that descriptor now
+    assert not late.is_set
+    assert set(os.listdir("/proc/self/fd")) == before
