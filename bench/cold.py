@@ -70,7 +70,7 @@ def measure(field: Field, case: Case, effort: Effort) -> Section:
 
 
 def _goals(case: Case, found: Mapping[str, Series]) -> tuple[Goal, ...]:
-    reason = "our worker loads Python as well as GDAL, and a call is recorded, verified and published (see where the time goes)"
+    reason = "the worker loads Python as well as GDAL, and a call is checked, recorded and its container's end awaited"
     return (
         Goal(f"{case.title}, against {HARDENED}", 1.0, found[SERVER].over(found[HARDENED]), reason=reason),
     )

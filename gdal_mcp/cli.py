@@ -2,9 +2,11 @@
 
 import argparse
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from gdal_mcp import __version__
@@ -19,6 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     parser = build_parser()
     arguments = parser.parse_args(argv)
+    if sys.stdin is None:  # closed by whoever started us: nothing to read, and nobody to ask
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")
     try:
         return int(arguments.run(arguments))
     except SettingsError as error:
@@ -148,13 +152,7 @@ def _call(arguments: argparse.Namespace) -> int:
 
     settings = _settings(arguments)
     settings.require_workspaces()
-    try:
-        text = sys.stdin.read() if arguments.arguments == "-" else arguments.arguments
-        values = json.loads(text)
-    except ValueError as error:
-        raise SettingsError(f"the arguments are not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise SettingsError('the arguments are a JSON object, such as \'{"path": "dem.tif"}\'')
+    values = _object(arguments.arguments)
     # a terminated call ends as an interrupted one does: its container is stopped and removed
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
     return _guarded(
@@ -162,6 +160,17 @@ def _call(arguments: argparse.Namespace) -> int:
             running, settings, lambda app: call_once(app, arguments.tool, values, assume_yes=arguments.yes)
         )
     )
+
+
+def _object(given: str) -> dict[str, Any]:
+    """The arguments of a call, `-` being those on standard input. Raises SettingsError."""
+    try:
+        values = json.loads(sys.stdin.read() if given == "-" else given)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"the arguments are not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise SettingsError('the arguments are a JSON object, such as \'{"path": "dem.tif"}\'')
+    return values
 
 
 def _tools(arguments: argparse.Namespace) -> int:

@@ -76,6 +76,15 @@ def opened_folder(folder: int, name: str, *, repair: bool = False) -> Iterator[i
 
 
 @contextmanager
+def listed(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """The names in an open folder as of now. An open folder of btrfs never shows names that came after it was
+    opened, so it is opened anew.
+    """
+    with opened_folder(folder, ".") as fresh, os.scandir(fresh) as found:
+        yield found
+
+
+@contextmanager
 def opened_file(folder: int, name: str) -> Iterator[int]:
     """A read-only descriptor of a name that is no link, closed on exit; a mode that bars us is widened."""
     try:
@@ -278,5 +287,5 @@ def _unlink(folder: int, name: str) -> bool:
 
 
 def _names(folder: int) -> list[str]:
-    with os.scandir(folder) as found:
+    with listed(folder) as found:
         return [entry.name for entry in islice(found, _BATCH)]

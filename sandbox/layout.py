@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from sandbox.errors import SandboxError, StagingFailed
-from sandbox.filetree import opened_folder, remove
+from sandbox.filetree import listed, opened_folder, remove
 from sandbox.journal import MANIFEST, valid_id
 from sandbox.moves import Moves
 from sandbox.workspace import RESERVED, Workspace, open_folder
@@ -127,7 +127,7 @@ def _close(folder: int, lock: int) -> None:
 
 def ids(parent: int) -> list[str]:
     """The folders that are ours by name, sorted; anything else in there is left alone."""
-    with os.scandir(parent) as found:
+    with listed(parent) as found:
         return sorted(one.name for one in found if valid_id(one.name) and one.is_dir(follow_symlinks=False))
 
 

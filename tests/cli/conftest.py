@@ -1,0 +1,129 @@
+"""The program as a person or a script runs it: a process of its own, on one workspace and one state folder for all tests."""
+
+import itertools
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.data.make import make_data
+from tests.mcp.talk import Place, environment
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds, oracle
+
+__all__ = ["grounds", "oracle"]
+
+SECONDS = 120  # a bound on waiting, far above what anything takes
+DEAD = ("--engine", "unix:///nonexistent.sock")
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a process left behind."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+    @property
+    def error(self) -> str:
+        """The code of the error that must be all there is on stdout."""
+        assert self.json.keys() == {"error"}
+        return self.json["error"]["code"]
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint that `audit verify` printed."""
+        found = re.findall(r"\b\d+:[0-9a-f]{64}\b", self.stdout)
+        assert len(found) == 1, self.stdout
+        return found[0]
+
+
+def gdal_mcp(
+    *words: str,
+    stdin: str | int = subprocess.DEVNULL,
+    variables: dict[str, str] | None = None,
+    launch: tuple[str, ...] = (),
+) -> Ended:
+    """Runs the program; `stdin` is a text or a file descriptor, `launch` what Python itself is given."""
+    given = {"input": stdin} if isinstance(stdin, str) else {"stdin": stdin}
+    done = subprocess.run(
+        [sys.executable, *launch, "-m", "gdal_mcp", *words],
+        **given,
+        capture_output=True,
+        text=True,
+        env=environment(**(variables or {})),
+        timeout=SECONDS,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def at_terminal(typed: str, *words: str) -> Ended:
+    """Runs the program at a terminal whose person has typed this; the terminal keeps it until it is read."""
+    master, slave = pty.openpty()
+    try:
+        os.write(master, typed.encode())
+        return gdal_mcp(*words, stdin=slave)
+    finally:
+        os.close(slave)
+        os.close(master)
+
+
+@dataclass(frozen=True)
+class Desk(Place):
+    """A workspace, and the program on it."""
+
+    @property
+    def options(self) -> list[str]:
+        return ["--workspace", str(self.workspace), "--state-dir", str(self.state)]
+
+    def run(self, *words: str, **more: Any) -> Ended:
+        return gdal_mcp(*words, *self.options, **more)
+
+    def call(self, tool: str, arguments: dict[str, Any], *options: str, **more: Any) -> Ended:
+        return self.run("call", tool, json.dumps(arguments), *options, **more)
+
+    def translate(self, target: str, *options: str) -> dict[str, Any]:
+        """The result of a call that writes rgb.tif's pixels there."""
+        ended = self.call(
+            "gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": target}, "--yes", *options
+        )
+        assert ended.code == 0, ended
+        return ended.json
+
+    def files(self) -> dict[str, bytes]:
+        """Everything in the workspace but what is the program's own."""
+        found = (path for path in self.workspace.rglob("*") if path.is_file())
+        relative = {path.relative_to(self.workspace): path for path in found}
+        return {
+            str(name): path.read_bytes() for name, path in relative.items() if name.parts[0] != ".gdal-mcp"
+        }
+
+
+@pytest.fixture(scope="session")
+def desk(grounds: Path, oracle: Oracle) -> Desk:
+    """One workspace and one state folder, so that this host is attested once."""
+    made = Desk.made(grounds / "desk")
+    make_data(oracle, made.workspace)
+    return made
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Callable[[], Path]:
+    """`new()`: the path of a folder that is not there yet."""
+    return lambda: tmp_path / f"new-{next(_NUMBERS)}"

@@ -1,0 +1,313 @@
+"""Calls, the tools' list, doctor, the audit log and undo, as the program's exit codes, output and files show them."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from jsonschema import Draft202012Validator
+
+from gdal_mcp.image import Image
+from tests.cli.conftest import DEAD, Desk, Ended, at_terminal, gdal_mcp
+from tests.oracle.container import Oracle
+
+pytestmark = pytest.mark.engine
+
+NAMES = {
+    *(
+        "info",
+        "convert",
+        "reproject",
+        "gdalinfo",
+        "gdal_translate",
+        "gdalwarp",
+        "gdalbuildvrt",
+        "gdal_rasterize",
+    ),
+    *("gdal2xyz", "gdal_merge", "gdal_polygonize"),
+}
+WRITERS = NAMES - {"info", "gdalinfo"}
+RGB = {"src_dataset": "rgb.tif"}
+
+
+@pytest.fixture(scope="session")
+def described(desk: Desk) -> Ended:
+    return desk.call("info", {"path": "dem.tif"})
+
+
+def test_a_call_prints_its_result_as_json_and_ends_with_0(described: Ended, desk: Desk, oracle: Oracle):
+    assert described.code == 0
+    assert described.json["size"] == oracle.raster(desk.path("dem.tif"))["size"]
+
+
+def test_a_calls_result_fits_the_schema_that_the_list_gives(described: Ended, listed: list[dict[str, Any]]):
+    schema = next(row["outputSchema"] for row in listed if row["name"] == "info")
+    Draft202012Validator(schema).validate(described.json)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("info", {"path": "missing.tif"}, "NOT_FOUND"),
+        ("info", {"path": "/etc/passwd"}, "PATH_NOT_ALLOWED"),
+        ("info", {"path": "dem.tif", "surprise": 1}, "INVALID_ARGUMENT"),
+        ("rm", {}, "NOT_FOUND"),
+    ],
+)
+def test_a_tools_error_is_json_and_ends_with_1(desk: Desk, tool: str, arguments: dict[str, Any], code: str):
+    ended = desk.call(tool, arguments)
+    assert (ended.code, ended.error) == (1, code)
+
+
+@pytest.mark.parametrize("text", ["dem.tif", "", "[1]", '"dem.tif"', "null", "[" * 100_000])
+def test_arguments_that_are_no_json_object_are_a_wrong_command(desk: Desk, text: str):
+    ended = desk.run("call", "info", "-", stdin=text)
+    assert (ended.code, ended.stdout) == (2, "")
+    assert ended.stderr
+
+
+def test_arguments_can_come_from_standard_input(desk: Desk):
+    ended = desk.run("call", "info", "-", stdin='{"path": "rgb.tif"}')
+    assert (ended.code, ended.json["size"]) == (0, [40, 30])
+
+
+def test_yes_lets_a_call_write(desk: Desk, oracle: Oracle):
+    result = desk.translate("approved.tif")
+    assert [row["path"] for row in result["files"]] == [str(desk.path("approved.tif"))]
+    assert oracle.checksums(desk.path("approved.tif")) == oracle.checksums(desk.path("rgb.tif"))
+
+
+def test_approval_never_asks_nobody(desk: Desk):
+    ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "unasked.tif"}, "--approval", "never")
+    assert ended.code == 0
+    assert desk.path("unasked.tif").is_file()
+
+
+@pytest.mark.parametrize("stdin", ["", "y\n"])
+def test_without_a_terminal_and_without_yes_nothing_is_written(desk: Desk, stdin: str):
+    before = desk.files()
+    ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "denied.tif"}, stdin=stdin)
+    assert (ended.code, ended.error) == (1, "DENIED")
+    assert desk.files() == before
+
+
+def test_approval_always_holds_back_a_read_as_well(desk: Desk):
+    ended = desk.call("info", {"path": "dem.tif"}, "--approval", "always")
+    assert (ended.code, ended.error) == (1, "DENIED")
+
+
+@pytest.mark.parametrize(("typed", "writes"), [("y\n", True), ("n\n", False), ("\n", False), ("\x04", False)])
+def test_the_person_at_the_terminal_decides(desk: Desk, typed: str, writes: bool):
+    arguments = json.dumps({**RGB, "dst_dataset": "terminal.tif"})
+    before = desk.files()
+    ended = at_terminal(typed, "call", "gdal_translate", arguments, *desk.options)
+    assert str(desk.path("terminal.tif")) in ended.stderr  # the question names what would be written
+    if writes:
+        assert ended.code == 0
+        assert {"terminal.tif": desk.path("terminal.tif").read_bytes(), **before} == desk.files()
+        desk.path("terminal.tif").unlink()
+    else:
+        assert (ended.code, ended.error) == (1, "DENIED")
+        assert desk.files() == before
+
+
+@pytest.mark.parametrize(("words", "code"), [(("-",), 2), (('{"src_dataset": "rgb.tif"}',), 1)])
+def test_a_closed_standard_input_is_nobody_to_ask(desk: Desk, words: tuple[str, ...], code: int):
+    closing = "import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    before = desk.files()
+    launch = ("-c", closing)
+    ended = desk.run("call", "gdal_translate", *words, launch=launch)
+    assert ended.code == code
+    assert code == 2 or ended.error == "DENIED"
+    assert desk.files() == before
+
+
+def test_a_dead_engine_ends_a_call_with_3(desk: Desk):
+    before = desk.files()
+    ended = desk.call("convert", {"input": "rgb.tif", "output": "dead.png"}, "--yes", *DEAD)
+    assert (ended.code, ended.error) == (3, "ENGINE_UNAVAILABLE")
+    assert desk.files() == before
+
+
+@pytest.fixture(scope="session")
+def listed() -> list[dict[str, Any]]:
+    ended = gdal_mcp("tools", "--json")
+    assert ended.code == 0
+    return ended.json
+
+
+def test_the_tools_are_the_products_eleven(listed: list[dict[str, Any]]):
+    assert len(listed) == len(NAMES)
+    assert {row["name"] for row in listed} == NAMES
+    assert {row["name"] for row in listed if row["writes"]} == WRITERS
+
+
+def test_each_tools_schemas_are_json_schema_2020_12_of_an_object(listed: list[dict[str, Any]]):
+    for schema in (row[kind] for row in listed for kind in ("inputSchema", "outputSchema")):
+        Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object"
+    for row in listed:
+        assert not Draft202012Validator(row["inputSchema"]).is_valid({"no such argument": 1})
+
+
+def test_the_list_for_people_has_one_line_for_each_tool():
+    ended = gdal_mcp("tools")
+    assert ended.code == 0
+    assert {line.split()[0] for line in ended.stdout.splitlines()} == NAMES
+
+
+def rows(report: dict[str, Any], state: str) -> list[dict[str, Any]]:
+    return [row for row in report["rows"] if row["state"] == state]
+
+
+def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(
+    desk: Desk, client: docker.DockerClient, image: Image, oracle: Oracle
+):
+    ended = desk.run("doctor", "--json")
+    report = ended.json
+    assert (ended.code, report["ok"], rows(report, "failed")) == (0, True, [])
+    assert report["engine"]["version"] == client.version()["Version"]
+    assert (report["image"]["id"], report["image"]["digest"]) == (image.id, image.digest)
+    assert report["gdal_version"] in oracle.must("gdalinfo", "--version")
+    assert report["tier"] == "runc"
+    attested = [row for row in report["rows"] if row["group"] == "attestation"]
+    assert attested
+    assert {row["state"] for row in attested} == {"ok"}
+    assert str(desk.workspace) in {row["name"] for row in rows(report, "ok")}
+
+
+def test_doctor_without_a_workspace_examines_the_host_all_the_same(desk: Desk):
+    ended = gdal_mcp("doctor", "--state-dir", str(desk.state))
+    assert ended.code == 0
+    assert str(desk.workspace) not in ended.stdout
+
+
+def test_doctor_on_a_dead_engine_ends_with_3_and_says_what_to_do(desk: Desk):
+    ended = desk.run("doctor", "--json", *DEAD)
+    assert (ended.code, ended.json["ok"]) == (3, False)
+    failed = rows(ended.json, "failed")
+    assert [row["group"] for row in failed] == ["engine"]
+    assert all(row["fix"] for row in failed)
+    assert desk.run("doctor", *DEAD).code == 3
+
+
+def test_doctor_fails_on_a_workspace_that_is_not_there(desk: Desk, new: Callable[[], Path]):
+    ended = gdal_mcp("doctor", "--json", "--workspace", str(new()), "--state-dir", str(new()))
+    assert (ended.code, ended.json["ok"]) == (3, False)
+    assert all(row["fix"] for row in rows(ended.json, "failed"))
+
+
+def test_doctor_fails_on_a_changed_audit_log(log_copy: Path):
+    change_a_byte(log_copy / "audit.jsonl")
+    ended = gdal_mcp("doctor", "--json", "--state-dir", str(log_copy))
+    assert (ended.code, ended.json["ok"]) == (3, False)
+    assert rows(ended.json, "failed")
+
+
+@pytest.fixture
+def log_copy(desk: Desk, described: Ended, new: Callable[[], Path]) -> Path:
+    """A state folder with the audit log as it is now, to do harm to."""
+    folder = new()
+    folder.mkdir()
+    for path in desk.state.glob("audit.*"):
+        shutil.copy(path, folder)
+    return folder
+
+
+def verified(state: Path, *options: str) -> Ended:
+    return gdal_mcp("audit", "verify", "--state-dir", str(state), *options)
+
+
+def change_a_byte(log: Path) -> None:
+    """In the middle of the log, so that every line is still a record."""
+    data = bytearray(log.read_bytes())
+    at = data.index(b'"seq":1,') + len(b'"seq":1,"time":"2')
+    data[at] ^= 1
+    log.write_bytes(data)
+
+
+def test_the_log_verifies_after_calls_and_not_after_one_changed_byte(log_copy: Path):
+    assert verified(log_copy).code == 0
+    change_a_byte(log_copy / "audit.jsonl")
+    assert verified(log_copy).code == 1
+
+
+def test_the_log_does_not_verify_without_its_end_or_when_it_is_gone(log_copy: Path):
+    log = log_copy / "audit.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+    assert verified(log_copy).code == 1
+    log.unlink()
+    assert verified(log_copy).code == 1
+
+
+def test_a_kept_checkpoint_holds_as_the_log_grows_and_fails_on_a_log_that_never_had_it(
+    desk: Desk, log_copy: Path
+):
+    early = verified(log_copy).checkpoint
+    assert desk.call("info", {"path": "dem.tif"}).code == 0
+    late = verified(desk.state, "--checkpoint", early)
+    assert (late.code, late.checkpoint != early) == (0, True)
+    assert verified(log_copy, "--checkpoint", late.checkpoint).code == 1  # an older log put back
+    assert verified(desk.state, "--checkpoint", f"1:{'0' * 64}").code == 1
+
+
+@pytest.mark.parametrize("text", ["", "1", "x:y", f"-1:{'0' * 64}", "1:12"])
+def test_what_is_no_checkpoint_is_a_wrong_command(log_copy: Path, text: str):
+    assert verified(log_copy, f"--checkpoint={text}").code == 2
+
+
+def test_tail_shows_the_last_records_as_json_lines(desk: Desk, described: Ended):
+    ended = desk.run("audit", "tail", "-n", "2")
+    shown = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert ended.code == 0
+    assert [
+        {name: row[name] for name in row if name not in ("seq", "time")} for row in shown
+    ] == desk.audited[-2:]
+    assert [row["seq"] for row in shown] == [len(desk.audited) - 1, len(desk.audited)]
+
+
+def call_id(result: dict[str, Any]) -> str:
+    return result["receipt"]["call_id"]
+
+
+def test_undo_brings_back_the_bytes_of_what_was_replaced(desk: Desk):
+    before = desk.path("dem.tif").read_bytes()
+    desk.path("replaced.tif").write_bytes(before)
+    result = desk.translate("replaced.tif")
+    assert desk.path("replaced.tif").read_bytes() != before
+    ended = desk.run("undo", call_id(result))
+    assert (ended.code, ended.json["call"]) == (0, call_id(result))
+    assert ended.json["restored"] == [str(desk.path("replaced.tif"))]
+    assert desk.path("replaced.tif").read_bytes() == before
+    assert [event["type"] for event in desk.audited[-2:]] == ["undo.started", "undo.finished"]
+
+
+def test_undo_takes_away_what_was_created_and_only_once(desk: Desk):
+    before = desk.files()
+    result = desk.translate("created.tif")
+    ended = desk.run("undo", call_id(result))
+    assert (ended.code, ended.json["taken_away"]) == (0, [str(desk.path("created.tif"))])
+    assert desk.files() == before
+    desk.path("created.tif").write_bytes(b"mine")
+    assert desk.run("undo", call_id(result)).code != 0
+    assert desk.path("created.tif").read_bytes() == b"mine"
+
+
+def test_undo_leaves_what_was_changed_since(desk: Desk):
+    result = desk.translate("touched.tif")
+    desk.path("touched.tif").write_bytes(b"mine now")
+    before = desk.files()
+    assert desk.run("undo", call_id(result)).code != 0
+    assert desk.files() == before
+
+
+@pytest.mark.parametrize("unknown", ["0000000000000000", "../../undo", "", os.fsdecode(b"\xff" * 16)])
+def test_undo_of_an_unknown_call_changes_nothing(desk: Desk, unknown: str):
+    before = desk.files()
+    ended = desk.run("undo", unknown)
+    assert (ended.code, ended.stdout) == (2, "")
+    assert desk.files() == before

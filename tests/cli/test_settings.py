@@ -1,0 +1,162 @@
+"""What the program makes of options, variables and the settings file, and what it says without any."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp import __version__
+from gdal_mcp.audit import AuditLog
+from tests.cli.conftest import Ended, gdal_mcp
+
+COMMANDS = [
+    (),
+    ("serve",),
+    ("call",),
+    ("tools",),
+    ("doctor",),
+    ("setup",),
+    ("audit",),
+    ("audit", "verify"),
+    ("audit", "tail"),
+    ("undo",),
+]
+HEAVY = {"mcp", "mcp_types", "docker", "gdal_mcp.tools", "gdal_mcp.app"}
+
+
+def loaded(ended: Ended) -> set[str]:
+    """The modules that a process with `-X importtime` loaded."""
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip() for line in lines}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_of_each_command_loads_nothing_heavy(command: tuple[str, ...]):
+    ended = gdal_mcp(*command, "--help", launch=("-X", "importtime"))
+    assert (ended.code, bool(ended.stdout)) == (0, True)
+    assert "gdal_mcp.cli" in loaded(ended)
+    assert HEAVY.isdisjoint(loaded(ended))
+
+
+def test_version_is_the_packages():
+    ended = gdal_mcp("--version")
+    assert (ended.code, ended.stdout.split()[-1]) == (0, __version__)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("dance",),
+        ("audit",),
+        ("call", "info"),
+        ("tools", "--nonsense"),
+        ("doctor", "--nonsense", "1"),
+        ("doctor", "--work", "/tmp"),  # an option cut short could become another one's name later
+        ("tools", "--js"),
+        ("serve", "--transport", "carrier-pigeon"),
+        ("audit", "tail", "-n", "many"),
+        ("audit", "tail", "--memory", "2G"),
+        ("audit", "tail", "--approval", "sometimes"),
+        ("audit", "tail", "--state-dir", ""),
+        ("audit", "tail", "--config", "/nonexistent/settings.toml"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_ends_with_2(words: tuple[str, ...]):
+    ended = gdal_mcp(*words)
+    assert (ended.code, ended.stdout) == (2, "")
+    assert ended.stderr
+
+
+@pytest.mark.parametrize("words", [("call", "info", "{}"), ("serve",), ("undo", "0000000000000000")])
+def test_what_needs_a_workspace_ends_with_2_without_one(new: Callable[[], Path], words: tuple[str, ...]):
+    state = new()
+    ended = gdal_mcp(*words, "--state-dir", str(state))
+    assert (ended.code, ended.stdout) == (2, "")
+    assert not state.exists()
+
+
+def test_a_state_folder_in_the_workspace_ends_with_2(tmp_path: Path):
+    ended = gdal_mcp(
+        "call", "info", "{}", "--workspace", str(tmp_path), "--state-dir", str(tmp_path / "state")
+    )
+    assert ended.code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def audited(tmp_path: Path) -> Callable[[str], Path]:
+    """`audited("name")`: a state folder whose audit log has one event, of that name."""
+
+    def make(name: str) -> Path:
+        AuditLog(tmp_path / name / "audit.jsonl").append({"type": name})
+        return tmp_path / name
+
+    return make
+
+
+def test_an_option_beats_a_variable_beats_the_file_beats_the_default(
+    audited: Callable[[str], Path], tmp_path: Path
+):
+    states = {name: audited(name) for name in ("gdal-mcp", "file", "variable", "option")}
+    config = tmp_path / "settings.toml"
+    config.write_text('state_dir = "file"\n')  # relative to the file, wherever the program is started
+    config.chmod(0o644)
+
+    def used(*options: str, **variables: str) -> str:
+        home = {"XDG_STATE_HOME": str(tmp_path)}
+        ended = gdal_mcp("audit", "tail", *options, variables={**home, **variables})
+        assert ended.code == 0, ended.stderr
+        return json.loads(ended.stdout)["type"]
+
+    variable = {"GDAL_MCP_STATE_DIR": str(states["variable"])}
+    by_file = ("--config", str(config))
+    assert used() == "gdal-mcp"
+    assert used(*by_file) == "file"
+    assert used(GDAL_MCP_CONFIG=str(config)) == "file"
+    assert used(*by_file, **variable) == "variable"
+    assert used(*by_file, "--state-dir", str(states["option"]), **variable) == "option"
+
+
+def test_a_workspace_option_takes_the_place_of_the_variables(audited: Callable[[str], Path], tmp_path: Path):
+    state = audited("state")
+    ended = gdal_mcp(
+        *("audit", "tail", "--workspace", str(tmp_path / "elsewhere"), "--state-dir", str(state)),
+        variables={
+            "GDAL_MCP_WORKSPACES": str(tmp_path)
+        },  # overlaps the state folder: refused, were it in use
+    )
+    assert ended.code == 0
+
+
+def test_a_misspelt_variable_ends_with_2(audited: Callable[[str], Path]):
+    words = ("audit", "tail", "--state-dir", str(audited("state")))
+    assert gdal_mcp(*words, variables={"GDAL_MCP_MEMORY": "1GiB"}).code == 0
+    ended = gdal_mcp(*words, variables={"GDAL_MCP_MEMROY": "1GiB"})
+    assert (ended.code, ended.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['memroy = "1GiB"', 'memory = "much"', "memory =", 'config = "other.toml"', "[limits]\nmemory = 1"],
+)
+def test_a_settings_file_with_a_mistake_ends_with_2(
+    audited: Callable[[str], Path], tmp_path: Path, text: str
+):
+    config = tmp_path / "settings.toml"
+    config.touch(mode=0o644)
+    config.write_text(text)
+    ended = gdal_mcp("audit", "tail", "--state-dir", str(audited("state")), "--config", str(config))
+    assert (ended.code, ended.stdout) == (2, "")
+
+
+def test_a_settings_file_that_everybody_may_write_ends_with_2(audited: Callable[[str], Path], tmp_path: Path):
+    config = tmp_path / "settings.toml"
+    config.write_text('memory = "1GiB"\n')
+    words = ("audit", "tail", "--state-dir", str(audited("state")), "--config", str(config))
+    config.chmod(0o644)
+    assert gdal_mcp(*words).code == 0
+    config.chmod(0o666)
+    assert gdal_mcp(*words).code == 2

@@ -1,0 +1,391 @@
+"""Every way in which a job can end, each done for real: the outcome is right and the container is gone."""
+
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+
+from sandbox.cancel import Cancellation
+from sandbox.engine import STDERR
+from sandbox.engines.docker import DockerEngine
+from sandbox.labels import OWNER
+from sandbox.outcome import (
+    Cancelled,
+    Exited,
+    FileSizeExceeded,
+    Killed,
+    OutOfMemory,
+    OutputLimitExceeded,
+    ProtocolViolated,
+    StagingLimitExceeded,
+    TimedOut,
+)
+from sandbox.owner import Owner
+from sandbox.reaper import reap
+from sandbox.runner import Job, Runner
+from tests.conftest import SMALL, handler
+
+pytestmark = pytest.mark.engine
+
+BRIEF = replace(SMALL, wall_seconds=2.0)
+FOREVER = "import signal\nwhile True: signal.pause()\n"
+CRASHED, ORPHANED = 70, 71  # exit codes of sandbox/worker.py
+LAST_WORDS = b"half a sent"
+
+
+class HearingEngine(DockerEngine):
+    """The real engine. It says when something of a container's stderr has arrived here, and keeps who was made."""
+
+    def __init__(self, client, image_environment, on_stderr):
+        super().__init__(client, image_environment)
+        self.made, self._on_stderr = [], on_stderr
+
+    def create(self, template, labels):
+        self.made.append(super().create(template, labels))
+        return self.made[-1]
+
+    def attach(self, container):
+        wire = super().attach(container)
+        receive = wire.receive
+
+        def listen():
+            pieces = receive()
+            if any(stream == STDERR for stream, _ in pieces or ()):
+                self._on_stderr()
+            return pieces
+
+        wire.receive = listen
+        return wire
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(engine, owner):
+    yield
+    assert [one.container for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []
+
+
+@pytest.fixture
+def hearing(client, image, owner):
+    """`hearing(on_stderr)`: a runner on the real engine that calls it when a job's stderr has arrived here."""
+    return lambda on_stderr: Runner(HearingEngine(client, image.environment, on_stderr), owner.id)
+
+
+# --- a job that ends by itself ---
+
+
+@pytest.mark.parametrize("code", [0, 1, 42])
+def test_a_job_that_ends_gives_its_code_and_its_answer(run, code):
+    result = run(f"return {{'code': {code}, 'said': job['say']}}", {"say": "ü\n"})
+    assert result.outcome == Exited(code)
+    assert result.final["said"] == "ü\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("raise ValueError('no')", CRASHED),
+        ("sys.exit(4)", CRASHED),
+        ("os._exit(3)", 3),
+        ("import ctypes; ctypes.string_at(0)", 128 + signal.SIGSEGV),
+    ],
+    ids=["exception", "sys.exit", "os._exit", "segfault"],
+)
+def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, body, code):
+    result = run(f"os.write(2, {LAST_WORDS!r})\n{body}")
+    assert result.outcome == Killed(code)
+    assert result.stderr.startswith(LAST_WORDS)
+    assert result.final is None
+
+
+def test_all_that_is_printed_on_stdout_is_kept_in_order_whoever_printed_it(run):
+    body = """
+import ctypes, subprocess
+print("python")
+ctypes.CDLL(None).puts(b"library")
+subprocess.run(["sh", "-c", "echo child"], check=True)
+os.write(1, b"no line end")
+"""
+    result = run(body)
+    assert result.stdout == b"python\nlibrary\nchild\nno line end"
+    assert result.usage.printed_bytes == len(result.stdout)
+
+
+def test_attachments_arrive_unchanged(run):
+    result = run("report.attach('preview', bytes(range(256)) * 4096)\nreport.attach('empty', b'')")
+    assert result.attachments == {"preview": bytes(range(256)) * 4096, "empty": b""}
+
+
+def test_progress_only_grows_whatever_the_container_says(run):
+    heard = []
+    body = """
+wire = report._wire
+for said in (0.5, 0.2, 1.0, 0.9, 7, -1):
+    wire.send_json(b"P", {"fraction": said})
+"""
+    assert run(body, on_progress=lambda fraction, _: heard.append(fraction)).outcome == Exited(0)
+    assert heard == [0.5, 1.0]
+
+
+# --- memory, processes, files ---
+
+
+def test_memory_beyond_the_control_group_ends_in_a_kill(run):
+    body = f"""
+import mmap
+os.write(2, {LAST_WORDS!r})
+shared = mmap.mmap(-1, 512 << 20)
+while True: shared.write(bytes(1 << 20))
+"""
+    result = run(body)
+    assert result.outcome == OutOfMemory(SMALL.memory_bytes, killed=True)
+    assert result.stderr == LAST_WORDS
+
+
+def test_an_allocation_beyond_the_process_limit_is_told_apart_from_a_kill(run):
+    result = run(f"os.write(2, {LAST_WORDS!r})\nbytearray(300 << 20)")
+    assert result.outcome == OutOfMemory(SMALL.memory_bytes, killed=False)
+    assert result.stderr == LAST_WORDS
+
+
+def test_processes_are_bounded(run):
+    body = """
+import signal
+count = 0
+try:
+    while count < 500:
+        if os.fork() == 0:
+            while True: signal.pause()
+        count += 1
+except OSError:
+    pass
+return {"code": 0, "count": count}
+"""
+    result = run(body)
+    assert result.outcome == Exited(0)
+    assert 0 < result.final["count"] < SMALL.pids
+
+
+def test_a_fork_bomb_is_over_at_its_deadline(run):
+    body = """
+while True:
+    try: os.fork()
+    except OSError: pass
+"""
+    assert run(body, limits=BRIEF).outcome == TimedOut(BRIEF.wall_seconds)
+
+
+def test_a_file_over_the_size_of_one_is_told_as_that(run, staging):
+    body = """
+try:
+    with open("/staging/big", "wb", buffering=0) as file:
+        while True: file.write(bytes(1 << 20))
+except OSError:
+    return {"code": 1}
+"""
+    result = run(body, staging=staging.mount_source, quota=staging)
+    assert result.outcome == FileSizeExceeded(SMALL.file_bytes)
+    assert (staging.mount_source / "big").stat().st_size == SMALL.file_bytes
+
+
+MANY_FILES = "for n in range(60): open(f'/staging/{n}', 'w').close()\n"
+MANY_BYTES = "for n in range(3): open(f'/staging/{n}', 'wb').write(bytes(4 << 20))\n"
+
+
+@pytest.mark.parametrize("then", ["", FOREVER], ids=["ended", "running"])
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (MANY_FILES, StagingLimitExceeded("files", SMALL.staging_files)),
+        (MANY_BYTES, StagingLimitExceeded("bytes", SMALL.staging_bytes)),
+    ],
+    ids=["files", "bytes"],
+)
+def test_staging_over_its_quota_is_found_while_a_job_runs_and_when_it_has_ended(
+    run, staging, body, outcome, then
+):
+    assert run(body + then, staging=staging.mount_source, quota=staging).outcome == outcome
+
+
+# --- a job that the host cuts short ---
+
+
+def test_a_flood_on_stderr_is_cut_to_its_limit_and_the_job_goes_on(run):
+    result = run("for _ in range(64): os.write(2, b'e' * 4096)")
+    assert result.outcome == Exited(0)
+    assert result.stderr == b"e" * SMALL.stderr_bytes
+
+
+FLOOD = "while True: os.write(1, b'o' * 65536)\n"
+
+
+def test_a_flood_on_stdout_is_cut_at_its_limit(run):
+    result = run(FLOOD)
+    assert result.outcome == OutputLimitExceeded(SMALL.stdout_bytes)
+    assert result.stdout == b"o" * SMALL.stdout_bytes
+
+
+@pytest.fixture
+def run_heard(hearing, make_template, workspace, staging, cancel):
+    """`run_heard(body)`: the result of a job that goes on with `body` once its last words have arrived here."""
+
+    def one(body):
+        words = f"os.write(2, {LAST_WORDS!r})\nwhile not os.path.exists(job['heard']): pass\n"
+        source = handler(words + body)
+        template = make_template(source, BRIEF, workspace=workspace, staging=staging.mount_source)
+        heard = workspace / "heard"
+        return hearing(heard.touch).run(Job("call-0001", template, {"heard": str(heard)}, staging), cancel)
+
+    return one
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (FOREVER, TimedOut),
+        (FLOOD, OutputLimitExceeded),
+        (MANY_FILES + FOREVER, StagingLimitExceeded),
+        ("os.write(report._wire._descriptor, b'Z' * 5)\n" + FOREVER, ProtocolViolated),
+    ],
+    ids=["deadline", "stdout", "staging", "protocol"],
+)
+def test_what_had_arrived_of_stderr_is_kept_when_a_job_is_cut(run_heard, body, outcome):
+    result = run_heard(body)
+    assert isinstance(result.outcome, outcome)
+    assert result.stderr == LAST_WORDS
+
+
+def test_a_job_cancelled_before_its_launch_makes_no_container(hearing, make_template, cancel):
+    cancel.set()
+    runner = hearing(lambda: None)
+    assert runner.run(Job("call-0001", make_template(handler("")), {}), cancel).outcome == Cancelled()
+    assert runner.engine.made == []
+
+
+@pytest.mark.parametrize("starting", [True, False], ids=["starting", "running"])
+def test_a_job_cancelled_by_another_thread_ends(hearing, make_template, cancel, starting):
+    says = f"os.write(2, {LAST_WORDS!r})"
+    endless = "import signal\n    while True: signal.pause()"
+    source = handler("", f"{says}\n    {endless}") if starting else handler(f"{says}\n{FOREVER}")
+    heard = threading.Event()
+    other = threading.Thread(target=lambda: heard.wait(60) and cancel.set())
+    other.start()
+    runner = hearing(heard.set)
+    result = runner.run(Job("call-0001", make_template(source), {}), cancel)
+    other.join()
+    assert result.outcome == Cancelled()
+    assert (len(runner.engine.made), runner.engine.state(runner.engine.made[0])) == (1, None)
+    assert result.stderr == (b"" if starting else LAST_WORDS)
+
+
+# --- a job that writes on the wire of its worker ---
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        "b'garbage, not a frame'",
+        "HEADER.pack(b'O', 0xFFFFFFFF)",
+        "HEADER.pack(b'F', 2) + b'[]'",
+        "HEADER.pack(b'F', 7) + b'{\"a\":N}'",
+        "HEADER.pack(b'P', 2) + b'{}'",
+        "HEADER.pack(b'R', 2) + b'{}'",
+        "HEADER.pack(b'F', 10) + b'{\"code\":0}'",  # the worker's own is the second
+    ],
+    ids=["garbage", "giant", "list", "not json", "progress", "ready", "second final"],
+)
+def test_a_forged_frame_ends_the_job(run, frames):
+    body = f"import struct\nHEADER = struct.Struct('>cI')\nos.write(report._wire._descriptor, {frames})"
+    assert isinstance(run(body).outcome, ProtocolViolated)
+
+
+@pytest.mark.parametrize("code", ["'0'", "True", "None", "[0]"])
+def test_an_answer_without_a_code_is_no_success(run, code):
+    assert isinstance(run(f"return {{'code': {code}}}").outcome, ProtocolViolated)
+
+
+def test_a_flood_of_frames_that_are_not_printed_is_cut(run):
+    body = "while True: report._wire.send(b'B', b'same\\0' + bytes(16 << 20))"
+    assert isinstance(run(body).outcome, OutputLimitExceeded | ProtocolViolated)
+
+
+# --- a host that dies ---
+
+HOST = """
+import pickle, signal, sys
+from sandbox.engine import STDERR
+from sandbox.engines.discovery import connect
+from sandbox.engines.docker import DockerEngine
+from sandbox.labels import labels
+from sandbox.owner import Owner
+from sandbox.protocol import encode_job
+from sandbox.slot import launch
+from sandbox.waiting import readable
+
+template, environment, folder, busy = pickle.load(sys.stdin.buffer)
+owner = Owner(folder)
+slot = launch(DockerEngine(connect(), environment), template, labels(owner.id, "call-0002", 600.0))
+if busy:
+    slot.wire.send(encode_job({}, 600.0), 10.0)
+    while not any(stream == STDERR for stream, _ in slot.wire.receive()):
+        readable([slot.wire], 60.0)
+print(slot.container, flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def host(make_template, image, tmp_path):
+    """`host(busy)`: another process, and its one container, idle or in the middle of a job."""
+    template = make_template(handler(f"os.write(2, {LAST_WORDS!r})\nwhile True: pass"))
+    with subprocess.Popen([sys.executable, "-c", HOST], stdin=-1, stdout=-1) as process:
+
+        def begin(busy):
+            process.stdin.write(pickle.dumps((template, image.environment, tmp_path / "servers", busy)))
+            process.stdin.flush()
+            return process, process.stdout.readline().decode().strip()
+
+        yield begin
+        process.kill()
+
+
+@pytest.mark.parametrize(("busy", "code"), [(False, 0), (True, ORPHANED)], ids=["idle", "busy"])
+def test_a_container_ends_by_itself_when_its_host_is_killed_and_the_next_server_removes_it(
+    host, engine, tmp_path, busy, code
+):
+    process, container = host(busy)
+    assert engine.state(container).running
+    process.kill()
+    process.wait()
+    state = engine.wait(container, 30.0)
+    assert (state.running, state.exit_code) == (False, code)
+    successor = Owner(tmp_path / "servers")
+    assert container in reap(engine, successor)
+    assert engine.state(container) is None
+    assert successor.dead() == ()
+    successor.close()
+
+
+# --- several at once ---
+
+
+def test_jobs_that_run_at_once_do_not_hear_each_other(runner, make_template):
+    results = {}
+
+    def one(name):
+        cancel = Cancellation()
+        template = make_template(handler("print(job['name']); return {'code': 0, 'name': job['name']}"))
+        results[name] = runner.run(Job(f"call-{name}", template, {"name": name}), cancel)
+        cancel.close()
+
+    threads = [threading.Thread(target=one, args=(name,)) for name in ("a", "b", "c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {name: (one.final["name"], one.stdout) for name, one in results.items()} == {
+        name: (name, f"{name}\n".encode()) for name in ("a", "b", "c")
+    }

@@ -1,0 +1,289 @@
+"""Hostile names, arguments and files, judged by what they did: no byte from outside, nothing changed, no container left.
+
+The ids are those of the project's table of hostile inputs: P paths, D and E dataset names, A arguments, F and G contents, X second order.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types as t
+import pytest
+
+from tests.mcp.conftest import Containers
+from tests.mcp.hostile_files import CANARY, HIDDEN, LONGEST, Ground, endless_view, lay
+from tests.mcp.talk import Person, Place, Talk, talking
+from tests.oracle.container import Oracle
+
+pytestmark = pytest.mark.engine
+
+EARLY = {"validate", "resolve"}  # nothing has run
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ff]")
+
+
+@pytest.fixture(scope="module")
+def own(grounds: Path, oracle: Oracle, place: Place) -> Place:
+    made = Place.made(grounds / "hostile")
+    lay(Ground(made.workspace, grounds / "hostile" / "outside"), oracle, place.workspace)
+    endless_view(made.path("endless.gpkg"), place.path("zones.gpkg"))
+    return made
+
+
+@pytest.fixture(scope="module")
+def outside(own: Place) -> Path:
+    return own.workspace.parent / "outside"
+
+
+def everything(folder: Path) -> dict[str, bytes | str]:
+    """Names, contents and targets below a folder, without following a link or waiting on a pipe."""
+    found: dict[str, bytes | str] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            found[str(path)] = str(path.readlink())
+        elif path.is_file():
+            found[str(path)] = path.read_bytes()
+        else:
+            found[str(path)] = ""
+    return found
+
+
+@pytest.fixture(scope="module")
+def victim(own: Place, outside: Path, grounds: Path, containers: Containers) -> Iterator[Talk]:
+    """A server that asks nobody. When it has gone through all of it, the world is looked over."""
+    before = everything(outside)
+    workspace = everything(own.workspace)
+    command = own.command("--approval", "never", "--timeout-seconds", "5", "--memory", "512MiB", "--log-level", "debug")
+    log = grounds / "hostile.log"
+    with talking(command, log, person=Person()) as made:
+        yield made
+        assert containers.of_owners(own.owners) == []
+        assert own.staged == []
+    assert everything(outside) == before
+    after = everything(own.workspace)
+    assert {name: after.get(name) for name in workspace} == workspace  # no input was changed
+    assert not [name for name in after if "PWNED" in name]
+    published = [content for name, content in after.items() if name not in workspace]
+    records = [path.read_bytes() for path in own.state.rglob("*") if path.is_file()]
+    for content in [*published, *records, log.read_bytes()]:
+        assert CANARY not in (content.encode() if isinstance(content, str) else content)
+
+
+def told(result: t.CallToolResult) -> str:
+    """All that a client is told, free of the canary and of text that hides or forges."""
+    text = json.dumps(result.model_dump(mode="json"), ensure_ascii=False)
+    assert CANARY.decode() not in text
+    inner = "".join(one.text for one in result.content if isinstance(one, t.TextContent))
+    assert not UNSAFE.search(inner)
+    assert not UNSAFE.search(json.dumps(result.structured_content, ensure_ascii=False))
+    return text
+
+
+REFUSED_PATHS = {
+    "P01": "../outside/secret.tif", "P02": "/etc/passwd", "P04": "ln_dir/secret.tif", "P05": "ln_abs.tif", "P06": "ln_rel.tif",
+    "P07": "ln_passwd.csv", "P08": "ln_environ.csv", "P09": "ln_root/etc/passwd", "P10": "ln_loop.tif", "P15": "ok.tif\0.png",
+    "P16": "new\nline.tif", "P26": "%2e%2e%2foutside/secret.tif", "P30": "L" * 252 + ".tif", "P32": "x/" * 2500, "P38": "--",
+    "P39": "--optfile", "P40": "--pause", "P41": "--mempreload", "P42": "?", "P49": "fifo.tif", "P50": "/dev/zero",
+    "P52": "/proc/self/fd/0", "P53": "bad\ufffd\ufffdutf8.tif", "P56": "ok.tif/", "P60": "~/x.tif", "P61": "ln_state/audit.jsonl",
+    "P62": ".gdal-mcp/lock", "P63": "sub/../../outside/secret.tif", "P64": "file:///etc/passwd", "P65": "file://host/share/ok.tif",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", REFUSED_PATHS.values(), ids=REFUSED_PATHS.keys())
+def test_a_path_out_of_the_workspace_is_refused_before_anything_runs(victim: Talk, path: str):
+    for tool, name in (("info", "path"), ("gdalinfo", "dataset")):
+        result = victim.call(tool, **{name: path})
+        assert result.structured_content["error"]["stage"] in EARLY
+        told(result)
+
+
+HARMLESS_PATHS = {
+    "P11": "ln_inside.tif", "P19": "a b.tif", "P20": "quote'\"x.tif", "P21": "$(id).tif", "P22": "`id`.tif", "P24": "back\\slash.tif",
+    "P25": "\uff0e\uff0e\uff0fx.tif", "P27": "caf\u00e9.tif", "P29": LONGEST, "P33": "-oo.tif", "P35": "--config", "P45": "comma,name.tif",
+    "P46": "PG:host=x.tif", "P57": ".//./ok.tif", "P58": "sub/../ok.tif", "P59": "ok.tif?bands=1", "P66": "star*.tif", "P67": "[x].tif",
+    "P68": "100%.tif",
+}  # fmt: skip
+
+
+def test_a_name_is_a_name_whatever_it_looks_like(victim: Talk):
+    """All of them at once, by both kinds of command line: the program's own and the classic one."""
+    calls = {key: victim.start("info", path=path) for key, path in HARMLESS_PATHS.items()}
+    calls |= {f"{key}c": victim.start("gdalinfo", dataset=path, json=True) for key, path in list(HARMLESS_PATHS.items())[::3]}
+    for key, call in calls.items():
+        result = call.result(timeout=120)
+        assert not result.is_error, (key, result.structured_content)
+        assert result.structured_content.get("report", result.structured_content)["size"] == [20, 20]
+
+
+DATASET_NAMES = [
+    "/vsis3/bucket/x.tif", "/vsiaz/c/x.tif", "/vsihdfs/x", "http://169.254.169.254/x.tif", "/vsizip//ws/ok.zip/ok.tif", "/vsizip/ok.zip/ok.tif",
+    "/vsizip//outside/x.zip/a.tif", "/vsistdin?buffer_limit=-1", "/vsimem/x.tif", "/vsicrypt/key=00,file=/etc/passwd", "/vsicached?file=ok.tif",
+    "/vsikerchunk_json_ref/{kerchunk.json}/a/0.0", "vrt://ok.tif?bands=1,1", "vrt:///outside/secret.tif?bands=1",
+    "<GDAL_WMS><Service name='TMS'><ServerUrl>http://127.0.0.1/${z}</ServerUrl></Service></GDAL_WMS>", "WMS:http://127.0.0.1/?SERVICE=WMS",
+    "WMTS:http://127.0.0.1/", 'NETCDF:"ok.tif":v', 'NETCDF:"http://127.0.0.1/x":v', 'HDF5:"/outside/x.h5"://a',
+    'ZARR:"/vsicurl/http://127.0.0.1/x.zarr"', 'ZARR:"/vsikerchunk_json_ref/{kerchunk.json}":/a', "DERIVED_SUBDATASET:AMPLITUDE:ok.tif",
+    "MEM:::DATAPOINTER=4194304,PIXELS=16,LINES=16", "PG:host=127.0.0.1 dbname=x table=t", "/vsicurl?url=http%3A%2F%2F127.0.0.1%2Fx.mbtiles",
+    "EEDAI:x", "OGCAPI:http://127.0.0.1/", "DAAS:http://127.0.0.1/", "PLMOSAIC:", "JPEG_SUBDATASET:1,1,/etc/passwd", "NITF_IM:0:/etc/passwd",
+    "RADARSAT_2_CALIB:UNCALIB:ok.tif", '{"type":"FeatureCollection","stac_version":"1.0.0","features":[]}', "PG:host=127.0.0.1 port=5432 dbname=x",
+    "MYSQL:x,host=127.0.0.1", "ODBC:x", "CSW:http://127.0.0.1", "CARTO:x", "NGW:http://127.0.0.1/resource/1",
+    '{"type":"Point","coordinates":[2,49]}', "GEOJSON:/etc/passwd", "GEOJSONSeq:http://127.0.0.1/x", "ESRIJSON:http://127.0.0.1/x",
+    "TopoJSON:http://127.0.0.1/x", "MVT:x.pbf", "MVT:http://127.0.0.1/0", "GMLAS:xxe.gml", "GPSBABEL:gpx:/etc/passwd", "ADBC:x",
+    "GPKG:zones.gpkg:zones", "/vsistdin/", "CSV:/etc/passwd",
+    "<OGRVRTDataSource><OGRVRTLayer name='passwd'><SrcDataSource>CSV:/etc/passwd</SrcDataSource></OGRVRTLayer></OGRVRTDataSource>",
+    "AVCE00:/etc/passwd", "CAD:/etc/passwd", "GNM:x", "XLS:/etc/passwd", "/vsizip/slip.zip",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DATASET_NAMES)
+def test_a_dataset_name_that_is_no_file_is_refused_before_anything_runs(victim: Talk, name: str):
+    for tool, arguments in (
+        ("info", {"path": name}),
+        ("convert", {"input": name, "output": "x.tif"}),
+        ("gdalwarp", {"src_datasets": ["ok.tif", name], "t_srs": "EPSG:4326"}),
+        ("gdal_polygonize", {"src_dataset": "ok.tif", "mask": name}),
+    ):
+        result = victim.call(tool, **arguments)
+        assert result.structured_content["error"]["stage"] in EARLY
+        told(result)
+
+
+OUT = {"input": "ok.tif", "output": "out.tif"}
+ARGUMENTS = {
+    "P12": ("convert", {"input": "ok.tif", "output": "ln_dangling.tif"}),
+    "P13": ("convert", {"input": "ok.tif", "output": "ln_rel.tif"}),
+    "P14": ("convert", {"input": "ok.tif", "output": "ln_inside.tif"}),
+    "P36": ("convert", {**OUT, "creation_options": ["--config", "CPL_LOG=/tmp/PWNED"]}),
+    "A02": ("convert", {**OUT, "extra_args": ["--config", "PYTHONSO=/ws/evil.so"]}),
+    "A06": ("reproject", {**OUT, "dst_crs": "EPSG:3857", "extra_args": ["--config=CPL_LOG=ok.csv"]}),
+    "A07": ("convert", {**OUT, "output": "o.pdf", "output_format": "PDF", "creation_options": {"OGR_DATASOURCE": "CSV:/etc/passwd"}}),
+    "A08": ("convert", {**OUT, "output": "o.pdf", "output_format": "PDF", "creation_options": {"COMPOSITION_FILE": "comp.xml"}}),
+    "A09": ("convert", {**OUT, "output": "o.pdf", "output_format": "PDF", "creation_options": {"JAVASCRIPT_FILE": "/etc/passwd"}}),
+    "A12": ("convert", {**OUT, "output": "o.xml", "output_format": "PDS4", "creation_options": {"IMAGE_FILENAME": "/tmp/evil.img"}}),
+    "A14": ("convert", {"input": "zones.gpkg", "output": "o.mvt", "output_format": "MVT", "creation_options": {"TEMPORARY_DB": "ok.tif"}}),
+    "A15": ("convert", {**OUT, "output": "o.mrf", "output_format": "MRF", "creation_options": {"DATANAME": "ok.tif"}}),
+    "A17": ("convert", {"input": "zones.gpkg", "output": "o.mapml", "output_format": "MapML", "creation_options": {"HEAD": "/etc/passwd"}}),
+    "A18": ("convert", {**OUT, "extra_args": ["--open-option=ROOT_PATH=/outside"]}),
+    "A19": ("convert", {"input": "zones.gpkg", "output": "o.gpkg", "extra_args": ["--open-option=PRELUDE_STATEMENTS=ATTACH DATABASE 'x' AS a"]}),
+    "A21": ("convert", {"input": "zones.gpkg", "output": "o.gpkg", "extra_args": ["--oo=ADBC_DRIVER=evil.so"]}),
+    "A22": ("convert", {"input": "xxe.gml", "output": "o.gpkg", "extra_args": ["--oo", "XSD=/etc/passwd"]}),
+    "A32": ("reproject", {**OUT, "dst_crs": "/etc/passwd"}),
+    "A33": ("reproject", {**OUT, "dst_crs": "http://169.254.169.254/x"}),
+    "A34": ("reproject", {**OUT, "dst_crs": "DICT:/etc/passwd,1"}),
+    "A35": ("reproject", {**OUT, "dst_crs": "+proj=longlat +nadgrids=/etc/passwd"}),
+    "A36": ("reproject", {**OUT, "dst_crs": "+init=/etc/passwd:root"}),
+    "A37": ("gdalwarp", {"src_datasets": ["ok.tif"], "t_srs": "+proj=longlat +ellps=WGS84 +geoidgrids=/vsicurl/x"}),
+    "A38": ("reproject", {**OUT, "dst_crs": "EPSG:4326", "transform_options": {"COORDINATE_OPERATION": "+proj=hgridshift +grids=/etc/passwd"}}),
+    "A39": ("reproject", {**OUT, "dst_crs": "EPSG:4326", "bbox": [0, 0, 1, 1], "bbox_crs": "/etc/passwd"}),
+    "A60": ("convert", {"input": "ok.tif", "output": "/vsistdout/"}),
+    "A62": ("convert", {"input": "ok.tif", "output": "/dev/stdout", "output_format": "GTiff"}),
+    "A63": ("convert", {"input": "ok.tif", "output": "/proc/self/fd/1", "output_format": "GTiff"}),
+    "A64": ("convert", {"input": "ok.tif", "output": "PG:host=127.0.0.1 dbname=x", "output_format": "PostGISRaster"}),
+    "A73": ("convert", {"input": "ok.tif", "output": "x", "output_format": "MEM"}),
+    "A75": ("convert", {"input": "ok.tif", "output": "a/b/c/x.tif"}),
+    "A76": ("convert", {"input": "ok.tif", "output": ".gdal-mcp/x.tif"}),
+    "A78": ("gdal_translate", {"src_dataset": "ok.tif", "dst_dataset": "../outside/x.tif"}),
+    "A90": ("convert", {**OUT, "extra_args": ["--like=/outside/secret.tif"]}),
+    "A91": ("convert", {**OUT, "extra_args": ["@/etc/passwd"]}),
+    "A92": ("convert", {**OUT, "extra_args": ["ok.tif"]}),
+    "A93": ("convert", {**OUT, "extra_args": ["--output=other.tif"]}),
+    "A97": ("gdalwarp", {"src_datasets": ["ok.tif"], "t_srs": "EPSG:4326", "cutline": "CSV:/etc/passwd"}),
+    "A99": ("gdalbuildvrt", {"src_datasets": ["@inputs.txt"]}),
+    "A103": ("gdal_translate", {"src_dataset": "<VRTDataset/>"}),
+    "A105": ("gdal_polygonize", {"src_dataset": "ok.tif", "mask": "../outside/secret.tif"}),
+    "A106": ("gdal_polygonize", {"src_dataset": "ok.tif", "field_name": "--config"}),
+    "A109": ("gdal_translate", {"src_dataset": "ok.tif", "bands": ["-of"]}),
+    "A110": ("gdal_translate", {"src_dataset": "ok.tif", "output_format": "PostGISRaster"}),
+    "A111": ("gdal_rasterize", {"src_vector": "zones.gpkg", "burn_value": 1, "width": 0, "height": 5, "extent": [0, 0, 1, 1]}),
+    "X15": ("reproject", {**OUT, "dst_crs": "EPSG:4326", "extra_args": ["--config", "GDAL_SKIP="]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "arguments"), ARGUMENTS.values(), ids=ARGUMENTS.keys())
+def test_an_argument_that_reaches_further_is_refused_before_anything_runs(victim: Talk, tool: str, arguments: dict[str, Any]):
+    result = victim.call(tool, **arguments)
+    assert result.is_error, result.structured_content
+    assert result.structured_content["error"]["stage"] in EARLY
+    told(result)
+
+
+CONTENTS = [
+    "vrt_abs.vrt", "vrt_rel.vrt", "vrt_innocent.tif", "vrt_link.vrt", "vrt_raw.vrt", "vrt_zero.vrt", "vrt_stdin.vrt", "vrt_curl.vrt",
+    "vrt_python.vrt", "vrt_huge.vrt", "laughs.vrt", "deep.vrt", "mrf.mrf", "mrf_in_vrt.vrt", "gti.gti", "wms_file.xml", "wms_http.xml",
+    "pds.lbl", "kerchunk.json", "write.gdalg.json", "stacta.json", "laughs.kml", "xxe.kml", "xxe.gml", "wide.csv", "ogr_abs.vrt",
+    "ogr_csv.geojson", "ogr_pg.vrt", "ogr_odbc.vrt", "ogr_mssql.vrt", "latin1.vrt", "bad_dims.tif", "trunc.tif", "zeros.tif", "sub", ".",
+    "endless.gpkg",
+]  # fmt: skip
+
+
+def test_hostile_contents_give_an_answer_and_nothing_of_the_host(victim: Talk):
+    calls = {name: victim.start("info", path=name) for name in CONTENTS}
+    answers = {name: call.result(timeout=300) for name, call in calls.items()}
+    for result in answers.values():
+        told(result)
+    codes = {name: result.structured_content["error"]["code"] for name, result in answers.items() if result.is_error}
+    assert set(codes.values()) <= {"GDAL_ERROR", "MEMORY_LIMIT", "TIMEOUT"}
+    assert codes["vrt_abs.vrt"] == codes["ogr_abs.vrt"] == "GDAL_ERROR"  # the program would exit with 0 and say so on stderr
+    assert codes["latin1.vrt"] == "GDAL_ERROR"
+
+
+CONVERSIONS = [
+    ("vrt_abs.vrt", "tif"), ("vrt_raw.vrt", "tif"), ("mrf_in_vrt.vrt", "bil"), ("mrf.mrf", "tif"), ("kerchunk.json", "tif"), ("gti.gti", "tif"),
+    ("wms_file.xml", "tif"), ("pds.lbl", "tif"), ("ogr_abs.vrt", "geojson"), ("ogr_csv.geojson", "csv"), ("xxe.kml", "geojson"),
+    ("vrt_python.vrt", "tif"), ("vrt_link.vrt", "tif"),
+]  # fmt: skip
+
+
+def test_hostile_contents_converted_bring_nothing_of_the_host_into_the_workspace(victim: Talk, own: Place):
+    calls = [
+        victim.start("convert", input=source, output=f"taken-{number}.{extension}")
+        for number, (source, extension) in enumerate(CONVERSIONS)
+    ]
+    for call in calls:
+        told(call.result(timeout=300))
+    for path in own.workspace.glob("taken-*"):
+        assert CANARY not in path.read_bytes()
+
+
+def test_the_traps_are_real(own: Place, outside: Path, grounds: Path):
+    """With the bait inside a workspace they spring: that no canary came out above is the containers' doing."""
+    server = [*own.command("--approval", "never", "--workspace-ro", str(outside))]
+    server[server.index("--state-dir") + 1] = str(grounds / "trapped-state")
+    place = Place.made(grounds / "trapped")
+    server[server.index("--workspace") + 1] = str(place.workspace)
+    for name in ("vrt_abs.vrt", "mrf.mrf", "kerchunk.json", "ogr_abs.vrt"):
+        place.path(name).write_bytes(own.path(name).read_bytes())
+    with talking(server, grounds / "trapped.log", person=Person()) as talk:
+        for name, output in (("vrt_abs.vrt", "a.tif"), ("mrf.mrf", "b.tif"), ("kerchunk.json", "c.tif"), ("ogr_abs.vrt", "d.csv")):
+            talk.call("convert", input=name, output=output)
+    sprung = {path.name for path in place.workspace.iterdir() if path.is_file() and CANARY[:10] in path.read_bytes()}
+    assert sprung >= {"a.tif", "d.csv"}
+
+
+def test_a_chain_of_our_own_outputs_stays_inside(victim: Talk, own: Place):
+    victim.done("gdalbuildvrt", src_datasets=["ok.tif"], dst_vrt="chain1.vrt")
+    victim.done("convert", input="chain1.vrt", output="chain2.vrt", output_format="VRT")
+    victim.done("gdal_translate", src_dataset="chain2.vrt", dst_dataset="-rf.tif")
+    assert own.path("-rf.tif").is_file()
+
+
+@pytest.mark.parametrize(("name", "tool"), [("injection.vrt", "info"), ("injection.geojson", "info"), ("injection.vrt", "gdalinfo")])
+def test_text_from_inside_a_file_cannot_hide_or_drive_a_terminal(victim: Talk, name: str, tool: str):
+    result = victim.call(tool, **{"path" if tool == "info" else "dataset": name})
+    assert not result.is_error, result.structured_content
+    text = told(result)
+    assert "IGNORE" in text or name.endswith("geojson")  # cleaned, not left out
+    assert HIDDEN not in text
+
+
+def test_a_layer_of_a_hostile_name_is_described_cleanly(victim: Talk):
+    told(victim.call("convert", input="injection.geojson", output="named.gpkg"))
+
+
+def test_secrets_in_refused_arguments_are_not_kept(victim: Talk, own: Place, grounds: Path):
+    secret = "hunter2-not-for-the-log"
+    victim.failed("info", path=f"PG:host=db user=me password={secret}")
+    victim.failed("convert", input="ok.tif", output="x.tif", extra_args=[f"--password={secret}"])
+    kept = [path for path in own.state.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert kept == []
+    assert secret not in (grounds / "hostile.log").read_text()

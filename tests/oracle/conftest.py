@@ -1,0 +1,3 @@
+from tests.oracle.fixtures import grounds, oracle
+
+__all__ = ["grounds", "oracle"]
