@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     arguments = parser.parse_args(argv)
     if sys.stdin is None:  # closed by whoever started us: nothing to read, and nobody to ask
-        sys.stdin = Path(os.devnull).open(encoding="utf-8")
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - as long as the process
     try:
         return int(arguments.run(arguments))
     except SettingsError as error:
@@ -54,7 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     call.add_argument("--yes", action="store_true", help="approve the call; for scripts")
 
-    tools = commands.add_parser("tools", help="list the tools")
+    tools = commands.add_parser("tools", help="list the tools", allow_abbrev=False)
     tools.add_argument("--json", action="store_true", help="with their schemas")
     tools.set_defaults(run=_tools)
 
@@ -68,9 +68,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     _command(commands, "setup", _setup, "bring the GDAL image onto this host")
 
-    audit = commands.add_parser("audit", help="verify or show the audit log").add_subparsers(
-        metavar="ACTION", required=True
-    )
+    audit = commands.add_parser(
+        "audit", help="verify or show the audit log", allow_abbrev=False
+    ).add_subparsers(metavar="ACTION", required=True)
     verify = _command(audit, "verify", _audit_verify, "check every record of the hash chain")
     verify.add_argument(
         "--checkpoint",
@@ -225,7 +225,7 @@ def _audit_verify(arguments: argparse.Namespace) -> int:
     from gdal_mcp.audit_record import Checkpoint
 
     try:
-        kept = Checkpoint.parse(arguments.checkpoint) if arguments.checkpoint else None
+        kept = Checkpoint.parse(arguments.checkpoint) if arguments.checkpoint is not None else None
     except ValueError as error:
         raise SettingsError(f"{arguments.checkpoint[:100]!r} is no checkpoint: {error}") from error
     path = _settings(arguments).state_dir / "audit.jsonl"

@@ -25,6 +25,7 @@ HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
 CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
+EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
 LINE_BUFFERED = 1  # _IOLBF of stdio.h
 
@@ -75,7 +76,7 @@ class Capture:
         self._told, self._tell = os.pipe()
         os.dup2(writing, 1)
         os.close(writing)
-        self._flush_library = by_lines()
+        self._stdout, self._flush_library = sys.stdout, by_lines()
         self._thread = threading.Thread(target=self._pump, daemon=True)
         self._thread.start()
 
@@ -92,7 +93,7 @@ class Capture:
     def finish(self):
         """Everything printed so far is framed. A child process that still holds the pipe is not waited for."""
         with contextlib.suppress(OSError, ValueError):  # a job may have closed its stdout
-            sys.stdout.flush()
+            self._stdout.flush()
         self._flush_library(None)
         os.write(self._tell, b"!")
         self._thread.join()
@@ -221,11 +222,13 @@ class FileLimit:
 
     reached = False
 
-    def __init__(self):
-        signal.signal(signal.SIGXFSZ, self._note)
+    @classmethod
+    def watch(cls):
+        signal.signal(signal.SIGXFSZ, cls._note)
 
-    def _note(self, _number, _frame):
-        self.reached = True
+    @classmethod
+    def _note(cls, _number, _frame):
+        cls.reached = True
 
 
 def usage():
@@ -240,7 +243,7 @@ def usage():
 def main():
     wire = Wire(os.dup(1))
     capture = Capture(wire)
-    limit = FileLimit()
+    FileLimit.watch()
     handler = types.ModuleType("handler")
     exec(compile(sys.argv[1], "handler.py", "exec"), handler.__dict__)
     handler.prepare()
@@ -252,17 +255,18 @@ def main():
         answer = handler.run(job["request"], Report(wire))
     except MemoryError:
         answer = {"code": 1, "memory_exhausted": True}
-    capture.finish()
-    wire.send_json(b"F", {**answer, "file_limit_reached": limit.reached, "usage": usage()})
+    finally:
+        capture.finish()
+    wire.send_json(b"F", {**answer, "file_limit_reached": FileLimit.reached, "usage": usage()})
     os._exit(0)
 
 
 if __name__ == "__main__":
     try:
         main()
-    except (
-        BaseException
-    ):  # the outermost handler: the traceback goes to stderr, the code says that the worker crashed
-        sys.excepthook(*sys.exc_info())
-        sys.stderr.flush()
-        os._exit(EXIT_CRASHED)
+    except BaseException:  # the outermost handler: the trace goes to stderr, the code says what it was
+        try:
+            sys.excepthook(*sys.exc_info())
+            sys.stderr.flush()
+        finally:
+            os._exit(EXIT_FILE_LIMIT if FileLimit.reached else EXIT_CRASHED)

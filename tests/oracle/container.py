@@ -19,7 +19,7 @@ testcontainers_config.ryuk_disabled = True
 
 STAGING = "/staging"
 # none of our settings, but as much precision and as few threads as ours, so that equal means equal
-ENVIRONMENT = {"GDAL_NUM_THREADS": "1", "LC_ALL": "C.UTF-8", "GDAL_PAM_PROXY_DIR": "/tmp"}
+ENVIRONMENT = {"GDAL_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
 
 
 @dataclass(frozen=True)

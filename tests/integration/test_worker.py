@@ -1,0 +1,292 @@
+"""The worker as a process, without a container: what it says, what it captures, and how it ends."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox import worker
+from sandbox.attestation import source
+from sandbox.protocol import LENGTH, Attachment, Final, FrameReader, Printed, Progress, Ready, encode_job
+
+FORM = "import os, sys\n\ndef prepare():\n    {prepare}\n\ndef run(job, report):\n{body}\n    return {{'code': 0}}\n"
+
+
+class Worker:
+    """A worker process and everything that it has said."""
+
+    def __init__(self, body, prepare="pass", **options):
+        lines = "\n".join(f"    {line}" for line in body.strip("\n").splitlines())
+        text = FORM.format(prepare=prepare, body=lines)
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-c", source("sandbox", "worker.py"), text],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **options,
+        )
+        self.reader, self.frames = FrameReader(), []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        with self.process:
+            pass
+
+    def wait_for(self, kind):
+        """Reads until a frame of that kind has come; returns it."""
+        while not (found := [one for one in self.frames if isinstance(one, kind)]):
+            data = os.read(self.process.stdout.fileno(), 65536)
+            assert data, self.process.stderr.read().decode()
+            self.frames += self.reader.feed(data)
+        return found[0]
+
+    def give(self, request=None, deadline=60.0):
+        self.process.stdin.write(encode_job(request or {}, deadline))
+        self.process.stdin.flush()
+
+    def finish(self):
+        """Reads to its end; returns its exit code."""
+        while data := os.read(self.process.stdout.fileno(), 65536):
+            self.frames += self.reader.feed(data)
+        return self.process.wait()
+
+    @property
+    def printed(self):
+        return b"".join(one.data for one in self.frames if isinstance(one, Printed))
+
+    @property
+    def final(self):
+        return next(one.value for one in self.frames if isinstance(one, Final))
+
+
+@pytest.fixture
+def work():
+    """`work(body, request={}, prepare="pass")`: a worker that was given its job and has ended, and its exit code."""
+    started = []
+
+    def one(body, request=None, **options):
+        made = Worker(body, **options)
+        started.append(made)
+        made.wait_for(Ready)
+        made.give(request)
+        return made, made.finish()
+
+    yield one
+    for made in started:
+        made.__exit__()
+
+
+def test_it_measures_itself_before_it_has_a_job_and_answers_once(work):
+    done, code = work("return {'code': job['n'], 'cwd': os.getcwd()}", {"n": 7})
+    assert code == 0
+    first, *_, last = done.frames
+    assert first.facts["status"]["Uid"] == [str(os.getuid())] * 4
+    assert first.facts["mounts"]
+    assert (last.value["code"], last.value["cwd"]) == (7, "/tmp")
+    assert last.value["usage"]["peak_memory_bytes"] > 1 << 20
+
+
+def test_what_is_printed_keeps_its_order_whoever_prints_it(work):
+    body = """
+        import ctypes, subprocess
+        library = ctypes.CDLL(None)
+        print("1 python")
+        library.puts(b"2 library")
+        os.write(1, b"3 descriptor\\n")
+        subprocess.run(["echo", "4 child"], check=True)
+        library.printf(b"5 library\\n")
+        print("6 python")
+        sys.stdout.write("7 python, no newline ")
+        sys.stdout.flush()
+        library.printf(b"8 library, no newline")
+    """
+    done, _ = work("\n".join(line.strip() for line in body.strip().splitlines()))
+    assert done.printed.decode().replace(" no newline", "").splitlines() == [
+        *("1 python", "2 library", "3 descriptor", "4 child", "5 library", "6 python"),
+        "7 python, 8 library,",
+    ]
+
+
+def test_a_large_print_arrives_whole(work):
+    done, _ = work("sys.stdout.write('x' * 3_000_000)\nos.write(1, b'y' * 100_000)")
+    assert done.printed == b"x" * 3_000_000 + b"y" * 100_000
+
+
+def test_a_child_that_is_left_behind_with_its_stdout_does_not_hold_the_job(work):
+    done, code = work("import subprocess\nprint('before', flush=True)\njob['p'] = subprocess.Popen(['sleep', '1000']).pid\nreturn {'code': 0, 'pid': job['p']}")
+    os.kill(done.final["pid"], signal.SIGKILL)  # a container would have ended it
+    assert (code, done.printed) == (0, b"before\n")
+
+
+@pytest.mark.parametrize("how", ["sys.stdout.close()", "os.close(1)", "sys.stdout = None", "os.close(2)"])
+def test_a_job_that_closes_its_streams_still_answers(work, how):
+    done, code = work(f"print('before', flush=True)\n{how}")
+    assert (code, done.final["code"]) == (0, 0)
+    assert done.printed == b"before\n"
+
+
+def test_what_was_printed_before_a_crash_is_there(work):
+    done, code = work("print('before')\nraise ValueError('a fault')")
+    assert (code, done.printed) == (worker.EXIT_CRASHED, b"before\n")
+    assert b"ValueError: a fault" in done.process.stderr.read()
+    assert not any(isinstance(one, Final) for one in done.frames)
+
+
+@pytest.mark.parametrize("body", ["sys.exit(0)", "sys.exit('gone')", "raise KeyboardInterrupt", "return None", "return {'code': float('nan')}", "return {'code': object()}"])
+def test_a_job_that_gives_no_answer_is_a_crash_even_when_it_says_zero(work, body):
+    done, code = work(body)
+    assert code == worker.EXIT_CRASHED
+    assert not any(isinstance(one, Final) for one in done.frames)
+
+
+def test_a_crash_is_told_even_where_a_thread_would_go_on_and_stderr_is_closed(work):
+    _, code = work("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nos.close(2)\nsys.stderr.close()\nraise ValueError")
+    assert code == worker.EXIT_CRASHED
+
+
+def test_a_refused_allocation_is_said(work):
+    body = "import resource\nresource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))\nkept = bytearray(1 << 30)"
+    done, code = work(body)
+    assert (code, done.final["memory_exhausted"]) == (0, True)
+
+
+_FILL = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+with open({path!r}, "wb", buffering=0) as file:
+    for _ in range(3):
+        {write}
+"""
+
+
+def test_the_file_limit_is_said_by_a_job_that_went_on(work, tmp_path):
+    write = "try:\n            file.write(bytes(600))\n        except OSError:\n            pass"
+    done, code = work(_FILL.format(path=str(tmp_path / "big"), write=write))
+    assert (code, done.final["file_limit_reached"]) == (0, True)
+
+
+def test_the_file_limit_is_said_by_a_job_that_fell_over_it(work, tmp_path):
+    _, code = work(_FILL.format(path=str(tmp_path / "big"), write="file.write(bytes(600))"))
+    assert code == worker.EXIT_FILE_LIMIT
+
+
+def test_progress_rises_and_is_told_ten_times_a_second_at_most(work):
+    body = """
+start = time.monotonic()
+for step in [-1, 0.2, 0.1, *(n / 100_000 for n in range(100_000)), 1.0, 1.0, 2.0]:
+    report.progress(step, "ä" * 500)
+return {"code": 0, "seconds": time.monotonic() - start}
+"""
+    done, _ = work("import time" + body)
+    told = [one.fraction for one in done.frames if isinstance(one, Progress)]
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    assert len(told) <= done.final["seconds"] / worker.PROGRESS_GAP + 4
+
+
+def test_many_threads_write_whole_frames(work):
+    body = """
+import threading
+def speak(name):
+    for n in range(4):
+        report.attach(f"{name}-{n}", name.encode() * 100_000)
+        os.write(1, b"o" * 50_000)
+threads = [threading.Thread(target=speak, args=(name,)) for name in "abcd"]
+for one in threads: one.start()
+for one in threads: one.join()
+"""
+    done, code = work(body)
+    found = {one.name: one.data for one in done.frames if isinstance(one, Attachment)}
+    assert found == {f"{name}-{n}": name.encode() * 100_000 for name in "abcd" for n in range(4)}
+    assert (code, done.printed) == (0, b"o" * 50_000 * 16)
+
+
+def test_a_slot_that_gets_no_job_ends_quietly():
+    with Worker("pass") as made:
+        made.wait_for(Ready)
+        made.process.stdin.close()
+        assert made.finish() == 0
+        assert made.process.stderr.read() == b""
+
+
+def test_a_host_that_dies_while_it_gives_the_job_ends_it():
+    with Worker("pass") as made:
+        made.wait_for(Ready)
+        made.process.stdin.write(LENGTH.pack(1000) + b"{")
+        made.process.stdin.close()
+        assert made.finish() == worker.EXIT_ORPHANED
+
+
+BUSY = {
+    "python": "while True: pass",
+    "waiting": "import time\ntime.sleep(1000)",
+    "library": "import ctypes\nctypes.CDLL(None).pause()",
+    "many": "import threading\n[threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start() for _ in range(4)]\nwhile True: pass",
+    "stubborn": "while True:\n    try:\n        __import__('time').sleep(1000)\n    except BaseException:\n        pass",
+}
+
+
+@pytest.mark.parametrize("name", BUSY)
+def test_a_worker_whose_host_is_gone_ends_whatever_it_is_doing(name):
+    with Worker("report.progress(0.5)\n" + BUSY[name]) as made:
+        made.wait_for(Ready)
+        made.give()
+        made.wait_for(Progress)
+        made.process.stdin.close()
+        assert made.finish() == worker.EXIT_ORPHANED
+
+
+@pytest.mark.parametrize("name", BUSY)
+def test_a_worker_ends_at_its_own_deadline_whatever_it_is_doing(name):
+    with Worker(BUSY[name]) as made:
+        made.wait_for(Ready)
+        made.give(deadline=0.1)
+        assert made.finish() == worker.EXIT_DEADLINE
+
+
+def test_more_than_one_job_is_never_taken():
+    with Worker("print(job['n'])") as made:
+        made.wait_for(Ready)
+        made.process.stdin.write(encode_job({"n": 1}, 60) + encode_job({"n": 2}, 60))
+        made.process.stdin.flush()
+        assert made.finish() == 0
+        assert made.printed == b"1\n"
+
+
+def test_a_job_of_many_pieces_is_read_whole():
+    with Worker("return {'code': 0, 'length': len(job['text'])}") as made:
+        made.wait_for(Ready)
+        data = encode_job({"text": "x" * 300_000}, 60)
+        for start in range(0, len(data), 50_000):
+            made.process.stdin.write(data[start : start + 50_000])
+            made.process.stdin.flush()
+            select.select([], [made.process.stdin], [])
+        assert made.finish() == 0
+        assert made.final["length"] == 300_000
+
+
+def test_a_handler_that_cannot_be_prepared_says_why():
+    with Worker("pass", prepare="import no_such_module") as made:
+        assert made.finish() == worker.EXIT_CRASHED
+        assert b"no_such_module" in made.process.stderr.read()
+        assert made.frames == []
+
+
+@pytest.mark.parametrize("name", ["plain", "a b", "tab\there", "new\nline", "back\\slash", "\\040", "nbsp\u00a0", "ls\u2028", "ä"])
+def test_a_mounts_place_is_read_as_the_kernel_writes_it(tmp_path, monkeypatch, name):
+    written = name.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
+    table = tmp_path / "mountinfo"
+    table.write_text(f"1 2 8:1 / / rw shared:1 - ext4 /dev/a rw\n3 1 8:1 /x /data/{written} ro,nosuid - ext4 /dev/a rw\n", encoding="utf-8")
+    monkeypatch.setattr(worker, "open", lambda _path, **how: Path(table).open(**how), raising=False)
+    root, inner = worker._mounts()
+    assert (root["target"], root["shared"]) == ("/", ["shared:1"])
+    assert inner == {"target": f"/data/{name}", "options": ["ro", "nosuid"], "shared": [], "type": "ext4"}
+    json.dumps(inner)

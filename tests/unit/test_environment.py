@@ -1,0 +1,54 @@
+"""The environment of a container is ours alone."""
+
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.environment import FIXED, SKIPPED_DRIVERS, environment, gdal_threads
+from sandbox.template import Limits
+
+# what must never be missing, whatever else is added: each stands for a way out that was seen to work without it
+NEEDED = {
+    "GDAL_VRT_ENABLE_PYTHON": "NO",
+    "GDAL_ENABLE_EXTERNAL": "NO",
+    "GDAL_CONFIG_FILE": "/dev/null",
+    "CPL_ALLOW_VSISTDIN": "NO",
+    "OGR_SQLITE_ALLOW_EXTERNAL_ACCESS": "NO",
+    "PROJ_NETWORK": "OFF",
+    "GDAL_MEM_ENABLE_OPEN": "NO",
+    "GML_DOWNLOAD_SCHEMA": "NO",
+}
+DANGEROUS_DRIVERS = {"ODBC", "MSSQLSpatial", "PGeo", "ADBC", "PostgreSQL", "MySQL", "HTTP", "WMS", "GPSBabel", "WFS", "STACIT"}
+
+
+def test_every_door_that_was_found_open_is_shut():
+    assert NEEDED.items() <= FIXED.items()
+    assert set(SKIPPED_DRIVERS) >= DANGEROUS_DRIVERS
+    assert set(FIXED["GDAL_SKIP"].split(",")) == set(SKIPPED_DRIVERS)
+    assert len(SKIPPED_DRIVERS) == len(set(SKIPPED_DRIVERS))
+
+
+def test_nothing_of_the_hosts_own_environment_is_in_it(monkeypatch: pytest.MonkeyPatch):
+    before = environment(Limits())
+    monkeypatch.setenv("GDAL_SKIP", "")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
+    assert environment(Limits()) == before
+    assert not Path(before["HOME"]).exists()
+
+
+@pytest.mark.parametrize(("cpus", "threads"), [(0.25, 1), (1.0, 1), (1.9, 1), (2.0, 2), (16.0, 16)])
+def test_gdal_is_told_how_many_processors_it_has(cpus: float, threads: int):
+    limits = Limits(cpus=cpus)
+    assert gdal_threads(limits) == threads
+    assert environment(limits)["GDAL_NUM_THREADS"] == str(threads)
+
+
+def test_the_block_cache_leaves_most_of_the_memory_to_the_computation():
+    for memory in (64 << 20, 2 << 30, 64 << 30):
+        cache = int(environment(Limits(memory_bytes=memory))["GDAL_CACHEMAX"]) << 20
+        assert 0 < cache <= memory // 4
+
+
+def test_it_cannot_be_changed():
+    with pytest.raises(TypeError):
+        environment(Limits())["GDAL_SKIP"] = ""  # type: ignore[index]

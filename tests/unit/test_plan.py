@@ -1,0 +1,88 @@
+"""A plan's digest changes with everything that an approval is about, and with nothing else."""
+
+import json
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.plan import Command, Effect
+from sandbox.template import Limits
+from sandbox.workspace import Identity, Workspace
+from tests.unit.values import draft, located, output, plan
+
+ONE = plan()
+CHANGES = {
+    "tool": plan(tool="gdalwarp"),
+    "principal": plan(principal="local:bob"),
+    "option": plan(draft(output(), options=("-of", "PNG"))),
+    "word boundary": plan(draft(output(), options=("-of GTiff",))),
+    "input": plan(draft(output(), inputs=("other.tif",))),
+    "second input": plan(draft(output(), inputs=("in.tif", "in2.tif"))),
+    "output": plan(draft(output("else.tif"))),
+    "something in its place": plan(draft(output(replaces=("out.tif",)))),
+    "a companion in its place": plan(draft(output(replaces=("out.tif", "out.tif.ovr")))),
+    "update": plan(draft(output(replaces=("out.tif",), update=True))),
+    "kind": plan(draft(output(kind="array"))),
+    "memory": plan(limits=Limits(memory_bytes=1)),
+    "deadline": plan(limits=Limits(wall_seconds=1)),
+    "image": plan(image_id="sha256:01"),
+    "runtime": plan(runtime="runsc"),
+    "mounts": plan(mounts=("/data/ws:ro", "/data/other:ro")),
+}
+
+
+def test_each_thing_that_matters_makes_another_digest():
+    digests = {name: one.digest for name, one in CHANGES.items()}
+    assert ONE.digest not in digests.values()
+    assert len(set(digests.values())) == len(digests)
+
+
+@pytest.mark.parametrize("changed", [Identity(1, 2, 10, 1_000), Identity(1, 1, 11, 1_000), Identity(1, 1, 10, 1_001)])
+def test_a_file_that_is_another_or_was_changed_makes_another_digest(changed: Identity):
+    given_input = replace(located("in.tif"), identity=changed)
+    assert plan(replace(draft(output()), inputs=(given_input,))).digest != ONE.digest
+
+
+def test_the_calls_own_id_and_the_way_its_arguments_were_written_are_not_part_of_it():
+    assert plan(call_id="fedcba9876543210").digest == ONE.digest
+    assert plan(arguments={"src_dataset": "./in.tif"}).digest == ONE.digest
+
+
+def test_a_name_that_the_server_made_up_is_not_part_of_it():
+    first, second = (plan(draft(output(name, server_named=True))) for name in ("in_a1.tif", "in_b2.tif"))
+    assert first.digest == second.digest
+    assert first.digest != plan(draft(output("in_a1.tif"))).digest
+
+
+def test_the_digest_is_that_of_canonical_json():
+    assert json.dumps(json.loads(ONE.canonical), sort_keys=True, separators=(",", ":")) == ONE.canonical
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4), st.lists(st.text(), min_size=1, max_size=4))
+def test_two_different_command_lines_never_share_a_digest(one: list[str], other: list[str]):
+    digests = [plan(draft(output(), options=tuple(words))).digest for words in (one, other)]
+    assert (digests[0] == digests[1]) == (one == other)
+
+
+def test_the_effect_is_what_happens_to_the_workspace():
+    assert plan(draft(None)).effect is Effect.READ
+    assert plan(draft(output())).effect is Effect.CREATE
+    assert plan(draft(output(replaces=("out.tif",)))).effect is Effect.REPLACE
+
+
+def test_operands_stand_where_the_classic_programs_want_them():
+    def argv(layout: str) -> tuple[str, ...]:
+        return Command("p", ("-o",), ("/a", "/b"), "/out", layout).argv  # type: ignore[arg-type]
+
+    assert argv("none") == ("p", "-o")
+    assert argv("inputs-output") == ("p", "-o", "/a", "/b", "/out")
+    assert argv("output-inputs") == ("p", "-o", "/out", "/a", "/b")
+    assert Command("p", (), ("/a",), layout="inputs-output").argv == ("p", "/a")
+
+
+def test_an_output_lies_in_staging_under_its_own_name():
+    deep = replace(output().target, workspace=Workspace(Path("/w"), writable=True), relative=PurePosixPath("a/b/c.tif"))
+    assert replace(output(), target=deep).inside == "/staging/c.tif"

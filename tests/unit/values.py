@@ -1,0 +1,41 @@
+"""Values that several unit tests need, made without a container."""
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from gdal_mcp.plan import Command, Draft, Output, Plan
+from sandbox.template import Limits
+from sandbox.workspace import Identity, Located, Workspace
+
+SPACE = Workspace(Path("/data/ws"), writable=True)
+
+
+def located(name: str, size: int | None = 10, inode: int = 1) -> Located:
+    """A file in a workspace; nothing is there when the size is None."""
+    identity = None if size is None else Identity(1, inode, size, 1_000)
+    return Located(SPACE, PurePosixPath(name), identity)
+
+
+def output(name: str = "out.tif", *, replaces: tuple[str, ...] = (), **more: Any) -> Output:
+    return Output(located(name, None), replaces=tuple(located(one) for one in replaces), **more)
+
+
+def draft(made: Output | None = None, *, inputs: tuple[str, ...] = ("in.tif",), options: tuple[str, ...] = ("-of", "GTiff")) -> Draft:
+    places = tuple(located(name) for name in inputs)
+    inside = made.inside if made else None
+    return Draft(Command("gdal_translate", options, tuple(map(str, places)), inside, "inputs-output"), places, made)
+
+
+def plan(given: Draft | None = None, **more: Any) -> Plan:
+    values: dict[str, Any] = {
+        "call_id": "0123456789abcdef",
+        "tool": "gdal_translate",
+        "principal": "local:ann",
+        "draft": given or draft(output()),
+        "limits": Limits(),
+        "image_id": "sha256:00",
+        "runtime": "",
+        "mounts": ("/data/ws:ro",),
+        "arguments": {"src_dataset": "in.tif"},
+    }
+    return Plan(**{**values, **more})
