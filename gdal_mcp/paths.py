@@ -15,12 +15,12 @@ from sandbox.workspace import Identity, Located, Workspaces
 # file of the workspace is looked at for what its writer may have meant.
 _NETWORK = re.compile(
     r"^(/vsi(curl|s3|gs|az|adls|oss|swift|webhdfs|hdfs)[a-z_]*[/?]"
-    r"|[a-z][a-z0-9+.-]*://"
+    r"|(?!vrt:|file:)[a-z][a-z0-9+.-]*://"
     r"|(pg|mysql|mssql|odbc|oci|mongodbv3|es|wms|wmts|wfs|wcs|csw|oapif\w*|ogcapi|stacit|stacta|carto|ngw|eeda|eedai"
     r"|plscenes|plmosaic|amigocloud|daas|http|https|ftp)\s*:)",
     re.IGNORECASE,
 )
-_VIRTUAL = re.compile(r"^(/vsi[a-z0-9_]+|<|\{|vrt://|[A-Za-z0-9_]{2,}:)")
+_VIRTUAL = re.compile(r"^(/vsi[a-z0-9_]+|<|\{|(?!file:)[a-z0-9_]{2,}:)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ class Plan:
             "argv": [self._nameless(word) for word in self.draft.command.argv],
             "inputs": [_place(located) for located in self.draft.inputs],
             "output": self._nameless(str(output.target)) if output else None,
+            "kind": output.kind if output else None,
             "update": output.update if output else False,
             "replaces": [_place(located) for located in output.replaces] if output else [],
             "limits": asdict(self.limits),

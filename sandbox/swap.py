@@ -21,7 +21,7 @@ The states of a step that replaces; N is new, O is old, `=` marks a second name 
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from sandbox.errors import PathRefused, SandboxError, StagingFailed
@@ -83,15 +83,12 @@ class _Swap:
 @contextmanager
 def _at_hand(entry: Entry, step: Step) -> Iterator[_Swap]:
     slot, aside = Place(entry.folder, step.slot), Place(entry.folder, step.slot + ".aside")
-    folder = open_folder(entry.workspace, step.target.parent)
-    try:
-        parent = folder.__enter__()
-    except PathRefused as error:
-        raise Conflict(step, "is in a folder that is gone or cannot be opened") from error
-    try:
+    with ExitStack() as opened:
+        try:
+            parent = opened.enter_context(open_folder(entry.workspace, step.target.parent))
+        except PathRefused as error:
+            raise Conflict(step, "is in a folder that is gone or cannot be opened") from error
         yield _Swap(entry, step, slot, Place(parent, step.target.name), aside)
-    finally:
-        folder.__exit__(None, None, None)
 
 
 def complete(entry: Entry, step: Step) -> None:

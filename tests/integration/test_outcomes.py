@@ -6,12 +6,14 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from sandbox.cancel import Cancellation
 from sandbox.engine import STDERR
 from sandbox.engines.docker import DockerEngine
+from sandbox.filetree import StagingUsage
 from sandbox.labels import OWNER
 from sandbox.outcome import (
     Cancelled,
@@ -195,7 +197,6 @@ MANY_FILES = "for n in range(60): open(f'/staging/{n}', 'w').close()\n"
 MANY_BYTES = "for n in range(3): open(f'/staging/{n}', 'wb').write(bytes(4 << 20))\n"
 
 
-@pytest.mark.parametrize("then", ["", FOREVER], ids=["ended", "running"])
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
@@ -204,10 +205,17 @@ MANY_BYTES = "for n in range(3): open(f'/staging/{n}', 'wb').write(bytes(4 << 20
     ],
     ids=["files", "bytes"],
 )
-def test_staging_over_its_quota_is_found_while_a_job_runs_and_when_it_has_ended(
-    run, staging, body, outcome, then
-):
-    assert run(body + then, staging=staging.mount_source, quota=staging).outcome == outcome
+def test_staging_over_its_quota_ends_a_running_job(run, staging, body, outcome):
+    assert run(body + FOREVER, staging=staging.mount_source, quota=staging).outcome == outcome
+
+
+def test_staging_is_looked_at_again_once_the_container_is_gone(run, engine, owner, staging):
+    def usage(limits):
+        runs = any(one.labels[OWNER] == owner.id for one in engine.leftovers())
+        return StagingUsage(files=0, bytes=0) if runs else staging.usage(limits)
+
+    result = run(MANY_FILES, staging=staging.mount_source, quota=SimpleNamespace(usage=usage))
+    assert result.outcome == StagingLimitExceeded("files", SMALL.staging_files)
 
 
 # --- a job that the host cuts short ---

@@ -121,7 +121,9 @@ def test_a_large_print_arrives_whole(work):
 
 
 def test_a_child_that_is_left_behind_with_its_stdout_does_not_hold_the_job(work):
-    done, code = work("import subprocess\nprint('before', flush=True)\njob['p'] = subprocess.Popen(['sleep', '1000']).pid\nreturn {'code': 0, 'pid': job['p']}")
+    done, code = work(
+        "import subprocess\nprint('before', flush=True)\njob['p'] = subprocess.Popen(['sleep', '1000']).pid\nreturn {'code': 0, 'pid': job['p']}"
+    )
     os.kill(done.final["pid"], signal.SIGKILL)  # a container would have ended it
     assert (code, done.printed) == (0, b"before\n")
 
@@ -140,7 +142,17 @@ def test_what_was_printed_before_a_crash_is_there(work):
     assert not any(isinstance(one, Final) for one in done.frames)
 
 
-@pytest.mark.parametrize("body", ["sys.exit(0)", "sys.exit('gone')", "raise KeyboardInterrupt", "return None", "return {'code': float('nan')}", "return {'code': object()}"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sys.exit(0)",
+        "sys.exit('gone')",
+        "raise KeyboardInterrupt",
+        "return None",
+        "return {'code': float('nan')}",
+        "return {'code': object()}",
+    ],
+)
 def test_a_job_that_gives_no_answer_is_a_crash_even_when_it_says_zero(work, body):
     done, code = work(body)
     assert code == worker.EXIT_CRASHED
@@ -148,7 +160,9 @@ def test_a_job_that_gives_no_answer_is_a_crash_even_when_it_says_zero(work, body
 
 
 def test_a_crash_is_told_even_where_a_thread_would_go_on_and_stderr_is_closed(work):
-    _, code = work("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nos.close(2)\nsys.stderr.close()\nraise ValueError")
+    _, code = work(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nos.close(2)\nsys.stderr.close()\nraise ValueError"
+    )
     assert code == worker.EXIT_CRASHED
 
 
@@ -280,11 +294,16 @@ def test_a_handler_that_cannot_be_prepared_says_why():
         assert made.frames == []
 
 
-@pytest.mark.parametrize("name", ["plain", "a b", "tab\there", "new\nline", "back\\slash", "\\040", "nbsp\u00a0", "ls\u2028", "ä"])
+@pytest.mark.parametrize(
+    "name", ["plain", "a b", "tab\there", "new\nline", "back\\slash", "\\040", "nbsp\u00a0", "ls\u2028", "ä"]
+)
 def test_a_mounts_place_is_read_as_the_kernel_writes_it(tmp_path, monkeypatch, name):
     written = name.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
     table = tmp_path / "mountinfo"
-    table.write_text(f"1 2 8:1 / / rw shared:1 - ext4 /dev/a rw\n3 1 8:1 /x /data/{written} ro,nosuid - ext4 /dev/a rw\n", encoding="utf-8")
+    table.write_text(
+        f"1 2 8:1 / / rw shared:1 - ext4 /dev/a rw\n3 1 8:1 /x /data/{written} ro,nosuid - ext4 /dev/a rw\n",
+        encoding="utf-8",
+    )
     monkeypatch.setattr(worker, "open", lambda _path, **how: Path(table).open(**how), raising=False)
     root, inner = worker._mounts()
     assert (root["target"], root["shared"]) == ("/", ["shared:1"])

@@ -103,7 +103,9 @@ def test_a_container_as_asked_has_no_shortfall():
     assert len(rows(TEMPLATE, FACTS)) > 20
 
 
-@pytest.mark.parametrize("cgroup", [V1, V2, {**V2, "cpu": "75000 50000"}, {**V1, "swap": None}, {**V2, "swap": None}])
+@pytest.mark.parametrize(
+    "cgroup", [V1, V2, {**V2, "cpu": "75000 50000"}, {**V1, "swap": None}, {**V2, "swap": None}]
+)
 def test_limits_as_asked_have_no_shortfall(cgroup):
     assert names(SHOWN, with_cgroup(**cgroup)) == set()
 
@@ -174,7 +176,9 @@ def test_a_root_that_can_be_written_is_found():
     assert "mount /" in names(TEMPLATE, facts)
 
 
-@pytest.mark.parametrize("mask", [None, mount("/data/ws/.gdal-mcp", "rw", "tmpfs"), mount("/data/ws/.gdal-mcp", "ro", "ext4")])
+@pytest.mark.parametrize(
+    "mask", [None, mount("/data/ws/.gdal-mcp", "rw", "tmpfs"), mount("/data/ws/.gdal-mcp", "ro", "ext4")]
+)
 def test_a_mask_that_hides_nothing_is_found(mask):
     facts = with_mounts(*([mask] if mask else []), without=("/data/ws/.gdal-mcp",))
     assert "mask /data/ws/.gdal-mcp" in names(TEMPLATE, facts)
@@ -188,7 +192,9 @@ def test_a_mask_under_the_workspace_rather_than_over_it_is_found():
 
 @pytest.mark.parametrize("options", ["rw,nosuid,nodev", "rw,noexec,nodev", "rw,nosuid,noexec"])
 def test_a_scratch_that_runs_programs_is_found(options):
-    assert names(TEMPLATE, with_mounts(mount("/tmp", options, "tmpfs"), without=("/tmp",))) == {"scratch /tmp"}
+    assert names(TEMPLATE, with_mounts(mount("/tmp", options, "tmpfs"), without=("/tmp",))) == {
+        "scratch /tmp"
+    }
 
 
 @pytest.mark.parametrize("target", ["/", "/data/ws", "/etc/hostname"])
@@ -198,8 +204,12 @@ def test_a_mount_that_propagates_to_the_host_is_found(target):
     assert names(TEMPLATE, facts) == {"shared propagation"}
 
 
-@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "overlay", "9p", "fuse-overlayfs", "nfs", "virtiofs"])
-@pytest.mark.parametrize("target", ["/host", "/data/ws/sub", "/staging/x", "/dev/shm", "/run/docker.sock", "/tmp/x", "/proc/x"])
+@pytest.mark.parametrize(
+    "kind", ["ext4", "xfs", "btrfs", "overlay", "9p", "fuse-overlayfs", "nfs", "virtiofs"]
+)
+@pytest.mark.parametrize(
+    "target", ["/host", "/data/ws/sub", "/staging/x", "/dev/shm", "/run/docker.sock", "/tmp/x", "/proc/x"]
+)
 def test_a_mount_that_nobody_asked_for_is_found(target, kind):
     assert names(TEMPLATE, with_mounts(mount(target, "ro", kind))) == {"foreign mounts"}
 
@@ -221,10 +231,16 @@ def test_control_groups_that_can_be_written_are_found_unless_they_are_to_be_show
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("memory", value) for value in ("max", None, "9223372036854771712", str(2 << 30), str(1 << 29), "", "²")),
+        *(
+            ("memory", value)
+            for value in ("max", None, "9223372036854771712", str(2 << 30), str(1 << 29), "", "²")
+        ),
         *(("swap", value) for value in ("max", "1", str(1 << 30), "9223372036854771712")),
         *(("pids", value) for value in ("max", None, "33", "31")),
-        *(("cpu", value) for value in ("max 100000", "max", None, "200000 100000", "150000 10000", "-1", "150000 0")),
+        *(
+            ("cpu", value)
+            for value in ("max 100000", "max", None, "200000 100000", "150000 10000", "-1", "150000 0")
+        ),
     ],
 )
 def test_a_limit_that_the_engine_did_not_set_is_found(name, value):
@@ -233,7 +249,8 @@ def test_a_limit_that_the_engine_did_not_set_is_found(name, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("swap", "9223372036854771712"), ("swap", str((1 << 30) + 4096)), ("cpu", "-1"), ("cpu_period", "0")]
+    ("name", "value"),
+    [("swap", "9223372036854771712"), ("swap", str((1 << 30) + 4096)), ("cpu", "-1"), ("cpu_period", "0")],
 )
 def test_a_limit_that_the_engine_did_not_set_is_found_on_version_1_too(name, value):
     assert names(SHOWN, with_cgroup(**{**V1, name: value}))
@@ -241,7 +258,11 @@ def test_a_limit_that_the_engine_did_not_set_is_found_on_version_1_too(name, val
 
 def test_limits_that_cannot_be_seen_are_no_shortfall_of_a_job_but_of_an_attestation():
     assert names(TEMPLATE, FACTS) == set()
-    assert names(SHOWN, {**FACTS, "mounts": FACTS["mounts"][:-1]}) >= {"cgroup memory", "cgroup pids", "cgroup cpus"}
+    assert names(SHOWN, {**FACTS, "mounts": FACTS["mounts"][:-1]}) >= {
+        "cgroup memory",
+        "cgroup pids",
+        "cgroup cpus",
+    }
 
 
 _ANY = st.recursive(
@@ -254,7 +275,9 @@ _ANY = st.recursive(
 def _paths(value, way=()):
     if way:
         yield way
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, inner in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
         yield from _paths(inner, (*way, key))
 
 

@@ -30,7 +30,10 @@ def owner(tmp_path):
 def other(owner):
     """Another server, in a process of its own: (its id, its process)."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(owner.folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(owner.folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with process:
         yield process.stdout.readline().strip(), process

@@ -64,7 +64,11 @@ def test_a_whole_conversation():
 
 
 _JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=10,
 )
@@ -85,9 +89,26 @@ def test_the_frames_are_the_same_whatever_the_pieces(facts, middle, answer, size
 _KINDS = st.sampled_from([b"R", b"O", b"P", b"B", b"F", b"X", b"\0", b"\xff"])
 _ODD_JSON = st.sampled_from(
     [
-        *(b"", b"[]", b"1", b"null", b'"x"', b"{", b"{}x", b"\xff", b"{'a':1}", b'{"a":NaN}', b'{"a":-Infinity}'),
+        *(
+            b"",
+            b"[]",
+            b"1",
+            b"null",
+            b'"x"',
+            b"{",
+            b"{}x",
+            b"\xff",
+            b"{'a':1}",
+            b'{"a":NaN}',
+            b'{"a":-Infinity}',
+        ),
         *(b'{"fraction":1e999}', b'{"fraction":%s}' % (b"9" * 30), b'{"fraction":true}', b'{"fraction":"1"}'),
-        *(b'{"fraction":-5,"message":"\\ud800"}', b'{"fraction":0,"message":1}', b"[" * 3000, b'{"a":' * 1000),
+        *(
+            b'{"fraction":-5,"message":"\\ud800"}',
+            b'{"fraction":0,"message":1}',
+            b"[" * 3000,
+            b'{"a":' * 1000,
+        ),
         *(b'{"code":%s}' % (b"1" * 5000), '{"ä":1}'.encode("utf-16"), b"\0" * 9),
     ]
 )
@@ -130,7 +151,18 @@ def test_frames_out_of_order_or_of_no_kind_are_a_breach(data):
 @pytest.mark.parametrize(
     "payload",
     [
-        *(b"", b"[]", b"1", b"null", b"{", b"{}{}", b"\xff{}", b'{"a":NaN}', b'{"a":Infinity}', b'{"a":[-Infinity]}'),
+        *(
+            b"",
+            b"[]",
+            b"1",
+            b"null",
+            b"{",
+            b"{}{}",
+            b"\xff{}",
+            b'{"a":NaN}',
+            b'{"a":Infinity}',
+            b'{"a":[-Infinity]}',
+        ),
         *(b'{"a":1e999}', b'{"a":-1e999}', b'{"a":%s}' % (b"9" * 21), b'{"a":' * 9000, b"[" * 4000),
     ],
 )
@@ -199,7 +231,10 @@ def test_an_attachment_has_a_short_name_of_text(payload):
 def test_a_job_is_one_length_and_one_json_object():
     data = encode_job({"argv": ["ä", "\n"], "n": 1}, 2.5)
     assert LENGTH.unpack(data[: LENGTH.size]) == (len(data) - LENGTH.size,)
-    assert json.loads(data[LENGTH.size :]) == {"request": {"argv": ["ä", "\n"], "n": 1}, "deadline_seconds": 2.5}
+    assert json.loads(data[LENGTH.size :]) == {
+        "request": {"argv": ["ä", "\n"], "n": 1},
+        "deadline_seconds": 2.5,
+    }
 
 
 def test_a_job_that_is_not_json_is_refused_before_it_is_sent():

@@ -73,7 +73,7 @@ class ScriptWire:
             return []
         return [piece]
 
-    def send(self, data, seconds):
+    def send(self, data, _seconds):
         self.sent += data
 
     def close(self):
@@ -89,20 +89,20 @@ class ScriptEngine:
     def __init__(self, *script, state=ENDED):
         self.wire, self.end, self.calls = ScriptWire(script), state, []
 
-    def create(self, template, labels):
+    def create(self, *_):
         self.calls.append("create")
         return "container"
 
-    def attach(self, container):
+    def attach(self, _container):
         return self.wire
 
-    def start(self, container):
+    def start(self, _container):
         self.calls.append("start")
 
-    def wait(self, container, seconds):
+    def wait(self, *_):
         return self.end
 
-    def remove(self, container):
+    def remove(self, _container):
         self.calls.append("remove")
 
 
@@ -110,7 +110,7 @@ class Quota:
     def __init__(self, usage):
         self.looked, self.given = 0, usage
 
-    def usage(self, limits):
+    def usage(self, _limits):
         self.looked += 1
         return self.given
 
@@ -183,7 +183,9 @@ def test_the_workers_own_deadline_is_a_deadline():
     assert judged(None, 72) == TimedOut(LIMITS.wall_seconds)
 
 
-@pytest.mark.parametrize("answer", [{}, {"code": None}, {"code": True}, {"code": "0"}, {"code": 0.0}, {"code": [0]}])
+@pytest.mark.parametrize(
+    "answer", [{}, {"code": None}, {"code": True}, {"code": "0"}, {"code": 0.0}, {"code": [0]}]
+)
 def test_a_last_word_without_a_code_is_a_violation(answer):
     assert isinstance(judged(answer), ProtocolViolated)
 
@@ -208,15 +210,23 @@ def test_the_whole_conversation_is_in_the_result(play):
     assert result.outcome == Exited(0)
     assert (result.stdout, result.stderr) == (b"out\n", b"err\nlast\n")
     assert (result.attachments, result.facts, told) == ({"a.png": b"data"}, {"pid": 1}, [(0.5, "half")])
-    assert (result.usage.cpu_seconds, result.usage.peak_memory_bytes, result.usage.printed_bytes) == (1.5, 1000, 4)
+    assert (result.usage.cpu_seconds, result.usage.peak_memory_bytes, result.usage.printed_bytes) == (
+        1.5,
+        1000,
+        4,
+    )
 
 
-@pytest.mark.parametrize("late", [final(), frame(b"O", b"late"), frame(b"R", {}), (STDOUT, b"garbage-garbage")])
+@pytest.mark.parametrize(
+    "late", [final(), frame(b"O", b"late"), frame(b"R", {}), (STDOUT, b"garbage-garbage")]
+)
 def test_anything_after_the_last_word_is_a_violation(play, late):
     assert isinstance(play(READY, final(), late).outcome, ProtocolViolated)
 
 
-@pytest.mark.parametrize("bad", [frame(b"X"), frame(b"R", {}), (STDOUT, b"\xff" * 9), frame(b"P", {}), frame(b"F", b"[]")])
+@pytest.mark.parametrize(
+    "bad", [frame(b"X"), frame(b"R", {}), (STDOUT, b"\xff" * 9), frame(b"P", {}), frame(b"F", b"[]")]
+)
 def test_what_no_worker_writes_is_a_violation_and_keeps_what_came_before(play, bad):
     result = play(READY, frame(b"O", b"out"), (STDERR, b"err"), bad, FOREVER)
     assert isinstance(result.outcome, ProtocolViolated)
@@ -228,6 +238,12 @@ def test_a_container_that_goes_on_after_its_last_word_is_cut(play, monkeypatch):
     assert isinstance(play(READY, final(), FOREVER).outcome, ProtocolViolated)
 
 
+def test_a_container_that_chatters_on_after_its_last_word_is_cut(play, monkeypatch):
+    monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.01)
+    chatter = [(STDERR, b"and another thing")] * 1_000_000
+    assert isinstance(play(READY, final(), *chatter).outcome, ProtocolViolated)
+
+
 def test_staging_is_watched_after_the_last_word_too(play, monkeypatch):
     monkeypatch.setattr(runner_module, "QUOTA_PAUSE", 0.0)
     quota = Quota(StagingUsage(501, 1, 501))
@@ -236,7 +252,9 @@ def test_staging_is_watched_after_the_last_word_too(play, monkeypatch):
 
 def test_the_deadline_cuts(play):
     limits = Limits(wall_seconds=0.01)
-    result = play(READY, (STDERR, b"working"), FOREVER, template=SandboxTemplate("sha256:a", ("x",), (1, 1), limits))
+    result = play(
+        READY, (STDERR, b"working"), FOREVER, template=SandboxTemplate("sha256:a", ("x",), (1, 1), limits)
+    )
     assert result.outcome == TimedOut(0.01)
     assert result.stderr == b"working"
 
@@ -249,9 +267,12 @@ def test_a_job_that_answered_in_time_is_not_late_because_its_container_ends_late
     assert play(READY, *hours_pass).outcome == Exited(0)
 
 
-def test_cancelling_before_the_start_creates_nothing(play, cancel):
+def test_cancelling_before_the_start_creates_nothing(cancel):
     cancel.set()
-    assert play(READY, final()).outcome == Cancelled()
+    engine = ScriptEngine(READY, final())
+    assert Runner(engine, "me").run(Job("call", TEMPLATE, {}), cancel).outcome == Cancelled()
+    engine.wire.close()
+    assert engine.calls == []
 
 
 def test_cancelling_while_it_starts_and_while_it_runs(play, cancel):
@@ -274,7 +295,9 @@ def test_stdout_of_just_the_limit_is_let_through(play):
 
 
 def test_a_flood_on_stderr_keeps_its_beginning_and_ends_nobody(play):
-    flood = [(STDERR, b"a" * 60), (STDERR, b"b" * 60)] + [(STDERR, bytes(1 << 20))] * (WIRE_SLACK // (1 << 20) + 9)
+    flood = [(STDERR, b"a" * 60), (STDERR, b"b" * 60)] + [(STDERR, bytes(1 << 20))] * (
+        WIRE_SLACK // (1 << 20) + 9
+    )
     result = play(READY, *flood, final())
     assert result.outcome == Exited(0)
     assert result.stderr == b"a" * 60 + b"b" * 40
@@ -318,7 +341,9 @@ def test_progress_only_rises_and_is_told_no_faster_than_a_worker_would(play):
     assert len(told) < 500
 
 
-@pytest.mark.parametrize("usage", [None, [], "x", {}, {"cpu_seconds": "1"}, {"cpu_seconds": -1, "peak_memory_bytes": True}])
+@pytest.mark.parametrize(
+    "usage", [None, [], "x", {}, {"cpu_seconds": "1"}, {"cpu_seconds": -1, "peak_memory_bytes": True}]
+)
 def test_a_receipt_that_makes_no_sense_is_left_empty(play, usage):
     found = play(READY, final(usage=usage)).usage
     assert (found.cpu_seconds, found.peak_memory_bytes) == (None, None)

@@ -15,7 +15,7 @@ json_values = st.recursive(
     max_leaves=20,
 )
 HIDING = {
-    "escape sequence": "\x1b[31m",
+    "escape": "\x1b",
     "bell": "\x07",
     "carriage return": "\r",
     "NUL": "\0",

@@ -63,7 +63,9 @@ def without_root():
 # what is let in
 
 
-@pytest.mark.parametrize("text", ["a.tif", "./a.tif", "sub/../a.tif", "sub//../sub/./../a.tif", "sub/deep/../../a.tif"])
+@pytest.mark.parametrize(
+    "text", ["a.tif", "./a.tif", "sub/../a.tif", "sub//../sub/./../a.tif", "sub/deep/../../a.tif"]
+)
 def test_a_relative_path_starts_at_the_first_workspace(allowed, root, text):
     found = allowed.input(text)
     assert found.path == root / "a.tif"
@@ -133,8 +135,21 @@ def test_a_name_of_255_bytes_is_let_in_and_one_of_256_is_refused(allowed, root):
         *("/", "//", "/etc/passwd", "/proc/self/root/etc/passwd", "/dev/null"),
         *("a.tif\n", "a\n.tif", "a\0.tif", "\x1b[2Ja.tif", "a\x7f", "a\x85b", "a\u2028b", "\t"),
         *("\ud800.tif", "a\udcff", "a.tif/", "x/" * 2500, "/" + "x" * 5000),
-        *("file:", "file:a.tif", "file://", "file:///", "file://other.host/a.tif", "file://[/a.tif", "file:\n///a"),
-        *("file:///etc/passwd", "file:///proc/self/environ", "file://localhost", "file://user@localhost/a.tif"),
+        *(
+            "file:",
+            "file:a.tif",
+            "file://",
+            "file:///",
+            "file://other.host/a.tif",
+            "file://[/a.tif",
+            "file:\n///a",
+        ),
+        *(
+            "file:///etc/passwd",
+            "file:///proc/self/environ",
+            "file://localhost",
+            "file://user@localhost/a.tif",
+        ),
     ],
 )
 def test_it_is_refused(allowed, text):
@@ -144,7 +159,17 @@ def test_it_is_refused(allowed, text):
 
 
 @pytest.mark.parametrize(
-    "tail", ["a.tif?x=1", "a.tif#part", "a.tif?", "a.tif%00", "a%0A.tif", "%2e%2e/outside/secret.tif", "%ff.tif", "a\n.tif"]
+    "tail",
+    [
+        "a.tif?x=1",
+        "a.tif#part",
+        "a.tif?",
+        "a.tif%00",
+        "a%0A.tif",
+        "%2e%2e/outside/secret.tif",
+        "%ff.tif",
+        "a\n.tif",
+    ],
 )
 def test_a_uri_with_more_than_a_path_is_refused(allowed, root, tail):
     refusal(allowed, f"file://{root}/{tail}")
@@ -230,7 +255,9 @@ def test_a_folder_that_may_not_be_entered_is_refused(allowed, root, tmp_path):
 # symlinks
 
 
-@pytest.mark.parametrize("target", ["a.tif", "sub/../a.tif", "./a.tif", "{root}/a.tif", "{root}/sub/../a.tif"])
+@pytest.mark.parametrize(
+    "target", ["a.tif", "sub/../a.tif", "./a.tif", "{root}/a.tif", "{root}/sub/../a.tif"]
+)
 def test_a_symlink_that_stays_inside_is_resolved_away(allowed, root, target):
     (root / "link.tif").symlink_to(target.format(root=root))
     assert allowed.input("link.tif").relative == PurePosixPath("a.tif")
@@ -246,9 +273,21 @@ def test_parent_after_a_symlink_is_the_parent_of_where_it_leads(allowed, root):
 @pytest.mark.parametrize(
     "target",
     [
-        *("{outside}/secret.tif", "../outside/secret.tif", "sub/../../outside/secret.tif", "{root}/../outside/secret.tif"),
+        *(
+            "{outside}/secret.tif",
+            "../outside/secret.tif",
+            "sub/../../outside/secret.tif",
+            "{root}/../outside/secret.tif",
+        ),
         *("/etc/passwd", "/proc/self/environ", "/proc/self/root/etc/passwd", "/proc/self/fd/0", "/dev/null"),
-        *(".gdal-mcp/undo.tif", "{root}/.gdal-mcp/undo.tif", "{root}-evil/x", "link.tif", "//etc/passwd", "a\nb"),
+        *(
+            ".gdal-mcp/undo.tif",
+            "{root}/.gdal-mcp/undo.tif",
+            "{root}-evil/x",
+            "link.tif",
+            "//etc/passwd",
+            "a\nb",
+        ),
     ],
 )
 def test_a_symlink_that_leads_elsewhere_is_refused(allowed, root, outside, target):
@@ -351,7 +390,21 @@ def test_a_workspace_is_entered_by_the_spelling_it_was_given_by_too(root, tmp_pa
 
 @pytest.mark.parametrize(
     "place",
-    ["/", "/etc", "/usr/share", "/proc/self", "/dev", "/sys", "/tmp", "/home", "/root", "/var", "/run", "/bin", "/lib"],
+    [
+        "/",
+        "/etc",
+        "/usr/share",
+        "/proc/self",
+        "/dev",
+        "/sys",
+        "/tmp",
+        "/home",
+        "/root",
+        "/var",
+        "/run",
+        "/bin",
+        "/lib",
+    ],
 )
 def test_the_systems_own_folders_are_no_workspaces(place):
     with pytest.raises(PathRefused):
@@ -424,10 +477,56 @@ def test_descriptors_are_closed_whatever_happens(allowed, root):
 
 # whatever text goes in
 
-_TARGETS = ("..", "/", "/etc", "/proc/self/root", "a", "sub", "sub/..", "sub/../..", "loop", ".gdal-mcp", "../outside", "sub/in")
+_TARGETS = (
+    "..",
+    "/",
+    "/etc",
+    "/proc/self/root",
+    "a",
+    "sub",
+    "sub/..",
+    "sub/../..",
+    "loop",
+    ".gdal-mcp",
+    "../outside",
+    "sub/in",
+)
 _PIECES = st.sampled_from(
-    [*("a", "b", "sub", "in", "..", ".", "", "/", "link0", "link3", "link11", "outside", "secret", RESERVED, "loop")]
-    + ["file://", "file:", "%2e%2e", "%2f", "\0", "~", "etc", "passwd", "proc", "self", "cwd", "root", "ws", "{root}"]
+    [
+        *(
+            "a",
+            "b",
+            "sub",
+            "in",
+            "..",
+            ".",
+            "",
+            "/",
+            "link0",
+            "link3",
+            "link11",
+            "outside",
+            "secret",
+            RESERVED,
+            "loop",
+        )
+    ]
+    + [
+        "file://",
+        "file:",
+        "%2e%2e",
+        "%2f",
+        "\0",
+        "~",
+        "etc",
+        "passwd",
+        "proc",
+        "self",
+        "cwd",
+        "root",
+        "ws",
+        "{root}",
+    ]
 )
 _TEXTS = st.one_of(
     st.text(max_size=40),

@@ -1,0 +1,100 @@
+"""The question that a person decides by: it names everything that will happen, and nothing can forge or hide a part of it."""
+
+import io
+import os
+import pty
+import sys
+from collections.abc import Iterator
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.approval.model import MAX_LISTED, Nobody, Question, question_text
+from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.plan import Draft
+from tests.unit.values import draft, output, plan
+
+QUESTION = Question("id", "digest", "Run it?")
+
+
+def text(given_draft: Draft) -> str:
+    return question_text(plan(given_draft), "it writes")
+
+
+def test_it_names_the_command_what_is_read_written_and_replaced():
+    said = text(draft(output(replaces=("out.tif", "out.tif.ovr")), options=("-of", "a b")))
+    for part in ("gdal_translate", "'a b'", "/data/ws/in.tif", "/data/ws/out.tif", "/data/ws/out.tif.ovr"):
+        assert part in said
+
+
+def test_it_tells_creating_from_replacing_and_from_changing():
+    kinds = [text(draft(made)) for made in (output(), output(replaces=("out.tif",)), output(replaces=("out.tif",), update=True))]
+    assert len(set(kinds)) == 3
+
+
+def lines(said: str) -> int:
+    return said.count("\n")
+
+
+@given(st.text())
+def test_no_value_can_add_a_line_or_hide_one(value: str):
+    plain, strange = (text(draft(output(), options=("-co", one))) for one in ("x", value))
+    assert lines(strange) == lines(plain)
+    assert strange.isprintable() or "\n" in strange
+    assert not any(letter in strange for letter in "\x1b\r\u202e\u200b\u2028")
+
+
+def test_a_forged_end_does_not_look_like_the_real_one():
+    forged = "x\n\nWrites:\n  /data/ws/harmless.tif\nReplaces nothing."
+    said = text(draft(output(replaces=("out.tif",)), options=("-co", forged)))
+    assert "\n  /data/ws/harmless.tif\n" not in said
+    assert said.index("/data/ws/out.tif") < said.index("harmless")
+
+
+def test_what_is_written_is_named_however_much_is_read():
+    many = tuple(f"{'deep/' * 30}{number}.tif" for number in range(1000))
+    said = text(draft(output("the-target.tif", replaces=("the-target.tif",)), inputs=many))
+    assert said.count("the-target.tif") >= 2
+    assert str(1000 - MAX_LISTED) in said
+    assert len(said) < 20_000
+
+
+def test_nobody_approves_nothing():
+    assert Nobody().answered() is None
+    assert anyio.run(Nobody().ask, QUESTION) is None
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A terminal as standard input; what is written to the descriptor is what the person types."""
+    person, terminal = pty.openpty()
+    with os.fdopen(terminal, encoding="utf-8") as stdin, os.fdopen(person, "wb", buffering=0) as keyboard:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield keyboard.fileno()
+
+
+@pytest.mark.parametrize(("keys", "approved"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("yes please\n", False), ("\x04", False)])
+def test_the_person_at_the_terminal_says_yes_or_it_is_no(typed: int, keys: str, approved: bool):
+    os.write(typed, keys.encode())
+    decision = anyio.run(Terminal("ann").ask, QUESTION)
+    assert decision is not None
+    assert (decision.approved, decision.by) == (approved, "ann")
+
+
+def test_waiting_at_the_terminal_can_be_given_up(typed: int):
+    async def impatient() -> bool:
+        with anyio.move_on_after(0) as scope:
+            await Terminal("ann").ask(QUESTION)
+        return scope.cancelled_caught
+
+    assert anyio.run(impatient)
+
+
+def test_without_a_terminal_nobody_is_asked_unless_a_script_said_yes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert anyio.run(Terminal("ann").ask, QUESTION) is None
+    decision = anyio.run(Terminal("ann", assume_yes=True).ask, QUESTION)
+    assert decision is not None
+    assert (decision.approved, decision.how) == (True, "--yes")

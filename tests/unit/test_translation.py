@@ -1,0 +1,118 @@
+"""What a caller is told of each way in which a job, or the sandbox itself, can end."""
+
+import inspect
+import json
+from typing import Any, get_args
+
+import pytest
+
+from gdal_mcp.errors import Code, Stage
+from gdal_mcp.execution import _described, _picture
+from gdal_mcp.translation import explain, judge, reported, stderr_of
+from sandbox import errors
+from sandbox.errors import SandboxError
+from sandbox.outcome import (
+    Cancelled,
+    Exited,
+    FileSizeExceeded,
+    Killed,
+    Outcome,
+    OutOfMemory,
+    OutputLimitExceeded,
+    ProtocolViolated,
+    SandboxResult,
+    StagingLimitExceeded,
+    TimedOut,
+    Usage,
+)
+
+OUTCOMES: list[tuple[Outcome, Code | None]] = [
+    (Exited(0), None),
+    (Exited(1), Code.GDAL_ERROR),
+    (TimedOut(5.0), Code.TIMEOUT),
+    (Cancelled(), Code.CANCELLED),
+    (OutOfMemory(1 << 30, killed=True), Code.MEMORY_LIMIT),
+    (OutOfMemory(1 << 30, killed=False), Code.MEMORY_LIMIT),
+    (OutputLimitExceeded(1 << 20), Code.OUTPUT_LIMIT),
+    (StagingLimitExceeded("files", 5), Code.DISK_LIMIT),
+    (StagingLimitExceeded("bytes", 5), Code.DISK_LIMIT),
+    (FileSizeExceeded(5), Code.DISK_LIMIT),
+    (Killed(139), Code.GDAL_ERROR),
+    (ProtocolViolated("x"), Code.INTERNAL),
+]
+SANDBOX = {
+    "SandboxError": Code.INTERNAL,
+    "EngineUnavailable": Code.ENGINE_UNAVAILABLE,
+    "ImageMissing": Code.ENGINE_UNAVAILABLE,
+    "IsolationRefused": Code.ENGINE_UNAVAILABLE,
+    "AttestationFailed": Code.ENGINE_UNAVAILABLE,
+    "PathRefused": Code.PATH_NOT_ALLOWED,
+    "PathMissing": Code.NOT_FOUND,
+    "StagingFailed": Code.DISK_LIMIT,
+    "OutputRejected": Code.OUTPUT_REJECTED,
+}
+
+
+def result(outcome: Outcome, final: Any = None, stderr: bytes = b"") -> SandboxResult:
+    return SandboxResult(outcome, Usage("cold"), final, stderr=stderr)
+
+
+@pytest.mark.parametrize(("outcome", "code"), OUTCOMES, ids=[type(one).__name__ for one, _ in OUTCOMES])
+def test_every_outcome_has_its_code_and_keeps_what_was_printed(outcome: Outcome, code: Code | None):
+    told = judge(result(outcome, {}, b"ERROR 1: half a w\xff\x1b[31mord\n"))
+    assert (told.code if told else None) == code
+    if told is not None:
+        assert told.stage is Stage.RUN
+        assert told.untrusted["stderr"] == "ERROR 1: half a w\ufffd[31mord\n"
+
+
+def test_no_outcome_is_forgotten():
+    assert {type(one) for one, _ in OUTCOMES} == set(get_args(Outcome))
+
+
+def test_every_failure_of_the_sandbox_has_its_code():
+    kinds = {name: kind for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, SandboxError)}
+    assert {name: explain(kind("what happened\x1b"), Stage.PUBLISH).code for name, kind in kinds.items()} == SANDBOX
+
+
+def test_a_failure_says_what_to_do_and_nothing_that_drives_a_terminal():
+    told = explain(errors.StagingFailed("no\x1b space"), Stage.PUBLISH)
+    assert (told.stage, told.message) == (Stage.PUBLISH, "no space")
+    assert told.suggestion
+    assert "secret" not in str(explain(SandboxError("secret detail"), Stage.RUN))
+
+
+NONSENSE = [None, 5, "text", [], {}, [5], ["x"], [[]], [{"level": {}}], [{"message": {"a": 1}}], {"0": {}}, True, 1.5]
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE, ids=map(repr, NONSENSE))
+def test_a_container_may_answer_anything(nonsense: Any):
+    """Whatever takes over a container can send any JSON as its last word."""
+    final = {"errors": nonsense, "outputs": nonsense, "done": nonsense, "gdal_version": nonsense}
+    told = judge(result(Exited(1), final), writes=True)
+    assert told is not None
+    json.dumps(told.as_dict("id"), allow_nan=False)
+    assert isinstance(reported(final), list)
+    assert isinstance(_described(final), dict)
+
+
+def test_only_failures_are_told_as_what_went_wrong():
+    rows = [{"level": "warning", "message": "w"}, *({"level": "error", "message": f"e{i}"} for i in range(100))]
+    told = judge(result(Exited(1), {"errors": rows}))
+    assert told is not None
+    assert told.untrusted["gdal"][0] == "e0"
+    assert "w" not in told.untrusted["gdal"]
+    assert len(told.untrusted["gdal"]) < 20
+
+
+def test_stderr_is_capped():
+    assert len(stderr_of(result(Exited(1), stderr=b"x" * 1_000_000))["stderr"]) < 20_000
+    assert stderr_of(result(Exited(1))) == {}
+
+
+def test_only_a_picture_of_decent_size_is_passed_on():
+    png = b"\x89PNG\r\n\x1a\n"
+    assert _picture(png + b"data") == png + b"data"
+    assert _picture(b"<svg onload=x>") is None
+    assert _picture(b"") is None
+    assert _picture(png + b"\0" * (64 << 20)) is None
