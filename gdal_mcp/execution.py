@@ -102,7 +102,7 @@ class Execution:
         output = plan.draft.output
         if staging is not None and output is not None and output.update:
             for located in output.replaces:
-                staging.copy_in(located, located.name)
+                staging.copy_in(located, located.name, plan.limits)
         template = self.hosting.template(host.image, staging.mount_source if staging else None)
         job = Job(plan.call_id, template, self._request(plan), staging, on_progress)
         return host.runner.run(job, cancel)

@@ -148,7 +148,9 @@ async def _without_leaks(ctx: ServerRequestContext, call_next: Any) -> Any:
         return await call_next(ctx)
     except MCPError:
         raise
-    except ValidationError as error:  # of the protocol's own parameters; a tool's arguments are the pipeline's business
+    except (
+        ValidationError
+    ) as error:  # of the protocol's own parameters; a tool's arguments are the pipeline's business
         raise MCPError(t.INVALID_PARAMS, "Invalid params") from error
     except Exception as error:  # the outermost handler of every request
         _log.exception("request_failed", method=ctx.method)

@@ -51,7 +51,9 @@ def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
     try:
         mount = Mount(str(views.source(closed_workspace, USER)), PurePosixPath(closed_workspace))
         plain = make_template(READER)
-        template = type(plain)(plain.image, plain.command, plain.user, plain.limits, (mount,), (), plain.environment)
+        template = type(plain)(
+            plain.image, plain.command, plain.user, plain.limits, (mount,), (), plain.environment
+        )
         path = str(closed_workspace / "private.txt")
         result = runner.run(Job("idmap-test", template, {"path": path}), cancel)
     finally:
@@ -65,13 +67,17 @@ def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
     assert [(path, path.stat().st_mode, path.stat().st_uid) for path in closed_workspace.rglob("*")] == before
 
 
-def test_no_view_is_made_of_a_workspace_that_the_containers_user_can_read(workspace: Path, owner: Owner, tmp_path: Path) -> None:
+def test_no_view_is_made_of_a_workspace_that_the_containers_user_can_read(
+    workspace: Path, owner: Owner, tmp_path: Path
+) -> None:
     views = Views(tmp_path / "views", owner)
     assert views.source(workspace, USER) == workspace
     assert not (tmp_path / "views").exists()
 
 
-def test_views_are_unmounted_by_their_server_and_those_of_a_dead_one_by_the_next(closed_workspace: Path, tmp_path: Path) -> None:
+def test_views_are_unmounted_by_their_server_and_those_of_a_dead_one_by_the_next(
+    closed_workspace: Path, tmp_path: Path
+) -> None:
     here, dead = Owner(tmp_path / "servers"), Owner(tmp_path / "servers")
     own, left = Views(tmp_path / "views", here), Views(tmp_path / "views", dead)
     own.source(closed_workspace, USER)

@@ -18,9 +18,11 @@ RAW = "<SourceFilename>{name}</SourceFilename><ImageOffset>0</ImageOffset><Pixel
 OGR_VRT = '<OGRVRTDataSource><OGRVRTLayer name="{layer}"><SrcDataSource>{name}</SrcDataSource></OGRVRTLayer></OGRVRTDataSource>'
 WMS = '<GDAL_WMS><Service name="TMS"><ServerUrl>{url}</ServerUrl></Service><DataWindow><UpperLeftX>0</UpperLeftX><UpperLeftY>1</UpperLeftY><LowerRightX>1</LowerRightX><LowerRightY>0</LowerRightY><SizeX>20</SizeX><SizeY>20</SizeY></DataWindow><BandsCount>1</BandsCount></GDAL_WMS>'
 MRF = "<MRF_META><Raster><Size x='20' y='20' c='1'/><Compression>NONE</Compression><DataType>Byte</DataType><DataFile>{name}</DataFile><IndexFile>index.idx</IndexFile></Raster></MRF_META>"
-ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">' + "".join(
-    f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9)
-) + "]>"
+ENTITIES = (
+    '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">'
+    + "".join(f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9))
+    + "]>"
+)
 EXTERNAL = '<!DOCTYPE x [<!ENTITY e SYSTEM "file://{name}">]>'
 KML = '<?xml version="1.0"?>{doctype}<kml xmlns="http://www.opengis.net/kml/2.2"><Document><Placemark><name>{text}</name><Point><coordinates>1,2</coordinates></Point></Placemark></Document></kml>'
 GDALG = '{{"type": "gdal_streamed_alg", "command_line": "{command}"}}'
@@ -144,7 +146,10 @@ def _large_tiff() -> bytes:
     size = (2**31 - 1).to_bytes(4, "little")
     entries = [(256, 4, size), (257, 4, size), (258, 3, b"\x08\0\0\0"), (259, 3, b"\x01\0\0\0"), (262, 3, b"\x01\0\0\0"),
                (273, 4, (200).to_bytes(4, "little")), (277, 3, b"\x01\0\0\0"), (278, 4, size), (279, 4, b"\x10\0\0\0")]  # fmt: skip
-    body = b"".join(tag.to_bytes(2, "little") + kind.to_bytes(2, "little") + (1).to_bytes(4, "little") + value for tag, kind, value in entries)
+    body = b"".join(
+        tag.to_bytes(2, "little") + kind.to_bytes(2, "little") + (1).to_bytes(4, "little") + value
+        for tag, kind, value in entries
+    )
     return b"II*\0\x08\0\0\0" + len(entries).to_bytes(2, "little") + body + b"\0" * 800
 
 
@@ -152,6 +157,10 @@ def endless_view(path: Path, source: Path) -> None:
     """A GeoPackage with a view that never ends."""
     path.write_bytes(source.read_bytes())
     with sqlite3.connect(path) as db:
-        db.execute("CREATE VIEW endless AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS fid, x FROM c")
-        db.execute("INSERT INTO gpkg_contents (table_name, data_type, identifier) VALUES ('endless', 'attributes', 'endless')")
+        db.execute(
+            "CREATE VIEW endless AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS fid, x FROM c"
+        )
+        db.execute(
+            "INSERT INTO gpkg_contents (table_name, data_type, identifier) VALUES ('endless', 'attributes', 'endless')"
+        )
     db.close()

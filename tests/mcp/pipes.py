@@ -111,7 +111,11 @@ class Pipes:
         """Starts a call; returns its request's id once the job in the container reports progress."""
         params = {"name": tool, "arguments": dict(arguments), "_meta": {"progressToken": "p1"}}
         identifier = self.send("tools/call", params)
-        self.until(lambda message: message.get("method") == "notifications/progress" or message.get("id") == identifier)
+        self.until(
+            lambda message: (
+                message.get("method") == "notifications/progress" or message.get("id") == identifier
+            )
+        )
         return identifier
 
     def end(self, seconds: float = 30.0) -> int:
@@ -122,7 +126,9 @@ class Pipes:
 
 
 @contextmanager
-def piped(command: list[str], log: Path, *, era: str = "legacy", env: Mapping[str, str] | None = None) -> Iterator[Pipes]:
+def piped(
+    command: list[str], log: Path, *, era: str = "legacy", env: Mapping[str, str] | None = None
+) -> Iterator[Pipes]:
     """A server process that is killed at the end of the block, should it still be there."""
     with log.open("ab") as errors:
         process = subprocess.Popen(

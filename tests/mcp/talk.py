@@ -22,7 +22,9 @@ PASSED_ON = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "
 def environment(**more: str) -> dict[str, str]:
     """A server's environment: where the engine and the image are, and nothing else of ours."""
     ours = {name: value for name, value in os.environ.items() if name in PASSED_ON}
-    chosen = {name: value for name, value in os.environ.items() if name in ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE")}
+    chosen = {
+        name: value for name, value in os.environ.items() if name in ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE")
+    }
     return {**ours, **chosen, **more}
 
 
@@ -133,7 +135,12 @@ class Talk:
 
 @contextmanager
 def talking(
-    command: list[str], log: Path, *, era: str = ERAS[1], person: Person | None = None, env: Mapping[str, str] | None = None
+    command: list[str],
+    log: Path,
+    *,
+    era: str = ERAS[1],
+    person: Person | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Talk]:
     """A client connected to a new server process, which ends with the block. Without a person it cannot be asked."""
     parameters = StdioServerParameters(

@@ -59,7 +59,9 @@ def _append(path: Path) -> None:
 
 
 @pytest.mark.parametrize("touched", ["input", "output"])
-def test_a_file_that_changed_while_the_question_was_open_stops_the_call(talk: Talk, place: Place, touched: str):
+def test_a_file_that_changed_while_the_question_was_open_stops_the_call(
+    talk: Talk, place: Place, touched: str
+):
     given, made = f"given-{touched}-{talk.modern}.tif", f"made-{touched}-{talk.modern}.tif"
     for name in (given, made):
         place.path(name).write_bytes(place.path("rgb.tif").read_bytes())
@@ -73,7 +75,10 @@ def test_a_file_that_changed_while_the_question_was_open_stops_the_call(talk: Ta
 def test_a_file_that_appears_where_nothing_was_is_not_replaced(talk: Talk, place: Place):
     path = place.path(f"appears-{talk.modern}.tif")
     talk.person.meanwhile = lambda: path.write_bytes(b"somebody else's")
-    assert talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset=path.name)["code"] == "APPROVAL_EXPIRED"
+    assert (
+        talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset=path.name)["code"]
+        == "APPROVAL_EXPIRED"
+    )
     assert path.read_bytes() == b"somebody else's"
 
 
@@ -101,7 +106,9 @@ def question(pipes: Pipes, arguments: dict[str, Any]) -> str:
 
 
 def yes(pipes: Pipes, tool: str, arguments: dict[str, Any], state: str) -> dict[str, Any]:
-    return pipes.call(tool, arguments, requestState=state, inputResponses={"approval": {"action": "accept", "content": {}}})
+    return pipes.call(
+        tool, arguments, requestState=state, inputResponses={"approval": {"action": "accept", "content": {}}}
+    )
 
 
 def outputs(place: Place) -> set[str]:
@@ -126,14 +133,18 @@ def test_a_used_answer_does_not_let_a_second_call_through(pipes: Pipes, place: P
         ("gdal2xyz", {"dataset": "rgb.tif"}),
     ],
 )
-def test_an_answer_for_one_call_is_worth_nothing_for_another(pipes: Pipes, place: Place, tool: str, arguments: dict[str, Any]):
+def test_an_answer_for_one_call_is_worth_nothing_for_another(
+    pipes: Pipes, place: Place, tool: str, arguments: dict[str, Any]
+):
     state = question(pipes, TRANSLATE)
     before = outputs(place)
     assert "protocol_error" in yes(pipes, tool, arguments, state)
     assert outputs(place) == before
 
 
-@pytest.mark.parametrize("forge", [lambda state: state[:-4] + "AAAA", lambda _state: '{"approval": "x"}', lambda _state: ""])
+@pytest.mark.parametrize(
+    "forge", [lambda state: state[:-4] + "AAAA", lambda _state: '{"approval": "x"}', lambda _state: ""]
+)
 def test_a_forged_state_runs_nothing(pipes: Pipes, place: Place, forge: Callable[[str], str]):
     before = outputs(place)
     answered = yes(pipes, "gdal_translate", TRANSLATE, forge(question(pipes, TRANSLATE)))

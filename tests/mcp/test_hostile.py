@@ -20,7 +20,9 @@ from tests.oracle.container import Oracle
 pytestmark = pytest.mark.engine
 
 EARLY = {"validate", "resolve"}  # nothing has run
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ff]")
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ff]"
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,9 @@ def victim(own: Place, outside: Path, grounds: Path, containers: Containers) -> 
     """A server that asks nobody. When it has gone through all of it, the world is looked over."""
     before = everything(outside)
     workspace = everything(own.workspace)
-    command = own.command("--approval", "never", "--timeout-seconds", "5", "--memory", "512MiB", "--log-level", "debug")
+    command = own.command(
+        "--approval", "never", "--timeout-seconds", "5", "--memory", "512MiB", "--log-level", "debug"
+    )
     log = grounds / "hostile.log"
     with talking(command, log, person=Person()) as made:
         yield made
@@ -109,7 +113,10 @@ HARMLESS_PATHS = {
 def test_a_name_is_a_name_whatever_it_looks_like(victim: Talk):
     """All of them at once, by both kinds of command line: the program's own and the classic one."""
     calls = {key: victim.start("info", path=path) for key, path in HARMLESS_PATHS.items()}
-    calls |= {f"{key}c": victim.start("gdalinfo", dataset=path, json=True) for key, path in list(HARMLESS_PATHS.items())[::3]}
+    calls |= {
+        f"{key}c": victim.start("gdalinfo", dataset=path, json=True)
+        for key, path in list(HARMLESS_PATHS.items())[::3]
+    }
     for key, call in calls.items():
         result = call.result(timeout=120)
         assert not result.is_error, (key, result.structured_content)
@@ -200,7 +207,9 @@ ARGUMENTS = {
 
 
 @pytest.mark.parametrize(("tool", "arguments"), ARGUMENTS.values(), ids=ARGUMENTS.keys())
-def test_an_argument_that_reaches_further_is_refused_before_anything_runs(victim: Talk, tool: str, arguments: dict[str, Any]):
+def test_an_argument_that_reaches_further_is_refused_before_anything_runs(
+    victim: Talk, tool: str, arguments: dict[str, Any]
+):
     result = victim.call(tool, **arguments)
     assert result.is_error, result.structured_content
     assert result.structured_content["error"]["stage"] in EARLY
@@ -221,9 +230,15 @@ def test_hostile_contents_give_an_answer_and_nothing_of_the_host(victim: Talk):
     answers = {name: call.result(timeout=300) for name, call in calls.items()}
     for result in answers.values():
         told(result)
-    codes = {name: result.structured_content["error"]["code"] for name, result in answers.items() if result.is_error}
+    codes = {
+        name: result.structured_content["error"]["code"]
+        for name, result in answers.items()
+        if result.is_error
+    }
     assert set(codes.values()) <= {"GDAL_ERROR", "MEMORY_LIMIT", "TIMEOUT"}
-    assert codes["vrt_abs.vrt"] == codes["ogr_abs.vrt"] == "GDAL_ERROR"  # the program would exit with 0 and say so on stderr
+    assert (
+        codes["vrt_abs.vrt"] == codes["ogr_abs.vrt"] == "GDAL_ERROR"
+    )  # the program would exit with 0 and say so on stderr
     assert codes["latin1.vrt"] == "GDAL_ERROR"
 
 
@@ -254,9 +269,16 @@ def test_the_traps_are_real(own: Place, outside: Path, grounds: Path):
     for name in ("vrt_abs.vrt", "mrf.mrf", "kerchunk.json", "ogr_abs.vrt"):
         place.path(name).write_bytes(own.path(name).read_bytes())
     with talking(server, grounds / "trapped.log", person=Person()) as talk:
-        for name, output in (("vrt_abs.vrt", "a.tif"), ("mrf.mrf", "b.tif"), ("kerchunk.json", "c.tif"), ("ogr_abs.vrt", "d.csv")):
+        for name, output in (
+            ("vrt_abs.vrt", "a.tif"),
+            ("mrf.mrf", "b.tif"),
+            ("kerchunk.json", "c.tif"),
+            ("ogr_abs.vrt", "d.csv"),
+        ):
             talk.call("convert", input=name, output=output)
-    sprung = {path.name for path in place.workspace.iterdir() if path.is_file() and CANARY[:10] in path.read_bytes()}
+    sprung = {
+        path.name for path in place.workspace.iterdir() if path.is_file() and CANARY[:10] in path.read_bytes()
+    }
     assert sprung >= {"a.tif", "d.csv"}
 
 
@@ -267,7 +289,10 @@ def test_a_chain_of_our_own_outputs_stays_inside(victim: Talk, own: Place):
     assert own.path("-rf.tif").is_file()
 
 
-@pytest.mark.parametrize(("name", "tool"), [("injection.vrt", "info"), ("injection.geojson", "info"), ("injection.vrt", "gdalinfo")])
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [("injection.vrt", "info"), ("injection.geojson", "info"), ("injection.vrt", "gdalinfo")],
+)
 def test_text_from_inside_a_file_cannot_hide_or_drive_a_terminal(victim: Talk, name: str, tool: str):
     result = victim.call(tool, **{"path" if tool == "info" else "dataset": name})
     assert not result.is_error, result.structured_content

@@ -29,14 +29,17 @@ def own(grounds: Path, place: Place) -> Place:
 
 def _upscaled(side: int) -> str:
     """A small picture seen as a large one: nothing on disk, but all of it to be computed."""
-    return f'''<VRTDataset rasterXSize="{side}" rasterYSize="{side}"><VRTRasterBand dataType="Byte" band="1"><SimpleSource>
+    return f"""<VRTDataset rasterXSize="{side}" rasterYSize="{side}"><VRTRasterBand dataType="Byte" band="1"><SimpleSource>
 <SourceFilename relativeToVRT="1">rgb.tif</SourceFilename><SourceBand>1</SourceBand>
 <SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{side}" ySize="{side}"/>
-</SimpleSource></VRTRasterBand></VRTDataset>'''
+</SimpleSource></VRTRasterBand></VRTDataset>"""
 
 
 def _many_bands(count: int) -> str:
-    bands = "".join(f'<VRTRasterBand dataType="Byte" band="{band}"><Description>{"x" * 40}</Description></VRTRasterBand>' for band in range(1, count + 1))
+    bands = "".join(
+        f'<VRTRasterBand dataType="Byte" band="{band}"><Description>{"x" * 40}</Description></VRTRasterBand>'
+        for band in range(1, count + 1)
+    )
     return f'<VRTDataset rasterXSize="10" rasterYSize="10">{bands}</VRTDataset>'
 
 

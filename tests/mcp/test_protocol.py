@@ -48,7 +48,10 @@ def _objects(schema: Any) -> Iterator[dict[str, Any]]:
 
 def test_the_list_is_the_same_each_time_and_in_both_eras(talks: dict[str, Talk]):
     lists = [
-        json.dumps([one.model_dump(mode="json") for one in talk.ask("list_tools", cache_mode="bypass").tools], sort_keys=True)
+        json.dumps(
+            [one.model_dump(mode="json") for one in talk.ask("list_tools", cache_mode="bypass").tools],
+            sort_keys=True,
+        )
         for talk in (*talks.values(), *talks.values())
     ]
     assert len(set(lists)) == 1
@@ -103,7 +106,14 @@ def test_a_failure_of_gdal_keeps_its_own_words_apart_as_untrusted(talk: Talk, pl
 
 def test_progress_of_a_long_computation_only_grows_and_reaches_the_end(talk: Talk):
     name = f"progress-{talk.modern}.tif"
-    talk.done("reproject", input="rgb.tif", output=name, dst_crs="EPSG:3857", size=[1500, 1500], resampling="lanczos")
+    talk.done(
+        "reproject",
+        input="rgb.tif",
+        output=name,
+        dst_crs="EPSG:3857",
+        size=[1500, 1500],
+        resampling="lanczos",
+    )
     told = [fraction for fraction, _ in talk.progress]
     assert len(told) > 2
     assert told == sorted(set(told))

@@ -68,7 +68,9 @@ def refused(talk: Talk, uri: str) -> int:
 
 
 def test_an_output_is_listed_with_what_is_known_of_it(reader: Talk, own: Place):
-    result = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"listed {reader.modern} é~'#?.tif")
+    result = reader.done(
+        "gdal_translate", src_dataset="rgb.tif", dst_dataset=f"listed {reader.modern} é~'#?.tif"
+    )
     one = listed(reader)[result["output_uri"]]
     path = own.path(f"listed {reader.modern} é~'#?.tif")
     assert (one.name, one.size) == (path.name, path.stat().st_size)
@@ -97,7 +99,9 @@ def test_a_long_output_is_read_in_parts(reader: Talk, own: Place):
     assert read(reader, f"{uri}?offset={1 << 40}&length=1")[1] == b""
 
 
-@pytest.mark.parametrize("query", ["offset=-1", "offset=x", "length=0", "offset=9223372036854775808", "page=2", "offset=1&offset"])
+@pytest.mark.parametrize(
+    "query", ["offset=-1", "offset=x", "length=0", "offset=9223372036854775808", "page=2", "offset=1&offset"]
+)
 def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, query: str):
     uri = publish(reader, f"range-{reader.modern}.tif")
     assert refused(reader, f"{uri}?{query}") == -32602
@@ -139,7 +143,9 @@ def test_an_output_that_is_gone_is_not_found(reader: Talk, own: Place):
 
 
 def test_the_record_of_a_call_is_a_resource(reader: Talk):
-    receipt = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"record-{reader.modern}.tif")["receipt"]
+    receipt = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"record-{reader.modern}.tif")[
+        "receipt"
+    ]
     told, _ = read(reader, f"gdal://calls/{receipt['call_id']}")
     assert (told["tool"], told["outcome"], told["plan"]) == ("gdal_translate", "OK", receipt["plan_digest"])
     assert told["argv"] == receipt["argv"]
@@ -176,7 +182,9 @@ def test_resources_survive_a_restart(make_place: Callable[..., Place], grounds: 
     assert seen[0][1] == place.path("kept.tif").read_bytes()
 
 
-def test_an_output_that_is_a_folder_is_described_and_its_files_are_not_handed_out(reader: Talk, own: Place, oracle: Oracle):
+def test_an_output_that_is_a_folder_is_described_and_its_files_are_not_handed_out(
+    reader: Talk, own: Place, oracle: Oracle
+):
     name = f"folder-{reader.modern}.zarr"
     result = reader.done("convert", input="rgb.tif", output=name, output_format="Zarr")
     assert own.path(name).is_dir()

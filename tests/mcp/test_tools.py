@@ -48,7 +48,9 @@ def test_gdalinfo_reports_as_text_or_json_with_statistics_and_leaves_no_file(tal
     text = done(talk, "gdalinfo", dataset="dem.tif")["report"]
     report = done(talk, "gdalinfo", dataset="dem.tif", json=True, stats=True)["report"]
     assert "Size is 60, 50" in text
-    assert report["bands"][0]["metadata"][""]["STATISTICS_MAXIMUM"] == str(report["bands"][0]["maximum"]).removesuffix(".0")
+    assert report["bands"][0]["metadata"][""]["STATISTICS_MAXIMUM"] == str(
+        report["bands"][0]["maximum"]
+    ).removesuffix(".0")
     assert sorted(place.workspace.iterdir()) == before
 
 
@@ -67,7 +69,14 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
 
 
 def test_convert_takes_options_as_a_list_and_a_format_by_name(modern: Talk, place: Place, oracle: Oracle):
-    result = done(modern, "convert", input="rgb.tif", output="cog.bin", output_format="COG", creation_options=["COMPRESS=LZW"])
+    result = done(
+        modern,
+        "convert",
+        input="rgb.tif",
+        output="cog.bin",
+        output_format="COG",
+        creation_options=["COMPRESS=LZW"],
+    )
     assert result["description"]["driver"] == "GTiff"
     assert oracle.checksums(place.path("cog.bin")) == oracle.checksums(place.path("rgb.tif"))
 
@@ -109,11 +118,18 @@ def test_gdal_translate_picks_bands_and_a_window(talk: Talk, place: Place, oracl
     seen = oracle.raster(place.path(name))
     assert seen["size"] == [20, 10]
     assert len(seen["bands"]) == 2
-    assert f"{name}.aux.xml" in [Path(row["path"]).name for row in result["files"]]  # the window's place goes with it
+    assert f"{name}.aux.xml" in [
+        Path(row["path"]).name for row in result["files"]
+    ]  # the window's place goes with it
 
 
-def test_gdal_translate_without_a_name_writes_to_a_new_file_each_time(talk: Talk, place: Place, oracle: Oracle):
-    made = [at(done(talk, "gdal_translate", src_dataset="rgb.tif", resample_alg="average")["output_uri"]) for _ in range(2)]
+def test_gdal_translate_without_a_name_writes_to_a_new_file_each_time(
+    talk: Talk, place: Place, oracle: Oracle
+):
+    made = [
+        at(done(talk, "gdal_translate", src_dataset="rgb.tif", resample_alg="average")["output_uri"])
+        for _ in range(2)
+    ]
     assert made[0] != made[1]
     assert {path.parent for path in made} == {place.path("outputs")}
     assert oracle.checksums(made[0]) == oracle.checksums(made[1]) == oracle.checksums(place.path("rgb.tif"))
@@ -126,8 +142,16 @@ def test_gdalwarp_reprojects_and_mosaics(talk: Talk, oracle: Oracle):
 
 
 def test_gdalbuildvrt_is_usable_where_it_is_published(talk: Talk, place: Place, oracle: Oracle):
-    mosaic = at(done(talk, "gdalbuildvrt", src_datasets=["west.tif", "east.tif"], resolution="highest")["vrt_uri"])
-    stack = done(talk, "gdalbuildvrt", src_datasets=["west.tif", "east.tif"], dst_vrt=f"stack-{talk.modern}.vrt", separate=True)
+    mosaic = at(
+        done(talk, "gdalbuildvrt", src_datasets=["west.tif", "east.tif"], resolution="highest")["vrt_uri"]
+    )
+    stack = done(
+        talk,
+        "gdalbuildvrt",
+        src_datasets=["west.tif", "east.tif"],
+        dst_vrt=f"stack-{talk.modern}.vrt",
+        separate=True,
+    )
     assert mosaic.parent == place.path("outputs")
     assert oracle.raster(mosaic)["size"] == [20, 10]
     assert 0 not in oracle.checksums(mosaic)
@@ -172,8 +196,12 @@ def test_gdal2xyz_keeps_the_name_it_is_given(modern: Talk, place: Place, oracle:
 
 
 def test_gdal_merge_pastes_side_by_side_or_stacks(talk: Talk, oracle: Oracle):
-    merged = oracle.raster(at(done(talk, "gdal_merge", src_datasets=["west.tif", "east.tif"], n=0)["merged_uri"]))
-    stacked = oracle.raster(at(done(talk, "gdal_merge", src_datasets=["west.tif", "east.tif"], separate=True)["merged_uri"]))
+    merged = oracle.raster(
+        at(done(talk, "gdal_merge", src_datasets=["west.tif", "east.tif"], n=0)["merged_uri"])
+    )
+    stacked = oracle.raster(
+        at(done(talk, "gdal_merge", src_datasets=["west.tif", "east.tif"], separate=True)["merged_uri"])
+    )
     assert merged["size"] == stacked["size"] == [20, 10]
     assert [len(one["bands"]) for one in (merged, stacked)] == [1, 2]
 
@@ -185,7 +213,9 @@ def test_gdal_polygonize_makes_polygons_of_classes(talk: Talk, oracle: Oracle):
     assert values == [0, 1, 1, 2]
     masked = done(talk, "gdal_polygonize", src_dataset="classes.tif", band=1, mask="mask.tif",
                   dst_vector=f"masked-{talk.modern}.geojson")  # fmt: skip
-    assert sorted(one["properties"]["DN"] for one in oracle.vector(at(masked["vector_uri"]))["layers"][0]["features"]) == [0, 1, 2]
+    assert sorted(
+        one["properties"]["DN"] for one in oracle.vector(at(masked["vector_uri"]))["layers"][0]["features"]
+    ) == [0, 1, 2]
 
 
 def test_a_result_links_its_outputs_and_shows_a_picture_of_a_raster(talk: Talk):

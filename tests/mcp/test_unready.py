@@ -28,7 +28,9 @@ def gate(tmp_path: Path) -> Iterator[Forward]:
         made.down()
 
 
-def test_without_an_engine_each_call_says_so_and_service_comes_back(make_place: Callable[..., Place], grounds: Path, gate: Forward):
+def test_without_an_engine_each_call_says_so_and_service_comes_back(
+    make_place: Callable[..., Place], grounds: Path, gate: Forward
+):
     place = make_place("rgb.tif")
 
     def info() -> str:
@@ -36,7 +38,9 @@ def test_without_an_engine_each_call_says_so_and_service_comes_back(make_place: 
         result = pipes.call("info", {"path": "rgb.tif"})["structuredContent"]
         return result.get("error", {"code": "OK"})["code"]
 
-    with piped(place.command("--engine", f"unix://{gate.path}", "--approval", "never"), grounds / "unready.log") as pipes:
+    with piped(
+        place.command("--engine", f"unix://{gate.path}", "--approval", "never"), grounds / "unready.log"
+    ) as pipes:
         pipes.hello()
         assert [info(), info()] == ["ENGINE_UNAVAILABLE", "ENGINE_UNAVAILABLE"]
         gate.up()
@@ -58,7 +62,9 @@ def test_without_the_image_each_call_says_how_to_get_it(make_place: Callable[...
         assert "setup" in error["suggestion"]
 
 
-def test_a_call_that_cannot_be_recorded_is_not_made(make_place: Callable[..., Place], containers: Containers, grounds: Path):
+def test_a_call_that_cannot_be_recorded_is_not_made(
+    make_place: Callable[..., Place], containers: Containers, grounds: Path
+):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:
         pipes.hello()
@@ -66,7 +72,10 @@ def test_a_call_that_cannot_be_recorded_is_not_made(make_place: Callable[..., Pl
         log, head = place.state / "audit.jsonl", place.state / "audit.head"
         kept = log.read_bytes(), head.read_bytes()
         log.write_bytes(kept[0][: len(kept[0]) // 2])  # cut off in the middle, as nobody but an attacker does
-        for arguments in ({"src_dataset": "rgb.tif", "dst_dataset": "unrecorded.tif"}, {"src_dataset": "rgb.tif"}):
+        for arguments in (
+            {"src_dataset": "rgb.tif", "dst_dataset": "unrecorded.tif"},
+            {"src_dataset": "rgb.tif"},
+        ):
             error = pipes.call("gdal_translate", arguments)["structuredContent"]["error"]
             assert (error["code"], error["stage"]) == ("INTERNAL", "audit")
         assert not place.path("unrecorded.tif").exists()
@@ -91,8 +100,12 @@ def test_a_registry_that_is_gone_bad_stops_calls_too(make_place: Callable[..., P
         assert not place.path("x.tif").exists()
 
 
-@pytest.mark.parametrize("broken", ["a file in its place", "a file as its servers folder", "a torn audit log"])
-def test_a_state_folder_that_cannot_be_used_stops_the_start(make_place: Callable[..., Place], grounds: Path, broken: str):
+@pytest.mark.parametrize(
+    "broken", ["a file in its place", "a file as its servers folder", "a torn audit log"]
+)
+def test_a_state_folder_that_cannot_be_used_stops_the_start(
+    make_place: Callable[..., Place], grounds: Path, broken: str
+):
     place = make_place()
     if broken == "a file in its place":
         place.state.write_text("not a folder")
@@ -115,7 +128,10 @@ def test_a_workspace_that_vanishes_is_said_so_and_comes_back(make_place: Callabl
         assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
         away = place.workspace.with_name("away")
         shutil.move(place.workspace, away)
-        for tool, arguments in (("info", {"path": "rgb.tif"}), ("gdal_translate", {"src_dataset": "rgb.tif"})):
+        for tool, arguments in (
+            ("info", {"path": "rgb.tif"}),
+            ("gdal_translate", {"src_dataset": "rgb.tif"}),
+        ):
             assert pipes.call(tool, arguments)["structuredContent"]["error"]["code"] == "NOT_FOUND"
         shutil.move(away, place.workspace)
         assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")

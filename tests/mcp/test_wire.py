@@ -58,7 +58,10 @@ def test_an_unknown_method_is_an_error_with_its_code(wire: Pipes):
     assert alive(wire)
 
 
-@pytest.mark.parametrize("params", [{}, {"name": 5}, {"name": "info", "arguments": ["dem.tif"]}, {"name": "info", "arguments": "dem.tif"}])
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"name": 5}, {"name": "info", "arguments": ["dem.tif"]}, {"name": "info", "arguments": "dem.tif"}],
+)
 def test_a_malformed_call_is_an_error_of_the_protocol(wire: Pipes, params: dict[str, object]):
     assert wire.ask("tools/call", params)["error"]["code"] == -32602
     assert alive(wire)
@@ -82,15 +85,24 @@ def test_strange_texts_are_refused_like_any_other(wire: Pipes):
 
 def test_a_call_that_repeats_a_running_ones_id_does_not_stop_the_server(wire: Pipes):
     for _ in range(2):
-        wire.write(json.dumps({"jsonrpc": "2.0", "id": 77, "method": "tools/list", "params": wire._enveloped({})}) + "\n")
+        wire.write(
+            json.dumps({"jsonrpc": "2.0", "id": 77, "method": "tools/list", "params": wire._enveloped({})})
+            + "\n"
+        )
     assert alive(wire)
 
 
-def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_newest(make_place: Callable[..., Place], grounds: Path):
+def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_newest(
+    make_place: Callable[..., Place], grounds: Path
+):
     place = make_place()
     for version in ("2024-11-05", "1999-01-01"):
         with piped(place.command(), grounds / "versions.log") as pipes:
-            params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+            params = {
+                "protocolVersion": version,
+                "capabilities": {},
+                "clientInfo": {"name": "x", "version": "1"},
+            }
             offered = pipes.ask("initialize", params)["result"]["protocolVersion"]
             assert offered == (version if version.startswith("202") else "2025-11-25")
             pipes.notify("notifications/initialized")
@@ -98,7 +110,10 @@ def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_ne
 
 
 def test_errors_of_ours_tell_no_secret_of_the_host(wire: Pipes, place: Place):
-    answers = [wire.call("info", {"path": path}) for path in ("/etc/shadow", "/root/.ssh/id_rsa", str(place.state / "audit.jsonl"))]
+    answers = [
+        wire.call("info", {"path": path})
+        for path in ("/etc/shadow", "/root/.ssh/id_rsa", str(place.state / "audit.jsonl"))
+    ]
     answers.append(wire.ask("resources/read", {"uri": "file:///root/.ssh/id_rsa"}))
     told = json.dumps(answers)
     assert "No such file" not in told

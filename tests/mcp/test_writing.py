@@ -30,13 +30,26 @@ def own(grounds: Path, place: Place) -> Place:
 
 @pytest.fixture(scope="module")
 def writer(own: Place, grounds: Path) -> Iterator[Talk]:
-    with talking(own.command("--approval", "never", "--no-preview"), grounds / "writing.log", person=Person()) as made:
+    with talking(
+        own.command("--approval", "never", "--no-preview"), grounds / "writing.log", person=Person()
+    ) as made:
         yield made
 
 
 def gdal_mcp(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gdal_mcp", *words, "--workspace", str(place.workspace), "--state-dir", str(place.state)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=place.state.parent, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "gdal_mcp",
+        *words,
+        "--workspace",
+        str(place.workspace),
+        "--state-dir",
+        str(place.state),
+    ]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment(), cwd=place.state.parent, check=False
+    )
 
 
 def undo(place: Place, result: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +96,9 @@ def test_undo_refuses_when_the_output_was_changed_since(writer: Talk, own: Place
 
 
 def test_the_files_a_result_names_are_what_stands_there(writer: Talk, own: Place):
-    result = writer.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="named.png", output_format="PNG")
+    result = writer.done(
+        "gdal_translate", src_dataset="rgb.tif", dst_dataset="named.png", output_format="PNG"
+    )
     assert {Path(row["path"]).name for row in result["files"]} == {"named.png", "named.png.aux.xml"}
     for row in result["files"]:
         data = Path(row["path"]).read_bytes()
@@ -116,12 +131,17 @@ def test_overwrite_false_leaves_what_is_there(writer: Talk, own: Place):
         ("convert", {"input": "dem.tif", "output": "./dem.tif"}),
         ("convert", {"input": "zones.shp", "output": "zones.dbf"}),
         ("gdal_translate", {"src_dataset": "dem.tif", "dst_dataset": "dem.tif"}),
-        ("gdalwarp", {"src_datasets": ["dem.tif", "rgb.tif"], "t_srs": "EPSG:4326", "dst_dataset": "dem.tif"}),
+        (
+            "gdalwarp",
+            {"src_datasets": ["dem.tif", "rgb.tif"], "t_srs": "EPSG:4326", "dst_dataset": "dem.tif"},
+        ),
         ("gdal_merge", {"src_datasets": ["west.tif", "east.tif"], "dst_dataset": "east.tif"}),
         ("gdalbuildvrt", {"src_datasets": ["west.tif"], "dst_vrt": "west.tif"}),
     ],
 )
-def test_no_input_is_written_over(writer: Talk, own: Place, place: Place, tool: str, arguments: dict[str, Any]):
+def test_no_input_is_written_over(
+    writer: Talk, own: Place, place: Place, tool: str, arguments: dict[str, Any]
+):
     for name in ("zones.shp", "zones.dbf", "zones.shx", "zones.prj"):
         own.path(name).write_bytes(place.path(name).read_bytes())
     before = {path.name: path.read_bytes() for path in own.workspace.iterdir() if path.is_file()}
@@ -131,7 +151,9 @@ def test_no_input_is_written_over(writer: Talk, own: Place, place: Place, tool: 
 
 def test_gdalwarp_warps_into_what_is_there_unless_told_to_overwrite(writer: Talk, own: Place, oracle: Oracle):
     def warp(source: str, *, overwrite: bool) -> dict[str, Any]:
-        return writer.done("gdalwarp", src_datasets=[source], t_srs="EPSG:4326", dst_dataset="into.tif", overwrite=overwrite)
+        return writer.done(
+            "gdalwarp", src_datasets=[source], t_srs="EPSG:4326", dst_dataset="into.tif", overwrite=overwrite
+        )
 
     writer.done("gdalwarp", src_datasets=["west.tif", "east.tif"], t_srs="EPSG:4326", dst_dataset="into.tif")
     mosaic = own.path("into.tif").read_bytes()
@@ -146,7 +168,17 @@ def test_gdalwarp_warps_into_what_is_there_unless_told_to_overwrite(writer: Talk
 
 def test_gdal_merge_pastes_into_what_is_there(writer: Talk, own: Place, oracle: Oracle):
     oracle_made = oracle.folder("merge") / "both.tif"
-    oracle.must("gdal_translate", "-q", str(own.path("west.tif")), str(oracle_made), "-projwin", "10", "46", "12", "45")
+    oracle.must(
+        "gdal_translate",
+        "-q",
+        str(own.path("west.tif")),
+        str(oracle_made),
+        "-projwin",
+        "10",
+        "46",
+        "12",
+        "45",
+    )
     own.path("both.tif").write_bytes(oracle_made.read_bytes())
     result = writer.done("gdal_merge", src_datasets=["east.tif"], dst_dataset="both.tif")
     oracle.must("gdal_merge", "-q", "-o", str(oracle_made), str(own.path("east.tif")))
@@ -177,12 +209,18 @@ def test_writers_of_one_output_never_make_a_torn_file(writer: Talk, own: Place, 
     results = [call.result(timeout=120) for call in calls]
     won = [one for one, result in zip(sources, results, strict=True) if not result.is_error]
     assert won
-    assert {result.structured_content["error"]["code"] for result in results if result.is_error} <= {"OUTPUT_REJECTED", "DISK_LIMIT"}
+    assert {result.structured_content["error"]["code"] for result in results if result.is_error} <= {
+        "OUTPUT_REJECTED",
+        "DISK_LIMIT",
+    }
     assert oracle.checksums(own.path("raced.tif")) in [oracle.checksums(own.path(one)) for one in won]
 
 
 def test_calls_on_different_outputs_run_at_the_same_time(writer: Talk, own: Place):
-    calls = [writer.start("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"at-once-{i}.tif") for i in range(6)]
+    calls = [
+        writer.start("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"at-once-{i}.tif")
+        for i in range(6)
+    ]
     assert not any(call.result(timeout=120).is_error for call in calls)
     assert len({own.path(f"at-once-{i}.tif").read_bytes() for i in range(6)}) == 1
 
@@ -202,7 +240,9 @@ def test_a_folder_is_not_replaced_by_a_file(writer: Talk, own: Place):
 
 
 def test_nothing_is_left_in_staging_and_the_audit_holds(writer: Talk, own: Place):
-    writer.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="x.png", output_format="PNG", bands=["9"])
+    writer.failed(
+        "gdal_translate", src_dataset="rgb.tif", dst_dataset="x.png", output_format="PNG", bands=["9"]
+    )
     assert own.staged == []
     assert not own.path("x.png").exists()
     assert verify(own.state / "audit.jsonl").ok
@@ -213,21 +253,39 @@ def test_nothing_is_left_in_staging_and_the_audit_holds(writer: Talk, own: Place
     assert all(len(row["sha256"]) == 64 for row in published)
 
 
-def test_a_read_only_workspace_is_read_and_never_written(make_place: Callable[..., Place], grounds: Path, own: Place):
+def test_a_read_only_workspace_is_read_and_never_written(
+    make_place: Callable[..., Place], grounds: Path, own: Place
+):
     place, other = make_place("rgb.tif"), make_place("dem.tif")
     before = sorted(path.name for path in other.workspace.iterdir())
     command = place.command("--workspace-ro", str(other.workspace), "--approval", "never")
     with talking(command, grounds / "read-only.log", era=ERAS[0]) as talk:
         source = str(other.path("dem.tif"))
         assert talk.done("gdalinfo", dataset=source, stats=True, json=True)["report"]["size"] == [60, 50]
-        assert talk.done("gdal_translate", src_dataset=source)["output_uri"].startswith(place.workspace.as_uri())
-        assert talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset=str(other.path("x.tif")))["code"] == "PATH_NOT_ALLOWED"
+        assert talk.done("gdal_translate", src_dataset=source)["output_uri"].startswith(
+            place.workspace.as_uri()
+        )
+        assert (
+            talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset=str(other.path("x.tif")))["code"]
+            == "PATH_NOT_ALLOWED"
+        )
     assert sorted(path.name for path in other.workspace.iterdir()) == before
 
 
-def test_with_read_only_workspaces_alone_reads_work_and_writes_are_refused(make_place: Callable[..., Place], grounds: Path):
+def test_with_read_only_workspaces_alone_reads_work_and_writes_are_refused(
+    make_place: Callable[..., Place], grounds: Path
+):
     place = make_place("rgb.tif")
-    command = [sys.executable, "-m", "gdal_mcp", "serve", "--workspace-ro", str(place.workspace), "--state-dir", str(place.state)]
+    command = [
+        sys.executable,
+        "-m",
+        "gdal_mcp",
+        "serve",
+        "--workspace-ro",
+        str(place.workspace),
+        "--state-dir",
+        str(place.state),
+    ]
     with talking(command, grounds / "read-only.log", person=Person()) as talk:
         assert talk.done("info", path="rgb.tif")["size"] == [40, 30]
         assert talk.failed("gdal_translate", src_dataset="rgb.tif")["code"] == "PATH_NOT_ALLOWED"

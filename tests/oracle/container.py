@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +83,9 @@ def oracle_over(image: str, sees: Path) -> Iterator[Oracle]:
     out = sees / "oracle"
     out.mkdir(exist_ok=True)
     container = (
-        DockerContainer(image, docker_client_kw={"environment": {**os.environ, "DOCKER_HOST": endpoint.address}})
+        DockerContainer(
+            image, docker_client_kw={"environment": {**os.environ, "DOCKER_HOST": endpoint.address}}
+        )
         .with_command(["sleep", "infinity"])
         .with_volume_mapping(str(sees), str(sees), "ro")
         .with_volume_mapping(str(out), str(out), "rw")

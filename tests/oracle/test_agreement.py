@@ -44,8 +44,14 @@ VECTORS: dict[str, tuple[str, dict[str, Any]]] = {
     "convert to a shapefile": ("convert", {"input": "zones.gpkg", "output": "s1.shp"}),
     "convert to GeoJSON": ("convert", {"input": "zones.shp", "output": "s2.geojson"}),
     "convert to FlatGeobuf": ("convert", {"input": "places.geojson", "output": "s3.fgb"}),
-    "polygonize": ("gdal_polygonize", {"src_dataset": "classes.tif", "dst_vector": "p1.gpkg", "field_name": "class"}),
-    "polygonize under a mask": ("gdal_polygonize", {"src_dataset": "classes.tif", "dst_vector": "p2.geojson", "mask": "mask.tif", "band": 1}),
+    "polygonize": (
+        "gdal_polygonize",
+        {"src_dataset": "classes.tif", "dst_vector": "p1.gpkg", "field_name": "class"},
+    ),
+    "polygonize under a mask": (
+        "gdal_polygonize",
+        {"src_dataset": "classes.tif", "dst_vector": "p2.geojson", "mask": "mask.tif", "band": 1},
+    ),
 }
 TABLES: dict[str, tuple[str, dict[str, Any]]] = {
     "xyz": ("gdal2xyz", {"dataset": "rgb.tif", "dst_csv": "x1.csv", "bands": ["3", "1"]}),
@@ -103,8 +109,15 @@ def test_what_is_read_is_the_same(results: dict[str, dict[str, Any]], oracle: Or
 @pytest.mark.parametrize("name", RASTERS)
 def test_rasters_are_the_same(results: dict[str, dict[str, Any]], oracle: Oracle, name: str):
     result = results[name]
-    output = next(value for key, value in RASTERS[name][1].items() if key in ("output", "dst_dataset", "dst_vrt", "dst_raster"))
-    mine, other = (_described(oracle, path) for path in (Path(result["files"][0]["path"]).with_name(output), theirs(oracle, result, name, output)))
+    output = next(
+        value
+        for key, value in RASTERS[name][1].items()
+        if key in ("output", "dst_dataset", "dst_vrt", "dst_raster")
+    )
+    mine, other = (
+        _described(oracle, path)
+        for path in (Path(result["files"][0]["path"]).with_name(output), theirs(oracle, result, name, output))
+    )
     assert mine == other
     assert all(band["checksum"] for band in mine["bands"])
 
@@ -118,7 +131,10 @@ def _described(oracle: Oracle, path: Path) -> dict[str, Any]:
 def test_vectors_are_the_same(results: dict[str, dict[str, Any]], oracle: Oracle, name: str):
     result = results[name]
     output = VECTORS[name][1].get("output") or VECTORS[name][1]["dst_vector"]
-    mine, other = (oracle.vector(path)["layers"] for path in (ours(result).with_name(output), theirs(oracle, result, name, output)))
+    mine, other = (
+        oracle.vector(path)["layers"]
+        for path in (ours(result).with_name(output), theirs(oracle, result, name, output))
+    )
     assert mine == other
     assert mine[0]["featureCount"] > 0
 
@@ -138,7 +154,10 @@ def test_what_we_say_of_an_output_is_what_the_oracle_sees(results: dict[str, dic
         corners = seen["cornerCoordinates"]
         assert said["extent"] == pytest.approx([*corners["lowerLeft"], *corners["upperRight"]], rel=1e-6)
     for name in VECTORS:
-        said, seen = results[name]["description"]["layers"][0], oracle.vector(ours(results[name]).with_name(_named(name)))["layers"][0]
+        said, seen = (
+            results[name]["description"]["layers"][0],
+            oracle.vector(ours(results[name]).with_name(_named(name)))["layers"][0],
+        )
         assert said["features"] == seen["featureCount"]
         assert [field["name"] for field in said["fields"]] == [field["name"] for field in seen["fields"]]
 

@@ -30,7 +30,10 @@ def test_it_names_the_command_what_is_read_written_and_replaced():
 
 
 def test_it_tells_creating_from_replacing_and_from_changing():
-    kinds = [text(draft(made)) for made in (output(), output(replaces=("out.tif",)), output(replaces=("out.tif",), update=True))]
+    kinds = [
+        text(draft(made))
+        for made in (output(), output(replaces=("out.tif",)), output(replaces=("out.tif",), update=True))
+    ]
     assert len(set(kinds)) == 3
 
 
@@ -75,7 +78,10 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield keyboard.fileno()
 
 
-@pytest.mark.parametrize(("keys", "approved"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("yes please\n", False), ("\x04", False)])
+@pytest.mark.parametrize(
+    ("keys", "approved"),
+    [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("yes please\n", False), ("\x04", False)],
+)
 def test_the_person_at_the_terminal_says_yes_or_it_is_no(typed: int, keys: str, approved: bool):
     os.write(typed, keys.encode())
     decision = anyio.run(Terminal("ann").ask, QUESTION)

@@ -38,7 +38,7 @@ FACTS = {
         "Uid": ["1000"] * 4,
         "Gid": ["1001"] * 4,
         "Groups": ["1001"],
-        **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), ["0000000000000000"]),
+        **{name: ["0000000000000000"] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")},
         "NoNewPrivs": ["1"],
         "Seccomp": ["2"],
     },

@@ -18,7 +18,19 @@ NEEDED = {
     "GDAL_MEM_ENABLE_OPEN": "NO",
     "GML_DOWNLOAD_SCHEMA": "NO",
 }
-DANGEROUS_DRIVERS = {"ODBC", "MSSQLSpatial", "PGeo", "ADBC", "PostgreSQL", "MySQL", "HTTP", "WMS", "GPSBabel", "WFS", "STACIT"}
+DANGEROUS_DRIVERS = {
+    "ODBC",
+    "MSSQLSpatial",
+    "PGeo",
+    "ADBC",
+    "PostgreSQL",
+    "MySQL",
+    "HTTP",
+    "WMS",
+    "GPSBabel",
+    "WFS",
+    "STACIT",
+}
 
 
 def test_every_door_that_was_found_open_is_shut():

@@ -14,7 +14,16 @@ from sandbox.workspace import Workspace, Workspaces
 def root(tmp_path: Path) -> Path:
     made = tmp_path / "ws"
     made.mkdir()
-    for name in ("in.tif", "out.tif", "out.tif.aux.xml", "out.tfw", "a b.tif", "PG:host=x.tif", "roads.shp", "roads.dbf"):
+    for name in (
+        "in.tif",
+        "out.tif",
+        "out.tif.aux.xml",
+        "out.tfw",
+        "a b.tif",
+        "PG:host=x.tif",
+        "roads.shp",
+        "roads.dbf",
+    ):
         (made / name).write_bytes(b"x")
     (made / "folder").mkdir()
     return made
@@ -36,13 +45,21 @@ def refusal(paths: Paths, text: str, *, writing: bool = False) -> ToolError:
     return caught.value
 
 
-@pytest.mark.parametrize("text", ["in.tif", "./in.tif", "folder/../in.tif", "PG:host=x.tif", "a b.tif", "folder"])
-def test_a_file_of_the_workspace_is_found_by_its_name_whatever_it_looks_like(paths: Paths, root: Path, text: str):
+@pytest.mark.parametrize(
+    "text", ["in.tif", "./in.tif", "folder/../in.tif", "PG:host=x.tif", "a b.tif", "folder"]
+)
+def test_a_file_of_the_workspace_is_found_by_its_name_whatever_it_looks_like(
+    paths: Paths, root: Path, text: str
+):
     assert paths.input(text).path == Path(os.path.normpath(root / text))
 
 
 def test_absolute_paths_and_uris_name_the_same_file(paths: Paths, root: Path):
-    assert paths.input(str(root / "a b.tif")) == paths.input((root / "a b.tif").as_uri()) == paths.input("a b.tif")
+    assert (
+        paths.input(str(root / "a b.tif"))
+        == paths.input((root / "a b.tif").as_uri())
+        == paths.input("a b.tif")
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +97,9 @@ def test_a_uri_of_a_file_that_is_not_there_is_not_found(paths: Paths, root: Path
     assert refusal(paths, (root / "absent.tif").as_uri()).code is Code.NOT_FOUND
 
 
-def test_a_link_leads_nowhere_outside_and_no_output_goes_through_one(paths: Paths, root: Path, tmp_path: Path):
+def test_a_link_leads_nowhere_outside_and_no_output_goes_through_one(
+    paths: Paths, root: Path, tmp_path: Path
+):
     (tmp_path / "secret.tif").write_bytes(b"x")
     (root / "out_link.tif").symlink_to(tmp_path / "secret.tif")
     (root / "in_link.tif").symlink_to("in.tif")
@@ -117,7 +136,10 @@ def test_without_overwrite_what_is_there_stays(paths: Paths, root: Path, name: s
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize(("source", "target"), [("in.tif", "in.tif"), ("roads.shp", "roads.dbf"), ("roads.dbf", "roads.shp"), ("out.tfw", "out.tif")])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("in.tif", "in.tif"), ("roads.shp", "roads.dbf"), ("roads.dbf", "roads.shp"), ("out.tfw", "out.tif")],
+)
 def test_an_output_never_takes_an_inputs_place_or_that_of_its_files(paths: Paths, source: str, target: str):
     with pytest.raises(ToolError) as caught:
         paths.output(target, inputs=(paths.input(source),), overwrite=True, update=True)
@@ -131,8 +153,12 @@ def test_a_companion_that_is_a_link_is_a_refusal_and_not_a_fault(paths: Paths, r
     assert paths.output("new.tif", inputs=(paths.input("in.tif"),), overwrite=True).replaces == ()
 
 
-@pytest.mark.parametrize("stem", ["dem", "a b", "../../x", "-rf", ".hidden", "", "é" * 300, "x\u202ey", "a" * 300])
-def test_a_name_of_the_servers_own_is_plain_short_and_in_the_outputs_folder(paths: Paths, root: Path, stem: str):
+@pytest.mark.parametrize(
+    "stem", ["dem", "a b", "../../x", "-rf", ".hidden", "", "é" * 300, "x\u202ey", "a" * 300]
+)
+def test_a_name_of_the_servers_own_is_plain_short_and_in_the_outputs_folder(
+    paths: Paths, root: Path, stem: str
+):
     made = paths.new_output(stem, ".tif")
     name = made.target.name
     assert made.target.path.parent == root / "outputs"
@@ -155,4 +181,7 @@ def test_a_new_output_goes_to_the_first_workspace_that_is_writable(root: Path, t
     second = tmp_path / "second"
     second.mkdir()
     spaces = Workspaces((Workspace.at(root, writable=False), Workspace.at(second, writable=True)))
-    assert Paths(spaces, "outputs", "0123456789abcdef").new_output("x", ".tif").target.path.parent == second / "outputs"
+    assert (
+        Paths(spaces, "outputs", "0123456789abcdef").new_output("x", ".tif").target.path.parent
+        == second / "outputs"
+    )

@@ -40,7 +40,9 @@ def test_each_thing_that_matters_makes_another_digest():
     assert len(set(digests.values())) == len(digests)
 
 
-@pytest.mark.parametrize("changed", [Identity(1, 2, 10, 1_000), Identity(1, 1, 11, 1_000), Identity(1, 1, 10, 1_001)])
+@pytest.mark.parametrize(
+    "changed", [Identity(1, 2, 10, 1_000), Identity(1, 1, 11, 1_000), Identity(1, 1, 10, 1_001)]
+)
 def test_a_file_that_is_another_or_was_changed_makes_another_digest(changed: Identity):
     given_input = replace(located("in.tif"), identity=changed)
     assert plan(replace(draft(output()), inputs=(given_input,))).digest != ONE.digest
@@ -84,5 +86,7 @@ def test_operands_stand_where_the_classic_programs_want_them():
 
 
 def test_an_output_lies_in_staging_under_its_own_name():
-    deep = replace(output().target, workspace=Workspace(Path("/w"), writable=True), relative=PurePosixPath("a/b/c.tif"))
+    deep = replace(
+        output().target, workspace=Workspace(Path("/w"), writable=True), relative=PurePosixPath("a/b/c.tif")
+    )
     assert replace(output(), target=deep).inside == "/staging/c.tif"

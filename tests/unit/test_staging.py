@@ -292,7 +292,7 @@ def test_leaving_removes_more_names_than_are_held_in_memory(workspace, monkeypat
 
 
 def test_leaving_by_an_error_removes_everything_and_keeps_the_error(workspace):
-    with pytest.raises(ZeroDivisionError), area_at(workspace).open(CALL, USER) as staging:  # noqa: PT012
+    with pytest.raises(ZeroDivisionError), area_at(workspace).open(CALL, USER) as staging:
         write(staging.mount_source, {"a": b"1"})
         raise ZeroDivisionError
     assert leftovers(workspace) == []

@@ -71,8 +71,14 @@ def test_no_outcome_is_forgotten():
 
 
 def test_every_failure_of_the_sandbox_has_its_code():
-    kinds = {name: kind for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, SandboxError)}
-    assert {name: explain(kind("what happened\x1b"), Stage.PUBLISH).code for name, kind in kinds.items()} == SANDBOX
+    kinds = {
+        name: kind
+        for name, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, SandboxError)
+    }
+    assert {
+        name: explain(kind("what happened\x1b"), Stage.PUBLISH).code for name, kind in kinds.items()
+    } == SANDBOX
 
 
 def test_a_failure_says_what_to_do_and_nothing_that_drives_a_terminal():
@@ -82,7 +88,21 @@ def test_a_failure_says_what_to_do_and_nothing_that_drives_a_terminal():
     assert "secret" not in str(explain(SandboxError("secret detail"), Stage.RUN))
 
 
-NONSENSE = [None, 5, "text", [], {}, [5], ["x"], [[]], [{"level": {}}], [{"message": {"a": 1}}], {"0": {}}, True, 1.5]
+NONSENSE = [
+    None,
+    5,
+    "text",
+    [],
+    {},
+    [5],
+    ["x"],
+    [[]],
+    [{"level": {}}],
+    [{"message": {"a": 1}}],
+    {"0": {}},
+    True,
+    1.5,
+]
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE, ids=map(repr, NONSENSE))
@@ -97,7 +117,10 @@ def test_a_container_may_answer_anything(nonsense: Any):
 
 
 def test_only_failures_are_told_as_what_went_wrong():
-    rows = [{"level": "warning", "message": "w"}, *({"level": "error", "message": f"e{i}"} for i in range(100))]
+    rows = [
+        {"level": "warning", "message": "w"},
+        *({"level": "error", "message": f"e{i}"} for i in range(100)),
+    ]
     told = judge(result(Exited(1), {"errors": rows}))
     assert told is not None
     assert told.untrusted["gdal"][0] == "e0"

@@ -39,7 +39,10 @@ def test_what_hides_reorders_or_forges_is_taken_out(hiding: str):
     assert clean_text(f"a{hiding}b") == "ab"
 
 
-@pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "Zürich – 東京 – Владивосток", "🗺", "e\u0301", "100 % \\ \"'`<>&"])
+@pytest.mark.parametrize(
+    "text",
+    ["plain", "two\nlines\tand a tab", "Zürich – 東京 – Владивосток", "🗺", "e\u0301", "100 % \\ \"'`<>&"],
+)
 def test_what_people_write_stays(text: str):
     assert clean_text(text) == unicodedata.normalize("NFC", text)
 
@@ -75,7 +78,14 @@ def test_keys_are_cleaned_as_well():
 
 
 def test_numbers_that_json_has_not_become_texts():
-    assert clean_value([float("inf"), float("nan"), 1.5, 10**400, True, None]) == ["inf", "nan", 1.5, 10**400, True, None]
+    assert clean_value([float("inf"), float("nan"), 1.5, 10**400, True, None]) == [
+        "inf",
+        "nan",
+        1.5,
+        10**400,
+        True,
+        None,
+    ]
 
 
 def test_depth_and_length_are_bounded():

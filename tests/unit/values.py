@@ -20,10 +20,17 @@ def output(name: str = "out.tif", *, replaces: tuple[str, ...] = (), **more: Any
     return Output(located(name, None), replaces=tuple(located(one) for one in replaces), **more)
 
 
-def draft(made: Output | None = None, *, inputs: tuple[str, ...] = ("in.tif",), options: tuple[str, ...] = ("-of", "GTiff")) -> Draft:
+def draft(
+    made: Output | None = None,
+    *,
+    inputs: tuple[str, ...] = ("in.tif",),
+    options: tuple[str, ...] = ("-of", "GTiff"),
+) -> Draft:
     places = tuple(located(name) for name in inputs)
     inside = made.inside if made else None
-    return Draft(Command("gdal_translate", options, tuple(map(str, places)), inside, "inputs-output"), places, made)
+    return Draft(
+        Command("gdal_translate", options, tuple(map(str, places)), inside, "inputs-output"), places, made
+    )
 
 
 def plan(given: Draft | None = None, **more: Any) -> Plan:
