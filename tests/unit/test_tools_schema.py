@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
+from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.errors import ToolError
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft

@@ -1,0 +1,85 @@
+"""A reply as the protocol carries it."""
+
+import base64
+import json
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+import mcp_types as t
+import pytest
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.execution import Done
+from gdal_mcp.mcp import render
+from gdal_mcp.mcp.render import MAX_LINKS
+from gdal_mcp.pipeline import Reply
+from gdal_mcp.records import media_type
+from gdal_mcp.tools.listing import ALL
+from gdal_mcp.tools.model import Tool
+from sandbox.outcome import Usage
+from sandbox.publication import Published, PublishedFile
+from tests.unit.values import located
+
+PNG = b"\x89PNG\r\n\x1a\nrest"
+
+
+def done(*names: str, preview: bytes | None = None) -> Done:
+    files = tuple(PublishedFile(replace(located(name), relative=PurePosixPath(name)), 7, "00") for name in names)
+    published = Published("id", files) if files else None
+    return Done(Usage("cold"), "", None, "", {}, (), "3.13.3", published, preview)
+
+
+def test_the_text_says_the_same_as_the_structure():
+    told = render.result(Reply("id", {"a": "é\n", "n": None, "list": [1.5]}, done()))
+    assert json.loads(told.content[0].text) == told.structured_content == {"a": "é\n", "n": None, "list": [1.5]}
+    assert not told.is_error
+
+
+def test_an_error_is_marked_and_structured():
+    error = ToolError(Code.TIMEOUT, Stage.RUN, "too long", "less", {"stderr": "x"})
+    told = render.result(Reply("id", error.as_dict("id"), error=error))
+    assert told.is_error
+    assert told.structured_content["error"] == {
+        "code": "TIMEOUT", "stage": "run", "message": "too long", "suggestion": "less", "call_id": "id", "untrusted": {"stderr": "x"},
+    }  # fmt: skip
+    assert [one.type for one in told.content] == ["text"]
+
+
+def test_outputs_are_linked_under_uris_that_are_encoded():
+    told = render.result(Reply("id", {}, done("a b#?.tif", "é.gpkg")))
+    links = [one for one in told.content if isinstance(one, t.ResourceLink)]
+    assert [str(one.uri) for one in links] == ["file:///data/ws/a%20b%23%3F.tif", "file:///data/ws/%C3%A9.gpkg"]
+    assert [one.size for one in links] == [7, 7]
+
+
+def test_links_are_bounded():
+    told = render.result(Reply("id", {}, done(*(f"{i}.tif" for i in range(100)))))
+    assert len(told.content) == 1 + MAX_LINKS
+
+
+def test_a_preview_is_a_picture():
+    told = render.result(Reply("id", {}, done("a.tif", preview=PNG)))
+    picture = told.content[-1]
+    assert isinstance(picture, t.ImageContent)
+    assert (picture.mime_type, base64.b64decode(picture.data)) == ("image/png", PNG)
+
+
+@pytest.mark.parametrize("tool", ALL, ids=[tool.name for tool in ALL])
+def test_annotations_tell_the_truth(tool: Tool[Any]):
+    shown = render.tool(tool)
+    assert shown.annotations is not None
+    assert shown.annotations.read_only_hint is not tool.writes
+    assert shown.annotations.destructive_hint is tool.replaces
+    assert shown.annotations.idempotent_hint is not tool.writes
+    assert shown.annotations.open_world_hint is False
+    assert shown.model_dump(mode="json")["input_schema"] == tool.input_schema
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.TIF", "image/tiff; application=geotiff"), ("a.png", "image/png"), ("a", "application/octet-stream"), ("a.b.geojson", "application/geo+json"),
+     ("a.strange", "application/octet-stream")],
+)  # fmt: skip
+def test_media_types(name: str, kind: str):
+    assert media_type(name) == kind
