@@ -101,7 +101,7 @@ class Execution:
     ) -> SandboxResult:
         output = plan.draft.output
         if staging is not None and output is not None and output.update:
-            for located in output.replaces:
+            for located in (*output.replaces, *output.shared):
                 staging.copy_in(located, located.name, plan.limits)
         template = self.hosting.template(host.image, staging.mount_source if staging else None)
         job = Job(plan.call_id, template, self._request(plan), staging, on_progress)
@@ -125,17 +125,15 @@ class Execution:
         output = plan.draft.output
         assert output is not None
         staged = staging.collect(plan.limits)
+        known = {located.name: located for located in (*output.replaces, *output.shared)}
+        folder = output.target.relative.parent
         for entry in staged:
             if not _belongs(entry.name, output):
-                raise ToolError(
-                    Code.OUTPUT_REJECTED,
-                    Stage.PUBLISH,
-                    "the command wrote a file that does not belong to the output, so nothing was published.",
-                    "Report this call; the name is under `untrusted`.",
-                    {"name": clean_text(entry.name, 255)},
+                raise _rejected(entry.name, "the command wrote a file that does not belong to the output")
+            if entry.name not in known and os.path.lexists(output.target.path.parent / entry.name):
+                raise _rejected(
+                    entry.name, "a file of the output would replace one that is no part of the old output"
                 )
-        known = {located.name: located for located in output.replaces}
-        folder = output.target.relative.parent
         publications = tuple(
             Publication(one.name, known.get(one.name) or Located(output.target.workspace, folder / one.name))
             for one in staged
@@ -199,6 +197,16 @@ def _belongs(name: str, output: Output) -> bool:
     target = output.target.name
     stem = target.rsplit(".", 1)[0]
     return name == target or name.startswith((f"{target}.", f"{stem}."))
+
+
+def _rejected(name: str, why: str) -> ToolError:
+    return ToolError(
+        Code.OUTPUT_REJECTED,
+        Stage.PUBLISH,
+        f"{why}, so nothing was published.",
+        "Choose another name for the output; that of the file is under `untrusted`.",
+        {"name": clean_text(name, 255)},
+    )
 
 
 def _described(final: Mapping[str, Any]) -> Mapping[str, Any]:

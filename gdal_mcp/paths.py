@@ -1,15 +1,17 @@
 """Turns the path texts of a call into `Located` places and `Output`s, with answers a caller can act on."""
 
+import os
 import re
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Output
-from sandbox.companions import companions
+from sandbox.companions import REPLACED, companions
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.workspace import Identity, Located, Workspaces
+from sandbox.workspace import Identity, Located, Workspaces, open_folder
 
 # A name is a path first and is opened under its absolute path, where none of these means anything. Only a name that is no
 # file of the workspace is looked at for what its writer may have meant.
@@ -57,7 +59,8 @@ class Paths:
         except PathRefused as error:
             raise _refusal(text, error) from error
         replaces = _replaced(target)
-        touched = {target.path, *(one.path for one in replaces)}
+        shared = _shared(target, replaces)
+        touched = {target.path, *(one.path for one in (*replaces, *shared))}
         if any(path in touched for source in inputs for path in _family(source)):
             raise ToolError(
                 Code.INVALID_ARGUMENT,
@@ -72,7 +75,7 @@ class Paths:
                 f"{replaces[0].name} already exists and overwrite is false.",
                 "Choose another name, or set overwrite to true; what is replaced can be restored with undo.",
             )
-        return Output(target, kind, update and target.identity is not None, replaces)
+        return Output(target, kind, update and target.identity is not None, replaces, shared)
 
     def new_output(
         self, stem: str, extension: str, kind: Literal["dataset", "table", "array"] = "dataset"
@@ -107,12 +110,35 @@ def _replaced(target: Located) -> tuple[Located, ...]:
         ) from error
 
 
+def _shared(target: Located, replaces: tuple[Located, ...]) -> tuple[Located, ...]:
+    """Files that the output's format writes beside it and that are left out of `replaces`, as another dataset has them too."""
+    known = {one.name for one in replaces}
+    names = (f"{target.path.stem}{ending}" for ending in sorted(REPLACED.get(target.path.suffix.lower(), ())))
+    return tuple(
+        found for name in names if name not in known and (found := _regular(target, name)) is not None
+    )
+
+
+def _regular(beside: Located, name: str) -> Located | None:
+    with open_folder(beside.workspace, beside.relative.parent) as folder:
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return Located(beside.workspace, beside.relative.parent / name, Identity.of(status))
+
+
 def _family(source: Located) -> tuple[Path, ...]:
     """The paths of an input; of its companions as far as they can be told."""
-    try:
-        return (source.path, *(one.path for one in companions(source)))
-    except PathRefused:
+    if source.is_folder:
         return (source.path,)
+    try:
+        own = companions(source)
+    except PathRefused:
+        own = ()
+    return (source.path, *(one.path for one in (*own, *_shared(source, own))))
 
 
 def _refusal(text: str, error: PathRefused) -> ToolError:

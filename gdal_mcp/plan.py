@@ -28,6 +28,7 @@ class Output:
     kind: Literal["dataset", "table", "array"] = "dataset"
     update: bool = False  # the command works on a copy of what is there
     replaces: tuple[Located, ...] = ()  # the old dataset's files, the main one first; kept for undo
+    shared: tuple[Located, ...] = ()  # may be another dataset's as well: replaced if written anew, else left
     server_named: bool = False  # the name is made up by the server, so that it never replaces anything
 
     @property
@@ -88,7 +89,7 @@ class Plan:
         output = self.draft.output
         if output is None:
             return Effect.READ
-        return Effect.REPLACE if output.replaces else Effect.CREATE
+        return Effect.REPLACE if output.replaces or output.shared else Effect.CREATE
 
     @cached_property
     def canonical(self) -> str:
@@ -103,6 +104,7 @@ class Plan:
             "kind": output.kind if output else None,
             "update": output.update if output else False,
             "replaces": [_place(located) for located in output.replaces] if output else [],
+            "shared": [_place(located) for located in output.shared] if output else [],
             "limits": asdict(self.limits),
             "image": self.image_id,
             "runtime": self.runtime,

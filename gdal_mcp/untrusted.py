@@ -6,6 +6,7 @@ selectors and tag characters. What remains is capped. This makes text harmless t
 
 import math
 import unicodedata
+from itertools import islice
 from typing import Any
 
 MAX_TEXT = 20_000  # characters of one string
@@ -66,10 +67,14 @@ def clean_value(value: Any, depth: int = 0) -> Any:
     if depth >= MAX_DEPTH:
         return CUT.strip()
     if isinstance(value, list):
-        return [clean_value(item, depth + 1) for item in value[:MAX_ITEMS]]
+        kept = [clean_value(item, depth + 1) for item in value[:MAX_ITEMS]]
+        return kept if len(value) <= MAX_ITEMS else [*kept, CUT.strip()]
     if isinstance(value, dict):
-        rows = list(value.items())[:MAX_ITEMS]
-        return {clean_text(str(key), 500): clean_value(item, depth + 1) for key, item in rows}
+        rows = {
+            clean_text(str(key), 500): clean_value(item, depth + 1)
+            for key, item in islice(value.items(), MAX_ITEMS)
+        }
+        return rows if len(value) <= MAX_ITEMS else {**rows, CUT.strip(): True}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no such number, but Python reads one from 1e999
     return value

@@ -81,6 +81,8 @@ def question_text(plan: Plan, reason: str) -> str:
 def _effects(output: Output) -> list[str]:
     verb = "Changes a copy of, then replaces" if output.update else "Writes"
     lines = [f"{verb}:", *_listed([str(output.target)])]
+    if output.shared:
+        lines += ["May replace, as it may belong to it:", *_listed([str(one) for one in output.shared])]
     if not output.replaces:
         return [*lines, "Replaces nothing."]
     return [

@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import docker
@@ -38,6 +38,8 @@ class DockerEngine:
     def __init__(self, client: docker.DockerClient, image_environment: Sequence[str] = ()) -> None:
         """`image_environment` names what the image itself would set, so that none of it reaches a container."""
         self._api = client.api
+        # the SDK asks for a container's streams without a time limit: a silent engine would hold the call for ever
+        self._api.request = partial(self._api.request, timeout=self._api.timeout)  # type: ignore[method-assign]
         self._image_environment = tuple(image_environment)
         if str(self._api.base_url).startswith("https://"):
             raise EngineUnavailable("a remote engine cannot see this host's workspaces. Use a local engine.")

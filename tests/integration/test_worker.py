@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -304,7 +303,7 @@ def test_a_mounts_place_is_read_as_the_kernel_writes_it(tmp_path, monkeypatch, n
         f"1 2 8:1 / / rw shared:1 - ext4 /dev/a rw\n3 1 8:1 /x /data/{written} ro,nosuid - ext4 /dev/a rw\n",
         encoding="utf-8",
     )
-    monkeypatch.setattr(worker, "open", lambda _path, **how: Path(table).open(**how), raising=False)
+    monkeypatch.setattr(worker, "open", lambda _path, **how: open(table, **how), raising=False)
     root, inner = worker._mounts()
     assert (root["target"], root["shared"]) == ("/", ["shared:1"])
     assert inner == {"target": f"/data/{name}", "options": ["ro", "nosuid"], "shared": [], "type": "ext4"}

@@ -4,10 +4,12 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
 
+from gdal_mcp.audit import verify
 from sandbox.labels import CALL, OWNER
 from tests.data.make import make_data
 from tests.mcp.talk import ERAS, Person, Place, Talk, talking
@@ -28,8 +30,16 @@ class Containers:
 
     def of_owners(self, owners: set[str]) -> list[str]:
         """The calls whose containers exist, running or not."""
+        return [row["Labels"][CALL] for row in self._rows(owners)]
+
+    def kill(self, owners: set[str]) -> None:
+        """Kills what runs for these servers, as the kernel or an operator may."""
+        for row in self._rows(owners):
+            self.client.api.kill(row["Id"])
+
+    def _rows(self, owners: set[str]) -> list[dict[str, Any]]:
         found = self.client.api.containers(all=True, filters={"label": OWNER})
-        return [row["Labels"][CALL] for row in found if row["Labels"][OWNER] in owners]
+        return [row for row in found if row["Labels"][OWNER] in owners]
 
 
 @pytest.fixture(scope="session")
@@ -46,13 +56,18 @@ def place(grounds: Path, oracle: Oracle) -> Place:
 
 
 @pytest.fixture(scope="session")
-def talks(place: Place, grounds: Path) -> Iterator[dict[str, Talk]]:
-    """Both servers at once."""
+def talks(place: Place, grounds: Path, containers: Containers) -> Iterator[dict[str, Talk]]:
+    """Both servers at once. After all the tests nothing of theirs is left, and their common record is whole."""
     with (
         talking(place.command(), grounds / "legacy.log", era=ERAS[0], person=Person()) as legacy,
         talking(place.command(), grounds / "modern.log", era=ERAS[1], person=Person()) as modern,
     ):
         yield {ERAS[0]: legacy, ERAS[1]: modern}
+        owners = place.owners
+    assert containers.of_owners(owners) == []
+    assert place.staged == []
+    assert place.owners == set()
+    assert verify(place.state / "audit.jsonl").ok
 
 
 @pytest.fixture(params=ERAS)

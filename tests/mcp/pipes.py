@@ -1,5 +1,6 @@
 """A server process on bare pipes: JSON-RPC lines written and read as they are, for what no well-behaved client does."""
 
+import contextlib
 import json
 import queue
 import subprocess
@@ -118,6 +119,19 @@ class Pipes:
         )
         return identifier
 
+    def close(self) -> None:
+        """Ends the process by the end of its input; one that does not end fails the test, and is killed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.end()
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+
     def end(self, seconds: float = 30.0) -> int:
         """Waits for the process to end by itself; returns its exit code."""
         code = self.process.wait(seconds)
@@ -129,7 +143,7 @@ class Pipes:
 def piped(
     command: list[str], log: Path, *, era: str = "legacy", env: Mapping[str, str] | None = None
 ) -> Iterator[Pipes]:
-    """A server process that is killed at the end of the block, should it still be there."""
+    """A server process, whose input ends with the block."""
     with log.open("ab") as errors:
         process = subprocess.Popen(
             command,
@@ -143,10 +157,4 @@ def piped(
         try:
             yield pipes
         finally:
-            process.kill()
-            pipes.end()
-            for stream in (process.stdin, process.stdout):
-                try:
-                    stream.close()
-                except BrokenPipeError:
-                    pass
+            pipes.close()

@@ -48,6 +48,22 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
     assert not place.path("mute.tif").exists()
 
 
+def test_a_client_that_can_only_open_pages_is_not_asked_by_a_form(place: Place, grounds: Path):
+    with piped(place.command(), grounds / "url-only.log") as pipes:
+        pipes.hello({"elicitation": {"url": {}}})
+        assert (
+            pipes.call("gdal_translate", {"src_dataset": "rgb.tif"})["structuredContent"]["error"]["code"]
+            == "DENIED"
+        )
+
+
+def test_a_question_that_nobody_answers_expires(place: Place, grounds: Path):
+    with piped(place.command("--approval-seconds", "0.5"), grounds / "expires.log") as pipes:
+        pipes.hello({"elicitation": {}})
+        error = pipes.call("gdal_translate", {"src_dataset": "rgb.tif"})["structuredContent"]["error"]
+        assert error["code"] == "APPROVAL_EXPIRED"
+
+
 def test_a_read_asks_nobody(talk: Talk):
     talk.done("info", path="rgb.tif")
     assert talk.person.asked == []

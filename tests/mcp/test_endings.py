@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from gdal_mcp.audit import verify
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import ERAS, Place, Talk
+from tests.mcp.talk import ERAS, Place, Talk, environment
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -166,3 +167,39 @@ def test_the_process_that_a_client_started_is_the_only_one(make_place: Callable[
         assert children == []
         assert ends(pipes, "SIGINT") == 130
         assert not os.path.exists(f"/proc/{pipes.process.pid}/fd")
+
+
+def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(
+    make_place: Callable[..., Place], containers: Containers, grounds: Path
+):
+    place = make_place("rgb.tif")
+    with piped(place.command("--approval", "never"), grounds / "endings.log") as pipes:
+        pipes.hello()
+        identifier = pipes.begin("reproject", LONG)
+        containers.kill(place.owners)
+        result = pipes.answer(identifier)["result"]
+        assert result["structuredContent"]["error"]["code"] == "GDAL_ERROR"
+        assert containers.of_owners(place.owners) == []
+        assert place.staged == []
+        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
+def test_a_call_from_the_command_line_that_is_interrupted_leaves_nothing(
+    make_place: Callable[..., Place], containers: Containers, how: str
+):
+    place = make_place("rgb.tif")
+    serve = place.command("--yes")
+    command = [*serve[:3], "call", "reproject", json.dumps(LONG), *serve[4:]]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        until(lambda: place.staged == containers.of_owners(place.owners) != [])  # not the attestation's
+        owners = place.owners
+        process.send_signal(getattr(signal, how))
+        assert process.wait(30) == 130
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    assert containers.of_owners(owners) == []
+    assert place.staged == []
+    assert [event["outcome"] for event in place.audited] == ["started", "CANCELLED"]

@@ -194,6 +194,34 @@ def test_gdal_polygonize_appends_to_what_is_there(writer: Talk, own: Place, orac
     assert oracle.counts(own.path("grown.gpkg")) == [4]
 
 
+def test_a_shapefile_beside_another_dataset_of_its_name_is_replaced_and_comes_back(
+    writer: Talk, own: Place, oracle: Oracle
+):
+    own.path("shared.csv").write_text("id\n1\n")
+    writer.done("convert", input="zones.gpkg", output="shared.shp")
+    own.path("shared.prj").write_text("not the new one")
+    before = {path.name: path.read_bytes() for path in own.workspace.glob("shared.*")}
+    result = writer.done("convert", input="zones.gpkg", output="shared.shp")
+    assert own.path("shared.prj").read_text() != "not the new one"
+    assert own.path("shared.csv").read_bytes() == before["shared.csv"]
+    undo(own, result)
+    assert {path.name: path.read_bytes() for path in own.workspace.glob("shared.*")} == before
+
+
+def test_a_shapefile_grows_too(writer: Talk, own: Place, oracle: Oracle):
+    for expected in (4, 8):
+        writer.done("gdal_polygonize", src_dataset="classes.tif", dst_vector="grown.shp", field_name="class")
+        assert oracle.counts(own.path("grown.shp")) == [expected]
+
+
+def test_a_file_of_the_output_does_not_replace_a_strangers(writer: Talk, own: Place):
+    own.path("strange.idx").write_bytes(b"somebody's index")
+    error = writer.failed("convert", input="rgb.tif", output="strange.mrf")
+    assert error["code"] == "OUTPUT_REJECTED"
+    assert own.path("strange.idx").read_bytes() == b"somebody's index"
+    assert not own.path("strange.mrf").exists()
+
+
 def test_gdal_rasterize_makes_anew_what_is_there(writer: Talk, own: Place, oracle: Oracle):
     before = copy(own, "dem.tif", "burnt.tif")
     result = writer.done("gdal_rasterize", src_vector="zones.gpkg", burn_value=1, width=8, height=8,
@@ -270,6 +298,26 @@ def test_a_read_only_workspace_is_read_and_never_written(
             == "PATH_NOT_ALLOWED"
         )
     assert sorted(path.name for path in other.workspace.iterdir()) == before
+
+
+def test_workspaces_of_strange_names_are_written_to_each_by_its_own_staging(
+    grounds: Path, place: Place, oracle: Oracle
+):
+    first, second = Place.made(grounds / "sp ace, é:'\"x"), Place.made(grounds / "other $(id)")
+    first.path("rgb.tif").write_bytes(place.path("rgb.tif").read_bytes())
+    second.path("deep/er").mkdir(parents=True)
+    target = second.path("deep/er/o.tif")
+    command = first.command("--workspace", str(second.workspace), "--approval", "never")
+    with talking(command, grounds / "strange.log", person=Person()) as talk:
+        talk.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=str(target))
+        made = talk.done("gdalbuildvrt", src_datasets=[target.as_uri()], dst_vrt="o.vrt")
+        assert talk.ask("read_resource", made["vrt_uri"]).contents
+    assert (
+        oracle.checksums(target)
+        == oracle.checksums(first.path("o.vrt"))
+        == oracle.checksums(first.path("rgb.tif"))
+    )
+    assert first.staged == second.staged == []
 
 
 def test_with_read_only_workspaces_alone_reads_work_and_writes_are_refused(

@@ -24,8 +24,17 @@ def text(given_draft: Draft) -> str:
 
 
 def test_it_names_the_command_what_is_read_written_and_replaced():
-    said = text(draft(output(replaces=("out.tif", "out.tif.ovr")), options=("-of", "a b")))
-    for part in ("gdal_translate", "'a b'", "/data/ws/in.tif", "/data/ws/out.tif", "/data/ws/out.tif.ovr"):
+    said = text(
+        draft(output(replaces=("out.tif", "out.tif.ovr"), shared=("out.prj",)), options=("-of", "a b"))
+    )
+    for part in (
+        "gdal_translate",
+        "'a b'",
+        "/data/ws/in.tif",
+        "/data/ws/out.tif",
+        "/data/ws/out.tif.ovr",
+        "/data/ws/out.prj",
+    ):
         assert part in said
 
 

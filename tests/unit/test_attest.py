@@ -190,6 +190,12 @@ def test_a_mask_under_the_workspace_rather_than_over_it_is_found():
     assert names(TEMPLATE, facts) == {"mask /data/ws/.gdal-mcp"}
 
 
+def test_memory_that_containers_may_share_is_found():
+    assert names(TEMPLATE, with_mounts(mount("/dev/shm", "rw,nosuid,nodev,noexec", "tmpfs"))) == {
+        "shared memory"
+    }
+
+
 @pytest.mark.parametrize("options", ["rw,nosuid,nodev", "rw,noexec,nodev", "rw,nosuid,noexec"])
 def test_a_scratch_that_runs_programs_is_found(options):
     assert names(TEMPLATE, with_mounts(mount("/tmp", options, "tmpfs"), without=("/tmp",))) == {
@@ -208,7 +214,7 @@ def test_a_mount_that_propagates_to_the_host_is_found(target):
     "kind", ["ext4", "xfs", "btrfs", "overlay", "9p", "fuse-overlayfs", "nfs", "virtiofs"]
 )
 @pytest.mark.parametrize(
-    "target", ["/host", "/data/ws/sub", "/staging/x", "/dev/shm", "/run/docker.sock", "/tmp/x", "/proc/x"]
+    "target", ["/host", "/data/ws/sub", "/staging/x", "/run/docker.sock", "/tmp/x", "/proc/x"]
 )
 def test_a_mount_that_nobody_asked_for_is_found(target, kind):
     assert names(TEMPLATE, with_mounts(mount(target, "ro", kind))) == {"foreign mounts"}

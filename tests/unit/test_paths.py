@@ -128,6 +128,14 @@ def test_orphans_are_replaced_as_well_but_not_updated(paths: Paths, root: Path):
     assert not made.update
 
 
+def test_what_two_datasets_share_is_named_apart(paths: Paths, root: Path):
+    for name in ("roads.csv", "roads.prj"):
+        (root / name).write_bytes(b"x")
+    made = paths.output("roads.shp", inputs=(), overwrite=True)
+    assert [one.name for one in made.replaces] == ["roads.shp", "roads.dbf"]
+    assert [one.name for one in made.shared] == ["roads.prj"]
+
+
 @pytest.mark.parametrize("name", ["out.tif", "lost.tif"])
 def test_without_overwrite_what_is_there_stays(paths: Paths, root: Path, name: str):
     (root / "lost.tif.aux.xml").write_bytes(b"x")

@@ -24,6 +24,7 @@ CHANGES = {
     "output": plan(draft(output("else.tif"))),
     "something in its place": plan(draft(output(replaces=("out.tif",)))),
     "a companion in its place": plan(draft(output(replaces=("out.tif", "out.tif.ovr")))),
+    "something shared": plan(draft(output(shared=("out.prj",)))),
     "update": plan(draft(output(replaces=("out.tif",), update=True))),
     "kind": plan(draft(output(kind="array"))),
     "memory": plan(limits=Limits(memory_bytes=1)),
@@ -73,6 +74,7 @@ def test_the_effect_is_what_happens_to_the_workspace():
     assert plan(draft(None)).effect is Effect.READ
     assert plan(draft(output())).effect is Effect.CREATE
     assert plan(draft(output(replaces=("out.tif",)))).effect is Effect.REPLACE
+    assert plan(draft(output(shared=("out.prj",)))).effect is Effect.REPLACE
 
 
 def test_operands_stand_where_the_classic_programs_want_them():

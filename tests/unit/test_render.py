@@ -25,14 +25,18 @@ PNG = b"\x89PNG\r\n\x1a\nrest"
 
 
 def done(*names: str, preview: bytes | None = None) -> Done:
-    files = tuple(PublishedFile(replace(located(name), relative=PurePosixPath(name)), 7, "00") for name in names)
+    files = tuple(
+        PublishedFile(replace(located(name), relative=PurePosixPath(name)), 7, "00") for name in names
+    )
     published = Published("id", files) if files else None
     return Done(Usage("cold"), "", None, "", {}, (), "3.13.3", published, preview)
 
 
 def test_the_text_says_the_same_as_the_structure():
     told = render.result(Reply("id", {"a": "é\n", "n": None, "list": [1.5]}, done()))
-    assert json.loads(told.content[0].text) == told.structured_content == {"a": "é\n", "n": None, "list": [1.5]}
+    assert (
+        json.loads(told.content[0].text) == told.structured_content == {"a": "é\n", "n": None, "list": [1.5]}
+    )
     assert not told.is_error
 
 
@@ -49,7 +53,10 @@ def test_an_error_is_marked_and_structured():
 def test_outputs_are_linked_under_uris_that_are_encoded():
     told = render.result(Reply("id", {}, done("a b#?.tif", "é.gpkg")))
     links = [one for one in told.content if isinstance(one, t.ResourceLink)]
-    assert [str(one.uri) for one in links] == ["file:///data/ws/a%20b%23%3F.tif", "file:///data/ws/%C3%A9.gpkg"]
+    assert [str(one.uri) for one in links] == [
+        "file:///data/ws/a%20b%23%3F.tif",
+        "file:///data/ws/%C3%A9.gpkg",
+    ]
     assert [one.size for one in links] == [7, 7]
 
 

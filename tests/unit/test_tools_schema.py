@@ -218,9 +218,8 @@ def test_a_value_that_makes_no_sense_is_refused(tool: str, arguments: dict[str, 
 
 def test_a_driver_that_no_output_may_have_is_refused(paths: Paths):
     for name in ("MEM", "PostGISRaster", "NoSuchFormat", "GTiff -co X=Y"):
-        with pytest.raises(Exception) as caught:
+        with pytest.raises((ArgumentRefused, ToolError)):
             drafted("gdal_translate", paths, src_dataset="a.tif", dst_dataset="o.tif", output_format=name)
-        assert isinstance(caught.value, ToolError) or hasattr(caught.value, "suggestion")
 
 
 def test_a_result_is_held_to_its_schema():

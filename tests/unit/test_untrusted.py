@@ -93,8 +93,9 @@ def test_depth_and_length_are_bounded():
     for _ in range(MAX_DEPTH * 3):
         deep = [deep]
     assert json.dumps(clean_value(deep)).count("[") <= MAX_DEPTH + 2
-    assert len(clean_value([0] * (MAX_ITEMS + 5))) == MAX_ITEMS
-    assert len(clean_value({str(i): 0 for i in range(MAX_ITEMS + 5)})) == MAX_ITEMS
+    assert clean_value([0] * (MAX_ITEMS + 5)) == [*([0] * MAX_ITEMS), CUT.strip()]
+    assert len(clean_value({str(i): 0 for i in range(MAX_ITEMS + 5)})) == MAX_ITEMS + 1
+    assert clean_value([0] * MAX_ITEMS) == [0] * MAX_ITEMS
     assert len(clean_value("x" * (MAX_TEXT * 2))) == MAX_TEXT + len(CUT)
 
 

@@ -16,8 +16,11 @@ def located(name: str, size: int | None = 10, inode: int = 1) -> Located:
     return Located(SPACE, PurePosixPath(name), identity)
 
 
-def output(name: str = "out.tif", *, replaces: tuple[str, ...] = (), **more: Any) -> Output:
-    return Output(located(name, None), replaces=tuple(located(one) for one in replaces), **more)
+def output(
+    name: str = "out.tif", *, replaces: tuple[str, ...] = (), shared: tuple[str, ...] = (), **more: Any
+) -> Output:
+    old, also = (tuple(located(one) for one in names) for names in (replaces, shared))
+    return Output(located(name, None), replaces=old, shared=also, **more)
 
 
 def draft(

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gdal_mcp.paths import Paths
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.common import DatasetPath, NewPath
-from gdal_mcp.tools.drivers import vector_format
+from gdal_mcp.tools.drivers import Format, vector_format
 from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
 
 LAYER = "out"  # the program's own default
@@ -45,8 +45,15 @@ def _draft(arguments: PolygonizeArguments, paths: Paths) -> Draft:
         options += ["-mask", str(mask)]
     if not output.update:
         options += ["-f", driver.name]
-    operands = [str(source), output.inside, *([LAYER, arguments.field_name] if arguments.field_name else [])]
-    return Draft(Command("gdal_polygonize", (*options, *operands)), inputs, output)
+    layer = _layer(driver, output)
+    names = [layer, arguments.field_name] if arguments.field_name else [layer] if layer != LAYER else []
+    return Draft(Command("gdal_polygonize", (*options, str(source), output.inside, *names)), inputs, output)
+
+
+def _layer(driver: Format, output: Output) -> str:
+    """A shapefile is its layer: under another name the program would write another file beside it."""
+    stem = output.target.path.stem
+    return stem if driver.name == "ESRI Shapefile" and not stem.startswith("-") else LAYER
 
 
 def _present(answer: Answer) -> dict[str, Any]:

@@ -1,0 +1,192 @@
+"""The attestation of this host: it passes, and every weakness that an engine could slip in is found from inside."""
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+
+from sandbox import attestation
+from sandbox.attestation import attest
+from sandbox.engines import docker as docker_module
+from sandbox.errors import AttestationFailed
+from sandbox.labels import OWNER
+from sandbox.outcome import Exited
+from sandbox.staging import StagingArea
+from sandbox.workspace import RESERVED, Workspace
+from tests.conftest import USER, handler
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(client, owner):
+    yield
+    assert client.api.containers(all=True, filters={"label": f"{OWNER}={owner.id}"}) == []
+
+
+@pytest.fixture
+def probe(runner, make_template, workspace, cancel):
+    """`probe()`: the attestation of a container with a workspace, a mask over the server's folder, and staging."""
+    (workspace / "input.tif").write_bytes(b"raster")
+
+    def one():
+        with StagingArea(Workspace.at(workspace, writable=True)).open("staging-0001", USER) as staging:
+            made = make_template(handler("pass"), workspace=workspace, staging=staging.mount_source)
+            template = replace(made, masks=(PurePosixPath(workspace / RESERVED),))
+            return attest(runner, template, staging.mount_source, cancel)
+
+    return one
+
+
+@pytest.fixture
+def weaken(monkeypatch):
+    """`weaken(change)`: an engine that lets `change` alter what is asked, and hides it when it is asked back."""
+
+    def one(change):
+        real = docker_module.create_body
+
+        def body(*given):
+            made = real(*given)
+            change(made, made["HostConfig"])
+            return made
+
+        monkeypatch.setattr(docker_module, "create_body", body)
+        monkeypatch.setattr(docker_module, "differences", lambda _asked, _found: ())
+
+    return one
+
+
+def test_this_host_isolates_as_asked(probe):
+    found = probe()
+    assert found.ok
+    names = {row.name for row in found.rows}
+    assert {
+        "user",
+        "CapEff",
+        "Seccomp",
+        "cgroup memory",
+        "cgroup pids",
+        "cgroup cpus",
+        "to write to /",
+    } <= names
+
+
+def setting(**values):
+    return lambda _body, host: host.update(values)
+
+
+def network(body, host):
+    body["NetworkDisabled"], host["NetworkMode"] = False, "bridge"
+
+
+def mounts(change):
+    return lambda _body, host: change(host["Mounts"])
+
+
+def without_limit(name):
+    def change(_body, host):
+        host["Ulimits"] = [one for one in host["Ulimits"] if one["Name"] != name]
+
+    return change
+
+
+def scratch_runs_programs(_body, host):
+    host["Tmpfs"] = {place: flags.replace("noexec,", "exec,") for place, flags in host["Tmpfs"].items()}
+
+
+def without_mask(_body, host):
+    host["Tmpfs"] = {place: flags for place, flags in host["Tmpfs"].items() if place == "/tmp"}
+
+
+WEAK = {
+    "user": lambda body, _host: body.update(User="0:0"),
+    "supplementary groups": setting(GroupAdd=["0"]),
+    "CapBnd": setting(CapDrop=[]),
+    "NoNewPrivs": setting(SecurityOpt=[]),
+    "Seccomp": setting(SecurityOpt=["no-new-privileges:true", "seccomp=unconfined"]),
+    "to open an internet socket": setting(SecurityOpt=["no-new-privileges:true"]),
+    "to open a netlink socket": setting(SecurityOpt=["no-new-privileges:true"]),
+    "network interfaces": network,
+    "mount /": setting(ReadonlyRootfs=False),
+    "mount /staging": mounts(lambda rows: rows[1].update(ReadOnly=True)),
+    "foreign mounts": mounts(lambda rows: rows.append({**rows[0], "Source": "/etc", "Target": "/host"})),
+    "foreign environment": lambda body, _host: body["Env"].append("SECRET=1"),
+    "missing environment": lambda body, _host: body.update(Env=["PATH=/usr/local/bin:/usr/bin:/bin"]),
+    "scratch /tmp": scratch_runs_programs,
+    "shared memory": setting(IpcMode="private"),
+    "rlimit NOFILE": without_limit("nofile"),
+    "rlimit FSIZE": without_limit("fsize"),
+    "rlimit DATA": without_limit("data"),
+    "rlimit CPU": without_limit("cpu"),
+    "cgroup memory": setting(Memory=0, MemorySwap=0),
+    "cgroup pids": setting(PidsLimit=0),
+    "cgroup cpus": setting(NanoCpus=0),
+}
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_each_weakness_is_found_from_inside(probe, weaken, name):
+    weaken(WEAK[name])
+    with pytest.raises(AttestationFailed) as caught:
+        probe()
+    assert name in str(caught.value)  # the row, which is data
+
+
+def test_a_workspace_that_can_be_written_is_found(probe, weaken, workspace):
+    weaken(mounts(lambda rows: rows[0].update(ReadOnly=False)))
+    with pytest.raises(AttestationFailed) as caught:
+        probe()
+    assert f"mount {workspace}" in str(caught.value)
+    assert not (workspace / ".gdal-mcp-probe").exists()
+
+
+def test_a_mask_that_is_not_there_is_found(probe, weaken, workspace):
+    weaken(without_mask)
+    with pytest.raises(AttestationFailed) as caught:
+        probe()
+    assert f"mask {workspace}/.gdal-mcp" in str(caught.value)
+
+
+@pytest.mark.parametrize("holds", [[], ["another.tif"], ["input.tif", "more.tif"]])
+def test_another_folder_in_the_workspaces_place_is_found(probe, weaken, tmp_path, workspace, holds):
+    """As an engine does that has another view of the host's files. Even as many names are not the same names."""
+    other = tmp_path / "other"
+    (other / ".gdal-mcp").mkdir(parents=True)
+    for name in holds:
+        (other / name).touch()
+    weaken(mounts(lambda rows: rows[0].update(Source=str(other))))
+    with pytest.raises(AttestationFailed) as caught:
+        probe()
+    assert f"{workspace} is this host" in str(caught.value)
+
+
+def test_another_folder_in_the_place_of_staging_is_found(probe, weaken, tmp_path):
+    (tmp_path / "other").mkdir(mode=0o777)
+    weaken(mounts(lambda rows: rows[1].update(Source=str(tmp_path / "other"))))
+    with pytest.raises(AttestationFailed) as caught:
+        probe()
+    assert "staging is this host" in str(caught.value)
+
+
+def test_a_weaker_container_gets_no_job(run, weaken, staging):
+    leave = "open('/staging/ran', 'w').close()"
+    assert run(leave, staging=staging.mount_source).outcome == Exited(0)
+    assert (staging.mount_source / "ran").exists()
+    (staging.mount_source / "ran").unlink()
+    weaken(setting(CapDrop=[]))
+    with pytest.raises(AttestationFailed):
+        run(leave, staging=staging.mount_source)
+    assert not (staging.mount_source / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"code": 1}, {"read": [], "listed": {}, "attempts": {}}, {"read": {}, "listed": {}}]
+)
+def test_a_probe_that_answers_in_another_shape_is_a_failure(
+    runner, make_template, staging, cancel, monkeypatch, answer
+):
+    forged, real = handler(f"return { {'code': 0, **answer}!r}"), attestation.source
+    monkeypatch.setattr(attestation, "source", lambda *given: forged if "probe.py" in given else real(*given))
+    template = make_template(handler("pass"), staging=staging.mount_source)
+    with pytest.raises(AttestationFailed):
+        attest(runner, template, staging.mount_source, cancel)

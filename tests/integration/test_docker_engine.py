@@ -1,0 +1,345 @@
+"""The engine's own behaviour: what it creates, what it refuses, and that nothing hangs or leaks when it fails."""
+
+import contextlib
+import gc
+import os
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import docker.errors
+import pytest
+import requests.exceptions
+
+from sandbox import runner as runner_module
+from sandbox.engine import STDERR, STDOUT
+from sandbox.engines import docker as docker_module
+from sandbox.engines.discovery import DOCKER_SOCKET, connect
+from sandbox.engines.docker import DockerEngine
+from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused, SandboxError
+from sandbox.labels import OWNER, labels
+from sandbox.outcome import Exited
+from sandbox.runner import Job, Runner
+from sandbox.template import Mount
+from sandbox.waiting import readable
+from tests.conftest import handler
+from tests.integration.engine_proxy import EngineProxy
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def marks(owner):
+    return labels(owner.id, "call-0001", 60.0)
+
+
+@pytest.fixture
+def ours(client, owner):
+    """`ours()`: the containers of this test run that the engine knows, started or not."""
+    return lambda: [
+        row["Id"] for row in client.api.containers(all=True, filters={"label": f"{OWNER}={owner.id}"})
+    ]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(engine, ours):
+    yield
+    left = ours()
+    for one in left:
+        engine.remove(one)
+    assert left == []
+
+
+@pytest.fixture
+def quiet(make_template):
+    """A container that prints on both streams and ends with code 7."""
+    program = "import os; os.write(1, b'out'); os.write(2, b'err'); os._exit(7)"
+    return replace(make_template(handler("pass")), command=("python3", "-I", "-c", program))
+
+
+@pytest.fixture
+def waiting(make_template):
+    """A container that waits for its stdin to end."""
+    return replace(
+        make_template(handler("pass")), command=("python3", "-I", "-c", "import os; os.read(0, 1)")
+    )
+
+
+def test_the_life_of_a_container(engine, quiet, marks, ours):
+    container = engine.create(quiet, marks)
+    assert ours() == [container]
+    assert engine.state(container).running  # created counts as not ended
+    wire = engine.attach(container)
+    engine.start(container)
+    heard = {STDOUT: b"", STDERR: b""}
+    while (pieces := wire.receive()) is not None:
+        for stream, data in pieces:
+            heard[stream] += data
+        readable([wire], 10)
+    wire.close()
+    state = engine.wait(container, 10)
+    assert (state.running, state.exit_code, state.out_of_memory) == (False, 7, False)
+    assert heard == {STDOUT: b"out", STDERR: b"err"}
+    assert [dict(one.labels)[OWNER] for one in engine.leftovers() if one.container == container] == [
+        marks[OWNER]
+    ]
+    engine.remove(container)
+    assert engine.state(container) is None
+    assert engine.wait(container, 1) is None
+
+
+def test_removing_what_is_gone_or_never_was_is_no_failure(engine, quiet, marks):
+    container = engine.create(quiet, marks)
+    engine.remove(container)
+    engine.remove(container)
+    engine.remove("0" * 64)
+
+
+def test_a_running_container_is_removed_at_once(engine, waiting, marks):
+    container = engine.create(waiting, marks)
+    engine.start(container)
+    assert engine.wait(container, 0.1).running
+    engine.remove(container)
+    assert engine.state(container) is None
+
+
+def test_closing_the_wire_ends_the_stdin_of_the_container(engine, waiting, marks):
+    container = engine.create(waiting, marks)
+    wire = engine.attach(container)
+    engine.start(container)
+    wire.close()
+    assert not engine.wait(container, 20).running
+    engine.remove(container)
+
+
+def test_the_engine_says_what_it_is(engine, client):
+    info = engine.info()
+    assert info.version == client.version()["Version"]
+    assert info.architecture == os.uname().machine
+    assert info.api_version >= (1, 41)
+    assert info.identity
+
+
+def test_an_image_that_is_not_here_is_missing_and_never_pulled(engine, quiet, marks):
+    with pytest.raises(ImageMissing):
+        engine.create(replace(quiet, image="sha256:" + "0" * 64), marks)
+
+
+def test_a_mount_whose_source_is_not_there_makes_nothing(engine, quiet, marks, tmp_path):
+    absent = tmp_path / "absent"
+    with pytest.raises(SandboxError):
+        engine.create(replace(quiet, mounts=(Mount(str(absent), PurePosixPath("/data")),)), marks)
+    assert not absent.exists()  # some ways of mounting make it
+
+
+def test_a_command_that_cannot_be_started_leaves_nothing(runner, quiet, cancel):
+    with pytest.raises(SandboxError):
+        runner.run(Job("call-0001", replace(quiet, command=("/no/such/program",)), {}), cancel)
+
+
+def weaker(inspected, section, name, value):
+    return {**inspected, section: {**inspected[section], name: value}}
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [
+        ("Config", "User", ""),
+        ("Config", "Env", ["SECRET=1"]),
+        ("HostConfig", "CapDrop", []),
+        ("HostConfig", "Privileged", True),
+        ("HostConfig", "NetworkMode", "bridge"),
+        ("HostConfig", "ReadonlyRootfs", False),
+        ("HostConfig", "PidsLimit", None),
+        ("HostConfig", "Memory", 0),
+        ("HostConfig", "SecurityOpt", None),
+        ("HostConfig", "Ulimits", []),
+        ("HostConfig", "Mounts", [{"Type": "bind", "Source": "/", "Target": "/host", "ReadOnly": True}]),
+    ],
+)
+def test_a_container_that_reads_back_weaker_is_refused_and_removed(
+    engine, quiet, marks, monkeypatch, section, name, value
+):
+    real = engine._api.inspect_container
+    monkeypatch.setattr(engine._api, "inspect_container", lambda one: weaker(real(one), section, name, value))
+    with pytest.raises(IsolationRefused):
+        engine.create(quiet, marks)
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"Config": None, "HostConfig": None}, requests.exceptions.ReadTimeout()]
+)
+def test_a_container_that_cannot_be_read_back_is_removed(engine, quiet, marks, monkeypatch, answer):
+    def inspect(_container):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(engine._api, "inspect_container", inspect)
+    with pytest.raises(SandboxError):
+        engine.create(quiet, marks)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        docker.errors.APIError("500 Server Error: device or resource busy"),
+        docker.errors.APIError("409 Conflict: removal of container is already in progress"),
+        requests.exceptions.ConnectionError("connection reset"),
+        requests.exceptions.ReadTimeout("read timed out"),
+    ],
+    ids=["busy", "in progress", "reset", "timeout"],
+)
+def test_a_container_is_removed_even_when_the_first_tries_fail(engine, waiting, marks, monkeypatch, failure):
+    container = engine.create(waiting, marks)
+    engine.start(container)
+    failures, real = [failure] * 3, engine._api.remove_container
+
+    def remove(*given, **options):
+        if failures:
+            raise failures.pop()
+        return real(*given, **options)
+
+    monkeypatch.setattr(engine._api, "remove_container", remove)
+    engine.remove(container)
+    assert failures == []
+    assert engine.state(container) is None
+
+
+def test_a_removal_that_never_succeeds_is_told(engine, waiting, marks, monkeypatch):
+    container = engine.create(waiting, marks)
+    monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.05)
+    with monkeypatch.context() as stuck:
+
+        def fail(*_, **__):
+            raise docker.errors.APIError("500 Server Error: driver failed")
+
+        stuck.setattr(engine._api, "remove_container", fail)
+        with pytest.raises(EngineUnavailable):
+            engine.remove(container)
+    engine.remove(container)
+
+
+def test_a_removal_the_engine_says_yes_to_is_not_believed_before_it_is_done(
+    engine, waiting, marks, monkeypatch
+):
+    container = engine.create(waiting, marks)
+    yeses, real = [None] * 3, engine._api.remove_container
+    monkeypatch.setattr(
+        engine._api,
+        "remove_container",
+        lambda *given, **options: yeses.pop() if yeses else real(*given, **options),
+    )
+    engine.remove(container)
+    assert engine.state(container) is None
+
+
+def test_an_engine_over_the_network_is_refused():
+    client = docker.DockerClient(base_url="tcp://127.0.0.1:1", version="1.41", tls=True)
+    with contextlib.closing(client), pytest.raises(EngineUnavailable):
+        DockerEngine(client)
+
+
+def test_no_descriptor_is_left_after_a_job(run):
+    run("pass")  # opens the pooled connections to the engine
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        run("print('x' * 100_000); os._exit(1)")
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+# an engine that falls silent or hangs up
+
+
+@pytest.fixture
+def proxy(tmp_path_factory):
+    path = tmp_path_factory.mktemp("engine") / "engine.sock"
+    made = EngineProxy(path, os.environ.get("DOCKER_HOST", DOCKER_SOCKET).removeprefix("unix://"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def behind(proxy, image, monkeypatch):
+    """An engine reached through the proxy, with short patience."""
+    monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.1)
+    monkeypatch.setattr(runner_module, "STOP_SECONDS", 1.0)
+    client = connect(proxy.address, timeout=1)
+    engine = DockerEngine(client, image.environment)
+    engine.info()
+    yield engine
+    client.close()
+
+
+STEPS = {
+    "create": b"POST /v1.41/containers/create",
+    "read back": b"/json HTTP",
+    "attach": b"/attach?",
+    "start": b"/start HTTP",
+    "wait": b"/wait HTTP",
+    "remove": b"DELETE /",
+    "everything": b"",
+}
+
+
+@pytest.fixture
+def answers(behind, owner, make_template, cancel):
+    """`answers()`: the outcome of one small job behind the proxy."""
+    template = make_template(handler("return {'code': 5}"))
+    return lambda: Runner(behind, owner.id).run(Job("call-0001", template, {}), cancel).outcome
+
+
+@pytest.mark.parametrize("trouble", ["silence", "hang up"])
+@pytest.mark.parametrize("step", STEPS)
+def test_an_engine_that_fails_at_any_step_ends_the_call_and_the_next_one_works(
+    proxy, answers, engine, ours, step, trouble
+):
+    """However it fails, nothing waits forever. What could not be removed then is removed once it answers again."""
+    request = STEPS[step].replace(b"v1.41", f"v{engine._api.api_version}".encode())
+    proxy.meet(trouble, request)
+    if step == "wait":
+        assert answers() == Exited(5)  # the state is asked for anyway
+    else:
+        with pytest.raises(EngineUnavailable):
+            answers()
+    assert proxy.met.is_set()
+    proxy.restore()
+    assert answers() == Exited(5)
+    for left in ours():  # the reaper's work, which has tests of its own
+        engine.remove(left)
+
+
+def test_a_stream_that_is_cut_in_the_middle_of_a_job_is_no_success(
+    proxy, behind, owner, make_template, cancel
+):
+    """The engine went away under a running job; its container ends by itself, as its stdin did."""
+    template = make_template(handler("report.progress(0.5)\nimport threading\nthreading.Event().wait()"))
+    job = Job("call-0001", template, {}, on_progress=lambda *_: proxy.cut())
+    outcome = Runner(behind, owner.id).run(job, cancel).outcome
+    assert not isinstance(outcome, Exited)
+
+
+@pytest.mark.parametrize("method", ["info", "leftovers"])
+def test_an_engine_that_was_never_there_is_unavailable(proxy, image, method):
+    client = connect(proxy.address, timeout=1)
+    with contextlib.closing(client):
+        engine = DockerEngine(client, image.environment)
+        proxy.meet("hang up")
+        with pytest.raises(EngineUnavailable):
+            getattr(engine, method)()
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # the SDK leaves its socket open
+def test_a_socket_that_is_gone_is_unavailable(behind, proxy, quiet, marks):
+    proxy.close()
+    Path(proxy.address.removeprefix("unix://")).unlink()
+    for ask in (
+        lambda: behind.create(quiet, marks),
+        lambda: behind.state("0" * 64),
+        behind.leftovers,
+        lambda: behind.remove("0"),
+    ):
+        with pytest.raises(EngineUnavailable):
+            ask()
+    gc.collect()  # while the warnings about the SDK's sockets are still ignored

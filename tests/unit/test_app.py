@@ -1,0 +1,94 @@
+"""What a start makes of the records of servers that are gone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.app import running
+from gdal_mcp.audit import AuditLog, AuditUnavailable
+from gdal_mcp.registry import Call, Registry
+from gdal_mcp.settings import Settings, load_settings
+from sandbox.errors import PathRefused
+from sandbox.owner import Owner
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    return load_settings(workspaces=[str(workspace)], state_dir=str(tmp_path / "state"))
+
+
+@pytest.fixture
+def registry(settings: Settings) -> Iterator[Registry]:
+    made = Registry(settings.state_dir / "registry.sqlite")
+    yield made
+    made.close()
+
+
+def unfinished(registry: Registry, server: str) -> str:
+    """A call that this server began and did not end."""
+    AuditLog(registry.path.with_name("audit.jsonl")).append(
+        {"type": "call.started", "call": f"call-of-{server}"}
+    )
+    return registry.begin_call(Call(f"call-of-{server}", "ann", "info", {}, server=server)).id
+
+
+def outcome(registry: Registry, call: str) -> str:
+    found = registry.call(call)
+    assert found is not None
+    return found.outcome
+
+
+def test_a_call_of_a_living_server_is_left_alone(settings: Settings, registry: Registry):
+    other = Owner(settings.state_dir / "servers")
+    call = unfinished(registry, other.id)
+    with running(settings):
+        assert outcome(registry, call) == ""
+    other.close()
+
+
+def test_a_call_of_a_dead_server_is_ended_and_recorded(settings: Settings, registry: Registry):
+    (settings.state_dir / "servers").mkdir()
+    (settings.state_dir / "servers" / "deadbeefdeadbeef.lock").touch()  # nobody holds it
+    call = unfinished(registry, "deadbeefdeadbeef")
+    with running(settings):
+        assert outcome(registry, call) == "INTERNAL"
+
+
+def test_a_call_of_a_server_whose_lock_was_swept_away_is_ended_too(settings: Settings, registry: Registry):
+    call = unfinished(registry, "0123456789abcdef")
+    with running(settings) as app:
+        assert outcome(registry, call) == "INTERNAL"
+        assert app.owner.id != "0123456789abcdef"
+    events = (settings.state_dir / "audit.jsonl").read_text()
+    assert events.count(call) == 2
+
+
+def test_a_server_that_ends_leaves_no_lock(settings: Settings):
+    with running(settings) as app:
+        lock = settings.state_dir / "servers" / f"{app.owner.id}.lock"
+        assert lock.exists()
+    assert not lock.exists()
+
+
+def test_no_engine_is_needed_to_start(settings: Settings):
+    with running(settings.model_copy(update={"engine": "unix:///nonexistent.sock"})) as app:
+        assert app.workspaces.items[0].writable
+
+
+def test_a_workspace_that_is_no_folder_stops_the_start(settings: Settings, tmp_path: Path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(PathRefused),
+        running(settings.model_copy(update={"workspaces": (tmp_path / "file",)})),
+    ):
+        pass
+
+
+def test_a_state_folder_that_cannot_be_made_stops_the_start(settings: Settings):
+    settings.state_dir.mkdir()
+    (settings.state_dir / "servers").touch()
+    with pytest.raises(AuditUnavailable), running(settings):
+        pass
