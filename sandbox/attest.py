@@ -84,7 +84,8 @@ def _mounts(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row
     scratch = seen.get(str(SCRATCH_TARGET))
     flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
     yield _same(f"scratch {SCRATCH_TARGET}", "nodev noexec nosuid", " ".join(sorted(flags)) or "none")
-    yield _same("shared memory", "absent", "mounted" if "/dev/shm" in seen else "absent")
+    memory = "mounted" if "/dev/shm" in seen else "absent"  # noqa: S108 - looked for, not used
+    yield _same("shared memory", "absent", memory)
     shared = [
         target for target, row in seen.items() if any(text.startswith("shared:") for text in row["shared"])
     ]
