@@ -16,6 +16,7 @@ _OWN_TYPES = frozenset({"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue"
 _WRITABLE = ("/proc", "/dev", str(SCRATCH_TARGET), str(STAGING_TARGET))
 # files that an engine writes itself, for the container alone; without a network there is at most the first
 _OWN_FILES = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"})
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a place in the container, where nothing is to be
 _CPU_PERIOD = 100_000  # microseconds; what engines use when none is given
 _CPU_TOLERANCE = 0.05
 

@@ -76,7 +76,7 @@ def setting(**values):
 
 
 def network(body, host):
-    body["NetworkDisabled"], host["NetworkMode"] = False, "bridge"
+    body["NetworkDisabled"], host["NetworkMode"] = False, "host"
 
 
 def mounts(change):

@@ -24,7 +24,7 @@ def silent_image(client: docker.DockerClient, image: Image) -> Iterator[str]:
     )
     labels = "".join(f'LABEL {name}=""\n' for name in said)
     made, _ = client.images.build(
-        fileobj=io.BytesIO(f"FROM {image.id}\n{labels}".encode()), tag="gdal-mcp-test:silent"
+        rm=True, fileobj=io.BytesIO(f"FROM {image.id}\n{labels}".encode()), tag="gdal-mcp-test:silent"
     )
     yield "gdal-mcp-test:silent"
     client.images.remove(made.id, force=True)
