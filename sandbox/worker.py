@@ -56,12 +56,10 @@ class Report:
         self._last = -1.0
 
     def progress(self, fraction, message=""):
-        now = time.monotonic()
-        if fraction > self._last and (now >= self._next or fraction >= 1.0):
+        now, fraction = time.monotonic(), min(max(float(fraction), 0.0), 1.0)
+        if fraction > self._last and (now >= self._next or fraction == 1.0):
             self._last, self._next = fraction, now + PROGRESS_GAP
-            self._wire.send_json(
-                b"P", {"fraction": min(max(float(fraction), 0.0), 1.0), "message": message[:200]}
-            )
+            self._wire.send_json(b"P", {"fraction": fraction, "message": message[:200]})
 
     def attach(self, name, data):
         self._wire.send(b"B", name.encode() + b"\0" + data)

@@ -88,9 +88,8 @@ class DockerEngine:
         try:
             self._read_back(container, body)
         except BaseException:
-            with contextlib.suppress(
-                EngineUnavailable
-            ):  # never started; the first failure is the one to tell
+            # it was never started, and the first failure is the one to tell
+            with contextlib.suppress(EngineUnavailable):
                 self.remove(container)
             raise
         return container

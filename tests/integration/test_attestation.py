@@ -160,6 +160,14 @@ def test_another_folder_in_the_workspaces_place_is_found(probe, weaken, tmp_path
     assert f"{workspace} is this host" in str(caught.value)
 
 
+def test_a_folder_of_the_same_names_is_taken_for_the_same(probe, weaken, tmp_path):
+    """As a virtual machine shows the host's folder: the names are the same, the inodes are not."""
+    (tmp_path / "other/.gdal-mcp").mkdir(parents=True)
+    (tmp_path / "other/input.tif").touch()
+    weaken(mounts(lambda rows: rows[0].update(Source=str(tmp_path / "other"))))
+    assert probe().ok
+
+
 def test_another_folder_in_the_place_of_staging_is_found(probe, weaken, tmp_path):
     (tmp_path / "other").mkdir(mode=0o777)
     weaken(mounts(lambda rows: rows[1].update(Source=str(tmp_path / "other"))))

@@ -1,5 +1,6 @@
 """Which containers a server removes of those that others left, on the real engine."""
 
+import threading
 import time
 from types import SimpleNamespace
 
@@ -130,5 +131,28 @@ def test_one_that_another_server_removes_meanwhile_is_no_failure(engine, me, dea
         engine.remove(container)
 
     assert set(left) <= set(reap(SimpleNamespace(leftovers=engine.leftovers, remove=remove), me))
+    assert not standing(engine, *left)
+    assert me.dead() == ()
+
+
+def test_several_servers_that_start_at_once_remove_the_same_leftovers_and_none_fails(engine, me, dead, make):
+    left, failures, together = [make(dead) for _ in range(4)], [], threading.Barrier(3)
+
+    def start():
+        successor = Owner(me.folder)
+        try:
+            together.wait()
+            reap(engine, successor)
+        except EngineUnavailable as error:
+            failures.append(error)
+        finally:
+            successor.close()
+
+    threads = [threading.Thread(target=start) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
     assert not standing(engine, *left)
     assert me.dead() == ()

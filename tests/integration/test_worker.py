@@ -135,8 +135,8 @@ def test_a_job_that_closes_its_streams_still_answers(work, how):
 
 
 def test_what_was_printed_before_a_crash_is_there(work):
-    done, code = work("print('before')\nraise ValueError('a fault')")
-    assert (code, done.printed) == (worker.EXIT_CRASHED, b"before\n")
+    done, code = work("print('before', end='')\nraise ValueError('a fault')")
+    assert (code, done.printed) == (worker.EXIT_CRASHED, b"before")
     assert b"ValueError: a fault" in done.process.stderr.read()
     assert not any(isinstance(one, Final) for one in done.frames)
 
@@ -200,7 +200,7 @@ return {"code": 0, "seconds": time.monotonic() - start}
 """
     done, _ = work("import time" + body)
     told = [one.fraction for one in done.frames if isinstance(one, Progress)]
-    assert told == sorted(told)
+    assert told == sorted(set(told))
     assert told[-1] == 1.0
     assert len(told) <= done.final["seconds"] / worker.PROGRESS_GAP + 4
 

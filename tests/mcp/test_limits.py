@@ -11,7 +11,7 @@ from tests.mcp.talk import Person, Place, Talk, talking
 
 pytestmark = pytest.mark.engine
 
-TIGHT = ["--approval", "never", "--no-preview", "--timeout-seconds", "5", "--memory", "192MiB", "--file-size", "4MiB",
+TIGHT = ["--approval", "never", "--no-preview", "--timeout-seconds", "3", "--memory", "192MiB", "--file-size", "4MiB",
          "--staging-size", "6MiB", "--stdout-size", "64KiB", "--cpus", "1"]  # fmt: skip
 
 
@@ -79,5 +79,5 @@ def test_a_limit_ends_a_call_in_its_own_error(
 def test_the_receipt_names_the_limits_that_held(tight: Talk):
     limits = tight.done("info", path="rgb.tif")["receipt"]["limits"]
     assert limits["memory_bytes"] == 192 << 20
-    assert limits["wall_seconds"] == 5
+    assert limits["wall_seconds"] == 3
     assert limits["file_bytes"] == 4 << 20

@@ -12,7 +12,7 @@ from tests.mcp.talk import ERAS, Place
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture(params=ERAS)
+@pytest.fixture(params=ERAS, scope="module")
 def wire(request: pytest.FixtureRequest, place: Place, grounds: Path) -> Iterator[Pipes]:
     """A server after its client said hello. Whatever a test does, each line of stdout must be JSON-RPC."""
     with piped(place.command("--log-level", "debug"), grounds / "wire.log", era=request.param) as pipes:
