@@ -117,7 +117,11 @@ class Session:
         expect(result.is_error and error.get("code") == code, f"{tool} should end with {code}: {error}")
         self.demo.calls.append(error["call_id"])
         said = error.get("untrusted", {}).get("gdal", [])
-        say("\n".join([f"{code} ({error['stage']}): {error['message']}", error["suggestion"], *said]))
+        say(
+            "\n".join(
+                [f"{code} ({error['stage']}): {error['message']}", error["suggestion"], *dict.fromkeys(said)]
+            )
+        )
         return result.model_dump_json()
 
     async def _send(self, tool: str, arguments: dict[str, Any]) -> t.CallToolResult:

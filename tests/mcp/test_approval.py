@@ -88,14 +88,17 @@ def test_a_file_that_changed_while_the_question_was_open_stops_the_call(
     assert place.path(made).read_bytes() == expected
 
 
-def test_a_file_that_appears_where_nothing_was_is_not_replaced(talk: Talk, place: Place):
-    path = place.path(f"appears-{talk.modern}.tif")
-    talk.person.meanwhile = lambda: path.write_bytes(b"somebody else's")
-    assert (
-        talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset=path.name)["code"]
-        == "APPROVAL_EXPIRED"
-    )
-    assert path.read_bytes() == b"somebody else's"
+def test_what_appears_where_nothing_was_is_not_replaced(talk: Talk, place: Place, grounds: Path):
+    victim = grounds / "victim.txt"
+    victim.write_bytes(b"outside")
+    appears = {"file": lambda path: path.write_bytes(b"theirs"), "link": lambda path: path.symlink_to(victim)}
+    for kind, appear in appears.items():
+        path = place.path(f"appears-{kind}-{talk.modern}.tif")
+        talk.person.meanwhile = lambda appear=appear, path=path: appear(path)
+        error = talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset=path.name)
+        assert error["code"] in ("APPROVAL_EXPIRED", "PATH_NOT_ALLOWED")
+        assert path.is_symlink() if kind == "link" else path.read_bytes() == b"theirs"
+    assert victim.read_bytes() == b"outside"
 
 
 def test_each_call_is_asked_about_anew(talk: Talk):
