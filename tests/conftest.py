@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import docker
+import hypothesis
 import pytest
 
 from gdal_mcp.image import Image, resolve
@@ -18,6 +19,10 @@ from sandbox.runner import Job, Runner
 from sandbox.staging import Staging, StagingArea
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
 from sandbox.workspace import Workspace
+
+# no clock decides on a property: a busy machine is no fault. In CI the same examples are tried each time.
+hypothesis.settings.register_profile("ours", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.load_profile("ours")
 
 MIB = 1 << 20
 # the container's user: never root, so a root host uses somebody else's ids
