@@ -68,21 +68,20 @@ class Report:
 class Capture:
     """Turns what is printed on descriptor 1, by Python, a library or a child process, into frames, in order."""
 
-    def __init__(self, wire):
-        self._wire = wire
+    def __init__(self, wire, flush_library):
+        self._wire, self._flush_library, self._stdout = wire, flush_library, sys.stdout
+        self._flush()
         self._reading, writing = os.pipe()
         self._told, self._tell = os.pipe()
         os.dup2(writing, 1)
         os.close(writing)
-        self._stdout, self._flush_library = sys.stdout, by_lines()
         self._thread = threading.Thread(target=self._pump, daemon=True)
         self._thread.start()
 
     def _pump(self):
         while self._reading in select.select([self._reading, self._told], [], [])[0]:
-            with contextlib.suppress(
-                MemoryError
-            ):  # the job has it all; it must not block on a full pipe as well
+            # when the job has all the memory, it must not block on a full pipe as well
+            with contextlib.suppress(MemoryError):
                 data = os.read(self._reading, CHUNK)
                 if not data:
                     return
@@ -90,11 +89,14 @@ class Capture:
 
     def finish(self):
         """Everything printed so far is framed. A child process that still holds the pipe is not waited for."""
+        self._flush()
+        os.write(self._tell, b"!")
+        self._thread.join()
+
+    def _flush(self):
         with contextlib.suppress(OSError, ValueError):  # a job may have closed its stdout
             self._stdout.flush()
         self._flush_library(None)
-        os.write(self._tell, b"!")
-        self._thread.join()
 
 
 def by_lines():
@@ -240,11 +242,13 @@ def usage():
 
 def main():
     wire = Wire(os.dup(1))
-    capture = Capture(wire)
+    os.dup2(2, 1)  # what is printed while the handler loads is no job's output
+    flush_library = by_lines()
     FileLimit.watch()
     handler = types.ModuleType("handler")
     exec(compile(sys.argv[1], "handler.py", "exec"), handler.__dict__)
     handler.prepare()
+    capture = Capture(wire, flush_library)
     wire.send_json(b"R", measure())
     job = read_job()
     threading.Thread(target=watch, args=(time.monotonic() + job["deadline_seconds"],), daemon=True).start()

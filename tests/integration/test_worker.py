@@ -286,6 +286,18 @@ def test_a_job_of_many_pieces_is_read_whole():
         assert made.final["length"] == 300_000
 
 
+def test_what_is_printed_while_the_handler_loads_is_no_output_of_the_job():
+    loading = (
+        "import ctypes; print('python', end=''); ctypes.CDLL(None).printf(b'library'); os.write(1, b'raw')"
+    )
+    with Worker("print('job')", prepare=loading) as made:
+        made.wait_for(Ready)
+        made.give()
+        assert made.finish() == 0
+        assert made.printed == b"job\n"
+        assert sorted(made.process.stderr.read()) == sorted(b"rawpythonlibrary")
+
+
 def test_a_handler_that_cannot_be_prepared_says_why():
     with Worker("pass", prepare="import no_such_module") as made:
         assert made.finish() == worker.EXIT_CRASHED
