@@ -126,7 +126,15 @@ def _parsed_rule(where: str, entry: dict[str, Any]) -> Rule:
     except (KeyError, ValueError) as error:
         raise CatalogueBroken(f"rule {where} in roles.toml has no known role.") from error
     types = frozenset(entry.get("types", ()))
-    return Rule(role, entry["reason"], entry.get("check", ""), entry.get("primary", False), types)
+    return Rule(
+        role,
+        entry["reason"],
+        check=entry.get("check", ""),
+        form=entry.get("form", ""),
+        mode=entry.get("mode", ""),
+        primary=entry.get("primary", False),
+        types=types,
+    )
 
 
 def _require_check(path: str, argument: Argument) -> None:
