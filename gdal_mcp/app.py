@@ -12,11 +12,14 @@ import structlog
 
 from gdal_mcp.audit import AuditLog, AuditUnavailable
 from gdal_mcp.execution import Execution
+from gdal_mcp.foreseeing import Foresight
 from gdal_mcp.hosting import Hosting
+from gdal_mcp.longresults import store_of
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.records import Records
 from gdal_mcp.registry import Registry
 from gdal_mcp.settings import Settings
+from gdal_mcp.surface import Surface, surface
 from sandbox.owner import Owner
 from sandbox.staging import StagingArea
 from sandbox.undo import Retention
@@ -38,6 +41,7 @@ class App:
     registry: Registry
     audit: AuditLog
     areas: dict[Path, StagingArea]
+    surface: Surface
     pipeline: Pipeline
 
 
@@ -67,8 +71,20 @@ def running(settings: Settings) -> Iterator[App]:
         records = Records(settings, audit, registry, owner.id)
         execution = Execution(settings, hosting, areas)
         limiter = anyio.CapacityLimiter(CALLS_PER_CPU * (os.cpu_count() or 1))
-        pipeline = Pipeline(settings, workspaces, hosting, execution, registry, records, limiter)
-        yield App(settings, workspaces, owner, hosting, registry, audit, areas, pipeline)
+        tools = surface(settings)
+        pipeline = Pipeline(
+            settings=settings,
+            workspaces=workspaces,
+            hosting=hosting,
+            execution=execution,
+            registry=registry,
+            records=records,
+            results=store_of(settings),
+            surface=tools,
+            foresight=Foresight(settings.limits()),
+            running=limiter,
+        )
+        yield App(settings, workspaces, owner, hosting, registry, audit, areas, tools, pipeline)
 
 
 def _owner(folder: Path) -> Owner:

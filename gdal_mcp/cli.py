@@ -54,9 +54,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     call.add_argument("--yes", action="store_true", help="approve the call; for scripts")
 
-    tools = commands.add_parser("tools", help="list the tools", allow_abbrev=False)
+    tools = _command(commands, "tools", _tools, "list the tools that a server with these settings has")
     tools.add_argument("--json", action="store_true", help="with their schemas")
-    tools.set_defaults(run=_tools)
+    tools.add_argument("--all", action="store_true", help="every tool there is")
 
     doctor = _command(
         commands,
@@ -67,6 +67,15 @@ def build_parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="as JSON")
 
     _command(commands, "setup", _setup, "bring the GDAL image onto this host")
+
+    catalogue = commands.add_parser(
+        "catalogue", help="build or show what is known of a GDAL", allow_abbrev=False
+    ).add_subparsers(metavar="ACTION", required=True)
+    build = _command(catalogue, "build", _catalogue_build, "ask the image what its GDAL can be told")
+    build.add_argument(
+        "--output", type=Path, metavar="FILE", help="write it there, and not into the state folder"
+    )
+    _command(catalogue, "show", _catalogue_show, "show what a server with these settings goes by")
 
     audit = commands.add_parser(
         "audit", help="verify or show the audit log", allow_abbrev=False
@@ -79,6 +88,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     tail = _command(audit, "tail", _audit_tail, "show the last records")
     tail.add_argument("-n", type=int, default=10, metavar="COUNT", help="how many (default: 10)")
+
+    replay = _command(
+        commands, "replay", _replay, "make a recorded call again, publish nothing, and say whether it gives the same"
+    )
+    replay.add_argument("call", metavar="CALL", help="the call's id, as in its receipt")
+    replay.add_argument("--json", action="store_true", help="as JSON")
 
     undo = _command(commands, "undo", _undo, "restore what a call replaced and take away what it made")
     undo.add_argument("call", metavar="CALL", help="the call's id, as in its receipt")
@@ -115,7 +130,15 @@ def _command(
         "--no-preview", action="store_false", dest="preview", default=None, help="no pictures of outputs"
     )
     for field, info in Settings.model_fields.items():
-        if field not in _SPECIAL:
+        if info.annotation is bool and info.default is False:
+            options.add_argument(
+                f"--{field.replace('_', '-')}",
+                action="store_true",
+                dest=field,
+                default=None,
+                help=info.description,
+            )
+        elif field not in _SPECIAL:
             options.add_argument(
                 f"--{field.replace('_', '-')}", metavar="VALUE", dest=field, help=info.description
             )
@@ -174,8 +197,12 @@ def _object(given: str) -> dict[str, Any]:
 
 
 def _tools(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.tools.listing import ALL
+    from gdal_mcp.surface import surface
 
+    settings = _settings(arguments)
+    if arguments.all:
+        settings = settings.model_copy(update={"toolsets": ("all",)})
+    tools = surface(settings).listed
     if arguments.json:
         rows = [
             {
@@ -186,12 +213,12 @@ def _tools(arguments: argparse.Namespace) -> int:
                 "outputSchema": tool.output_schema,
                 "writes": tool.writes,
             }
-            for tool in ALL
+            for tool in tools
         ]
         _print(json.dumps(rows, indent=2))
         return OK
-    width = max(len(tool.name) for tool in ALL)
-    for tool in ALL:
+    width = max((len(tool.name) for tool in tools), default=0)
+    for tool in tools:
         _print(
             f"{tool.name:<{width}}  {'writes' if tool.writes else 'reads '}  {tool.description.split('. ')[0]}."
         )
@@ -207,6 +234,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.catalogue_command import after_setup
     from gdal_mcp.image import ensure
     from sandbox.engines.discovery import connect
 
@@ -215,9 +243,22 @@ def _setup(arguments: argparse.Namespace) -> int:
     def bring() -> int:
         image = ensure(connect(settings.engine), settings.image, _say)
         _print(f"{image.reference} {image.digest} GDAL {image.gdal_version}")
-        return OK
+        return after_setup(settings, image, _say)
 
     return _guarded(bring)
+
+
+def _catalogue_build(arguments: argparse.Namespace) -> int:
+    from gdal_mcp import catalogue_command
+
+    settings = _settings(arguments)
+    return _guarded(lambda: catalogue_command.build(settings, arguments.output, _print, _say))
+
+
+def _catalogue_show(arguments: argparse.Namespace) -> int:
+    from gdal_mcp import catalogue_command
+
+    return catalogue_command.show(_settings(arguments), _print, _say)
 
 
 def _audit_verify(arguments: argparse.Namespace) -> int:
@@ -256,6 +297,19 @@ def _audit_tail(arguments: argparse.Namespace) -> int:
         return OK
 
     return _guarded(show)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.app import running
+    from gdal_mcp.replay import replay_call
+
+    settings = _settings(arguments)
+    settings.require_workspaces()
+    return _guarded(
+        lambda: _with_app(
+            running, settings, lambda app: replay_call(app, arguments.call, as_json=arguments.json)
+        )
+    )
 
 
 def _undo(arguments: argparse.Namespace) -> int:

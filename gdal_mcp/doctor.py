@@ -96,7 +96,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         "gdal_version": host.image.gdal_version,
         "tier": host.tier(settings),
     }
-    return [*_engine(host, settings), *_image(host), *_attestation(host)], facts
+    return [*_engine(host, settings), *_image(host), *_attestation(host), *_catalogue(host, settings)], facts
 
 
 def _engine(host: Host, settings: Settings) -> Iterator[Row]:
@@ -152,6 +152,36 @@ def _attestation(host: Host) -> Iterator[Row]:
     for row in host.attested:
         found = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
         yield Row("attestation", row.name, "ok" if row.ok else "failed", found)
+
+
+def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
+    from gdal_mcp.catalogue.drift import INTERFACE, unfit
+    from gdal_mcp.catalogue.load import catalogue
+    from gdal_mcp.catalogue_command import compared, summary
+
+    if reason := unfit(catalogue(), host.image.gdal_version):
+        yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
+        return
+    yield Row("catalogue", "GDAL", "ok", summary(catalogue()))
+    try:
+        found = compared(settings)
+    except SandboxError as error:
+        yield Row("catalogue", "image", "failed", str(error), "Use another image.")
+        return
+    interface = [difference for difference in found if difference.kind in INTERFACE]
+    if interface:
+        shown = "; ".join(map(str, interface[:5]))
+        fix = "Where a call depends on one of these, GDAL refuses it or does otherwise than its schema says. Use the tested image."
+        yield Row("catalogue", "arguments", "warning", f"{len(interface)} differences: {shown}", fix)
+    else:
+        yield Row("catalogue", "arguments", "ok", "the image says the same")
+    others = len(found) - len(interface)
+    yield Row(
+        "catalogue",
+        "drivers",
+        "ok",
+        f"{others} differences, as builds have" if others else "the image says the same",
+    )
 
 
 def _workspaces(workspaces: Workspaces, hosting: Hosting) -> Iterator[Row]:

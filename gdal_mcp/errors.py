@@ -42,7 +42,7 @@ class Stage(StrEnum):
     RENDER = "render"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)  # neither frozen nor compared: contextlib sets attributes of an exception that passes through it
 class ToolError(Exception):
     """A failed call. `message` and `suggestion` are ours; `untrusted` holds cleaned text from GDAL or from a file."""
 

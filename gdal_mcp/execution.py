@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from gdal_mcp.described import Described, described
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.hosting import Host, Hosting
-from gdal_mcp.plan import Output, Plan
+from gdal_mcp.plan import Draft, Output, Plan
 from gdal_mcp.settings import Settings
 from gdal_mcp.translation import explain, judge, reported, stderr_of
 from gdal_mcp.untrusted import clean_text, clean_value
@@ -21,8 +22,7 @@ from sandbox.outcome import SandboxResult, Usage
 from sandbox.publication import Publication, Published
 from sandbox.runner import Job
 from sandbox.staging import Staging, StagingArea
-from sandbox.template import STAGING_TARGET
-from sandbox.workspace import Located, open_folder
+from sandbox.workspace import Located, Workspace, open_folder
 
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -31,15 +31,16 @@ _MAX_WARNINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A call that succeeded. Everything textual in it is cleaned."""
+    """A call that succeeded. Everything textual in it is cleaned; `outputs` are in the order of the draft's."""
 
     usage: Usage
     printed: str
     parsed: Any
     stderr: str
-    description: Mapping[str, Any]
-    warnings: tuple[str, ...]
+    outputs: tuple[Described, ...]
+    messages: tuple[str, ...]  # what GDAL reported
     gdal_version: str
+    return_code: int | None = None  # of algorithms that answer with one
     published: Published | None = None
     preview: bytes | None = None
 
@@ -69,6 +70,8 @@ class Execution:
                 if failure := judge(result, writes=staging is not None):
                     return self._with_places(failure, plan)
                 done = self._done(plan, result)
+                if plan.draft.verify is not None:
+                    plan.draft.verify(done.parsed)
                 if staging is None:
                     return done
                 stage = Stage.PUBLISH
@@ -84,12 +87,13 @@ class Execution:
             return error
 
     def _staging(self, plan: Plan) -> AbstractContextManager[Staging | None]:
-        output = plan.draft.output
-        if output is None:
+        draft = plan.draft
+        if not draft.writes:
             return nullcontext()
-        if output.server_named:
-            _make_outputs_folder(output.target)
-        return self.areas[output.target.workspace.root].open(plan.call_id, self.hosting.user())
+        for output in draft.outputs:
+            if output.server_named:
+                _make_outputs_folder(output.target)
+        return self.areas[home(draft).root].open(plan.call_id, self.hosting.user())
 
     def _launch(
         self,
@@ -99,16 +103,14 @@ class Execution:
         on_progress: Callable[[float, str], None],
         cancel: Cancellation,
     ) -> SandboxResult:
-        output = plan.draft.output
-        if staging is not None and output is not None and output.update:
-            for located in (*output.replaces, *output.shared):
-                staging.copy_in(located, located.name, plan.limits)
+        if staging is not None:
+            _copy_in(plan, staging)
         template = self.hosting.template(host.image, staging.mount_source if staging else None)
         job = Job(plan.call_id, template, self._request(plan), staging, on_progress)
         return host.runner.run(job, cancel)
 
     def _request(self, plan: Plan) -> Mapping[str, Any]:
-        command, output = plan.draft.command, plan.draft.output
+        command = plan.draft.command
         return {
             "program": command.program,
             "argv": command.argv,
@@ -116,29 +118,20 @@ class Execution:
             "inputs": command.inputs,
             "output": command.output,
             "as_array": command.as_array,
-            "outputs": [{"path": output.inside, "kind": output.kind}] if output else [],
+            "sources": tuple(str(located) for located in plan.draft.inputs),
+            "outputs": [{"path": output.inside, "kind": output.kind} for output in plan.draft.outputs],
             "preview_pixels": self.settings.preview_pixels if self.settings.preview else 0,
+            **command.extra,
         }
 
     def _publish(self, plan: Plan, staging: Staging) -> Published:
-        """Everything the command left in staging that belongs to the output; anything else is a refusal."""
-        output = plan.draft.output
-        assert output is not None
-        staged = staging.collect(plan.limits)
-        known = {located.name: located for located in (*output.replaces, *output.shared)}
-        folder = output.target.relative.parent
-        for entry in staged:
-            if not _belongs(entry.name, output):
-                raise _rejected(entry.name, "the command wrote a file that does not belong to the output")
-            if entry.name not in known and os.path.lexists(output.target.path.parent / entry.name):
-                raise _rejected(
-                    entry.name, "a file of the output would replace one that is no part of the old output"
-                )
-        publications = tuple(
-            Publication(one.name, known.get(one.name) or Located(output.target.workspace, folder / one.name))
-            for one in staged
+        """Everything the command left in staging that belongs to an output; anything else is a refusal."""
+        draft = plan.draft
+        publications = tuple(_publication(one.name, draft) for one in staging.collect(plan.limits))
+        gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
+        return staging.publish(
+            plan.call_id, publications, removes=gone, transfers=draft.transfers, listings=draft.listings
         )
-        return staging.publish(plan.call_id, publications, removes=output.replaces)
 
     def _done(self, plan: Plan, result: SandboxResult) -> Done:
         """What the container said, which may be anything, as what a caller is told."""
@@ -147,21 +140,21 @@ class Execution:
         return Done(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
-            parsed=_parse(printed) if plan.draft.wants_json else None,
+            parsed=_parsed(printed, required=plan.draft.wants_json),
             stderr=self._placed(str(stderr_of(result).get("stderr", "")), plan),
-            description=_described(final),
-            warnings=tuple(self._placed(text, plan) for _, text in reported(final)[:_MAX_WARNINGS]),
+            outputs=described(final, len(plan.draft.outputs)),
+            messages=tuple(self._placed(text, plan) for _, text in reported(final)[:_MAX_WARNINGS]),
             gdal_version=clean_text(str(final.get("gdal_version", "")), 40),
+            return_code=_return_code(final),
             preview=_picture(result.attachments.get("preview.png", b"")),
         )
 
     @staticmethod
     def _placed(text: str, plan: Plan) -> str:
-        """GDAL names the output by its place in the container; the caller knows it by its own."""
-        output = plan.draft.output
-        if output is None:
-            return text
-        return text.replace(str(STAGING_TARGET) + "/", str(output.target.path.parent) + os.sep)
+        """GDAL names an output by its place in the container; the caller knows it by its own."""
+        for output in plan.draft.outputs:
+            text = text.replace(output.inside, str(output.target))
+        return text
 
     def _with_places(self, failure: ToolError, plan: Plan) -> ToolError:
         def placed(value: Any) -> Any:
@@ -192,11 +185,60 @@ def _make_outputs_folder(target: Located) -> None:
             os.chown(name, owner.st_uid, owner.st_gid, dir_fd=root, follow_symlinks=False)
 
 
-def _belongs(name: str, output: Output) -> bool:
-    """The output itself or a companion of the same stem, such as `dem.hdr` or `dem.tif.aux.xml`."""
-    target = output.target.name
-    stem = target.rsplit(".", 1)[0]
-    return name == target or name.startswith((f"{target}.", f"{stem}."))
+def _copy_in(plan: Plan, staging: Staging) -> None:
+    """What the command works on a copy of, and what the host itself copies for it."""
+    draft = plan.draft
+    for output in draft.outputs:
+        if output.update:
+            for located in (*output.replaces, *output.shared):
+                staging.copy_in(located, located.name, plan.limits)
+    for one in draft.copies:
+        staging.copy_in(one.source, one.target.name, plan.limits)
+
+
+def home(draft: Draft) -> Workspace:
+    """The workspace that a draft writes to."""
+    places = (
+        *(output.target for output in draft.outputs),
+        *(one.target for one in draft.transfers),
+        *draft.removes,
+    )
+    return places[0].workspace
+
+
+def _publication(name: str, draft: Draft) -> Publication:
+    """Where a staged name goes. Raises ToolError for one that belongs to no output, or would replace a stranger."""
+    output = _owner(name, draft.outputs)
+    if output is None:
+        raise _rejected(name, "the command wrote a file that does not belong to the output")
+    known = {located.name: located for located in (*output.replaces, *output.shared)}
+    if name in known:
+        return Publication(name, known[name])
+    if os.path.lexists(output.target.path.parent / name):
+        raise _rejected(name, "a file of the output would replace one that is no part of the old output")
+    return Publication(name, Located(output.target.workspace, output.target.relative.parent / name))
+
+
+def _owner(name: str, outputs: tuple[Output, ...]) -> Output | None:
+    """The output that a name belongs to: itself, or a companion such as `dem.tif.aux.xml`, else `dem.hdr`."""
+    for fits in (_is_output, _is_appended, _has_stem):
+        found = [output for output in outputs if fits(name, output.target.name)]
+        if found:
+            folders = {output.target.path.parent for output in found}
+            return found[0] if len(folders) == 1 else None
+    return None
+
+
+def _is_output(name: str, target: str) -> bool:
+    return name == target
+
+
+def _is_appended(name: str, target: str) -> bool:
+    return name.startswith(f"{target}.")
+
+
+def _has_stem(name: str, target: str) -> bool:
+    return name.startswith(f"{target.rsplit('.', 1)[0]}.")
 
 
 def _rejected(name: str, why: str) -> ToolError:
@@ -209,20 +251,24 @@ def _rejected(name: str, why: str) -> ToolError:
     )
 
 
-def _described(final: Mapping[str, Any]) -> Mapping[str, Any]:
-    outputs = final.get("outputs")
-    first = outputs[0] if isinstance(outputs, list) and outputs else None
-    return clean_value(first) if isinstance(first, dict) else {}
+def _return_code(final: Mapping[str, Any]) -> int | None:
+    code = final.get("return_code")
+    return code if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 1 << 31 else None
 
 
 def _picture(data: bytes) -> bytes | None:
     return data if data.startswith(_PNG) and len(data) <= MAX_PREVIEW else None
 
 
-def _parse(text: str) -> Any:
+def _parsed(text: str, *, required: bool) -> Any:
+    """What is printed as JSON, cleaned; None for other text unless JSON is `required`."""
+    if not required and not text.lstrip().startswith(("{", "[")):
+        return None
     try:
         return clean_value(json.loads(text, parse_constant=str))
     except (ValueError, RecursionError) as error:
+        if not required:
+            return None
         raise ToolError(
             Code.GDAL_ERROR,
             Stage.RENDER,

@@ -11,9 +11,10 @@ from pathlib import Path, PurePosixPath
 from gdal_mcp.environment import environment
 from gdal_mcp.image import Image, ImageUnsuitable, parse_version, resolve, suitable
 from gdal_mcp.settings import Settings
+from gdal_mcp.worker_source import gdal_command
 from sandbox import hardening, probe, seccomp, worker
 from sandbox.attest import Row
-from sandbox.attestation import attest, source, worker_command
+from sandbox.attestation import attest
 from sandbox.cancel import Cancellation
 from sandbox.engine import EngineInfo
 from sandbox.engines.discovery import connect
@@ -124,7 +125,7 @@ class Hosting:
             mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
         return SandboxTemplate(
             image=image.id,
-            command=worker_command(source("gdal_mcp", "gdal_worker.py")),
+            command=gdal_command(),
             user=user,
             limits=limits,
             mounts=tuple(mounts),

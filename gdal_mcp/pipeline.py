@@ -7,7 +7,7 @@ lock or staging is held.
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,15 +21,19 @@ from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.environment import gdal_threads
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import Done, Execution
+from gdal_mcp.foreseeing import Foresight
+from gdal_mcp.foresight.advice import Advice
 from gdal_mcp.hosting import Host, Hosting
+from gdal_mcp.longresults import ResultStore, presented
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.policy import Allow, decide
 from gdal_mcp.records import Records
 from gdal_mcp.registry import Registry, RegistryUnavailable
+from gdal_mcp.results import Ran, structured
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.listing import BY_NAME
-from gdal_mcp.tools.model import Tool
+from gdal_mcp.surface import Surface
+from gdal_mcp.tools.model import Desk, Told, Tool
 from gdal_mcp.translation import explain
 from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
@@ -62,6 +66,7 @@ class Ticket:
     begun: float = field(default_factory=time.monotonic)
     seconds: dict[str, float] = field(default_factory=dict)
     ended: Done | ToolError | None = None
+    advice: tuple[Advice, ...] = ()
 
     def lap(self, name: str, since: float) -> None:
         self.seconds[name] = round(time.monotonic() - since, 6)
@@ -87,6 +92,9 @@ class Pipeline:
     execution: Execution
     registry: Registry
     records: Records
+    results: ResultStore
+    surface: Surface
+    foresight: Foresight
     running: anyio.CapacityLimiter
     active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
 
@@ -95,9 +103,15 @@ class Pipeline:
         ticket = Ticket(request)
         self.active.add(ticket.call_id)
         try:
-            return await self._recorded(ticket)
+            reply = await self._recorded(ticket)
+            return replace(reply, result=await self._presented(reply))
         finally:
             self.active.discard(ticket.call_id)
+
+    async def _presented(self, reply: Reply) -> Mapping[str, Any]:
+        """What of a result a client gets: no text of files in lockdown, and a long one cut with a link to the whole."""
+        work = partial(presented, reply.result, reply.call_id, self.settings, self.results)
+        return await anyio.to_thread.run_sync(work)
 
     async def _recorded(self, ticket: Ticket) -> Reply:
         try:
@@ -116,14 +130,18 @@ class Pipeline:
         return await self._close(ticket, reply.done, reply.error) or reply
 
     async def _call(self, ticket: Ticket) -> Reply:
-        tool = _look_up(ticket.request.tool)
+        tool = self._look_up(ticket.request.tool)
         begun = time.monotonic()
-        plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool))
+        draft = await anyio.to_thread.run_sync(partial(self._draft, ticket, tool))
+        if isinstance(draft, Told):
+            await anyio.to_thread.run_sync(partial(self.records.answered, ticket))
+            return Reply(ticket.call_id, draft.result)
+        plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool, draft))
         ticket.plan, ticket.host = plan, host
         ticket.lap("plan", begun)
         begun = time.monotonic()
         ticket.approval = await self._approve(ticket, plan)
-        if not isinstance(decide(plan, self.settings.approval), Allow):
+        if not isinstance(decide(plan.effect, self.settings.approval), Allow):
             plan, host = await self._unchanged(ticket, tool, plan)
         ticket.lap("approval", begun)
         async with self.running:
@@ -131,11 +149,12 @@ class Pipeline:
             await anyio.to_thread.run_sync(partial(self.records.started, ticket))
             ticket.lap("audit", begun)
             done = await self._run(ticket, plan, host)
-        return Reply(ticket.call_id, self.records.result(ticket, tool, done), done)
+        receipt = self.records.receipt(ticket, done)
+        ran = Ran(tool, plan, done, receipt, ticket.advice, self.surface.algorithms)
+        return Reply(ticket.call_id, structured(ran), done)
 
-    def _plan(self, ticket: Ticket, tool: Tool[Any]) -> tuple[Plan, Host]:
+    def _plan(self, ticket: Ticket, tool: Tool, draft: Draft) -> tuple[Plan, Host]:
         """Deterministic for a given state, so that a call that is sent again reaches the same digest."""
-        draft = self._draft(ticket, tool)
         try:
             host = self.hosting.ready()
         except SandboxError as error:
@@ -154,30 +173,51 @@ class Pipeline:
         )
         return plan, host
 
-    async def _unchanged(self, ticket: Ticket, tool: Tool[Any], asked: Plan) -> tuple[Plan, Host]:
+    async def _unchanged(self, ticket: Ticket, tool: Tool, asked: Plan) -> tuple[Plan, Host]:
         """The plan made anew: files may have changed while a person was reading. Raises ToolError if it differs."""
-        plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool))
+        draft = await anyio.to_thread.run_sync(partial(self._draft, ticket, tool))
+        assert isinstance(draft, Draft)
+        plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool, draft))
         if plan.digest != asked.digest:
             raise _expired("what would run changed while the question was open.")
         ticket.plan, ticket.host = plan, host
         return plan, host
 
-    def _draft(self, ticket: Ticket, tool: Tool[Any]) -> Draft:
+    def _draft(self, ticket: Ticket, tool: Tool) -> Draft | Told:
+        """What the tool makes of the arguments; a draft that writes is refused on a server that only reads."""
         try:
-            arguments = tool.arguments.model_validate(dict(ticket.request.arguments))
+            draft = tool.draft(ticket.request.arguments, self._desk(ticket))
         except ValidationError as error:
             raise _invalid(error) from error
-        threads = gdal_threads(self.settings.limits())
-        paths = Paths(self.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
-        try:
-            draft: Draft = tool.draft(arguments, paths)
         except ArgumentRefused as error:
             raise ToolError(error.code, Stage.VALIDATE, error.message, error.suggestion) from error
+        if isinstance(draft, Told):
+            return draft
+        if draft.writes and self.settings.read_only:
+            raise _reads_only()
+        draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
+        ticket.advice = self.foresight.check(draft)
         return draft
+
+    def _desk(self, ticket: Ticket) -> Desk:
+        threads = gdal_threads(self.settings.limits())
+        paths = Paths(self.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
+        return Desk(paths, self.settings, self.surface, self.foresight)
+
+    def _look_up(self, name: str) -> Tool:
+        tool = self.surface.callable.get(name)
+        if tool is None:
+            raise ToolError(
+                Code.NOT_FOUND,
+                Stage.LOOKUP,
+                "there is no such tool.",
+                f"The tools are: {', '.join(one.name for one in self.surface.listed[:40])}.",
+            )
+        return tool
 
     async def _approve(self, ticket: Ticket, plan: Plan) -> str:
         """How the call was allowed. Raises ToolError when it was not, Suspended when the answer is still to come."""
-        verdict = decide(plan, self.settings.approval)
+        verdict = decide(plan.effect, self.settings.approval)
         if isinstance(verdict, Allow):
             return f"allowed: {verdict.reason}"
         try:
@@ -273,13 +313,13 @@ def _failed(call_id: str) -> Reply:
     return Reply(call_id, error.as_dict(call_id), error=error)
 
 
-def _look_up(name: str) -> Tool[Any]:
-    tool = BY_NAME.get(name)
-    if tool is None:
-        raise ToolError(
-            Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool.", f"The tools are: {', '.join(BY_NAME)}."
-        )
-    return tool
+def _reads_only() -> ToolError:
+    return ToolError(
+        Code.DENIED,
+        Stage.POLICY,
+        "this server only reads, and the call would write.",
+        "Ask the person who runs the server; it was started with --read-only.",
+    )
 
 
 def _invalid(error: ValidationError) -> ToolError:

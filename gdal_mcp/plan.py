@@ -2,14 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from sandbox.publication import Transfer
 from sandbox.template import STAGING_TARGET, Limits
 from sandbox.workspace import Located
+
+OutputKind = Literal["dataset", "table", "array", "file", "folder"]
 
 
 class Effect(StrEnum):
@@ -18,6 +22,7 @@ class Effect(StrEnum):
     READ = "read"
     CREATE = "create"
     REPLACE = "replace"
+    DESTROY = "destroy"  # files are taken away without others in their place
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class Output:
     """One dataset that a call writes, and what stands in its place now."""
 
     target: Located
-    kind: Literal["dataset", "table", "array"] = "dataset"
+    kind: OutputKind = "dataset"
     update: bool = False  # the command works on a copy of what is there
     replaces: tuple[Located, ...] = ()  # the old dataset's files, the main one first; kept for undo
     shared: tuple[Located, ...] = ()  # may be another dataset's as well: replaced if written anew, else left
@@ -47,6 +52,7 @@ class Command:
     output: str | None = None
     layout: Literal["none", "inputs-output", "output-inputs"] = "none"
     as_array: Mapping[str, Any] | None = None  # gdal2xyz as a numpy file: arguments of the library function
+    extra: Mapping[str, Any] = field(default_factory=dict)  # what a program of ours needs besides
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -62,12 +68,49 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a tool makes of its arguments: a command, and the places it touches."""
+    """What a tool makes of its arguments: a command, and the places it touches.
+
+    Every output, transfer and removal is in one workspace: they are published together or not at all.
+    """
 
     command: Command
     inputs: tuple[Located, ...]
-    output: Output | None = None
+    outputs: tuple[Output, ...] = ()
+    copies: tuple[Transfer, ...] = ()  # to the place of an output in staging, before the command runs
+    transfers: tuple[Transfer, ...] = ()  # renamed in the workspace once the command has succeeded
+    removes: tuple[Located, ...] = ()  # taken away then
+    listings: Mapping[PurePosixPath, str] = field(
+        default_factory=dict
+    )  # of folders that are renamed or taken away
+    verify: Callable[[Any], None] | None = field(
+        default=None, compare=False
+    )  # raises ToolError for what was printed
     wants_json: bool = False  # what is printed is JSON
+    named: tuple[tuple[str, Located], ...] = ()  # inputs by the argument that names them
+    algorithm: str = ""  # the command of the `gdal` program that this is, or is most like
+    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its arguments by canonical name
+    present: Callable[[Any], Mapping[str, Any]] | None = field(
+        default=None, compare=False
+    )  # instead of the tool's own
+
+    @property
+    def output(self) -> Output | None:
+        """The output that the tool is about; the others go with it."""
+        return self.outputs[0] if self.outputs else None
+
+    @property
+    def writes(self) -> bool:
+        return bool(self.outputs or self.transfers or self.removes)
+
+
+def effect_of(draft: Draft) -> Effect:
+    """The most that a draft does to the workspace."""
+    if not draft.writes:
+        return Effect.READ
+    if draft.transfers or draft.removes:
+        return Effect.DESTROY
+    replaces = any(output.replaces or output.shared for output in draft.outputs)
+    return Effect.REPLACE if replaces else Effect.CREATE
 
 
 @dataclass(frozen=True)
@@ -86,25 +129,23 @@ class Plan:
 
     @property
     def effect(self) -> Effect:
-        output = self.draft.output
-        if output is None:
-            return Effect.READ
-        return Effect.REPLACE if output.replaces or output.shared else Effect.CREATE
+        return effect_of(self.draft)
 
     @cached_property
     def canonical(self) -> str:
         """The plan as canonical JSON: everything that an approval is about, without the call's own id."""
-        output = self.draft.output
+        draft = self.draft
         value = {
             "tool": self.tool,
             "principal": self.principal,
-            "argv": [self._nameless(word) for word in self.draft.command.argv],
-            "inputs": [_place(located) for located in self.draft.inputs],
-            "output": self._nameless(str(output.target)) if output else None,
-            "kind": output.kind if output else None,
-            "update": output.update if output else False,
-            "replaces": [_place(located) for located in output.replaces] if output else [],
-            "shared": [_place(located) for located in output.shared] if output else [],
+            "argv": [self._nameless(word) for word in draft.command.argv],
+            "extra": dict(draft.command.extra),
+            "inputs": [_place(located) for located in draft.inputs],
+            "outputs": [self._output(output) for output in draft.outputs],
+            "copies": [[_place(one.source), _place(one.target)] for one in draft.copies],
+            "transfers": [[_place(one.source), _place(one.target)] for one in draft.transfers],
+            "listings": {str(path): listing for path, listing in draft.listings.items()},
+            "removes": [_place(located) for located in draft.removes],
             "limits": asdict(self.limits),
             "image": self.image_id,
             "runtime": self.runtime,
@@ -116,10 +157,21 @@ class Plan:
     def digest(self) -> str:
         return hashlib.sha256(self.canonical.encode()).hexdigest()
 
+    def _output(self, output: Output) -> dict[str, Any]:
+        return {
+            "path": self._nameless(str(output.target)),
+            "kind": output.kind,
+            "update": output.update,
+            "replaces": [_place(located) for located in output.replaces],
+            "shared": [_place(located) for located in output.shared],
+        }
+
     def _nameless(self, word: str) -> str:
         """A name that the server makes up differs with every call and never replaces anything: not part of the digest."""
-        output = self.draft.output
-        return word.replace(output.target.name, "<new file>") if output and output.server_named else word
+        for output in self.draft.outputs:
+            if output.server_named:
+                word = word.replace(output.target.name, "<new file>")
+        return word
 
 
 def _place(located: Located) -> list[Any]:

@@ -1,11 +1,17 @@
-"""Decides whether a plan may run: pure, and the same answer for the same plan and settings."""
+"""Decides whether a call may run: pure, and the same answer for the same effect and settings."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from gdal_mcp.plan import Effect, Plan
+from gdal_mcp.plan import Effect
 
 ApprovalMode = Literal["writes", "always", "never"]
+
+_REASONS = {
+    Effect.CREATE: "it writes a new file",
+    Effect.REPLACE: "it replaces files",
+    Effect.DESTROY: "it takes files away",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +27,12 @@ class RequireApproval:
 Verdict = Allow | RequireApproval
 
 
-def decide(plan: Plan, mode: ApprovalMode) -> Verdict:
+def decide(effect: Effect, mode: ApprovalMode) -> Verdict:
     """Reads run, writes need a person's yes; `always` asks for both and `never`, a deliberate setting, for none."""
     if mode == "never":
         return Allow("the server runs with --approval never")
     if mode == "always":
         return RequireApproval("the server runs with --approval always")
-    if plan.effect is Effect.READ:
+    if effect is Effect.READ:
         return Allow("it only reads")
-    return RequireApproval("it replaces files" if plan.effect is Effect.REPLACE else "it writes a new file")
+    return RequireApproval(_REASONS[effect])

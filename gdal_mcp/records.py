@@ -4,19 +4,24 @@ import hashlib
 import json
 import mimetypes
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from gdal_mcp.audit import AuditLog, AuditUnavailable
+from gdal_mcp.catalogue.load import catalogue, data_text
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import Done
+from gdal_mcp.plan import Draft, Plan
+from gdal_mcp.provenance import PATIENCE, Materials
 from gdal_mcp.registry import Artifact, Call, Finish, Registry, RegistryUnavailable
+from gdal_mcp.results import file_row, place_row
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.model import Answer, Receipt, Tool, Written
+from gdal_mcp.tools.model import Receipt
 from sandbox.publication import PublishedFile
-from sandbox.workspace import Located
 
 if TYPE_CHECKING:
     from gdal_mcp.pipeline import Ticket
@@ -44,6 +49,12 @@ def media_type(name: str) -> str:
     return MEDIA_TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
+@lru_cache(maxsize=1)
+def catalogue_name() -> str:
+    """Which catalogue this process checks arguments with: GDAL's version and the digest of the data."""
+    return f"{catalogue().gdal_version} sha256:{hashlib.sha256(data_text().encode()).hexdigest()}"
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
     """Writes to the audit log and the registry. No record, no run."""
@@ -52,34 +63,40 @@ class Records:
     audit: AuditLog
     registry: Registry
     server: str  # this process's owner id
+    watched: dict[str, Materials] = field(default_factory=dict)  # of the calls that run
 
     def started(self, ticket: "Ticket") -> None:
-        """Before anything runs. Raises ToolError when it cannot be written."""
-        plan, host, request = ticket.plan, ticket.host, ticket.request
-        assert plan is not None
-        assert host is not None
-        call = Call(
-            id=ticket.call_id,
-            principal=request.principal,
-            tool=plan.tool,
-            arguments=dict(request.arguments),
-            server=self.server,
-            plan_digest=plan.digest,
-            argv=plan.draft.command.argv,
-            image=host.image.digest,
-            gdal_version=host.image.gdal_version,
-            tier=host.tier(self.settings),
-        )
+        """Before anything runs; from here on the inputs are watched. Raises ToolError when it cannot be written."""
+        assert ticket.plan is not None
         try:
             self.audit.append({**self._event(ticket, "call.started"), "outcome": "started"})
-            self.registry.begin_call(call)
+            self.registry.begin_call(self._call(ticket))
         except (AuditUnavailable, RegistryUnavailable) as error:
-            raise ToolError(
-                Code.INTERNAL,
-                Stage.AUDIT,
-                str(error),
-                "Nothing was run: a call that cannot be recorded is not made.",
-            ) from error
+            raise _unrecorded(error) from error
+        self.watched[ticket.call_id] = Materials.start(ticket.plan.draft.inputs, self.settings.digest_size)
+
+    def answered(self, ticket: "Ticket") -> None:
+        """Before an answer that needs no container. Raises ToolError when it cannot be written."""
+        try:
+            self.audit.append({**self._event(ticket, "call.started"), "outcome": "started"})
+        except AuditUnavailable as error:
+            raise _unrecorded(error) from error
+
+    def _call(self, ticket: "Ticket") -> Call:
+        """What is known of a call before it runs: all of it if there is a plan."""
+        plan, host, request = ticket.plan, ticket.host, ticket.request
+        call = Call(
+            ticket.call_id, request.principal, request.tool[:100], dict(request.arguments), self.server
+        )
+        call = replace(call, catalogue=catalogue_name(), approval=ticket.approval)
+        if plan is not None:
+            argv, limits = plan.draft.command.argv, asdict(plan.limits)
+            call = replace(call, plan_digest=plan.digest, argv=argv, limits=limits)
+        if host is not None:
+            image, tier = host.image, host.tier(self.settings)
+            call = replace(call, image=image.digest, image_reference=image.reference, tier=tier)
+            call = replace(call, gdal_version=image.gdal_version)
+        return call
 
     def suspended(self, ticket: "Ticket") -> None:
         """The client was asked and will call again."""
@@ -94,16 +111,18 @@ class Records:
         event = {**self._event(ticket, "call.finished"), "outcome": outcome, "seconds": dict(ticket.seconds)}
         if error is not None:
             event["message"] = error.message
+        finish = self._finish(ticket, done, error)
+        event["materials"] = list(finish.inputs)
         if done is not None and done.published is not None:
-            event["outputs"] = [_file_row(file) for file in done.published.files]
+            event["outputs"] = list(finish.files)
             event["replaced"] = [str(located) for located in done.published.replaced]
+            event["removed"] = list(finish.removed)
         _log.info(
             "call", call=ticket.call_id, tool=ticket.request.tool, outcome=outcome, seconds=ticket.seconds
         )
         try:
             self.audit.append(event)
-            if ticket.host is not None:
-                self._register(ticket, done, outcome, error)
+            self._register(ticket, done, finish)
         except (AuditUnavailable, RegistryUnavailable) as failure:
             _log.exception("record_failed", call=ticket.call_id)
             return ToolError(
@@ -114,17 +133,38 @@ class Records:
             )
         return None
 
-    def _register(self, ticket: "Ticket", done: Done | None, outcome: str, error: ToolError | None) -> None:
-        message = error.message if error else ""
-        version = done.gdal_version if done else ""
-        files = done.published.files if done and done.published else ()
-        receipt = self._receipt(ticket, done).model_dump(mode="json") if done else {}
-        told = {**receipt, "outputs": [_file_row(file) for file in files]}
-        self.registry.finish_call(
-            ticket.call_id, Finish(outcome, message, version, dict(ticket.seconds), told)
+    def _finish(self, ticket: "Ticket", done: Done | None, error: ToolError | None) -> Finish:
+        watched = self.watched.pop(ticket.call_id, None)
+        touched = _touched(ticket.plan) if ticket.plan and done and done.published else frozenset()
+        materials = watched.result(touched=touched, patience=PATIENCE if done else 0) if watched else ()
+        ended = Finish(
+            outcome=str(error.code) if error else "OK",
+            message=error.message if error else "",
+            durations=dict(ticket.seconds),
+            inputs=tuple(one.row() for one in materials),
         )
-        if files:
-            self.registry.add_artifacts(ticket.call_id, [_artifact(file) for file in files])
+        if done is None or ticket.plan is None:
+            return ended
+        published = done.published
+        return replace(
+            ended,
+            gdal_version=done.gdal_version,
+            receipt=self.receipt(ticket, done).model_dump(mode="json"),
+            outputs=_effects(ticket.plan.draft) if published and published.undo_id else (),
+            files=tuple(file_row(file) for file in published.files) if published else (),
+            removed=tuple(str(located) for located in published.removed) if published else (),
+            printed=hashlib.sha256(done.printed.encode("utf-8", "surrogatepass")).hexdigest(),
+        )
+
+    def _register(self, ticket: "Ticket", done: Done | None, finish: Finish) -> None:
+        """Into the registry, also what failed before it ran; an answer without a container is in the audit log alone."""
+        self.registry.finish_call(ticket.call_id, finish)
+        if done is None and finish.outcome != "OK":
+            told = replace(self._call(ticket), outcome=finish.outcome, message=finish.message)
+            self.registry.add_refused(replace(told, durations=finish.durations))
+        if done is not None and done.published is not None:
+            artifacts = [_artifact(file) for file in done.published.files]
+            self.registry.add_artifacts(ticket.call_id, artifacts)
 
     def _event(self, ticket: "Ticket", kind: str) -> dict[str, Any]:
         request, plan, host = ticket.request, ticket.plan, ticket.host
@@ -139,8 +179,10 @@ class Records:
         if plan is not None:
             event["object"] = {
                 "argv": list(plan.draft.command.argv),
-                "inputs": [_place(located) for located in plan.draft.inputs],
-                "output": str(plan.draft.output.target) if plan.draft.output else None,
+                "inputs": [place_row(located) for located in plan.draft.inputs],
+                "outputs": [str(output.target) for output in plan.draft.outputs],
+                "transfers": [[str(one.source), str(one.target)] for one in plan.draft.transfers],
+                "removes": [str(located) for located in plan.draft.removes],
                 "effect": str(plan.effect),
                 "plan": plan.digest,
                 "limits": asdict(plan.limits),
@@ -157,32 +199,8 @@ class Records:
             }
         return event
 
-    def result(self, ticket: "Ticket", tool: Tool[Any], done: Done) -> Mapping[str, Any]:
-        """The structured result, held to the tool's output schema."""
-        plan = ticket.plan
-        assert plan is not None
-        output = plan.draft.output
-        place = output.target if output else None
-        answer = Answer(
-            done.printed,
-            done.parsed,
-            done.stderr,
-            place.uri if place else None,
-            str(place) if place else None,
-        )
-        own = dict(tool.present(answer))
-        own["receipt"] = self._receipt(ticket, done)
-        if issubclass(tool.result, Written) and done.published is not None:
-            own |= {
-                "description": done.description,
-                "files": [_file_row(file) for file in done.published.files],
-                "replaced": [str(located) for located in done.published.replaced],
-                "warnings": list(done.warnings),
-            }
-        checked = tool.result.model_validate(own).model_dump(mode="json", by_alias=True)
-        return {**{key: checked[key] for key in own}, **checked}  # the tool's own keys come first
-
-    def _receipt(self, ticket: "Ticket", done: Done) -> Receipt:
+    def receipt(self, ticket: "Ticket", done: Done) -> Receipt:
+        """What ran, where and at what cost, of a call that succeeded."""
         plan, host, usage = ticket.plan, ticket.host, done.usage
         assert plan is not None
         assert host is not None
@@ -216,13 +234,30 @@ def _digest(arguments: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _place(located: Located) -> dict[str, Any]:
-    return {"path": str(located), "bytes": located.identity.size if located.identity else None}
+def _touched(plan: Plan) -> frozenset[Path]:
+    """Where a call that published put, replaced, moved or took away something."""
+    draft = plan.draft
+    places = [located for one in draft.outputs for located in (one.target, *one.replaces, *one.shared)]
+    places += [located for one in draft.transfers for located in (one.source, one.target)]
+    return frozenset(located.path for located in (*places, *draft.removes))
 
 
-def _file_row(file: PublishedFile) -> dict[str, Any]:
-    row = {"path": str(file.located), "bytes": file.size, "sha256": file.sha256}
-    return {**row, "files": len(file.parts)} if file.located.is_folder else row
+def _effects(draft: Draft) -> tuple[Mapping[str, Any], ...]:
+    """What a call that published did to the workspace, dataset by dataset: written, changed, moved or removed."""
+    written = [{"path": str(one.target), "kind": one.kind} for one in draft.outputs if not one.update]
+    changed = [{"path": str(one.target), "kind": "changed"} for one in draft.outputs if one.update]
+    moved = [{"path": str(one.target), "kind": "moved", "from": str(one.source)} for one in draft.transfers]
+    removed = [{"path": str(located), "kind": "removed"} for located in draft.removes]
+    return (*written, *changed, *moved, *removed)
+
+
+def _unrecorded(error: Exception) -> ToolError:
+    return ToolError(
+        Code.INTERNAL,
+        Stage.AUDIT,
+        str(error),
+        "Nothing was run: a call that cannot be recorded is not made.",
+    )
 
 
 def _artifact(file: PublishedFile) -> Artifact:

@@ -29,8 +29,11 @@ __all__ = ["Approval", "Artifact", "Call", "Finish", "Page", "Registry", "Regist
 
 ApprovalState = Literal["pending", "approved", "denied", "used", "expired"]
 ArtifactState = Literal["listed", "superseded", "retracted"]
-_JSON = frozenset({"arguments", "argv", "durations", "receipt"})
+_LISTS = frozenset({"argv", "inputs", "outputs", "files", "removed"})
+_JSON = _LISTS | {"arguments", "limits", "durations", "receipt"}
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
+_MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
+_NO_ROWS: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Call:
     arguments_digest: str = ""  # SHA-256 of the canonical JSON; computed when empty
     plan_digest: str = ""
     argv: tuple[str, ...] = ()
-    image: str = ""  # content id
+    image: str = ""  # digest
     gdal_version: str = ""
     tier: str = ""
     started: float = 0.0  # 0 is now
@@ -54,17 +57,31 @@ class Call:
     message: str = ""
     durations: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
     receipt: Mapping[str, Any] = field(default_factory=dict)
+    image_reference: str = ""
+    catalogue: str = ""  # which rules the arguments were checked with
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    approval: str = ""
+    inputs: tuple[Mapping[str, Any], ...] = ()  # `provenance.Material.row`
+    outputs: tuple[Mapping[str, Any], ...] = ()  # datasets: path and kind
+    files: tuple[Mapping[str, Any], ...] = ()  # what was published: path, bytes and sha256
+    removed: tuple[str, ...] = ()
+    printed: str = ""  # SHA-256 of what GDAL printed
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """How a call ended."""
+    """How a call ended; the fields are those of `Call`."""
 
     outcome: str
     message: str = ""
     gdal_version: str = ""  # empty keeps what is known
-    durations: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
+    durations: Mapping[str, float] = field(default_factory=dict)
     receipt: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[Mapping[str, Any], ...] = _NO_ROWS
+    outputs: tuple[Mapping[str, Any], ...] = _NO_ROWS
+    files: tuple[Mapping[str, Any], ...] = _NO_ROWS
+    removed: tuple[str, ...] = ()
+    printed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +156,28 @@ class Registry:
     def finish_call(self, call_id: str, finish: Finish) -> None:
         """Record how a call ended. The first ending stays."""
         values = {column.name: getattr(finish, column.name) for column in fields(finish)}
+        if not finish.gdal_version:
+            del values["gdal_version"]
+        columns = ", ".join(f"{name} = :{name}" for name in values)
+        # Names are those of our own dataclass; every value is bound.
+        query = f"UPDATE calls SET {columns}, finished = :now WHERE id = :id AND finished IS NULL"  # noqa: S608
         with self._writing() as db:
-            db.execute(
-                "UPDATE calls SET outcome = :outcome, message = :message, durations = :durations,"
-                " receipt = :receipt, gdal_version = coalesce(nullif(:gdal_version, ''), gdal_version),"
-                " finished = :now WHERE id = :id AND finished IS NULL",
-                _stored(values | {"id": call_id, "now": self._clock()}),
-            )
+            db.execute(query, _stored(values | {"id": call_id, "now": self._clock()}))
+
+    def add_refused(self, call: Call) -> None:
+        """Record a call that ended before it ran, with its outcome. Very long arguments are left out, their digest stays.
+
+        Does nothing for a call that is there.
+        """
+        text = _json(call.arguments)
+        kept = call.arguments if len(text) <= _MAX_REFUSED else {}
+        digest, now = hashlib.sha256(text.encode()).hexdigest(), self._clock()
+        ended = replace(
+            call, arguments=kept, arguments_digest=digest, started=call.started or now, finished=now
+        )
+        with self._writing() as db:
+            if self.call(call.id) is None:
+                _insert(db, "calls", ended)
 
     def call(self, call_id: str) -> Call | None:
         return self._one(Call, "SELECT * FROM calls WHERE id = :id", id=call_id)
@@ -226,15 +258,12 @@ class Registry:
         return self._one(Artifact, "SELECT * FROM artifacts WHERE uri = :uri AND state = 'listed'", uri=uri)
 
     def request(self, digest: str, principal: str, tool: str, summary: str, ttl: float) -> Approval:
-        """The question open or approved for this plan and principal, or a new one for `ttl` seconds."""
-        query = (
-            "SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal"
-            " AND state IN ('pending', 'approved') ORDER BY created LIMIT 1"
-        )
+        """A new question about this plan by this principal, open for `ttl` seconds.
+
+        Every call that asks has a question of its own, so that of two equal ones each needs its yes, and a no to one is
+        none to the other. `latest_approval` finds the question of a call that is sent again.
+        """
         with self._approving() as (db, now):
-            found = self._one(Approval, query, digest=digest, principal=principal)
-            if found:
-                return found
             # Unguessable: the console's pages are addressed by it.
             new = Approval(secrets.token_urlsafe(16), digest, principal, tool, summary, now, now + ttl)
             _insert(db, "approvals", new)
@@ -256,7 +285,7 @@ class Registry:
             return self._one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
 
     def consume(self, digest: str, principal: str) -> Approval | None:
-        """Use up an approval of this plan for this principal; None without one. Each is given out once."""
+        """Use up the oldest approval of this plan for this principal; None without one. Each is given out once."""
         query = (
             "SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal"
             " AND state = 'approved' ORDER BY created LIMIT 1"
@@ -339,9 +368,8 @@ def _storable(value: Any) -> Any:
 
 def _loaded(kind: type[_Row], row: sqlite3.Row) -> _Row:
     values = {name: json.loads(row[name]) if name in _JSON else row[name] for name in row.keys()}  # noqa: SIM118
-    if "argv" in values:
-        values["argv"] = tuple(values["argv"])
-    return kind(**values)
+    lists = {name: tuple(values[name]) for name in _LISTS & values.keys()}
+    return kind(**{**values, **lists})
 
 
 def _json(value: Any) -> str:

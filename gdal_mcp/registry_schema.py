@@ -39,6 +39,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX approvals_plan ON approvals (plan_digest, principal)",
         "CREATE INDEX approvals_live ON approvals (expires) WHERE state IN ('pending', 'approved')",
     ),
+    (  # what a call was made of and what became of it
+        "ALTER TABLE calls ADD COLUMN image_reference TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE calls ADD COLUMN catalogue TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE calls ADD COLUMN limits TEXT NOT NULL DEFAULT '{}'",
+        "ALTER TABLE calls ADD COLUMN approval TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE calls ADD COLUMN inputs TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE calls ADD COLUMN outputs TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE calls ADD COLUMN files TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE calls ADD COLUMN removed TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE calls ADD COLUMN printed TEXT NOT NULL DEFAULT ''",
+    ),
 )
 
 _ADVICE = {

@@ -76,6 +76,11 @@ def _as_typed(value: object) -> Path:
     return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 - keep symlinks as typed
 
 
+def _split_names(value: object) -> object:
+    """Names as a list, or as one text with commas."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
 def _split(value: object) -> object:
     # An empty entry would be the current folder, as in PATH; nobody means that.
     return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
@@ -84,6 +89,9 @@ def _split(value: object) -> object:
 Size = Annotated[int, BeforeValidator(parse_size)]
 Place = Annotated[Path, BeforeValidator(_as_typed)]
 Places = Annotated[tuple[Place, ...], NoDecode, BeforeValidator(_split)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_names)]
+
+TOOLSETS = ("core", "raster", "vector", "mdim", "dataset", "driver", "vsi", "classic", "all")
 
 
 class Settings(BaseSettings):
@@ -152,6 +160,29 @@ class Settings(BaseSettings):
     undo_size: Size = Field(
         10 << 30, ge=0, description="What is kept for undo, in all, on the workspace's disk."
     )
+    toolsets: Names = Field(
+        ("core",), description=f"Which tools are listed: any of {', '.join(TOOLSETS)}."
+    )
+    tools: Names = Field((), description="Single tools that are listed too, such as raster_hillshade.")
+    exclude_tools: Names = Field(
+        (), description="Tools and algorithms that do not exist for clients, whatever else is said."
+    )
+    read_only: bool = Field(
+        default=False, description="Nothing writes: no tool that could is listed or answers."
+    )
+    allow_sql: bool = Field(default=False, description="Whether arguments may hold SQL statements.")
+    lockdown: bool = Field(
+        default=False, description="Whether results leave out all text that comes from files or from GDAL."
+    )
+    result_size: Size = Field(
+        48 << 10,
+        ge=4 << 10,
+        le=4 << 20,
+        description="Longest result as JSON; the whole of a longer one is a resource.",
+    )
+    digest_size: Size = Field(
+        1 << 30, ge=0, description="Input bytes of one call that are digested for its provenance."
+    )
     preview: bool = Field(
         default=True, description="Whether results with something to see come with a small picture."
     )
@@ -166,6 +197,14 @@ class Settings(BaseSettings):
         le=16 << 20,
         description="Most that one read of a resource returns, before encoding.",
     )
+
+    @field_validator("toolsets")
+    @classmethod
+    def _known_toolsets(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = [name for name in names if name not in TOOLSETS]
+        if unknown:
+            raise ValueError(f"{unknown[0][:40]!r} is no toolset; they are {', '.join(TOOLSETS)}")
+        return names
 
     @field_validator("outputs_folder")
     @classmethod
@@ -319,7 +358,7 @@ def _type_text(field: FieldInfo) -> str:
     if get_origin(annotation) is Literal:
         return " or ".join(get_args(annotation))
     if get_origin(annotation) is tuple:
-        return "folders"
+        return "folders" if get_args(annotation)[0] is not str else "names"
     plain: Any = next((one for one in get_args(annotation) if one is not NoneType), annotation)
     plain = get_args(plain)[0] if get_args(plain) else plain  # of an Annotated
     return {bool: "true or false", float: "number", int: "whole number", Path: "path"}.get(plain, "text")
@@ -333,7 +372,9 @@ def _default_text(field: FieldInfo) -> str:
         return _size_text(value)
     if isinstance(value, bool):
         return str(value).lower()
-    return "" if value is None or value == () else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _size_text(size: int) -> str:

@@ -1,33 +1,44 @@
 """Cleans text that comes from inside a file or from GDAL before a model or a person sees it.
 
-Removed are characters that hide, reorder or forge text: control characters, zero-width and bidirectional marks, variation
-selectors and tag characters. What remains is capped. This makes text harmless to display; it cannot make it true.
+Removed are characters that hide, reorder or forge text: control characters (with them the start of every terminal sequence),
+zero-width and bidirectional marks, variation selectors, fillers and tag characters. Marks that pile up on one letter are
+cut, and what remains is capped. This makes text harmless to display; it cannot make it true. What only means something
+to a program that renders it, such as markdown or HTML, stays as it is: it is data, and nothing of ours renders it.
 """
 
 import math
+import re
 import unicodedata
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+UNTRUSTED = "untrusted"  # the one key of results and errors under which such text stands
 MAX_TEXT = 20_000  # characters of one string
 MAX_ITEMS = 20_000  # entries of one list or object
 MAX_DEPTH = 60
+MAX_MARKS = (
+    6  # on one letter: the most that any script needs, in Tibetan; four in Hebrew, two in Vietnamese and Thai
+)
 CUT = " [cut]"
 
 _KEPT_CONTROLS = "\n\t"
 _FORMATS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # controls, formats, surrogates, private use, unassigned
 _HIDDEN = frozenset(
     (
+        *range(0x180B, 0x1810),  # Mongolian variation selectors and vowel separator
         *range(0x200B, 0x2010),  # zero-width and directional marks
         *range(0x2028, 0x202F),  # line separators and directional embeddings
         *range(0x2060, 0x2070),  # joiners and directional isolates
         *range(0xFE00, 0xFE10),  # variation selectors
         *range(0xFFF9, 0xFFFC),  # annotations
         *range(0xE0000, 0xE0200),  # tags and more variation selectors
-        *(0x00AD, 0x061C, 0x180E, 0xFEFF),  # soft hyphen, Arabic mark, Mongolian separator, byte order mark
+        *(0x00AD, 0x061C, 0xFEFF),  # soft hyphen, Arabic mark, byte order mark
         *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0),  # joiner and fillers that show as nothing
+        *(0x2800, 0x1D159),  # a Braille cell without dots and a note without head
     )
 )
+_MARKS = frozenset({"Mn", "Me"})  # what is drawn on the letter before it
 
 
 def clean_text(text: str, limit: int = MAX_TEXT) -> str:
@@ -35,15 +46,41 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
     if text.isascii() and text.isprintable():
         kept = text
     else:
-        normal = unicodedata.normalize("NFC", text[: limit * 2])
-        kept = normal.translate(dict.fromkeys(ord(letter) for letter in set(normal) if not _visible(letter)))
+        some = text[: limit * 2]
+        seen = some.translate(dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter)))
+        kept = _few_marks(unicodedata.normalize("NFC", seen))
     return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + CUT
 
 
 def shown_text(text: str, limit: int = MAX_TEXT) -> str:
     """One line for a person who decides by it: what hides, reorders or breaks lines is shown as an escape."""
     kept = "".join(letter if _shown(letter) else _escape(letter) for letter in text[:limit])
+    kept = _piled(kept).sub(lambda found: found[1] + "".join(map(_escape, found[2])), kept)
     return kept if len(text) <= limit else kept + CUT
+
+
+def locked(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result or an error without any text that comes from files or from GDAL: for servers in lockdown.
+
+    What remains is ours, the caller's, or a number or word of GDAL's own vocabularies.
+    """
+    return {key: _locked(value) for key, value in result.items() if key != UNTRUSTED}
+
+
+def _locked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return locked(value)
+    return [_locked(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _few_marks(text: str) -> str:
+    return text if text.isascii() else _piled(text).sub(r"\1", text)
+
+
+def _piled(text: str) -> re.Pattern[str]:
+    """Finds the marks on one letter: in group 1 those that may stay, in group 2 those beyond."""
+    marks = "".join(re.escape(letter) for letter in set(text) if unicodedata.category(letter) in _MARKS)
+    return re.compile(f"([{marks}]{{{MAX_MARKS}}})([{marks}]+)" if marks else r"(?!)()")
 
 
 def _visible(letter: str) -> bool:
@@ -70,11 +107,21 @@ def clean_value(value: Any, depth: int = 0) -> Any:
         kept = [clean_value(item, depth + 1) for item in value[:MAX_ITEMS]]
         return kept if len(value) <= MAX_ITEMS else [*kept, CUT.strip()]
     if isinstance(value, dict):
-        rows = {
-            clean_text(str(key), 500): clean_value(item, depth + 1)
-            for key, item in islice(value.items(), MAX_ITEMS)
-        }
+        rows = _clean_object(value, depth)
         return rows if len(value) <= MAX_ITEMS else {**rows, CUT.strip(): True}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no such number, but Python reads one from 1e999
     return value
+
+
+def _clean_object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    """Keys that are cleaned to the same text are numbered, so that none takes the place of another."""
+    rows: dict[str, Any] = {}
+    for key, item in islice(value.items(), MAX_ITEMS):
+        name = plain = clean_text(str(key), 500)
+        number = 1
+        while name in rows:
+            number += 1
+            name = f"{plain} ({number})"
+        rows[name] = clean_value(item, depth + 1)
+    return rows

@@ -34,9 +34,12 @@ class Attestation:
         return all(row.ok for row in self.rows)
 
 
-def worker_command(handler: str) -> tuple[str, ...]:
-    """The command of a container: our worker with a handler's source, both passed as text and never mounted."""
-    return ("python3", "-I", "-c", source("sandbox", "worker.py"), handler)
+def worker_command(handler: str, *parts: str) -> tuple[str, ...]:
+    """The command of a container: our worker with a handler's source, both passed as text and never mounted.
+
+    The handler finds `parts` in its `sys.argv[2:]`. Linux takes no word of 128 KiB or more.
+    """
+    return ("python3", "-I", "-c", source("sandbox", "worker.py"), handler, *parts)
 
 
 def source(package: str, name: str) -> str:

@@ -10,6 +10,7 @@ belongs to neither: better a stale companion than one taken from its owner.
 
 import os
 import stat
+from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 
 from sandbox.errors import PathRefused
@@ -43,7 +44,10 @@ REPLACED = {
         ".asc": ".prj",
         ".csv": ".csvt .prj",
         ".gml": ".gfs .xsd",
+        ".mrf": ".idx .ppg .pjg .pjp .til .pzp .ptf .lrc .pzs",  # index, and data by compression
         ".rst": ".rdc .ref .smp",  # Idrisi
+        ".sdat": ".sgrd .prj .mgrd",  # SAGA
+        ".grd": ".gri",  # R
         ".tif": _TIFF,
         ".tiff": _TIFF,
         ".jpg": _JPEG,
@@ -69,6 +73,37 @@ def companions(located: Located) -> tuple[Located, ...]:
             names = [entry.name for entry in entries]
         found = ((name, Place(folder, name).status()) for name in _family(located.name, names))
         return tuple(_companion(located, name, status) for name, status in found if _counts(status))
+
+
+def grouped(names: Collection[str]) -> dict[str, str]:
+    """Of the names in one folder, each companion with the main file of the dataset that it belongs to."""
+    owners = _appended_owners(frozenset(names))
+    sharing: dict[str, list[str]] = {}
+    for name in names:
+        for stem in _stems(name):
+            sharing.setdefault(stem, []).append(name)
+    for main in names:
+        if _stem_endings(main):
+            family = _family(main, sharing[PurePosixPath(main).stem])
+            owners |= dict.fromkeys(family, main)
+    return {one: _first(main, owners) for one, main in owners.items()}
+
+
+def _appended_owners(names: Collection[str]) -> dict[str, str]:
+    found = ((name, ending) for name in names for ending in APPENDED if name.lower().endswith(ending))
+    return {name: main for name, ending in found if (main := name[: -len(ending)]) in names}
+
+
+def _first(main: str, owners: Mapping[str, str]) -> str:
+    """The dataset itself, where a companion has companions: `x.tif` for `x.tif.ovr.aux.xml`."""
+    return _first(owners[main], owners) if main in owners else main
+
+
+def _stems(name: str) -> set[str]:
+    """Every stem of a main file that the name could belong to: what comes before one of its dots."""
+    parts = name.split(".")
+    stems = {".".join(parts[:count]) for count in range(1, len(parts))}
+    return {PurePosixPath(name).stem, *stems, *(stem[:-4] for stem in stems if stem.lower().endswith("_rpc"))}
 
 
 def _counts(status: os.stat_result | None) -> bool:

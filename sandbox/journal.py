@@ -20,7 +20,8 @@ from sandbox.workspace import RESERVED, Identity
 
 MANIFEST = "manifest.json"
 _TEMPORARY = MANIFEST + ".new"
-_FORMAT = 1
+_FORMAT = 2  # 1 knew no origin and no drain
+_READABLE = (1, _FORMAT)
 _MAX_BYTES = 64 << 20  # far above the largest real one; a longer file is not ours
 _ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 _SLOT = re.compile(r"[0-9]{1,9}")
@@ -66,16 +67,24 @@ class Mark:
 class Step:
     """One swap of what is at a target with what is in a slot of the entry; either side may be empty.
 
-    `new` starts in the slot and ends at the target, `old` the other way round.
+    `new` starts in the slot and ends at the target, `old` the other way round. What is renamed passes through the
+    slot: `new` comes there from its `origin`, or `old` goes on from there to its `drain`.
     """
 
     slot: str
-    target: PurePosixPath  # from the workspace's root
+    target: PurePosixPath  # from the workspace's root, as `origin` and `drain`
     new: Mark | None
     old: Mark | None
+    origin: PurePosixPath | None = None
+    drain: PurePosixPath | None = None
 
     def inverse(self) -> "Step":
-        return replace(self, new=self.old, old=self.new)
+        return replace(self, new=self.old, old=self.new, origin=self.drain, drain=self.origin)
+
+    @property
+    def places(self) -> tuple[PurePosixPath, ...]:
+        """Every name in the workspace that the step gives or takes."""
+        return tuple(one for one in (self.target, self.origin, self.drain) if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +173,8 @@ def _written(record: Record) -> dict[str, Any]:
                 "target": str(step.target),
                 "new": _written_mark(step.new),
                 "old": _written_mark(step.old),
+                "origin": _written_path(step.origin),
+                "drain": _written_path(step.drain),
             }
             for step in record.steps
         ],
@@ -178,8 +189,12 @@ def _written_mark(mark: Mark | None) -> list[int] | None:
     return None if mark is None else [mark.inode, mark.size, mark.mtime_ns, int(mark.is_folder)]
 
 
+def _written_path(path: PurePosixPath | None) -> str | None:
+    return None if path is None else str(path)
+
+
 def _read(data: Mapping[str, Any]) -> Record:
-    if data["format"] != _FORMAT:
+    if data["format"] not in _READABLE:
         raise ValueError("an unknown format")
     return Record(
         call_id=_text(data["call"], _ID),
@@ -197,11 +212,22 @@ def _read(data: Mapping[str, Any]) -> Record:
 
 def _read_step(data: Mapping[str, Any]) -> Step:
     step = Step(
-        _text(data["slot"], _SLOT), _inside(data["target"]), _read_mark(data["new"]), _read_mark(data["old"])
+        _text(data["slot"], _SLOT),
+        _inside(data["target"]),
+        _read_mark(data["new"]),
+        _read_mark(data["old"]),
+        _read_path(data.get("origin")),
+        _read_path(data.get("drain")),
     )
     if step.new is None and step.old is None:
         raise ValueError("a step that does nothing")
+    if (step.origin and not step.new) or (step.drain and not step.old) or (step.origin and step.drain):
+        raise ValueError("a step that renames nothing, or two things")
     return step
+
+
+def _read_path(value: Any) -> PurePosixPath | None:
+    return None if value is None else _inside(value)
 
 
 def _read_mark(data: Any) -> Mark | None:

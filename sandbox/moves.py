@@ -28,6 +28,7 @@ STEPS = (
     "record.write",  # the journal, under a temporary name, synced
     "record.rename",
     "record.sync",
+    "swap.fetch",  # what gets another name: from its old one into the slot
     "swap.exchange",  # a replaced file or folder, where the file system can exchange two names
     "swap.create",  # a new file or folder
     "swap.remove",  # a stale companion, or on undo what was created

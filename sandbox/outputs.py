@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox.errors import OutputRejected
+from sandbox.errors import OutputRejected, PathRefused
 from sandbox.filetree import (
     MAX_DEPTH,
     Entry,
@@ -23,10 +23,13 @@ from sandbox.filetree import (
     sync_tree,
     walk,
 )
+from sandbox.hardening import submounts
 from sandbox.journal import Mark
 from sandbox.moves import Moves, Place
 from sandbox.template import Limits
-from sandbox.workspace import Identity
+from sandbox.workspace import Identity, Located, open_folder
+
+MAX_LISTED = 500_000  # names in a folder that is renamed or taken away; some seconds
 
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable bytes, line separators
 _STRICT_UMASK = 0o077
@@ -126,6 +129,31 @@ def seal(place: Place, mark: Mark, manner: Manner, moves: Moves) -> Sealed:
         if mark.is_folder:
             return _seal_folder(place, mark, manner)
         return _seal_file(place, mark, manner)
+
+
+def listing_of(located: Located) -> str:
+    """The `listing` of a folder that is to be renamed or taken away, which has to be known whole.
+
+    Raises PathRefused when something in it lies too deep or cannot be read, when it holds more than `MAX_LISTED`
+    names, or a mount: forgetting the folder would later empty what is mounted there.
+    """
+    with open_folder(located.workspace, located.relative) as top:
+        _refuse_mounts(located)
+        device = os.fstat(top).st_dev
+        for count, entry in enumerate(walk(top), 1):
+            if entry.blocked:
+                raise PathRefused(f"{entry.path[-80:]!a} in it lies too deep or cannot be read.")
+            if entry.status.st_dev != device:
+                raise PathRefused(f"{entry.path[-80:]!a} in it lies on another file system.")
+            if count > MAX_LISTED:
+                raise PathRefused(f"it holds more than {MAX_LISTED} files. Move it by other means.")
+        return listing(top)
+
+
+def _refuse_mounts(located: Located) -> None:
+    table = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    if below := submounts(located.path, table):
+        raise PathRefused(f"{below[0][-80:]!a} in it is a mount. Unmount it first.")
 
 
 def listing(top: int) -> str:

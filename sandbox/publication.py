@@ -4,7 +4,7 @@ The order, which `docs/adr/0003-staging-and-publication.md` argues for:
 1. look at every target: what is there must be what was there when the plan was made;
 2. seal what is staged: owner, mode, SHA-256, fsync;
 3. move it into `undo/<call>/` and write the journal;
-4. take stale companions away, then swap each staged file or folder with its target;
+4. take away what is to go, swap each staged file or folder with its target, then rename what gets another name;
 5. write into the journal that it is done. What was replaced lies in `undo/<call>/` by now.
 A failure takes every step back; a crash is finished or taken back by `recover`.
 """
@@ -13,14 +13,14 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from sandbox.errors import OutputRejected, StagingFailed
 from sandbox.journal import Content, Mark, Record, State, Step, valid_id
 from sandbox.layout import Ground, Held, failing, refused_as
 from sandbox.moves import Place
-from sandbox.outputs import Manner, Part, Sealed, Staged, manner_of, seal
+from sandbox.outputs import Manner, Part, Sealed, Staged, listing_of, manner_of, seal
 from sandbox.swap import Conflict, Entry, stopped_midway, transact, untouched
 from sandbox.workspace import RESERVED, Identity, Located, open_folder
 
@@ -39,6 +39,16 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
+class Transfer:
+    """A file or folder of the workspace gets another name. It is renamed, whatever its size, and never copied;
+    `target.identity` says what may be replaced there.
+    """
+
+    source: Located
+    target: Located
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedFile:
     """A file or folder that now stands in the workspace. Digests are as in `outputs.Sealed`."""
 
@@ -50,12 +60,15 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One publication. `replaced` and `removed` are as they were before; `undo_id` brings them back."""
+    """One publication. `replaced`, `removed` and the sources of `moved` are as they were before; `undo_id` brings
+    them back.
+    """
 
     undo_id: str
     files: tuple[PublishedFile, ...]
     replaced: tuple[Located, ...] = ()
     removed: tuple[Located, ...] = ()
+    moved: tuple[Transfer, ...] = ()  # the targets as they are now
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +81,40 @@ class Request:
     staged: Mapping[str, Staged]
     publications: tuple[Publication, ...]
     removes: tuple[Located, ...] = ()  # beyond those of the publications
+    transfers: tuple[Transfer, ...] = ()
+    listings: Mapping[PurePosixPath, str] = field(default_factory=dict)  # `listing_of` folders, by place
 
     @property
     def removals(self) -> tuple[Located, ...]:
-        """Every companion to take away, once each, without those that are published."""
-        targets = {one.target.relative for one in self.publications}
+        """All that is to be taken away, once each, without what is replaced."""
+        targets = {one.relative for one in self.targets}
         asked = (*self.removes, *(gone for one in self.publications for gone in one.removes))
         return tuple({gone.relative: gone for gone in asked if gone.relative not in targets}.values())
+
+    @property
+    def targets(self) -> tuple[Located, ...]:
+        published = (one.target for one in self.publications)
+        return (*published, *(one.target for one in self.transfers))
+
+    @property
+    def uprooted(self) -> tuple[Located, ...]:
+        """The places that change without a staged file or folder for them."""
+        renamed = (place for one in self.transfers for place in (one.source, one.target))
+        return (*self.removals, *renamed)
 
 
 def publish(ground: Ground, request: Request) -> Published:
     """Publishes. Raises OutputRejected or StagingFailed; then no user file is changed."""
     with refused_as(OutputRejected, "nothing was published"), failing("publishing"):
         _check_request(ground, request)
-        for gone in request.removals:
-            _look(ground, gone)
+        for place in request.uprooted:
+            _look(ground, place)
         manners = [_look(ground, one.target) for one in request.publications]
         sealed = [
             seal(Place(request.out, name), request.staged[name].mark, manner, ground.moves)
             for name, manner in zip((one.staged_name for one in request.publications), manners, strict=True)
         ]
+        _check_listings(request)
         try:
             held = ground.make(ground.undo, request.call_id, "entry")
         except FileExistsError as error:
@@ -133,8 +160,7 @@ def _adopt(entry: Entry, request: Request) -> None:
 def _check_request(ground: Ground, request: Request) -> None:
     if not valid_id(request.call_id):
         raise StagingFailed(f"{request.call_id!r} is not an id: 8 to 64 letters, digits, '-' and '_'.")
-    targets = [one.target for one in request.publications]
-    if not targets and not request.removals:
+    if not request.targets and not request.removals:
         raise OutputRejected("there is nothing to publish.")
     for one in request.publications:
         staged = request.staged.get(one.staged_name)
@@ -142,9 +168,24 @@ def _check_request(ground: Ground, request: Request) -> None:
             raise OutputRejected(f"{one.staged_name!r} is not among the collected outputs.")
         if one.target.identity is not None and one.target.is_folder != staged.is_folder:
             raise OutputRejected(f"{one.target} would turn from file to folder or back. Use another name.")
-    if len({one.staged_name for one in request.publications}) != len(targets):
+    if len({one.staged_name for one in request.publications}) != len(request.publications):
         raise OutputRejected("one output is to be published twice.")
-    _check_places(ground, [*targets, *request.removals])
+    for transfer in request.transfers:
+        _check_transfer(transfer)
+    sources = (one.source for one in request.transfers)
+    _check_places(ground, [*request.targets, *sources, *request.removals])
+
+
+def _check_transfer(transfer: Transfer) -> None:
+    source, target = transfer.source, transfer.target
+    if source.identity is None:
+        raise OutputRejected(f"{source} does not exist, so it gets no other name.")
+    if target.identity is None:
+        return
+    if target.is_folder != source.is_folder:
+        raise OutputRejected(f"{target} would turn from file to folder or back. Use another name.")
+    if target.identity.inode == source.identity.inode:  # by a hard link, or by another case of letters
+        raise OutputRejected(f"{target} is another name of {source} already.")
 
 
 def _check_places(ground: Ground, places: list[Located]) -> None:
@@ -166,11 +207,23 @@ def _look(ground: Ground, place: Located) -> Manner:
         if os.fstat(parent).st_dev != os.fstat(ground.base).st_dev:
             raise OutputRejected(f"{place} is on another file system, where publishing would not be atomic.")
         status = Place(parent, place.name).status()
+        if status is not None and status.st_dev != os.fstat(parent).st_dev:
+            raise OutputRejected(f"{place} is a mount, which cannot be moved. Unmount it first.")
     found = None if status is None else Identity.of(status)
     if found != place.identity:
         raise OutputRejected(f"{place} was changed since the call was planned. Plan the call again.")
     with open_folder(ground.workspace, PurePosixPath()) as root:
         return manner_of(status, os.fstat(root))
+
+
+def _check_listings(request: Request) -> None:
+    """What is in a folder that goes must be what the plan saw, as its own size and time do not tell."""
+    replaced = (one.target for one in request.publications if one.target.relative in request.listings)
+    for place in (*request.uprooted, *replaced):
+        if place.is_folder and listing_of(place) != request.listings.get(place.relative):
+            raise OutputRejected(
+                f"something in {place} was changed since the call was planned. Plan it again."
+            )
 
 
 def _removing_steps(request: Request) -> list[Step]:
@@ -184,9 +237,18 @@ def _record(request: Request, sealed: list[Sealed]) -> Record:
     for one, made in zip(request.publications, sealed, strict=True):
         steps.append(Step(str(len(steps)), one.target.relative, made.mark, _mark(one.target)))
         contents.append(Content(one.target.relative, made.size, made.sha256, made.listing))
+    for transfer in request.transfers:
+        steps.append(_renaming_step(str(len(steps)), transfer))
+        held = request.listings.get(transfer.source.relative, "")
+        contents.append(Content(transfer.target.relative, 0, "", held))
     return Record(
         request.call_id, request.staging_id, State.PREPARED, time.time_ns(), tuple(steps), tuple(contents)
     )
+
+
+def _renaming_step(slot: str, transfer: Transfer) -> Step:
+    source, target = transfer.source, transfer.target
+    return Step(slot, target.relative, _mark(source), _mark(target), origin=source.relative)
 
 
 def _mark(place: Located) -> Mark | None:
@@ -203,6 +265,12 @@ def _published(request: Request, sealed: list[Sealed]) -> Published:
         )
         for one, made in zip(request.publications, sealed, strict=True)
     )
-    replaced = tuple(one.target for one in request.publications if one.target.identity is not None)
+    replaced = tuple(one for one in request.targets if one.identity is not None)
     removed = tuple(gone for gone in request.removals if gone.identity is not None)
-    return Published(request.call_id, files, replaced, removed)
+    return Published(request.call_id, files, replaced, removed, tuple(map(_moved, request.transfers)))
+
+
+def _moved(transfer: Transfer) -> Transfer:
+    source = transfer.source
+    there = replace(transfer.target, identity=source.identity, is_folder=source.is_folder)
+    return Transfer(source, there)

@@ -6,10 +6,10 @@ puts right what a crash left.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from types import TracebackType
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from sandbox.copying import Copier
@@ -19,13 +19,14 @@ from sandbox.journal import Record, valid_id
 from sandbox.layout import Ground, Held, failing, ground, refused_as
 from sandbox.moves import Moves
 from sandbox.outputs import Staged, collect
-from sandbox.publication import Publication, Published, Request, publish
+from sandbox.publication import Publication, Published, Request, Transfer, publish
 from sandbox.template import Limits
 from sandbox.undo import Recovery, Retention, Undone, finished, prune, recover, undo
 from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_file, open_folder
 
 _OUT = "out"
 _DEFAULT_LIMITS = Limits()
+_NO_LISTINGS: Mapping[PurePosixPath, str] = MappingProxyType({})
 
 
 class StagingArea:
@@ -141,16 +142,29 @@ class Staging:
         return staged
 
     def publish(
-        self, call_id: str, publications: Sequence[Publication], removes: Sequence[Located] = ()
+        self,
+        call_id: str,
+        publications: Sequence[Publication],
+        removes: Sequence[Located] = (),
+        transfers: Sequence[Transfer] = (),
+        listings: Mapping[PurePosixPath, str] = _NO_LISTINGS,
     ) -> Published:
         """Publishes collected entries, all or none, and keeps what they replace for undo under `call_id`.
 
-        `removes` is taken away with the same promise, beside what each publication names. Raises OutputRejected
-        or StagingFailed; the workspace is then as it was.
+        `removes` is taken away and `transfers` renamed with the same promise; there may be nothing else. Of every
+        folder among them `listings` has the `outputs.listing_of` from when the call was planned, by its place from
+        the root; of a folder that is replaced it may. Raises OutputRejected or StagingFailed; the workspace is then as it was.
         """
         area = self.area
         request = Request(
-            call_id, self.staging_id, self._folder, self._collected, tuple(publications), tuple(removes)
+            call_id,
+            self.staging_id,
+            self._folder,
+            self._collected,
+            tuple(publications),
+            tuple(removes),
+            tuple(transfers),
+            listings,
         )
         with ground(area.workspace, area.moves) as here:
             published = publish(here, request)

@@ -17,6 +17,9 @@ The states of a step that replaces; N is new, O is old, `=` marks a second name 
     N     -       O      without exchange: a folder, or a file without hard links, was moved aside
     -     N       O      without exchange: the new one is in
     N     =       -/O    linked in, not yet unlinked; also for a new file
+
+What is renamed comes from its origin into the slot first, and the step goes on as above. On the way back what was
+at the target goes on from the slot to the drain, which is the origin again.
 """
 
 import os
@@ -71,6 +74,7 @@ class _Swap:
     slot: Place
     target: Place
     aside: Place
+    beyond: Place | None  # the origin or the drain of a step that renames
 
     @property
     def moves(self) -> Moves:
@@ -85,23 +89,38 @@ def _at_hand(entry: Entry, step: Step) -> Iterator[_Swap]:
     slot, aside = Place(entry.folder, step.slot), Place(entry.folder, step.slot + ".aside")
     with ExitStack() as opened:
         try:
-            parent = opened.enter_context(open_folder(entry.workspace, step.target.parent))
+            target, *others = (
+                Place(opened.enter_context(open_folder(entry.workspace, path.parent)), path.name)
+                for path in step.places
+            )
         except PathRefused as error:
             raise Conflict(step, "is in a folder that is gone or cannot be opened") from error
-        yield _Swap(entry, step, slot, Place(parent, step.target.name), aside)
+        yield _Swap(entry, step, slot, target, aside, others[0] if others else None)
 
 
 def complete(entry: Entry, step: Step) -> None:
     """Brings a step to its end from wherever it stands. Raises Conflict or OSError."""
     with _at_hand(entry, step) as swap:
         _make_whole(swap)
-        if step.new is None:
-            assert step.old is not None, "a step has a new or an old side"
-            _take_away(swap, step.old)
-        elif step.old is None:
-            _put_in(swap, step.new)
-        else:
-            _replace(swap, step.new, step.old)
+        if step.drain is not None and _at(swap.beyond, step.old):
+            _part(swap)  # all before was done too
+            return
+        if step.origin is not None:
+            _fetch(swap, step.new)
+        _exchange_sides(swap)
+        if step.drain is not None:
+            _deliver(swap, step.old)
+
+
+def _exchange_sides(swap: _Swap) -> None:
+    new, old = swap.step.new, swap.step.old
+    if new is not None and old is not None:
+        _replace(swap, new, old)
+    elif new is not None:
+        _put_in(swap, new)
+    else:
+        assert old is not None, "a step has a new or an old side"
+        _take_away(swap, old)
 
 
 def untouched(entry: Entry, step: Step) -> bool:
@@ -109,15 +128,26 @@ def untouched(entry: Entry, step: Step) -> bool:
     slot = Place(entry.folder, step.slot).status()
     if Place(entry.folder, step.slot + ".aside").status() is not None:
         return False
-    if step.new is None:
-        return slot is None
-    if not step.new.fits(slot):
+    starts_empty = step.new is None or step.origin is not None
+    if slot is not None if starts_empty else not (step.new and step.new.fits(slot)):
         return False
     try:
         with _at_hand(entry, step) as swap:
-            return not step.new.fits(swap.target.status())  # linked in, not yet unlinked
+            return not _arrived(swap)
     except Conflict:
         return True
+
+
+def _arrived(swap: _Swap) -> bool:
+    """Whether something has reached its last place, even if it is not gone from the slot yet."""
+    step = swap.step
+    return _at(swap.target, step.new) or (step.drain is not None and _at(swap.beyond, step.old))
+
+
+def _at(place: Place | None, mark: Mark | None) -> bool:
+    """Whether this very file or folder is there, even if it was written to since."""
+    status = None if place is None else place.status()
+    return status is not None and mark is not None and status.st_ino == mark.inode
 
 
 def complete_all(entry: Entry, steps: Iterable[Step]) -> tuple[Step, ...]:
@@ -138,7 +168,7 @@ def complete_all(entry: Entry, steps: Iterable[Step]) -> tuple[Step, ...]:
 
 def sync(entry: Entry, steps: Iterable[Step]) -> None:
     """Makes the names that steps changed survive a power cut."""
-    for folder in dict.fromkeys(step.target.parent for step in steps):
+    for folder in dict.fromkeys(path.parent for step in steps for path in step.places):
         with suppress(PathRefused), open_folder(entry.workspace, folder) as opened:
             entry.moves.sync("swap.sync", opened)
     entry.moves.sync("swap.sync", entry.folder)
@@ -191,6 +221,44 @@ def _make_whole(swap: _Swap) -> None:
         swap.moves.move("swap.settle", swap.aside, swap.slot)
     else:
         _put_back(swap)
+
+
+def _fetch(swap: _Swap, new: Mark | None) -> None:
+    """What is renamed leaves its origin for the slot."""
+    origin = swap.beyond
+    assert new is not None, "a step with an origin has something to fetch"
+    assert origin is not None, "its folder is open"
+    slot = swap.slot.status()
+    if slot is not None and _same(slot, origin.status()):  # on its way back it was linked, not yet unlinked
+        swap.moves.unlink(swap.slot)
+        slot = None
+    if slot is not None or _at(swap.target, new):
+        return  # done
+    if not new.fits(origin.status()):
+        raise swap.refuse("would get a file that is another one now")
+    swap.moves.move("swap.fetch", origin, swap.slot)
+    if not new.fits(swap.slot.status()):
+        swap.moves.move("swap.fetch", swap.slot, origin)
+        raise swap.refuse("would get a file that became another one meanwhile")
+
+
+def _deliver(swap: _Swap, old: Mark | None) -> None:
+    """What was renamed gets its first name back."""
+    assert old is not None, "a step with a drain has something to deliver"
+    assert swap.beyond is not None, "its folder is open"
+    if not old.fits(swap.slot.status()):
+        return  # it had gone from the target by itself
+    try:
+        swap.moves.create(swap.slot, swap.beyond)
+    except FileExistsError as error:
+        raise swap.refuse("cannot have its old name back, which is another file's now") from error
+
+
+def _part(swap: _Swap) -> None:
+    """Ends a link that stands for a rename to the drain."""
+    slot = swap.slot.status()
+    if slot is not None and swap.beyond is not None and _same(slot, swap.beyond.status()):
+        swap.moves.unlink(swap.slot)
 
 
 def _take_away(swap: _Swap, old: Mark) -> None:

@@ -1,7 +1,7 @@
 """Takes a publication back, forgets old ones, and puts right what a crash interrupted.
 
-An undo is the same swaps in the opposite order and direction, under the same journal: what was replaced or
-removed comes back to its name, and what was published goes to the slot it came from. Neither is destroyed.
+An undo is the same swaps in the opposite order and direction, under the same journal: what was replaced, removed
+or renamed comes back to its name, and what was published goes to the slot it came from. Neither is destroyed.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from sandbox.errors import PathRefused, SandboxError, StagingFailed
 from sandbox.filetree import opened_folder, remove
-from sandbox.journal import JournalDamaged, Mark, Record, State, Step, load, valid_id
+from sandbox.journal import JournalDamaged, Mark, Record, State, load, valid_id
 from sandbox.layout import DROPPED, Ground, Held, claim, failing, ids
 from sandbox.moves import Place
 from sandbox.outputs import listing
@@ -82,12 +82,14 @@ def undo(ground: Ground, call_id: str) -> Undone:
             if isinstance(error, Conflict):
                 raise StagingFailed(f"nothing was undone: {error}.") from error
             raise
-    workspace = ground.workspace
-    return Undone(
-        call_id,
-        tuple(_place(workspace, step, step.old) for step in record.steps if step.old is not None),
-        tuple(_place(workspace, step, None) for step in record.steps if step.old is None),
-    )
+    return _undone(ground.workspace, record)
+
+
+def _undone(workspace: Workspace, record: Record) -> Undone:
+    back = [_place(workspace, step.target, step.old) for step in record.steps if step.old is not None]
+    back += [_place(workspace, step.origin, step.new) for step in record.steps if step.origin is not None]
+    gone = [step.target for step in record.steps if step.old is None and step.origin is None]
+    return Undone(record.call_id, tuple(back), tuple(_place(workspace, path, None) for path in gone))
 
 
 @contextmanager
@@ -113,6 +115,10 @@ def _refuse_changed(entry: Entry, record: Record) -> None:
             same = _listing(entry.workspace, step.target) == listings.get(step.target)
         if not same:
             raise StagingFailed(f"{str(step.target)!r} was changed since; undoing would lose that change.")
+        if step.origin is not None and _status(entry.workspace, step.origin) is not None:
+            raise StagingFailed(
+                f"there is a {str(step.origin)!r} again; move it away, then what had that name can come back."
+            )
         if step.old is not None and not step.old.fits(kept):
             raise StagingFailed(f"what {str(step.target)!r} was before is not kept any more.")
 
@@ -130,12 +136,12 @@ def _listing(workspace: Workspace, target: PurePosixPath) -> str:
         return listing(folder)
 
 
-def _place(workspace: Workspace, step: Step, mark: Mark | None) -> Located:
-    """Where a step worked; its identity as it is now, if it is what `mark` says."""
-    status = _status(workspace, step.target)
+def _place(workspace: Workspace, path: PurePosixPath, mark: Mark | None) -> Located:
+    """A name that a step gave or took; its identity as it is now, if it is what `mark` says."""
+    status = _status(workspace, path)
     if status is None or mark is None or not mark.fits(status):
-        return Located(workspace, step.target)
-    return Located(workspace, step.target, Identity.of(status), mark.is_folder)
+        return Located(workspace, path)
+    return Located(workspace, path, Identity.of(status), mark.is_folder)
 
 
 def prune(ground: Ground, keep: Retention) -> tuple[str, ...]:
@@ -226,7 +232,7 @@ def _roll(ground: Ground, record: Record, held: Held, entry: Entry) -> Recovery:
     """Back when no step was begun, else forward to the end."""
     undoing = record.state is State.UNDOING
     steps = record.backwards if undoing else record.steps
-    targets = tuple(_place(ground.workspace, step, step.new or step.old) for step in record.steps)
+    targets = tuple(_place(ground.workspace, step.target, step.new or step.old) for step in record.steps)
     if all(untouched(entry, step) for step in steps):
         if undoing:
             entry.save(record.to(State.PUBLISHED))
@@ -237,8 +243,8 @@ def _roll(ground: Ground, record: Record, held: Held, entry: Entry) -> Recovery:
     after = State.UNDONE if undoing else State.PUBLISHED
     entry.settle(record, State.CONFLICT if conflicts else after)
     finding = Finding.CONFLICT if conflicts else Finding(after.value)
-    targets = tuple(_place(ground.workspace, step, step.new) for step in steps)
-    places = tuple(_place(ground.workspace, step, None) for step in conflicts)
+    targets = tuple(_place(ground.workspace, step.target, step.new) for step in steps)
+    places = tuple(_place(ground.workspace, path, None) for step in conflicts for path in step.places)
     return Recovery(
         record.call_id, record.staging_id, finding, targets, places, entry.path if conflicts else ""
     )
@@ -248,5 +254,5 @@ def _swept(ground: Ground, staging_id: str, record: Record | None) -> Recovery:
     """A staging folder without an open journal: its process died before it published, or just after."""
     if record is None:
         return Recovery("", staging_id, Finding.DISCARDED)
-    targets = tuple(_place(ground.workspace, step, step.new) for step in record.steps)
+    targets = tuple(_place(ground.workspace, step.target, step.new) for step in record.steps)
     return Recovery(record.call_id, staging_id, Finding(record.state.value), targets)

@@ -257,6 +257,8 @@ def _refuse_unsuitable_root(root: Path) -> None:
         raise PathRefused(f"{root} cannot be a workspace: the container needs that place, or it is too wide.")
     if RESERVED in root.parts:
         raise PathRefused(f"{root} lies inside {RESERVED}, the server's own folder.")
+    if root.parts[1].lower().startswith("vsi"):
+        raise PathRefused(f"{root} cannot be a workspace: GDAL takes names under /vsi for something else.")
 
 
 def _look(workspace: Workspace, done: list[str], part: str) -> os.stat_result | None:

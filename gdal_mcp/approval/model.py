@@ -66,8 +66,15 @@ def question_text(plan: Plan, reason: str) -> str:
     draft = plan.draft
     limits = plan.limits
     lines = [f"Run {plan.tool}? Asked because {reason}.", ""]
-    if draft.output is not None:
-        lines += _effects(draft.output)
+    if draft.removes:
+        lines += [
+            "Takes away (kept, `gdal-mcp undo` restores):",
+            *_listed([str(one) for one in draft.removes]),
+        ]
+    if draft.transfers:
+        lines += ["Moves:", *_listed([f"{one.source} -> {one.target}" for one in draft.transfers])]
+    for output in draft.outputs[:MAX_LISTED]:
+        lines += _effects(output)
     if draft.inputs:
         lines += ["Reads:", *_listed([_sized(located) for located in draft.inputs])]
     lines += ["Command:", f"  {shown_text(shlex.join(draft.command.argv), MAX_COMMAND)}"]

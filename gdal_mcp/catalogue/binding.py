@@ -2,27 +2,29 @@
 
 Invariants of what is rendered:
 * every word is `--name` or `--name=value` with a canonical name of the catalogue, never one that the main process takes;
-* every value passed the check of its argument; a path was put there by the caller's resolver and is absolute;
+* every value passed the check of its argument; a path was put there by the caller's resolver, which saw it alone, without
+  what stands around it (`forms`), and is absolute;
 * what the server decides (`host_owned`) is returned but not rendered; what is `forbidden` is refused.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
-from gdal_mcp.catalogue.checks import CHECKS, Situation
+from gdal_mcp.catalogue.accepted import Asked, accepted, unsplit
 from gdal_mcp.catalogue.errors import ArgumentRefused, UnknownArgument
-from gdal_mcp.catalogue.formats import drivers_for, input_format, output_format
-from gdal_mcp.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role, Shape
+from gdal_mcp.catalogue.forms import split
+from gdal_mcp.catalogue.groups import check_groups, check_missing
+from gdal_mcp.catalogue.jsonvalues import texts_of
+from gdal_mcp.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.catalogue.problems import Problems
 from gdal_mcp.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
-from gdal_mcp.catalogue.values import check_shape
 
-_INT32: Final = (1 << 31) - 1
-_FORMAT_CHECK: Final = (
-    "output-format"  # of arguments that name a driver; others of that name choose json or text
-)
+# A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
+_PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@"]{0,128}:)*"?/(?!/)')
 
-Resolver = Callable[[Role, str], str]
+Resolver = Callable[[Argument, str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Context:
     output_format: str | None = None  # the tool's own argument, if it was given
     threads: int = 1  # the most that the container has
     taken: frozenset[str] = frozenset()  # canonical names that the tool passes itself
+    allow_sql: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,19 @@ class Bound:
 
     paths: tuple[str, ...]
     arguments: tuple[BoundArgument, ...] = field(default=())
+
+    @property
+    def replaces(self) -> bool:
+        """Whether an existing output may be replaced."""
+        return self._has_mode("replace")
+
+    @property
+    def updates(self) -> bool:
+        """Whether an existing output is changed, on a copy, and not made anew."""
+        return self._has_mode("update")
+
+    def _has_mode(self, mode: str) -> bool:
+        return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
 
     def get(self, name: str) -> tuple[str, ...]:
         """The values of one argument; none if it was not given."""
@@ -101,13 +117,46 @@ def bind_named(algorithm: Algorithm, given: Mapping[str, Sequence[str]], context
     for one in named:
         if one.argument.role is Role.FORBIDDEN or one.argument.hidden:
             _refuse_owned(one.argument, context)
-    names = {one.argument.name for one in named} | context.taken
-    missing = [
-        argument.name for argument in algorithm.arguments if argument.required and argument.name not in names
-    ]
-    if missing:
-        raise ArgumentRefused(f"gdal {algorithm.path} needs {', '.join(missing)}.", "Give them.")
-    return _bind(algorithm, named, context)
+    return _bind_all(algorithm, named, context)
+
+
+def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Context) -> Bound:
+    """All arguments of a call as JSON, by their names or aliases, with - or _. Raises ArgumentRefused.
+
+    null, and false for a switch that is off by itself, are the same as leaving the argument out.
+    """
+    problems = Problems()
+    given: dict[str, Given] = {}
+    for name, value in arguments.items():
+        with problems.collected():
+            argument = _named(algorithm, name)
+            if argument.role is Role.FORBIDDEN:
+                _refuse_owned(argument, context)
+            if argument.name in given:
+                raise ArgumentRefused(
+                    f"--{argument.name} is given twice, by two of its names.", "Give it once."
+                )
+            texts = texts_of(argument, value)
+            if texts or (argument.is_list and value == []):
+                given[argument.name] = Given(argument, texts)
+    problems.raise_any()
+    return _bind_all(algorithm, tuple(given.values()), context)
+
+
+def _named(algorithm: Algorithm, name: str) -> Argument:
+    known = algorithm.long_names
+    spelling = name if name in known else name.replace("_", "-")
+    if spelling in known and known[spelling].hidden:
+        raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", "Leave it out.")
+    return argument_named(algorithm, spelling)
+
+
+def _bind_all(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:
+    check_missing(algorithm, frozenset(one.argument.name for one in given) | context.taken)
+    bound = _bind(algorithm, given, context)
+    if bound.updates and not any(one.role in (Role.OUTPUT, Role.UPDATE) for one in bound.arguments):
+        raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
+    return bound
 
 
 def said(bound: Bound) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -116,14 +165,23 @@ def said(bound: Bound) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def render(bound: Bound) -> tuple[str, ...]:
-    """The words of the command line, without the command's own name. Every path must be resolved."""
+    """The words of the command line, without the command's own name. Every path must be resolved.
+
+    --update goes first: GDAL takes it behind --append or --overwrite-layer, which imply it, for a second one.
+    """
+    arguments = sorted(bound.arguments, key=lambda one: one.name != "update")
     return tuple(
-        _guarded(word) for one in bound.arguments if one.role is not Role.HOST_OWNED for word in _words(one)
+        _guarded(word) for one in arguments if one.role is not Role.HOST_OWNED for word in _words(one)
     )
 
 
 def _refuse_owned(argument: Argument, context: Context) -> None:
     rule = argument.rule
+    if rule.mode == "update":
+        raise ArgumentRefused(
+            f"--{argument.name} changes an existing dataset, which this tool does not.",
+            "Use gdal_write with the same algorithm.",
+        )
     if rule.primary or argument.name in context.taken:
         raise ArgumentRefused(f"--{argument.name} is set by the tool itself.", "Use the tool's own argument.")
     if rule.role is Role.HOST_OWNED:
@@ -135,120 +193,41 @@ def _refuse_owned(argument: Argument, context: Context) -> None:
 
 
 def _bind(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:
-    _check_groups(given, algorithm, context)
-    inputs = _input_drivers(algorithm, given)
-    outputs = _output_drivers(algorithm, given, context)
+    check_groups(algorithm, frozenset(one.argument.name for one in given) | context.taken)
+    asked = Asked(
+        algorithm,
+        {one.argument.name: one.values for one in given},
+        output_name=context.output_name,
+        output_format=context.output_format,
+        threads=context.threads,
+        allow_sql=context.allow_sql,
+    )
+    problems = Problems()
     arguments = []
     for one in given:
-        situation = Situation(one.argument, algorithm.kind, inputs, outputs, context.threads)
-        _check_count(one)
-        arguments.append(BoundArgument(one.argument, tuple(_value(situation, text) for text in one.values)))
+        with problems.collected():
+            arguments.append(BoundArgument(one.argument, accepted(asked, one)))
+    problems.raise_any()
     return Bound((algorithm.path,), tuple(arguments))
-
-
-def _values_of(given: Sequence[Given], name: str) -> tuple[str, ...]:
-    return next((one.values for one in given if one.argument.name == name), ())
-
-
-def _input_drivers(algorithm: Algorithm, given: Sequence[Given]) -> tuple[str, ...]:
-    return tuple(input_format(name, algorithm.kind) for name in _values_of(given, "input-format"))
-
-
-def _output_drivers(algorithm: Algorithm, given: Sequence[Given], context: Context) -> tuple[str, ...]:
-    """The drivers that may write the output: the one that is named, else what the name of the output says."""
-    named = _values_of(given, "output-format")
-    if named and context.output_format is not None:
-        raise ArgumentRefused("the output format is given twice.", "Use the tool's own argument.")
-    chosen = named[0] if named else context.output_format
-    argument = algorithm.long_names.get("output-format")
-    if chosen is not None and (argument is None or argument.rule.check == _FORMAT_CHECK):
-        return (output_format(chosen, algorithm.kind),)
-    path = _values_of(given, "output")
-    return drivers_for(path[0] if path else context.output_name, algorithm.kind)
-
-
-def _check_groups(given: Sequence[Given], algorithm: Algorithm, context: Context) -> None:
-    """GDAL's own rules on which arguments go together."""
-    names = {one.argument.name for one in given} | context.taken
-    for argument in (one for one in algorithm.arguments if one.name in names):
-        rivals = _group(algorithm, argument, "exclusion_group") & names
-        if rivals:
-            raise ArgumentRefused(
-                f"--{argument.name} and --{min(rivals)} exclude each other.", "Give one of them."
-            )
-        missing = (_group(algorithm, argument, "dependency_group") | set(argument.depends_on)) - names
-        if missing:
-            raise ArgumentRefused(f"--{argument.name} also needs --{min(missing)}.", "Give both.")
-
-
-def _group(algorithm: Algorithm, argument: Argument, group: str) -> set[str]:
-    """The names of the other arguments in one of the groups of an argument."""
-    own = getattr(argument, group)
-    return {
-        one.name for one in algorithm.arguments if own and getattr(one, group) == own and one is not argument
-    }
-
-
-def _check_count(given: Given) -> None:
-    argument, count = given.argument, len(given.values)
-    most = argument.max_count if argument.is_list else 1
-    least = max(1, argument.min_count)
-    if count < least or (most is not None and count > most):
-        bounds = f"{least}" if least == most else f"{least} to {'any number of' if most is None else most}"
-        raise ArgumentRefused(f"--{argument.name} has {count} values.", f"It takes {bounds}.")
-
-
-def _value(situation: Situation, text: str) -> str:
-    argument = situation.argument
-    if argument.role in PATH_ROLES:
-        return text
-    kind = argument.element_type
-    if kind == "boolean":
-        return _boolean(situation.what, text)
-    if kind == "string":
-        checked = CHECKS[argument.rule.check](situation, text)
-        if checked == "?" or checked.endswith("=?"):
-            raise ArgumentRefused(f"{situation.what} asks GDAL for completions.", "Give the value itself.")
-        return _unsplit(argument, checked)
-    limit = _INT32 if kind == "integer" else None
-    low = argument.minimum if argument.minimum is not None else (-_INT32 if limit else None)
-    shape = Shape(kind, minimum=low, maximum=argument.maximum if argument.maximum is not None else limit)
-    checked = check_shape(shape, text, situation.what)
-    _check_open_bounds(argument, float(checked))
-    return checked
-
-
-def _unsplit(argument: Argument, value: str) -> str:
-    """The value itself, if GDAL takes it for one: it splits packed lists at commas and has no way to quote one."""
-    if argument.is_list and argument.packed and (not value or any(sign in value for sign in ',"')):
-        raise ArgumentRefused(
-            f"a value of --{argument.name} is empty or holds a comma or a quote.", "Rename it first."
-        )
-    return value
-
-
-def _boolean(what: str, text: str) -> str:
-    if text.lower() not in ("true", "false"):
-        raise ArgumentRefused(f"{what} is true or false.", "Write the switch alone, or with =true or =false.")
-    return text.lower()
-
-
-def _check_open_bounds(argument: Argument, value: float) -> None:
-    below = argument.minimum is not None and not argument.min_included and value <= argument.minimum
-    above = argument.maximum is not None and not argument.max_included and value >= argument.maximum
-    if below or above:
-        raise ArgumentRefused(
-            f"--{argument.name} is out of range.", "The bound itself does not belong to the range."
-        )
 
 
 def _resolved(bound: BoundArgument, resolver: Resolver) -> BoundArgument:
     if bound.role not in PATH_ROLES:
         return bound
-    paths = tuple(_unsplit(bound.argument, resolver(bound.role, text)) for text in bound.values)
-    if not all(path.startswith("/") for path in paths):
-        raise ValueError(f"the resolver of --{bound.name} returned a path that is not absolute")
-    return BoundArgument(bound.argument, paths, resolved=True)
+    texts = tuple(_place(bound.argument, text, resolver) for text in bound.values)
+    return BoundArgument(bound.argument, texts, resolved=True)
+
+
+def _place(argument: Argument, text: str, resolver: Resolver) -> str:
+    what = f"--{argument.name}"
+    parts = split(argument.rule.form, text, what)
+    if parts.path is None:
+        return parts.text
+    place = resolver(argument, parts.path)
+    absolute = place.startswith("/") or (argument.role is Role.INPUT and _PLACE.match(place))
+    if not absolute or "\0" in place:
+        raise ValueError(f"the resolver of {what} returned a path that is not absolute")
+    return unsplit(argument, parts.join(place, what))
 
 
 def _words(bound: BoundArgument) -> Iterator[str]:

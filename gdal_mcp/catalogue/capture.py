@@ -1,69 +1,92 @@
-"""Writes the data of the catalogue from a GDAL image: `python -m gdal_mcp.catalogue.capture --image REFERENCE`.
+"""Asks a GDAL image what it can be told, for `gdal-mcp catalogue build` and `gdal-mcp doctor`.
 
-A developer's command; the server never imports it. The image is asked with the drivers switched off that are
-off in every call, inside a container without network.
+The image is asked with the drivers switched off that are off in every call, inside a container without network,
+capabilities or a writable root. The server never imports this.
 """
 
-import argparse
 import json
 from collections.abc import Iterator
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Final
 
 import docker
+import docker.errors
+import requests.exceptions
 from docker.types import LogConfig
 
-from gdal_mcp.catalogue.load import DATA
+from gdal_mcp.catalogue.load import GENERATOR
 from gdal_mcp.environment import FIXED
-from sandbox.engines.discovery import connect
+from sandbox.errors import SandboxError
+from sandbox.labels import labels
 
-ALGORITHMS: Final = ("raster convert", "vector convert", "raster reproject", "convert", "info")
-COMMAND: Final = "python -m gdal_mcp.catalogue.capture --image REFERENCE"
-_LISTS: Final = ("algorithms", "drivers", "warp", "transform")
+_LISTS: Final = ("algorithms", "steps", "drivers", "warp", "transform")
+_WITH_ARGUMENTS: Final = frozenset({"algorithms", "steps"})
 _SECONDS: Final = 120
+_MEMORY: Final = 1 << 30  # bytes; a capture needs a tenth
+_PROCESSES: Final = 64
+_PRINTED: Final = (
+    "16m"  # what an image may print; a capture is 1 MB. What is longer loses its start and is no JSON
+)
 _NOBODY: Final = "65534:65534"
 
 
-def captured(client: docker.DockerClient, image: str, algorithms: tuple[str, ...] = ALGORITHMS) -> str:
-    """The data file's text as this image says it. Raises docker.errors.DockerException."""
+class CaptureFailed(SandboxError):
+    """The image did not say what its GDAL can be told."""
+
+
+def captured(client: docker.DockerClient, image: str) -> str:
+    """The data's text as this image says it. Raises CaptureFailed."""
     program = files("gdal_mcp.catalogue").joinpath("capture_program.py").read_text(encoding="utf-8")
-    return rendered(json.loads(output_of(client, image, program, json.dumps(algorithms))))
+    try:
+        return rendered(json.loads(output_of(client, image, program, "")))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CaptureFailed(
+            f"{image} printed no description of its GDAL: {error!r}. Use an image with GDAL 3.11 or later and its Python module."
+        ) from error
 
 
 def output_of(client: docker.DockerClient, image: str, program: str, argument: str) -> bytes:
     """What a Python program prints in a container of the image, with the environment of every call.
 
-    Raises RuntimeError when the program fails.
+    Raises CaptureFailed when the program fails or the engine does.
     """
+    try:
+        return _output_of(client, image, program, argument)
+    except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
+        raise CaptureFailed(f"the engine did not run {image}: {error}. Try again.") from error
+
+
+def _output_of(client: docker.DockerClient, image: str, program: str, argument: str) -> bytes:
     container = client.containers.create(
         image,
         ["-I", "-c", program, argument],
         entrypoint=["python3"],
         environment=dict(FIXED),
+        labels=dict(labels("catalogue", "capture", _SECONDS)),  # a server takes away what is left of it
         network_mode="none",
         user=_NOBODY,
         cap_drop=["ALL"],
         security_opt=["no-new-privileges"],
         read_only=True,
+        mem_limit=_MEMORY,
+        pids_limit=_PROCESSES,
         tmpfs={"/tmp": "size=64m,mode=1777"},  # noqa: S108 - inside the container
-        log_config=LogConfig(type="json-file"),
+        log_config=LogConfig(type="json-file", config={"max-size": _PRINTED, "max-file": "1"}),
     )
     try:
         container.start()
         status = container.wait(timeout=_SECONDS)["StatusCode"]
         if status != 0:
-            raise RuntimeError(
-                f"the program in {image} ended with {status}: {container.logs(stdout=False)[-2000:]!r}"
-            )
+            said = container.logs(stdout=False)[-2000:]
+            raise CaptureFailed(f"the program in {image} ended with {status}: {said!r}. Use another image.")
         return bytes(container.logs(stderr=False))  # once it is still: followed, long output loses its end
     finally:
         container.remove(force=True)
 
 
 def rendered(facts: dict[str, Any]) -> str:
-    """One line for each algorithm, argument, driver and shared option, so that a change shows as a small difference."""
-    head = {"generator": COMMAND, "gdal": facts["gdal"], "skipped": facts["skipped"]}
+    """One line for each algorithm, argument, step, driver and shared option, so that a change is a small difference."""
+    head = {"generator": GENERATOR, "gdal": facts["gdal"], "skipped": facts["skipped"]}
     lines = [f'"{key}":{_compact(value)}' for key, value in head.items()]
     lines += [f'"{name}":[\n' + ",\n".join(_rows(name, facts[name])) + "\n]" for name in _LISTS]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -71,7 +94,8 @@ def rendered(facts: dict[str, Any]) -> str:
 
 def _rows(name: str, entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
-        if name != "algorithms":
+        described = [one for one in entry.get("arguments", ()) if not isinstance(one, str)]
+        if name not in _WITH_ARGUMENTS or not described:  # a step mostly names arguments of its algorithm
             yield _compact(entry)
             continue
         head = _compact({key: value for key, value in entry.items() if key != "arguments"})
@@ -81,19 +105,3 @@ def _rows(name: str, entries: list[dict[str, Any]]) -> Iterator[str]:
 
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Write the catalogue's data from a GDAL image.")
-    parser.add_argument("--image", required=True, help="image reference or content id; never pulled")
-    image = parser.parse_args().image
-    client = connect()
-    try:
-        text = captured(client, image)
-    finally:
-        client.close()
-    (Path(__file__).parent / "data" / DATA).write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

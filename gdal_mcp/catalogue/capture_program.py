@@ -1,12 +1,18 @@
 """Runs inside a GDAL container and prints, as one JSON document, what that GDAL can be told.
 
-Standard library and osgeo only; reads nothing but its arguments, writes nothing but stdout.
-Arguments: the algorithms to describe, as a JSON list such as `["raster convert", "info"]`.
+Standard library, osgeo and the `gdal` program only; takes no arguments and reads no file, writes nothing but stdout.
+The algorithms are those that GDAL lists itself. The bindings cannot make a step of a pipeline: what its arguments are comes
+from GDAL's JSON, how they are written from the help text of the step, and what neither shows from the algorithm of its name.
 """
 
 import json
+import re
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 from osgeo import gdal
@@ -50,12 +56,42 @@ ASSUMED = {
 }
 
 
+SHORTCUTS = ("convert", "info")  # commands that GDAL leaves out of its own list
+NEVER = "external"  # a step that runs a shell command
+PIPELINES = ("pipeline", "raster pipeline", "vector pipeline")
+KINDS = ("raster", "vector")
+PLACES = ("first", "middle", "last")
+
+HOW = (
+    "short_name",
+    "aliases",
+    "positional",
+    "hidden_choices",
+)  # what GDAL's JSON does not say of an argument
+
+SECTION = re.compile(r"(\S.*):")  # of a help text, such as `Advanced Options:`
+COMMON = "Common Options"
+POSITIONAL = "Positional arguments"
+OPTION = re.compile(r"  ((?:--?[A-Za-z0-9][A-Za-z0-9-]*, )*--[A-Za-z0-9][A-Za-z0-9-]*)(?= |$)")
+
+# A pipeline of each kind that ends where none may; datasets that are their own names, as GDAL opens what is read first.
+ENDLESS = {
+    "pipeline": ('<VRTDataset rasterXSize="1" rasterYSize="1"/>', "unscale"),
+    "raster pipeline": ('<VRTDataset rasterXSize="1" rasterYSize="1"/>', "unscale"),
+    "vector pipeline": ('{"type":"FeatureCollection","features":[]}', "swap-xy"),
+}
+
+Entry = dict[str, Any]
+
+
 def main() -> None:
     gdal.UseExceptions()
+    algorithms = [algorithm(path) for path in (*listed(), *SHORTCUTS)]
     document = {
         "gdal": gdal.VersionInfo("RELEASE_NAME"),
         "skipped": sorted(filter(None, (gdal.GetConfigOption("GDAL_SKIP") or "").split(","))),
-        "algorithms": [algorithm(path) for path in json.loads(sys.argv[1])],
+        "algorithms": algorithms,
+        "steps": steps({entry["path"]: entry for entry in algorithms}),
         "drivers": [driver(gdal.GetDriver(number)) for number in range(gdal.GetDriverCount())],
         "warp": option_list(gdal.WarpGetOptionList()),
         "transform": option_list(gdal.GetTranformerOptionList()),
@@ -63,17 +99,48 @@ def main() -> None:
     sys.stdout.write(json.dumps(document, ensure_ascii=False))
 
 
-def algorithm(path: str) -> dict[str, Any]:
+def listed() -> list[str]:
+    """The paths of all commands that GDAL lists and that have none below them, in GDAL's order."""
+    found: list[str] = []
+
+    def walk(node: dict[str, Any]) -> None:
+        for below in node["sub_algorithms"]:
+            walk(below)
+        if not node["sub_algorithms"]:
+            found.append(" ".join(node["full_path"][1:]))
+
+    walk(json.loads(ran("--json-usage").stdout))
+    return found
+
+
+@cache
+def ran(*words: str) -> subprocess.CompletedProcess[str]:
+    """The `gdal` program with these words, whatever its exit code: help comes with 0 or 1."""
+    command = ["gdal", *words]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)  # noqa: S603
+
+
+def instance(path: str) -> Any:
     first, *rest = path.split(" ")
     found = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(first)
     for name in rest:
         found = found.InstantiateSubAlgorithm(name)
-    usage = json.loads(found.GetUsageAsJSON())
-    said = {
+    return found
+
+
+def said_of(usage: Entry) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The arguments of a usage by name, each with where GDAL lists it."""
+    return {
         argument["name"]: (place, argument)
         for place in ("input", "output", "input_output")
         for argument in usage.get(f"{place}_arguments", [])
     }
+
+
+def algorithm(path: str) -> Entry:
+    found = instance(path)
+    usage = json.loads(found.GetUsageAsJSON())
+    said = said_of(usage)
     names = found.GetArgNames()
     handles = {name: found.GetArg(name) for name in names}
     hidden = hidden_aliases(found, names)
@@ -85,9 +152,8 @@ def algorithm(path: str) -> dict[str, Any]:
     }
 
 
-def described(handle: Any, place: str, usage: dict[str, Any], hidden: dict[str, list[str]]) -> dict[str, Any]:
+def described(handle: Any, place: str, usage: Entry, hidden: dict[str, list[str]]) -> Entry:
     name = handle.GetName()
-    kept = {key: value for key, value in usage.items() if key not in ASSUMED or value != ASSUMED[key]}
     added = {
         "place": place,
         "short_name": handle.GetShortName(),
@@ -96,8 +162,15 @@ def described(handle: Any, place: str, usage: dict[str, Any], hidden: dict[str, 
         "hidden": not usage,  # accepted on a command line, though no description of the command shows it
         "hidden_choices": hidden_choices(handle),
     }
-    shown = {key: value for key, value in added.items() if not is_blank(value)}
-    return {"name": name, "type": gdal_type(handle), **kept, **shown}
+    return {"name": name, "type": gdal_type(handle), **kept(usage), **shown(added)}
+
+
+def kept(usage: Entry) -> Entry:
+    return {key: value for key, value in usage.items() if key not in ASSUMED or value != ASSUMED[key]}
+
+
+def shown(added: dict[str, Any]) -> Entry:
+    return {key: value for key, value in added.items() if not is_blank(value)}
 
 
 def is_blank(value: Any) -> bool:
@@ -133,7 +206,141 @@ def quietly(call: Any, text: str) -> Any:
         return None
 
 
-def driver(found: Any) -> dict[str, Any]:
+def steps(leaves: dict[str, Entry]) -> list[Entry]:
+    """Every step once, in the order in which the mixed pipeline lists them."""
+    pipelines = {
+        path: json.loads(instance(path).GetUsageAsJSON())["pipeline_algorithms"] for path in PIPELINES
+    }
+    usages = {path: {usage["name"]: usage for usage in listed} for path, listed in pipelines.items()}
+    common = hidden_in_all(list(leaves.values()))
+    found: dict[str, tuple[Entry, Entry]] = {}
+    for one in pipelines["pipeline"]:
+        for kind in kinds_of(one, usages):
+            homes = [path for path in (f"{kind} pipeline", "pipeline") if one["name"] in usages[path]]
+            usage = usages[homes[0]][one["name"]]
+            for name in names_of(usage, homes[0]):
+                head = {"path": f"{kind} {name}", "name": name, "pipelines": homes}
+                found[head["path"]] = head, usage
+    with ThreadPoolExecutor() as pool:  # help comes from a process for each step; `ran` keeps it
+        list(
+            pool.map(
+                lambda head: help_of(head["name"], head["pipelines"][0]), [head for head, _ in found.values()]
+            )
+        )
+    return [step(head, usage, leaves.get(path), common) for path, (head, usage) in found.items()]
+
+
+def kinds_of(usage: Entry, usages: dict[str, dict[str, Entry]]) -> list[str]:
+    """Raster or vector, as the page says that describes the step; both where that page is of all pipelines."""
+    if usage["name"] == NEVER:
+        return []
+    named = re.search(r"/gdal_(raster|vector)_", usage["url"])
+    return [named[1]] if named else [kind for kind in KINDS if usage["name"] in usages[f"{kind} pipeline"]]
+
+
+def names_of(usage: Entry, home: str) -> list[str]:
+    """The step itself, or those below it when it is a group: one without arguments of its own."""
+    name = usage["name"]
+    if said_of(usage):
+        return [name]
+    return [f"{name} {one}" for one in re.findall(r"^  - ([a-z0-9-]+): ", help_of(name, home), re.MULTILINE)]
+
+
+def help_of(name: str, home: str) -> str:
+    """The help text of a step; of one below a group it comes only from within a pipeline."""
+    if " " not in name:
+        return ran(*home.split(" "), f"--help-doc={name}").stdout
+    return ran(*home.split(" "), "read", "/x", "!", *name.split(" "), "--help").stdout
+
+
+def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> Entry:
+    """A step. An argument stands by its name alone where it is just the one of the algorithm of the same path, `leaf`."""
+    known = {one["name"]: one for one in leaf["arguments"]} if leaf else {}
+    told = step_arguments(head, usage, known)
+    kind, name = head["path"].split(" ", 1)
+    where = places(name.split(" ")[0], head["pipelines"][0])
+    about = leaf if leaf and " " in name else usage  # the usage of a step below a group is that of the group
+    texts = {"description": about["description"], "url": about.get("url", ""), "places": where}
+    hidden = [one["name"] for one in known.values() if "hidden" in one] if leaf else common
+    arguments = [one["name"] if one == known.get(one["name"]) else one for one in told]
+    return {**head, **texts, **sides(kind, where, known.values() or told), "arguments": [*hidden, *arguments]}
+
+
+def step_arguments(head: Entry, usage: Entry, known: dict[str, Entry]) -> list[Entry]:
+    """The visible ones in the order of the algorithm's, so that positional ones stay in order; others come last."""
+    said = said_of(usage)
+    how = written(help_of(head["name"], head["pipelines"][0]))
+    if not said:  # below a group
+        return [in_step(known[name], known[name], how[name]) for name in known if name in how]
+    order = [*(name for name in known if name in said), *(name for name in said if name not in known)]
+    facts = {name: {**kept(argument), "place": place} for name, (place, argument) in said.items()}
+    return [in_step(facts[name], known.get(name, {}), how.get(name)) for name in order]
+
+
+def in_step(facts: Entry, leaf: Entry, how: Entry | None) -> Entry:
+    """A few arguments are written otherwise in a step than in its algorithm. What no help text shows is taken to be alike."""
+    if how is None:
+        return {**facts, **{key: leaf[key] for key in HOW if key in leaf}}
+    names = {"aliases": sorted({*leaf.get("aliases", ()), *how.get("aliases", ())})}
+    bare = {key: value for key, value in facts.items() if key not in HOW}
+    return {**bare, **how, **shown(names), **{key: leaf[key] for key in ("hidden_choices",) if key in leaf}}
+
+
+def hidden_in_all(leaves: list[Entry]) -> list[Entry]:
+    """The hidden arguments that every algorithm has, and so every step too."""
+    names = [{one["name"] for one in leaf["arguments"] if "hidden" in one} for leaf in leaves]
+    return [one for one in leaves[0]["arguments"] if one["name"] in set.intersection(*names)]
+
+
+def places(name: str, home: str) -> list[str]:
+    """Where a step may stand, from what GDAL says of pipelines that are wrong in just that."""
+    dataset, step_name = ENDLESS[home]
+    first = objection(home, ["write", "/x", "!", "write", "/x"])
+    last = ran(*home.split(" "), "read", dataset, "!", step_name).stderr
+    middle = objection(home, ["read", "/x", "!", name, "!", "write", "/x"])
+    if "First step should be" not in first or "Last step should be" not in last:
+        raise RuntimeError(
+            f"gdal {home} does not say which steps may stand first and last: {first!r} {last!r}"
+        )
+    may = (f"'{name}'" in first, "step can be" not in middle, f"'{name}'" in last)
+    return [place for place, yes in zip(PLACES, may, strict=True) if yes]
+
+
+def objection(home: str, words: list[str]) -> str:
+    try:
+        instance(home).ParseCommandLineArguments(words)
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def sides(kind: str, where: list[str], arguments: Iterable[Entry]) -> Entry:
+    """What a step takes from the one before it and gives to the next; nothing where there is none."""
+    kinds = {one["name"]: one["dataset_type"] for one in arguments if len(one.get("dataset_type", ())) == 1}
+    takes = "" if where == ["first"] else kinds.get("input", [kind])[0]
+    gives = "" if where == ["last"] else kinds.get("output", [kind])[0]
+    return {"takes": takes, "gives": gives}
+
+
+def written(help_text: str) -> dict[str, Entry]:
+    """How each argument of a help text is written, but for those that every command has."""
+    found: dict[str, Entry] = {}
+    section = ""
+    for line in help_text.splitlines():
+        if title := SECTION.fullmatch(line):
+            section = title[1]
+        elif (option := OPTION.match(line)) and section != COMMON:
+            *others, name = option[1].split(", ")
+            entry = {
+                "short_name": "".join(one[1:] for one in others if not one.startswith("--")),
+                "aliases": sorted(one[2:] for one in others if one.startswith("--")),
+                "positional": section == POSITIONAL,
+            }
+            found[name[2:]] = shown(entry)
+    return found
+
+
+def driver(found: Any) -> Entry:
     metadata = found.GetMetadata()
     entry = {
         "name": found.ShortName,
@@ -153,7 +360,7 @@ def option_list(text: str | None) -> list[dict[str, Any]]:
     return [option(node) for node in ET.fromstring(text) if node.tag == "Option"]  # noqa: S314
 
 
-def option(node: Any) -> dict[str, Any]:
+def option(node: Any) -> Entry:
     attributes = dict(node.attrib)
     attributes["description"] = shortened(attributes.get("description", ""))
     values = [value for value in node if value.tag == "Value"]

@@ -1,7 +1,9 @@
-"""Reads the packaged data and the hand-written rules, and puts them together. The only input of this package.
+"""Reads the data and the hand-written rules, and puts them together. The only input of this package.
 
-Invariant: a catalogue that loads is complete: every argument has a role and, if it takes text, a check; every rule is
-well-formed. Anything else is CatalogueBroken, at start and not at a call.
+Invariants:
+* a catalogue that loads is complete: every argument has a role and, if it takes text, a check; every rule is well-formed.
+  Anything else is CatalogueBroken, at start and not at a call;
+* one process has one catalogue: the packaged one, or another chosen before anything asked for it.
 """
 
 import json
@@ -18,29 +20,86 @@ from gdal_mcp.catalogue.model import (
     Argument,
     Catalogue,
     Driver,
+    Kind,
     OptionRule,
     OptionSpec,
     Role,
     Rule,
     Scope,
     Shape,
+    Step,
 )
+from gdal_mcp.catalogue.patches import patched
+from gdal_mcp.catalogue.rules import Rules
 
 DATA: Final = "gdal-3.13.json"
+RELEASE: Final = (3, 13)  # of the packaged data
+GENERATOR: Final = "gdal-mcp catalogue build --image REFERENCE"  # the header of what `capture` makes
 UNBOUNDED: Final = 2147483647  # what GDAL says for a list without a highest count
+MAX_SHOWN: Final = 200  # problems in one message
 
+_TYPES: Final = frozenset(
+    {
+        "boolean",
+        "string",
+        "integer",
+        "real",
+        "dataset",
+        "string_list",
+        "integer_list",
+        "real_list",
+        "dataset_list",
+    }
+)
 _DRIVER_SCOPES: Final = (Scope.CREATION, Scope.LAYER, Scope.OPEN)
 _SHARED_SCOPES: Final = (Scope.WARP, Scope.TRANSFORM)
+_STEP_KINDS: Final[Mapping[str, Kind | None]] = MappingProxyType(
+    {"": None, "raster": "raster", "vector": "vector"}
+)
+
+_chosen: list[str] = []  # the data of this process, if it is not the packaged one
+
+
+def use(text: str) -> None:
+    """Makes `catalogue()` that of this data, for the whole process. The same choice again changes nothing.
+
+    Raises CatalogueBroken when other data is in use already: what was checked against it would no longer hold.
+    """
+    if text == data_text():
+        return
+    if _chosen or catalogue.cache_info().currsize:
+        raise CatalogueBroken(
+            "another catalogue is in use by this process. Choose the data once, before anything else."
+        )
+    _chosen.append(text)
 
 
 @lru_cache(maxsize=1)
 def catalogue() -> Catalogue:
-    """The catalogue of the packaged data. Raises CatalogueBroken."""
-    return build(json.loads(_read(DATA)), _toml("roles.toml"), _toml("options.toml"), _toml("formats.toml"))
+    """The catalogue of the data in use. Raises CatalogueBroken."""
+    return catalogue_of(data_text())
+
+
+def catalogue_of(text: str) -> Catalogue:
+    """The catalogue of data as `capture` writes it, with the packaged rules. Raises CatalogueBroken."""
+    try:
+        facts = json.loads(text)
+    except ValueError as error:
+        raise CatalogueBroken(f"the catalogue's data is not JSON: {error}. Build it again.") from error
+    rules = (_toml("roles.toml"), _toml("options.toml"), _toml("formats.toml"))
+    try:
+        return build(patched(facts, _toml("patches.toml")), *rules)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
 
 
 def data_text() -> str:
-    """The packaged data as it was generated."""
+    """The data in use, as it was generated."""
+    return _chosen[0] if _chosen else packaged_text()
+
+
+def packaged_text() -> str:
+    """The data of this package, as it was generated."""
     return _read(DATA)
 
 
@@ -56,11 +115,15 @@ def build(
     facts: dict[str, Any], roles: dict[str, Any], options: dict[str, Any], formats: dict[str, Any]
 ) -> Catalogue:
     """A catalogue of GDAL's facts and our rules. Raises CatalogueBroken."""
-    algorithms = [_algorithm(entry, roles) for entry in facts["algorithms"]]
+    reader = _Reader(Rules(roles))
+    reader.require_roles(facts)
+    algorithms = {entry["path"]: reader.algorithm(entry, {}) for entry in facts["algorithms"]}
+    steps = [reader.step(entry, algorithms) for entry in facts["steps"]]
     return Catalogue(
         gdal_version=facts["gdal"],
         skipped=tuple(facts["skipped"]),
-        algorithms=MappingProxyType({algorithm.path: algorithm for algorithm in algorithms}),
+        algorithms=MappingProxyType(algorithms),
+        steps=MappingProxyType({step.algorithm.path: step for step in steps}),
         drivers=tuple(_driver(entry, formats.get("written_by_algorithms", {})) for entry in facts["drivers"]),
         shared_options=MappingProxyType({scope: _shared(scope, facts, options) for scope in _SHARED_SCOPES}),
         option_rules=MappingProxyType(dict(_option_rules(options))),
@@ -68,21 +131,71 @@ def build(
     )
 
 
-def _algorithm(entry: dict[str, Any], roles: dict[str, Any]) -> Algorithm:
-    path = entry["path"]
-    arguments = tuple(_argument(path, argument, roles) for argument in entry["arguments"])
-    return Algorithm(path, entry["description"], entry["url"], arguments)
+class _Reader:
+    """Makes algorithms and steps of entries. Arguments that are the same are one object: of 2,600 one in four differs."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._made: dict[tuple[int, str], Argument] = {}
+
+    def require_roles(self, facts: dict[str, Any]) -> None:
+        """All that is missing at once, as a new GDAL brings several arguments."""
+        missing = [
+            f"{entry['path']} {argument['name']} ({argument['type']})"
+            for entry in (*facts["algorithms"], *facts["steps"])
+            for argument in entry["arguments"]
+            if not isinstance(argument, str) and self._rules.rule(entry["path"], argument) is None
+        ]
+        if missing:
+            shown = "\n  ".join(missing[:MAX_SHOWN])
+            raise CatalogueBroken(
+                f"{len(missing)} arguments of GDAL {facts['gdal']} have no role. Give each one in roles.toml:\n  {shown}"
+            )
+
+    def algorithm(self, entry: dict[str, Any], known: Mapping[str, Argument]) -> Algorithm:
+        """`known` are the arguments that an entry may name instead of describing them."""
+        arguments = tuple(self._argument(entry["path"], one, known) for one in entry["arguments"])
+        return Algorithm(entry["path"], entry["description"], entry["url"], arguments)
+
+    def step(self, entry: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> Step:
+        leaf = algorithms.get(entry["path"])
+        known = {argument.name: argument for argument in leaf.arguments} if leaf else {}
+        return Step(
+            algorithm=self.algorithm(entry, known),
+            name=entry["name"],
+            pipelines=tuple(entry["pipelines"]),
+            places=tuple(entry["places"]),
+            takes=_STEP_KINDS[entry["takes"]],
+            gives=_STEP_KINDS[entry["gives"]],
+        )
+
+    def _argument(self, path: str, entry: dict[str, Any] | str, known: Mapping[str, Argument]) -> Argument:
+        if isinstance(entry, str):
+            if entry not in known:
+                raise CatalogueBroken(
+                    f"the step {path} names an argument {entry} that no algorithm of that path has. Build the data again."
+                )
+            return known[entry]
+        rule = self._rules.rule(path, entry)
+        assert rule is not None  # require_roles has passed
+        key = (id(rule), repr(entry))
+        if key not in self._made:
+            self._made[key] = _argument(entry, rule)
+            _require_check(path, self._made[key])
+        return self._made[key]
 
 
-def _argument(path: str, entry: dict[str, Any], roles: dict[str, Any]) -> Argument:
-    argument = Argument(
+def _argument(entry: dict[str, Any], rule: Rule) -> Argument:
+    if entry["type"] not in _TYPES:
+        raise CatalogueBroken(f"argument {entry['name']} is of an unknown type. Build the data again.")
+    return Argument(
         name=entry["name"],
         type=entry["type"],
-        rule=_rule(path, entry, roles),
+        rule=rule,
         description=entry.get("description", ""),
         short_name=entry.get("short_name", ""),
         aliases=tuple(entry.get("aliases", ())),
-        required=entry.get("required", False),
+        required=entry.get("required", False) and "mutual_exclusion_group" not in entry,
         hidden=entry.get("hidden", False),
         positional=entry.get("positional", False),
         choices=tuple(str(choice) for choice in entry.get("choices", ())),
@@ -100,40 +213,6 @@ def _argument(path: str, entry: dict[str, Any], roles: dict[str, Any]) -> Argume
         depends_on=tuple(entry.get("depends_on", ())),
         dataset_kinds=tuple(entry.get("dataset_type", ())),
         usage=MappingProxyType(entry),
-    )
-    _require_check(path, argument)
-    return argument
-
-
-def _rule(path: str, entry: dict[str, Any], roles: dict[str, Any]) -> Rule:
-    name = entry["name"]
-    own = roles.get("algorithm", {}).get(path, {}).get(name)
-    if own is not None:
-        return _parsed_rule(f"{path} {name}", own)
-    shared = roles["shared"].get(name)
-    if shared is None or entry["type"] not in shared["types"]:
-        raise CatalogueBroken(
-            f"argument {name} ({entry['type']}) of {path} has no role. Give it one in roles.toml."
-        )
-    return _parsed_rule(f"shared {name}", shared)
-
-
-def _parsed_rule(where: str, entry: dict[str, Any]) -> Rule:
-    if not entry.get("reason"):
-        raise CatalogueBroken(f"rule {where} in roles.toml has no reason.")
-    try:
-        role = Role(entry["role"])
-    except (KeyError, ValueError) as error:
-        raise CatalogueBroken(f"rule {where} in roles.toml has no known role.") from error
-    types = frozenset(entry.get("types", ()))
-    return Rule(
-        role,
-        entry["reason"],
-        check=entry.get("check", ""),
-        form=entry.get("form", ""),
-        mode=entry.get("mode", ""),
-        primary=entry.get("primary", False),
-        types=types,
     )
 
 

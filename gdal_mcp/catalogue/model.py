@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 Kind = Literal["raster", "vector", "multidim"]
+Place = Literal["first", "middle", "last"]  # of a step in a pipeline
 
 # The main process takes these tokens wherever they stand in a command line, in any case, before the algorithm sees them.
 RESERVED_TOKENS = frozenset(
@@ -75,7 +76,9 @@ class Rule:
     role: Role
     reason: str
     check: str = ""
-    form: str = ""  # of a path role: how its text names the place; a form of catalogue/forms.py, empty is a dataset
+    form: str = (
+        ""  # of a path role: how its text names the place; a form of catalogue/forms.py, empty is a dataset
+    )
     mode: str = ""  # of a switch: "replace" an existing output, or "update" a copy of it
     primary: bool = False  # the dataset that the tool itself names; a switch never names it again
     types: frozenset[str] = frozenset()  # GDAL types that a shared rule is meant for
@@ -91,7 +94,7 @@ class Argument:
     description: str = ""
     short_name: str = ""
     aliases: tuple[str, ...] = ()
-    required: bool = False
+    required: bool = False  # by itself; see Algorithm.one_of
     hidden: bool = False
     positional: bool = False
     choices: tuple[str, ...] = ()
@@ -139,6 +142,26 @@ class Algorithm:
         kinds: dict[str, Kind] = {"raster": "raster", "vector": "vector", "mdim": "multidim"}
         return kinds.get(first)
 
+    @property
+    def makes(self) -> Kind | None:
+        """The kind of dataset that it writes, which may differ from what it reads; None when that is open or nothing."""
+        outputs = [one for one in self.arguments if one.name == "output" and len(one.dataset_kinds) == 1]
+        kinds: dict[str, Kind] = {"raster": "raster", "vector": "vector", "multidim_raster": "multidim"}
+        return kinds.get(outputs[0].dataset_kinds[0]) if outputs else None
+
+    @cached_property
+    def one_of(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of arguments that exclude each other and of which one has to be given.
+
+        GDAL calls each of these required; `Argument.required` is False for them, as none is required by itself.
+        """
+        groups: dict[str, list[Argument]] = {}
+        for argument in self.arguments:
+            if argument.exclusion_group:
+                groups.setdefault(argument.exclusion_group, []).append(argument)
+        needed = [group for group in groups.values() if any(one.usage.get("required") for one in group)]
+        return tuple(tuple(one.name for one in group) for group in needed)
+
     @cached_property
     def long_names(self) -> Mapping[str, Argument]:
         """Canonical names and aliases."""
@@ -147,6 +170,25 @@ class Algorithm:
     @cached_property
     def short_names(self) -> Mapping[str, Argument]:
         return {argument.short_name: argument for argument in self.arguments if argument.short_name}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a pipeline, keyed as its algorithm is: `raster clip`, `vector grid count`, `vector read`.
+
+    Its arguments are those that it takes inside a pipeline; it may have no algorithm outside of one (`vector limit`).
+    `takes` and `gives` are what goes through the pipe: None where it reads nothing from the step before it, or hands
+    nothing to the next.
+    """
+
+    algorithm: Algorithm
+    name: str  # as a pipeline says it: `clip`, `grid count`
+    pipelines: tuple[
+        str, ...
+    ]  # the commands that have it, of `raster pipeline`, `vector pipeline`, `pipeline`
+    places: tuple[Place, ...]  # where it may stand
+    takes: Kind | None
+    gives: Kind | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +255,17 @@ class Catalogue:
     gdal_version: str
     skipped: tuple[str, ...]
     algorithms: Mapping[str, Algorithm]
+    steps: Mapping[str, Step]
     drivers: tuple[Driver, ...]
     shared_options: Mapping[Scope, tuple[OptionSpec, ...]]  # warp and transform options belong to no driver
     option_rules: Mapping[tuple[str, Scope, str], OptionRule]  # driver or "*", scope, declared option name
     unwritten: Mapping[str, str]  # driver name in lower case -> why it is never an output
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """GDAL's major and minor version: what the data is good for."""
+        major, minor = self.gdal_version.split(".")[:2]
+        return int(major), int(minor)
 
     @cached_property
     def driver_names(self) -> Mapping[str, Driver]:

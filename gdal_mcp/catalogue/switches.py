@@ -99,10 +99,16 @@ def _next(argument: Argument, switches: list[str], position: int) -> str:
 
 
 def _values(argument: Argument, text: str) -> list[str]:
-    """The single values in a text. GDAL splits at commas where the argument packs several into one."""
     if not argument.is_list or not argument.packed or argument.element_type == "dataset":
         return [text]
+    return split_packed(argument, text)
+
+
+def split_packed(argument: Argument, text: str) -> list[str]:
+    """The single values in a text. GDAL splits at commas where the argument packs several into one. Raises ArgumentRefused."""
     if '"' in text:
-        raise ArgumentRefused(f"--{argument.name} holds a quote.", "Repeat the switch instead of quoting.")
+        raise ArgumentRefused(
+            f"--{argument.name} holds a quote.", "Give the values one by one instead of quoting."
+        )
     parts = text.split(",")
     return [part.strip() for part in parts] if argument.element_type in _NUMERIC else parts

@@ -1,11 +1,11 @@
 """Turns a reply of the pipeline into what the protocol carries."""
 
 import base64
-import json
-from typing import Any
+from collections.abc import Mapping
 
 import mcp_types as t
 
+from gdal_mcp.longresults import WHOLE, json_text
 from gdal_mcp.pipeline import Reply
 from gdal_mcp.records import media_type
 from gdal_mcp.tools.model import Tool
@@ -13,16 +13,15 @@ from gdal_mcp.tools.model import Tool
 MAX_LINKS = 20
 
 
-def tool(one: Tool[Any]) -> t.Tool:
+def tool(one: Tool) -> t.Tool:
     """A tool as clients see it. Nothing here reaches a network, so no tool is open-world."""
     return t.Tool(
         name=one.name,
         title=one.title,
         description=one.description,
-        input_schema=one.input_schema,
-        output_schema=one.output_schema,
+        input_schema=dict(one.input_schema),
+        output_schema=dict(one.output_schema),
         annotations=t.ToolAnnotations(
-            title=one.title,
             read_only_hint=not one.writes,
             destructive_hint=one.replaces,
             idempotent_hint=not one.writes,
@@ -32,10 +31,9 @@ def tool(one: Tool[Any]) -> t.Tool:
 
 
 def result(reply: Reply) -> t.CallToolResult:
-    """The structured result, its text twin, links to the outputs and the preview."""
-    content: list[t.ContentBlock] = [
-        t.TextContent(text=json.dumps(reply.result, ensure_ascii=False, separators=(",", ":")))
-    ]
+    """The structured result, its text twin, links to the whole of a long one and to the outputs, and the preview."""
+    content: list[t.ContentBlock] = [t.TextContent(text=json_text(reply.result))]
+    content += _whole(reply)
     if reply.done is not None:
         content += _links(reply)
         if reply.done.preview:
@@ -44,6 +42,22 @@ def result(reply: Reply) -> t.CallToolResult:
     return t.CallToolResult(
         content=content, structured_content=dict(reply.result), is_error=reply.error is not None
     )
+
+
+def _whole(reply: Reply) -> list[t.ContentBlock]:
+    """The way to what was cut from the result, if it was kept."""
+    note = reply.result.get(WHOLE)
+    if not isinstance(note, Mapping) or not note.get("uri"):
+        return []
+    return [
+        t.ResourceLink(
+            name=f"result-{reply.call_id}.json",
+            title="The whole result",
+            uri=note["uri"],
+            mime_type="application/json",
+            size=note["bytes"],
+        )
+    ]
 
 
 def _links(reply: Reply) -> list[t.ContentBlock]:

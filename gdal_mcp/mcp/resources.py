@@ -1,10 +1,12 @@
-"""Outputs as resources. Only what the registry lists is readable, through descriptors that follow no link."""
+"""Outputs, records of calls and long results as resources.
+
+Only what the registry lists is readable, through descriptors that follow no link; the list itself holds outputs alone.
+"""
 
 import base64
 import json
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -12,7 +14,9 @@ import mcp_types as t
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from gdal_mcp.longresults import ResultStore, result_uri
 from gdal_mcp.registry import Artifact, Registry
+from gdal_mcp.statement import CALLS, record, statement, time_text
 from sandbox.errors import PathRefused
 from sandbox.workspace import Located, Workspaces, open_file
 
@@ -37,7 +41,28 @@ TEMPLATES = (
         name="call",
         title="The record of a call",
         uri_template="gdal://calls/{id}",
-        description="Tool, command, image, limits, outcome and outputs of a call, as JSON.",
+        description="Tool, arguments, command, image, limits, inputs and outputs with digests, and outcome of a call, as JSON.",
+        mime_type="application/json",
+    ),
+    t.ResourceTemplate(
+        name="call-provenance",
+        title="The provenance of a call's outputs",
+        uri_template="gdal://calls/{id}/provenance",
+        description="The same as an in-toto statement: outputs as subjects, inputs as materials. Not signed.",
+        mime_type="application/json",
+    ),
+    t.ResourceTemplate(
+        name="call-result",
+        title="The whole result of a call",
+        uri_template="gdal://calls/{id}/result",
+        description="The result that a call's answer was cut from, for some days. A long one answers with its first bytes.",
+        mime_type="application/json",
+    ),
+    t.ResourceTemplate(
+        name="call-result-range",
+        title="A part of the whole result of a call",
+        uri_template="gdal://calls/{id}/result?offset={offset}&length={length}",
+        description="Bytes of a whole result from `offset`; at most the server's read bound at a time.",
         mime_type="application/json",
     ),
 )
@@ -50,6 +75,7 @@ class Resources:
     registry: Registry
     workspaces: Workspaces
     chunk: int  # the most bytes that one read answers with
+    results: ResultStore | None = None  # None: whole results are not kept
 
     def page(self, cursor: str | None) -> t.ListResourcesResult:
         try:
@@ -62,8 +88,8 @@ class Resources:
 
     def read(self, uri: str, version: str) -> t.ReadResourceResult:
         """The content, or a bounded part of it. Raises MCPError for what is not listed."""
-        if uri.startswith("gdal://calls/"):
-            return self._call(uri, version)
+        if uri.startswith(CALLS):
+            return self._of_call(uri, version)
         plain, offset, length = self._range(uri)
         artifact = self.registry.artifact(plain)
         if artifact is None:
@@ -90,9 +116,7 @@ class Resources:
         self, uri: str, artifact: Artifact, part: "_Part"
     ) -> list[t.TextResourceContents | t.BlobResourceContents]:
         meta = {
-            "io.gdal-mcp/size": part.size,
-            "io.gdal-mcp/offset": part.offset,
-            "io.gdal-mcp/length": len(part.data),
+            **part.meta,
             "io.gdal-mcp/sha256": artifact.sha256,
             "io.gdal-mcp/call": artifact.call_id,
         }
@@ -101,14 +125,13 @@ class Resources:
         )
         if part.is_whole:
             return [blob]
-        rest = part.offset + len(part.data)
-        told: dict[str, Any] = {
+        told = {
             "size": part.size,
             "offset": part.offset,
             "length": len(part.data),
             "sha256": artifact.sha256,
             "path": artifact.path,
-            "next": f"{artifact.uri}?offset={rest}&length={self.chunk}" if rest < part.size else None,
+            "next": part.following(artifact.uri, self.chunk),
         }
         return [
             t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told), _meta=meta),
@@ -129,28 +152,34 @@ class Resources:
             raise MCPError(t.INVALID_PARAMS, "a range is ?offset=BYTES&length=BYTES")
         return plain, offset, length
 
-    def _call(self, uri: str, version: str) -> t.ReadResourceResult:
-        call = self.registry.call(uri.removeprefix("gdal://calls/"))
+    def _of_call(self, uri: str, version: str) -> t.ReadResourceResult:
+        plain, offset, length = self._range(uri)
+        call_id, _, what = plain.removeprefix(CALLS).partition("/")
+        if what == "result":
+            return self._result(uri, version, call_id, (offset, length))
+        call = self.registry.call(call_id) if what in ("", "provenance") and plain == uri else None
         if call is None:
             raise _not_found(uri, version)
-        told = {
-            "id": call.id,
-            "tool": call.tool,
-            "argv": list(call.argv),
-            "image": call.image,
-            "gdal_version": call.gdal_version,
-            "tier": call.tier,
-            "plan": call.plan_digest,
-            "started": _time(call.started),
-            "finished": _time(call.finished) if call.finished else None,
-            "outcome": call.outcome,
-            "message": call.message,
-            "seconds": dict(call.durations),
-            "receipt": dict(call.receipt),
-        }
-        return t.ReadResourceResult(
-            contents=[t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told))]
+        told = statement(call) if what else record(call)
+        return _json(uri, json.dumps(told))
+
+    def _result(self, uri: str, version: str, call_id: str, wanted: tuple[int, int]) -> t.ReadResourceResult:
+        """JSON text, or bytes of it: a part may begin or end within a letter."""
+        offset, length = wanted
+        found = self.results.read(call_id, offset, min(length, self.chunk)) if self.results else None
+        if found is None:
+            raise _not_found(uri, version)
+        part = _Part(offset, *found)
+        if part.is_whole:
+            return _json(uri, part.data.decode("utf-8", "replace"))
+        following = part.following(result_uri(call_id), self.chunk)
+        told = {"size": part.size, "offset": offset, "length": len(part.data), "next": following}
+        data = base64.b64encode(part.data).decode()
+        text = t.TextResourceContents(
+            uri=uri, mime_type="application/json", text=json.dumps(told), _meta=part.meta
         )
+        blob = t.BlobResourceContents(uri=uri, mime_type="application/json", blob=data, _meta=part.meta)
+        return t.ReadResourceResult(contents=[text, blob])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +192,24 @@ class _Part:
     def is_whole(self) -> bool:
         return self.offset == 0 and len(self.data) == self.size
 
+    @property
+    def meta(self) -> dict[str, Any]:
+        return {
+            "io.gdal-mcp/size": self.size,
+            "io.gdal-mcp/offset": self.offset,
+            "io.gdal-mcp/length": len(self.data),
+        }
+
+    def following(self, uri: str, chunk: int) -> str | None:
+        """The URI of the part after this one."""
+        rest = self.offset + len(self.data)
+        return f"{uri}?offset={rest}&length={chunk}" if rest < self.size else None
+
+
+def _json(uri: str, text: str) -> t.ReadResourceResult:
+    content = t.TextResourceContents(uri=uri, mime_type="application/json", text=text)
+    return t.ReadResourceResult(contents=[content])
+
 
 def _resource(artifact: Artifact) -> t.Resource:
     return t.Resource(
@@ -170,10 +217,10 @@ def _resource(artifact: Artifact) -> t.Resource:
         name=artifact.name,
         mime_type=artifact.media_type,
         size=artifact.size,
-        annotations=t.Annotations(last_modified=_time(artifact.created)),
+        annotations=t.Annotations(last_modified=time_text(artifact.created)),
         _meta={
             "io.gdal-mcp/call": artifact.call_id,
-            "io.gdal-mcp/created": _time(artifact.created),
+            "io.gdal-mcp/created": time_text(artifact.created),
             "io.gdal-mcp/sha256": artifact.sha256,
         },
     )
@@ -183,10 +230,6 @@ def _folder(uri: str, artifact: Artifact) -> t.TextResourceContents:
     """What there is to tell of an output that is a folder; its files are not resources of their own."""
     told = {"folder": artifact.path, "size": artifact.size, "sha256": artifact.sha256}
     return t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told))
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _not_found(uri: str, version: str) -> MCPError:

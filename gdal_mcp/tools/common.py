@@ -7,49 +7,34 @@ from pydantic import Field
 
 from gdal_mcp.catalogue.binding import Bound, render
 from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Algorithm, Role
+from gdal_mcp.catalogue.model import Algorithm, Argument, Role
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.paths import Paths
+from gdal_mcp.paths import Source
 from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.tools.model import Answer, Written
-from sandbox.workspace import Located
+from gdal_mcp.tools.model import Answer, Desk
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
-    Field(description='GDAL options, as {"COMPRESS": "DEFLATE"} or ["COMPRESS=DEFLATE"]'),
+    Field(description='As {"COMPRESS": "DEFLATE"} or ["COMPRESS=DEFLATE"]'),
 ]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-DatasetPath = Annotated[
-    str, Field(description="Dataset in a workspace: relative to the first workspace, absolute, or file:///")
-]
-OutputPath = Annotated[
-    str, Field(description="Where to write, in a writable workspace; its folder must exist")
-]
-NewPath = Annotated[
-    str, Field(description="Where to write; left out, a uniquely named file in the outputs folder")
-]
+DatasetPath = Annotated[str, Field(description="Dataset in a workspace")]
+OutputPath = Annotated[str, Field(description="Where to write; the folder must exist")]
+NewPath = Annotated[str, Field(description="Where to write; left out, a new file in the outputs folder")]
 
 
 ExtraArguments = Annotated[
     list[str],
-    Field(
-        max_length=100,
-        description='More switches of the GDAL command, such as ["--input-layer=roads", "--skip-errors"]; paths in them are '
-        "resolved like any path, and what is not known to be safe is refused",
-    ),
+    Field(max_length=100, description='More switches of the command: ["--input-layer=roads"]'),
 ]
 
 
-class CommandResult(Written):
-    """The result of `gdal convert` and its like."""
-
-    output: str = Field(description="Absolute path of the published output")
-    resource_uri: str | None = Field(description="file:// URI of the output, readable as an MCP resource")
-    stderr: str = Field(description="What GDAL printed on stderr: untrusted text")
+URI: dict[str, Any] = {"type": ["string", "null"]}
+COMMAND_KEYS: dict[str, dict[str, Any]] = {"output": {"type": "string"}, "resource_uri": URI}
 
 
 def present_command(answer: Answer) -> dict[str, Any]:
-    return {"output": answer.output, "resource_uri": answer.uri, "stderr": answer.stderr}
+    return {"output": answer.output, "resource_uri": answer.uri}
 
 
 def option_texts(options: Mapping[str, Any] | Sequence[str] | None) -> tuple[str, ...]:
@@ -81,26 +66,36 @@ def algorithms(*paths: str) -> tuple[Algorithm, ...]:
     return tuple(catalogue().algorithms[path] for path in paths)
 
 
-def gdal_command(path: str, bound: Bound, paths: Paths, ends: tuple[Located, Output]) -> Draft:
+def gdal_command(path: str, bound: Bound, desk: Desk, ends: tuple[Source, Output]) -> Draft:
     """`gdal PATH` from an input to an output.
 
     Both are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it
     is given as --input.
     """
     source, output = ends
-    more: list[Located] = []
+    read = [source.located]
 
-    def resolve(role: Role, text: str) -> str:
-        if role is not Role.INPUT:
+    def resolve(argument: Argument, text: str) -> str:
+        if argument.role is not Role.INPUT:
             raise ToolError(
                 Code.INVALID_ARGUMENT,
                 Stage.RESOLVE,
                 "extra_args may only name inputs.",
                 "Use the tool's own output.",
             )
-        more.append(paths.input(text))
-        return str(more[-1])
+        found = desk.paths.source(text)
+        read.append(found.located)
+        return found.name
 
-    words = render(bound.resolve(resolve))
-    command = Command("gdal", (*path.split(), *words, str(source), output.inside))
-    return Draft(command, (source, *more), output)
+    resolved = bound.resolve(resolve)
+    command = Command("gdal", (*path.split(), *render(resolved), source.name, output.inside))
+    given = {one.name: one.values for one in bound.arguments}
+    named = (("input", source.located), *(("other", one) for one in read[1:]))
+    return Draft(
+        command,
+        tuple(read),
+        (output,),
+        named=named,
+        algorithm=bound.paths[0],
+        arguments=given,
+    )

@@ -3,10 +3,9 @@
 from pydantic import Field
 
 from gdal_mcp.catalogue.binding import Context, bind_switches_of
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.tools.common import (
-    CommandResult,
+    COMMAND_KEYS,
     DatasetPath,
     ExtraArguments,
     Options,
@@ -16,31 +15,29 @@ from gdal_mcp.tools.common import (
     option_texts,
     present_command,
 )
-from gdal_mcp.tools.model import Arguments, Tool
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 
 
 class ConvertArguments(Arguments):
     input: DatasetPath
     output: OutputPath
-    output_format: str | None = Field(
-        None, description="Driver short name such as GTiff, COG, GPKG, GeoJSON; left out, by extension"
-    )
-    overwrite: bool = Field(default=True, description="Replace an existing output, which is kept for undo")
+    output_format: str | None = Field(None, description="Such as GTiff, COG, GPKG; left out, by extension")
+    overwrite: bool = Field(default=True, description="Replace an existing output; it is kept for undo")
     creation_options: Options | None = None
     extra_args: ExtraArguments | None = None
 
 
-def _draft(arguments: ConvertArguments, paths: Paths) -> Draft:
-    source = paths.input(arguments.input)
-    output = paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
+def _draft(arguments: ConvertArguments, desk: Desk) -> Draft:
+    source = desk.paths.source(arguments.input)
+    output = desk.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
     switches = [
         *([f"--output-format={arguments.output_format}"] if arguments.output_format else []),
         *(f"--creation-option={text}" for text in option_texts(arguments.creation_options)),
         *(arguments.extra_args or ()),
     ]
-    context = Context(output.target.name, None, paths.threads)  # the format is among the switches
+    context = Context(output.target.name, None, desk.threads)  # the format is among the switches
     bound = bind_switches_of(algorithms("raster convert", "vector convert"), switches, context)
-    return gdal_command("convert", bound, paths, (source, output))
+    return gdal_command("convert", bound, desk, (source, output))
 
 
 CONVERT = Tool(
@@ -49,10 +46,12 @@ CONVERT = Tool(
     description="Converts a raster or vector dataset to another format, with creation options. "
     'Example: {"input": "dem.tif", "output": "dem_cog.tif", "output_format": "COG", '
     '"creation_options": {"COMPRESS": "DEFLATE"}}.',
-    arguments=ConvertArguments,
-    result=CommandResult,
-    draft=_draft,
+    schema=schema_of(ConvertArguments),
+    draft=typed(ConvertArguments, _draft),
     present=present_command,
+    own_keys=COMMAND_KEYS,
+    required_keys=("output", "resource_uri"),
+    like="raster convert",
     writes=True,
     replaces=True,
 )

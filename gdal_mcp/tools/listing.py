@@ -1,8 +1,4 @@
-"""Every tool, in the order in which clients see them."""
-
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+"""The hand-picked tools, in the order in which clients see them. Those of single algorithms are made in `direct`."""
 
 from gdal_mcp.tools.classic.gdal2xyz import GDAL2XYZ
 from gdal_mcp.tools.classic.gdal_merge import GDAL_MERGE
@@ -13,14 +9,67 @@ from gdal_mcp.tools.classic.gdalbuildvrt import GDALBUILDVRT
 from gdal_mcp.tools.classic.gdalinfo import GDALINFO
 from gdal_mcp.tools.classic.gdalwarp import GDALWARP
 from gdal_mcp.tools.convert import CONVERT
+from gdal_mcp.tools.direct import brief_tool
+from gdal_mcp.tools.discover import FIND_CRS, FORMATS, GDAL_DESCRIBE, GDAL_SEARCH
 from gdal_mcp.tools.info import INFO
+from gdal_mcp.tools.look import LIST_WORKSPACE, PREVIEW
 from gdal_mcp.tools.model import Tool
+from gdal_mcp.tools.pipelines import PIPELINE
 from gdal_mcp.tools.raster.reproject import REPROJECT
+from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE
+from gdal_mcp.tools.validate import VALIDATE_CALL
 
-ALL: tuple[Tool[Any], ...] = (
+CORE: tuple[Tool, ...] = (
+    LIST_WORKSPACE,
     INFO,
+    PREVIEW,
     CONVERT,
     REPROJECT,
+    brief_tool(
+        "raster clip",
+        ("input", "output", "bbox", "bbox-crs", "window", "geometry", "like", "overwrite"),
+        "Cuts a raster to a box, a pixel window, a geometry or the extent of another dataset.",
+    ),
+    brief_tool(
+        "raster overview add",
+        ("input", "levels", "resampling", "external"),
+        "Adds overviews (pyramids) to a raster, in its file or, with external, beside it.",
+    ),
+    brief_tool(
+        "raster overview delete",
+        ("input", "external"),
+        "Takes the overviews of a raster away.",
+    ),
+    brief_tool(
+        "vector info",
+        ("input", "input-layer", "features", "limit", "where"),
+        "Describes the layers of a vector dataset; with features, their features.",
+    ),
+    brief_tool(
+        "vector convert",
+        ("input", "output", "output-format", "input-layer", "output-layer", "overwrite", "append"),
+        "Converts a vector dataset, whole or some layers, to another format.",
+    ),
+    brief_tool(
+        "vector reproject",
+        ("input", "output", "output-crs", "input-crs", "overwrite"),
+        "Reprojects a vector dataset to another CRS.",
+    ),
+    brief_tool(
+        "vector clip",
+        ("input", "output", "bbox", "bbox-crs", "geometry", "like", "overwrite"),
+        "Cuts a vector dataset to a box, a geometry or another dataset.",
+    ),
+    PIPELINE,
+    VALIDATE_CALL,
+    FORMATS,
+    FIND_CRS,
+    GDAL_SEARCH,
+    GDAL_DESCRIBE,
+    GDAL_READ,
+    GDAL_WRITE,
+)
+CLASSIC: tuple[Tool, ...] = (
     GDALINFO,
     GDAL_TRANSLATE,
     GDALWARP,
@@ -30,4 +79,3 @@ ALL: tuple[Tool[Any], ...] = (
     GDAL_MERGE,
     GDAL_POLYGONIZE,
 )
-BY_NAME: Mapping[str, Tool[Any]] = MappingProxyType({tool.name: tool for tool in ALL})

@@ -1,19 +1,29 @@
 """The catalogue against a real GDAL: its data is what GDAL says, and GDAL reads what it renders as it was meant."""
 
+import errno
 import json
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import docker
 import pytest
 
+from gdal_mcp import cli
+from gdal_mcp.catalogue import capture
 from gdal_mcp.catalogue.binding import Context, bind_named, render
-from gdal_mcp.catalogue.capture import captured, output_of
+from gdal_mcp.catalogue.capture import CaptureFailed, captured, output_of
 from gdal_mcp.catalogue.crs import check_crs
+from gdal_mcp.catalogue.drift import INTERFACE, differences
 from gdal_mcp.catalogue.errors import CrsRefused
 from gdal_mcp.catalogue.formats import driver_for
-from gdal_mcp.catalogue.load import catalogue, data_text
+from gdal_mcp.catalogue.load import catalogue, catalogue_of, packaged_text
 from gdal_mcp.catalogue.model import RESERVED_TOKENS
+from gdal_mcp.doctor import examine
+from gdal_mcp.environment import SKIPPED_DRIVERS
 from gdal_mcp.image import Image
+from gdal_mcp.settings import load_settings
+from sandbox import labels
 
 pytestmark = pytest.mark.engine
 
@@ -30,12 +40,159 @@ def ask(client: docker.DockerClient, image: Image) -> Ask:
     return run
 
 
-def test_the_packaged_data_is_what_a_fresh_capture_says(client: docker.DockerClient, image: Image) -> None:
+@pytest.fixture(scope="module")
+def fresh(client: docker.DockerClient, image: Image) -> str:
+    return captured(client, image.id)
+
+
+def test_the_packaged_data_is_what_a_fresh_capture_says(fresh: str, image: Image) -> None:
     """Of the drivers only where the image is built like the one the data is from: builds differ in drivers and codecs."""
-    fresh = captured(client, image.id)
-    assert json.loads(fresh)["algorithms"] == json.loads(data_text())["algorithms"]
+    found = differences(packaged_text(), fresh)
+    assert [str(one) for one in found if one.kind in INTERFACE or image.standin] == []
     if image.standin:
-        assert fresh == data_text()
+        assert fresh == packaged_text()
+
+
+def test_a_build_is_what_the_image_says_and_can_be_served(fresh: str, image: Image, tmp_path: Path) -> None:
+    assert cli.main(["catalogue", "build", "--state-dir", str(tmp_path / "state"), "--image", image.id]) == 0
+    stored = tmp_path / "state" / "catalogue" / f"{image.id.removeprefix('sha256:')}.json"
+    assert stored.read_text() == fresh
+    assert catalogue_of(fresh).algorithms.keys() == catalogue().algorithms.keys()
+
+
+def test_the_doctor_compares_the_image_with_the_data_in_use(image: Image, tmp_path: Path) -> None:
+    rows = [
+        row
+        for row in examine(load_settings(state_dir=tmp_path / "state", image=image.id)).rows
+        if row.group == "catalogue"
+    ]
+    assert {row.name for row in rows} == {"GDAL", "arguments", "drivers"}
+    assert {row.state for row in rows} == {"ok"}
+
+
+INSIDE = """
+import json, os, socket
+def tried(call):
+    try:
+        call()
+    except OSError as error:
+        return error.errno
+    return 0
+status = dict(line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\t" in line)
+print(json.dumps({
+    "user": [os.getuid(), os.geteuid(), os.getgid()],
+    "capabilities": [int(status[name], 16) for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb")],
+    "locked": status["NoNewPrivs"].strip(),
+    "interfaces": os.listdir("/sys/class/net"),
+    "root": tried(lambda: open("/written", "w")),
+    "network": tried(lambda: socket.create_connection(("192.0.2.1", 80), 1)),
+    "skip": os.environ["GDAL_SKIP"].split(","),
+}))
+"""
+
+
+def test_an_image_is_asked_where_it_can_do_nothing_else(ask: Ask) -> None:
+    found = ask(INSIDE, "")
+    assert found["user"] == [65534, 65534, 65534]
+    assert found["capabilities"] == [0, 0, 0, 0]
+    assert found["locked"] == "1"
+    assert found["interfaces"] == ["lo"]
+    assert found["root"] == errno.EROFS
+    assert found["network"] == errno.ENETUNREACH
+    assert set(found["skip"]) == set(SKIPPED_DRIVERS)
+
+
+def containers(client: docker.DockerClient) -> list[str]:
+    return [
+        one.id for one in client.containers.list(all=True, filters={"label": f"{labels.OWNER}=catalogue"})
+    ]
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["raise SystemExit(3)", "print('{')", "print('[]')", "print('{}')", "print('x' * (40 << 20))", ""],
+)
+def test_an_image_that_says_nothing_useful_is_a_failure_and_leaves_nothing(
+    client: docker.DockerClient, image: Image, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    ask_it = capture.output_of
+    monkeypatch.setattr(
+        capture, "output_of", lambda client, image, _program, given: ask_it(client, image, program, given)
+    )
+    with pytest.raises(CaptureFailed):
+        captured(client, image.id)
+    assert containers(client) == []
+
+
+def test_an_image_that_is_not_there_is_a_failure(client: docker.DockerClient) -> None:
+    with pytest.raises(CaptureFailed):
+        captured(client, f"sha256:{'0' * 64}")
+
+
+ITSELF = (
+    files("gdal_mcp.catalogue")
+    .joinpath("capture_program.py")
+    .read_text()
+    .replace('if __name__ == "__main__":', "if False:")
+)
+
+WRITTEN = """
+gdal.UseExceptions()
+print(json.dumps({path: written(help_of(name, home)) for path, name, home in json.loads(sys.argv[1])}))
+"""
+
+
+# listed in GDAL's JSON of a step, and not shown in its help
+UNSHOWN = {
+    "vector export-schema": {"input-format", "open-option"},
+    "vector info": {"input-format", "open-option"},
+    "raster pixel-info": {"output"},
+}
+
+
+def test_a_step_is_written_as_its_help_says(ask: Ask) -> None:
+    steps = catalogue().steps
+    said = ask(ITSELF + WRITTEN, [[path, step.name, step.pipelines[0]] for path, step in steps.items()])
+    assert said.keys() == steps.keys()
+    for path, step in steps.items():
+        visible = [one for one in step.algorithm.arguments if not one.hidden and one.name != "quiet"]
+        shown = {one.name: one for one in visible if one.usage.get("place") != "output"}
+        assert set(shown) - set(said[path]) == UNSHOWN.get(path, set()), path
+        for name, how in said[path].items():
+            argument = shown[name]
+            assert how.get("short_name", "") == argument.short_name, (path, name)
+            assert how.get("positional", False) == argument.positional, (path, name)
+            assert set(how.get("aliases", ())) <= set(argument.aliases), (path, name)
+
+
+FLOW = r"""
+gdal.UseExceptions()
+gdal.FileFromMemBuffer("/vsimem/raster.asc", b"ncols 1\nnrows 1\nxllcorner 0\nyllcorner 0\ncellsize 1\n1\n")
+gdal.FileFromMemBuffer("/vsimem/vector.json", b'{"type":"FeatureCollection","features":[]}')
+files = {"raster": "/vsimem/raster.asc", "vector": "/vsimem/vector.json"}
+other = {"raster": "vector", "vector": "raster"}
+after = {"raster": "unscale", "vector": "make-valid"}
+found = {}
+for path, name, takes, gives in json.loads(sys.argv[1]):
+    wrong = objection("pipeline", ["read", files[other[takes]], "!", *name.split(" "), "!", "write", "/vsimem/out"])
+    next_wrong = objection("pipeline", ["read", files[takes], "!", *name.split(" "), "!", after[other[gives]], "!", "write", "/vsimem/out"])
+    found[path] = [f"expects a {takes} input" in wrong, f"generates a {gives} output" in next_wrong]
+print(json.dumps(found))
+"""
+
+
+def test_gdal_says_the_same_of_what_steps_take_and_give(ask: Ask) -> None:
+    """Of those that need no argument and whose name means one step only."""
+    names = [step.name for step in catalogue().steps.values()]
+    rows = [
+        [path, step.name, step.takes, step.gives]
+        for path, step in catalogue().steps.items()
+        if step.places == ("middle",)
+        and names.count(step.name) == 1
+        and not any(one.required for one in step.algorithm.arguments)
+    ]
+    assert len(rows) > 30
+    assert {path for path, answers in ask(ITSELF + FLOW, rows).items() if answers != [True, True]} == set()
 
 
 CHOSEN = """

@@ -2,12 +2,12 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from staging_kit import Trail, Tree, area_at, leftovers, publish, tree
+from staging_kit import Trail, Tree, area_at, leftovers, rearrange, tree
 
 from sandbox.moves import POINTS, Moves
 from sandbox.staging import StagingArea
@@ -23,14 +23,21 @@ class Scenario:
     before: Tree
     staged: Tree
     after: Tree
+    moves: Mapping[str, str] = field(default_factory=dict)
+    removes: tuple[str, ...] = ()
 
     def run(self, area: StagingArea) -> None:
-        publish(area, self.staged)
+        rearrange(area, self.moves, self.removes, self.staged)
 
 
 def replaces(old: Tree, new: Tree) -> Scenario:
     beside = {"keep.tif": b"somebody else's"}
     return Scenario({**beside, **old}, new, {**beside, **new})
+
+
+def rearranges(before: Tree, after: Tree, moves: Mapping[str, str], *removes: str) -> Scenario:
+    beside = {"keep.tif": b"somebody else's"}
+    return Scenario({**beside, **before}, {}, {**beside, **after}, moves, removes)
 
 
 PUBLICATIONS = {
@@ -45,16 +52,58 @@ PUBLICATIONS = {
         {"cube.zarr/zarr.json": b"old", "cube.zarr/a/0": b"0", "cube.zarr/b/0": b"0"},
         {"cube.zarr/zarr.json": b"new", "cube.zarr/c/0": b"1"},
     ),
+    "a removed file and a removed folder": rearranges(
+        {"a.tif": b"a", "b.gdb/0": b"0", "b.gdb/c/1": b"1"}, {}, {}, "a.tif", "b.gdb"
+    ),
+    "a renamed file": rearranges(
+        {"a.tif": b"a", "c/d": b""}, {"c/b.tif": b"a", "c/d": b""}, {"a.tif": "c/b.tif"}
+    ),
+    "a renamed folder": rearranges({"a.zarr/0": b"0"}, {"b.zarr/0": b"0"}, {"a.zarr": "b.zarr"}),
+    "a shapefile renamed over one with an index": rearranges(
+        {"a.shp": b"new", "a.dbf": b"more", "b.shp": b"old", "b.dbf": b"old", "b.sbn": b"stale"},
+        {"b.shp": b"new", "b.dbf": b"more"},
+        {"a.shp": "b.shp", "a.dbf": "b.dbf"},
+        "b.sbn",
+    ),
+    "a folder renamed over a folder": rearranges(
+        {"a.zarr/0": b"new", "b.zarr/0": b"old", "b.zarr/1": b"old"},
+        {"b.zarr/0": b"new"},
+        {"a.zarr": "b.zarr"},
+    ),
 }
-ALL_AT_ONCE = replaces(
-    {"a.shp": b"old", "a.sbn": b"stale", "cube.zarr/0": b"old"},
-    {"a.shp": b"new", "b.tif": b"new", "cube.zarr/1": b"new"},
+ALL_AT_ONCE = Scenario(
+    before={
+        "a.shp": b"old",
+        "a.sbn": b"stale",
+        "cube.zarr/0": b"old",
+        "keep.tif": b"somebody else's",
+        "m.tif": b"m",
+        "n.tif": b"old",
+        "o.tif": b"o",
+        "gone.gdb/0": b"g",
+    },
+    staged={"a.shp": b"new", "b.tif": b"new", "cube.zarr/1": b"new"},
+    after={
+        "a.shp": b"new",
+        "b.tif": b"new",
+        "cube.zarr/1": b"new",
+        "keep.tif": b"somebody else's",
+        "n.tif": b"m",
+        "p.tif": b"o",
+    },
+    moves={"m.tif": "n.tif", "o.tif": "p.tif"},
+    removes=("gone.gdb",),
 )
+FOLDER_OVER_FOLDER = PUBLICATIONS["a folder renamed over a folder"]
 NATIVE = pytest.mark.parametrize("native", [True, False], ids=["renameat2", "links"])
 EVERY = pytest.mark.parametrize(
     ("scenario", "native"),
-    [*((scenario, True) for scenario in PUBLICATIONS.values()), (ALL_AT_ONCE, False)],
-    ids=[*PUBLICATIONS, "all at once with links"],
+    [
+        *((scenario, True) for scenario in PUBLICATIONS.values()),
+        (ALL_AT_ONCE, False),
+        (FOLDER_OVER_FOLDER, False),
+    ],
+    ids=[*PUBLICATIONS, "all at once with links", "a folder renamed over a folder with links"],
 )
 
 

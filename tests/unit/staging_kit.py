@@ -1,13 +1,15 @@
 """What the tests of staging, publication and undo share: a workspace as a dict, a publication in one line."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from sandbox.companions import companions
 from sandbox.moves import Moves
-from sandbox.publication import Publication, Published
+from sandbox.outputs import listing_of
+from sandbox.publication import Publication, Published, Transfer
 from sandbox.staging import Staging, StagingArea
 from sandbox.undo import Retention
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
@@ -74,6 +76,38 @@ def plan(area: StagingArea, staged: Tree) -> Plan:
 
 def fill(staging: Staging, staged: Tree) -> None:
     write(staging.mount_source, staged)
+
+
+def rearrange(
+    area: StagingArea,
+    moves: Mapping[str, str],
+    removes: Iterable[str] = (),
+    staged: Tree = MappingProxyType({}),
+    call_id: str = CALL,
+) -> Published:
+    """Renames, takes away and publishes at once, as planned now."""
+    planned = plan(area, staged)
+    transfers = [Transfer(place(area, source), place(area, target)) for source, target in moves.items()]
+    gone = [place(area, name) for name in removes]
+    return act(area, planned, transfers, gone, call_id)
+
+
+def act(
+    area: StagingArea,
+    planned: Plan,
+    transfers: Sequence[Transfer] = (),
+    gone: Sequence[Located] = (),
+    call_id: str = CALL,
+    between: Callable[[], object] = lambda: None,
+) -> Published:
+    """What `between` does, happens after the plan was made."""
+    places = [*gone, *(one for transfer in transfers for one in (transfer.source, transfer.target))]
+    listings = {one.relative: listing_of(one) for one in places if one.is_folder}
+    between()
+    with area.open(call_id, USER) as staging:
+        fill(staging, planned.staged)
+        staging.collect()
+        return staging.publish(call_id, planned.publications, gone, transfers, listings)
 
 
 def carry_out(area: StagingArea, planned: Plan, call_id: str = CALL) -> Published:

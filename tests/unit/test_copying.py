@@ -47,6 +47,18 @@ def test_a_folder_is_copied_with_all_that_is_in_it(workspace):
         assert owners == {USER[0]}
 
 
+def test_a_copy_keeps_the_time_of_change_so_that_a_sync_sees_what_is_older(workspace):
+    write(workspace, {"dem.tif": b"1", "maps/a/b.tif": b"2"})
+    for name in ("dem.tif", "maps/a/b.tif"):
+        os.utime(workspace / name, ns=(1, 1_000_000_000_123_456_789))
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        staging.copy_in(place(area, "dem.tif"), "dem.tif")
+        staging.copy_in(place(area, "maps"), "maps")
+        for name in ("dem.tif", "maps/a/b.tif"):
+            assert (staging.mount_source / name).stat().st_mtime_ns == 1_000_000_000_123_456_789
+
+
 def test_what_changed_since_the_plan_is_not_copied(workspace):
     write(workspace, {"dem.tif": b"old"})
     area = area_at(workspace)

@@ -20,6 +20,7 @@ from crash_kit import (
     fail,
     in_child,
     killed,
+    rearranges,
     replaces,
     settled,
 )
@@ -97,8 +98,16 @@ def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, scena
 
 
 @NATIVE
-def test_a_kill_at_any_step_of_the_recovery_from_a_kill_at_any_step_loses_nothing(tmp_path, native):
-    scenario = replaces({"b.tif": b"old"}, {"a.tif": b"new", "b.tif": b"new"})
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        replaces({"b.tif": b"old"}, {"a.tif": b"new", "b.tif": b"new"}),
+        rearranges({"a.tif": b"new", "b.tif": b"old"}, {"b.tif": b"new"}, {"a.tif": "b.tif"}),
+        rearranges({"a.zarr/0": b"0", "c": b"1"}, {"b.zarr/0": b"0"}, {"a.zarr": "b.zarr"}, "c"),
+    ],
+    ids=["outputs", "a rename over another", "a rename and a removal"],
+)
+def test_a_kill_at_any_step_of_the_recovery_from_a_kill_at_any_step_loses_nothing(tmp_path, scenario, native):
     for number, point, root in each_step(
         tmp_path, lambda root: write(root, scenario.before), scenario.run, native=native
     ):

@@ -76,8 +76,12 @@ def within(module: str, *packages: str) -> bool:
 
 
 ALL = modules("sandbox") | modules("gdal_mcp")
-# makes the catalogue's data anew, by a developer's hand
-CATALOGUE_IO = ("gdal_mcp.catalogue.capture", "gdal_mcp.catalogue.capture_program")
+# asks an image, and keeps what it said
+CATALOGUE_IO = (
+    "gdal_mcp.catalogue.capture",
+    "gdal_mcp.catalogue.capture_program",
+    "gdal_mcp.catalogue.store",
+)
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = ("sandbox.worker", "sandbox.probe", "gdal_mcp.gdal_worker", "gdal_mcp.catalogue.capture_program")
 

@@ -1,13 +1,14 @@
 """What a path text of a call becomes: a place, or an answer that the caller can act on."""
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.paths import Paths
-from sandbox.workspace import Workspace, Workspaces
+from gdal_mcp.paths import TREE_LINKS, Paths, Source, family
+from gdal_mcp.plan import OutputKind
+from sandbox.workspace import Located, Workspace, Workspaces
 
 
 @pytest.fixture
@@ -34,12 +35,12 @@ def paths(root: Path) -> Paths:
     return Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
 
 
-def refusal(paths: Paths, text: str, *, writing: bool = False) -> ToolError:
+def refusal(paths: Paths, text: str, *, writing: bool = False, ask: str = "input") -> ToolError:
     with pytest.raises(ToolError) as caught:
         if writing:
             paths.output(text, inputs=(), overwrite=True)
         else:
-            paths.input(text)
+            getattr(paths, ask)(text)
     assert caught.value.stage is Stage.RESOLVE
     assert caught.value.suggestion
     return caught.value
@@ -93,6 +94,144 @@ def test_any_other_text_is_answered_by_what_it_seems_to_mean(paths: Paths, text:
     assert refusal(paths, text).code is code
 
 
+@pytest.fixture
+def filled(root: Path) -> Path:
+    """Archives and files of many parts, some in folders whose names look like archives."""
+    for name in (
+        "a.zip",
+        "d.zip/real.zip",
+        "d.zip/in",
+        "a.kmz",
+        "two.tif",
+        "v.nc",
+        "v{.zip",
+        "q:x.tif",
+        "v.nc.aux.xml",
+    ):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(b"x")
+    (root / "v.zarr").mkdir()
+    return root
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "name"),
+    [
+        ("in.tif", "in.tif", "{ws}/in.tif"),
+        ("PG:host=x.tif", "PG:host=x.tif", "{ws}/PG:host=x.tif"),
+        ("folder", "folder", "{ws}/folder"),
+        ("v.zarr", "v.zarr", "{ws}/v.zarr"),
+        ("GTIFF_DIR:1:two.tif", "two.tif", "GTIFF_DIR:1:{ws}/two.tif"),
+        ("GTIFF_DIR:1:{ws}/folder/../two.tif", "two.tif", "GTIFF_DIR:1:{ws}/two.tif"),
+        ('NETCDF:"v.nc":one', "v.nc", 'NETCDF:"{ws}/v.nc":one'),
+        ('NETCDF:"q:x.tif":one', "q:x.tif", 'NETCDF:"{ws}/q:x.tif":one'),
+        ('ZARR:"v.zarr":/one', "v.zarr", 'ZARR:"{ws}/v.zarr":/one'),
+        ("/vsizip/a.zip", "a.zip", "/vsizip/[{ws}/a.zip]"),
+        ("/vsizip/a.zip/", "a.zip", "/vsizip/[{ws}/a.zip]"),
+        ("/vsizip/a.kmz/doc.kml", "a.kmz", "/vsizip/[{ws}/a.kmz]/doc.kml"),
+        ("/vsizip/{ws}/a.zip//b/c.tif", "a.zip", "/vsizip/[{ws}/a.zip]/b/c.tif"),
+        ("/vsizip/[a.zip]/b.zip", "a.zip", "/vsizip/[{ws}/a.zip]/b.zip"),
+        ("/vsizip/d.zip/real.zip/d.zip/in", "d.zip/real.zip", "/vsizip/[{ws}/d.zip/real.zip]/d.zip/in"),
+        ("/vsitar/{ws}/d.zip/in/x", "d.zip/in", "/vsitar/[{ws}/d.zip/in]/x"),
+        ("GTIFF_DIR:1:/vsizip/a.zip/two.tif", "a.zip", "GTIFF_DIR:1:/vsizip/[{ws}/a.zip]/two.tif"),
+        ('ZARR:"/vsizip/a.zip/v.zarr":/one', "a.zip", 'ZARR:"/vsizip/[{ws}/a.zip]/v.zarr":/one'),
+        ("/vsigzip/{ws}/in.tif", "in.tif", "/vsigzip/{ws}/in.tif"),
+    ],
+)  # fmt: skip
+def test_a_dataset_is_found_in_its_archive_or_as_a_part_of_its_file(
+    paths: Paths, filled: Path, text: str, place: str, name: str
+):
+    given, asked = (one.replace("{ws}", str(filled)).translate({91: "{", 93: "}"}) for one in (text, name))
+    found = paths.source(given)
+    assert (found.located.path, found.name) == (filled / place, asked)
+    assert found.is_plain == (asked == str(filled / place))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("absent.tif", Code.NOT_FOUND),
+        ("GTIFF_DIR:1:absent.tif", Code.NOT_FOUND),
+        ("/vsizip/absent.zip/a.tif", Code.NOT_FOUND),
+        ("/vsizip/d.zip/absent.zip/a.tif", Code.NOT_FOUND),
+        ("/vsizip/[absent.zip]/a.tif", Code.NOT_FOUND),
+        ("/vsizip/d.zip", Code.PATH_NOT_ALLOWED),
+        ("/vsizip/[d.zip]/in", Code.PATH_NOT_ALLOWED),
+        ("/vsizip//etc/passwd", Code.PATH_NOT_ALLOWED),
+        ("/vsigzip//etc/passwd", Code.PATH_NOT_ALLOWED),
+        ('NETCDF:"/etc/passwd":v', Code.PATH_NOT_ALLOWED),
+        ('NETCDF:"../x.nc":v', Code.PATH_NOT_ALLOWED),
+        ("NETCDF:/etc/passwd:/ws/v.nc", Code.PATH_NOT_ALLOWED),
+        ("GTIFF_DIR:1:.gdal-mcp/undo", Code.PATH_NOT_ALLOWED),
+        ("/vsizip/[v{.zip]/a", Code.PATH_NOT_ALLOWED),
+        ("GTIFF_DIR:1:q:x.tif", Code.PATH_NOT_ALLOWED),
+        ('NETCDF:"folder":v', Code.PATH_NOT_ALLOWED),
+        ('ZARR:"v.nc":/a', Code.PATH_NOT_ALLOWED),
+        ("GTIFF_DIR:1:out.lnk", Code.PATH_NOT_ALLOWED),
+        ("/vsizip/out.lnk/a", Code.PATH_NOT_ALLOWED),
+        ("/vsicurl/https://example.org/a.tif", Code.NETWORK_BLOCKED),
+        ('NETCDF:"/vsis3/b/a.nc":v', Code.NETWORK_BLOCKED),
+        ("vrt://in.tif", Code.PATH_NOT_ALLOWED),
+    ],
+)
+def test_a_dataset_that_is_not_in_a_workspace_is_refused_however_it_is_written(
+    paths: Paths, filled: Path, tmp_path: Path, text: str, code: Code
+):
+    (tmp_path / "secret").write_bytes(b"x")
+    (filled / "out.lnk").symlink_to(tmp_path / "secret")
+    assert refusal(paths, text.translate({91: "{", 93: "}"}), ask="source").code is code
+
+
+def test_a_link_s_target_is_what_gdal_is_told(paths: Paths, filled: Path):
+    (filled / "l:1.nc").symlink_to("v.nc")
+    assert paths.source("GTIFF_DIR:1:l:1.nc".replace("l:1", "v")).name == f"GTIFF_DIR:1:{filled}/v.nc"
+    assert paths.source('NETCDF:"l:1.nc":a').name == f'NETCDF:"{filled}/v.nc":a'
+
+
+def test_where_a_plain_path_is_needed_no_other_way_of_writing_is_taken(paths: Paths, filled: Path):
+    for text in ('NETCDF:"v.nc":one', "/vsizip/a.zip/b", "/vsigzip/in.tif"):
+        assert refusal(paths, text).code is Code.PATH_NOT_ALLOWED
+    assert refusal(paths, "folder", ask="file").code is Code.PATH_NOT_ALLOWED
+    assert refusal(paths, "in.tif", ask="folder").code is Code.PATH_NOT_ALLOWED
+    assert paths.file("in.tif").path == filled / "in.tif"
+    assert paths.folder("folder").is_folder
+
+
+def test_the_family_of_an_input_is_its_file_with_companions_and_an_archive_s_is_itself(
+    paths: Paths, filled: Path
+):
+    (filled / "a.zip.aux.xml").write_bytes(b"x")
+    (filled / "vsi").mkdir()
+    for name in ("x.tif", "x.tfw"):
+        (filled / "vsi" / name).write_bytes(b"x")
+    assert family(paths.source('NETCDF:"v.nc":one')) == (filled / "v.nc", filled / "v.nc.aux.xml")
+    assert family(paths.source("/vsizip/a.zip/b.tif")) == (filled / "a.zip",)
+    assert family(paths.source("vsi/x.tif")) == (filled / "vsi/x.tif", filled / "vsi/x.tfw")
+    assert family(paths.input("v.zarr")) == (filled / "v.zarr",)
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("/vsizip/a.zip/b.tif", "a.zip"),
+        ('NETCDF:"v.nc":one', "v.nc"),
+        ('NETCDF:"v.nc":one', "v.nc.aux.xml"),
+        ('ZARR:"v.zarr":/a', "v.zarr"),
+    ],
+)
+def test_an_output_never_takes_the_place_of_what_a_part_was_read_from(
+    paths: Paths, filled: Path, text: str, target: str
+):
+    with pytest.raises(ToolError) as caught:
+        paths.output(target, inputs=(paths.source(text),), overwrite=True, update=True)
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+def test_a_source_is_a_value():
+    root = Workspace(Path("/ws"), writable=True)
+    assert Source(Located(root, PurePosixPath("a.tif")), "/ws/a.tif").is_plain
+
+
 def test_a_uri_of_a_file_that_is_not_there_is_not_found(paths: Paths, root: Path):
     assert refusal(paths, (root / "absent.tif").as_uri()).code is Code.NOT_FOUND
 
@@ -107,6 +246,21 @@ def test_a_link_leads_nowhere_outside_and_no_output_goes_through_one(
     assert paths.input("in_link.tif").path == root / "in.tif"
     for name in ("out_link.tif", "in_link.tif"):
         assert refusal(paths, name, writing=True).code is Code.PATH_NOT_ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("/vsicurl/https://example.org/a.tif", Code.NETWORK_BLOCKED),
+        ("https://example.org/a.tif", Code.NETWORK_BLOCKED),
+        ("/vsimem/a.tif", Code.PATH_NOT_ALLOWED),
+        ("/vsizip/a.zip/b.tif", Code.PATH_NOT_ALLOWED),
+        ("/vsistdout/", Code.PATH_NOT_ALLOWED),
+        ("absent/a.tif", Code.NOT_FOUND),
+    ],
+)
+def test_an_output_is_only_ever_a_plain_path(paths: Paths, text: str, code: Code):
+    assert refusal(paths, text, writing=True).code is code
 
 
 def test_a_new_output_replaces_nothing(paths: Paths):
@@ -193,3 +347,134 @@ def test_a_new_output_goes_to_the_first_workspace_that_is_writable(root: Path, t
         Paths(spaces, "outputs", "0123456789abcdef").new_output("x", ".tif").target.path.parent
         == second / "outputs"
     )
+
+
+def test_a_folder_is_replaced_whole_and_a_new_one_replaces_nothing(paths: Paths, root: Path):
+    (root / "tiles").mkdir()
+    (root / "tiles" / "0.png").write_bytes(b"x")
+    (root / "tiles.aux.xml").write_bytes(b"x")
+    made = paths.output("tiles", inputs=(), overwrite=True, kind="folder")
+    assert ([one.path for one in made.replaces], made.shared, made.update) == ([root / "tiles"], (), False)
+    assert paths.output("tiles", inputs=(), overwrite=False, update=True, kind="folder").update
+    (root / "new.aux.xml").write_bytes(b"x")
+    new = paths.output("new", inputs=(), overwrite=False, kind="folder")
+    assert (new.kind, new.replaces, new.target.identity) == ("folder", (), None)
+    with pytest.raises(ToolError) as caught:
+        paths.output("tiles", inputs=(), overwrite=False, kind="folder")
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("in.tif", "folder"), ("folder", "file"), ("folder", "table"), ("folder", "array")]
+)
+def test_a_file_takes_no_folder_s_place_nor_a_folder_a_file_s(paths: Paths, name: str, kind: OutputKind):
+    with pytest.raises(ToolError) as caught:
+        paths.output(name, inputs=(), overwrite=True, kind=kind)
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("kind", ["folder", "dataset"])
+def test_a_folder_with_an_input_in_it_is_not_replaced(paths: Paths, root: Path, kind: OutputKind):
+    (root / "folder" / "deep").mkdir()
+    (root / "folder" / "deep" / "a.tif").write_bytes(b"x")
+    (root / "folderly").mkdir()
+    source = paths.input("folder/deep/a.tif")
+    with pytest.raises(ToolError) as caught:
+        paths.output("folder", inputs=(source,), overwrite=True, kind=kind)
+    assert caught.value.code is Code.INVALID_ARGUMENT
+    assert paths.output("folderly", inputs=(source,), overwrite=True, kind=kind).replaces
+
+
+def test_an_output_beside_the_inputs_of_a_walked_folder_is_fine(paths: Paths, root: Path):
+    tree = paths.tree("folder")
+    assert paths.output("folder/index.gpkg", inputs=(tree,), overwrite=False).replaces == ()
+
+
+@pytest.fixture
+def tree(root: Path) -> Path:
+    """A folder of the workspace with files, folders and a link that stays in."""
+    made = root / "tree"
+    (made / "a" / "b").mkdir(parents=True)
+    for name in ("x.tif", "a/y.tif", "a/b/z.tif"):
+        (made / name).write_bytes(b"x")
+    (made / "a" / "in.lnk").symlink_to(root / "in.tif")
+    return made
+
+
+def test_a_folder_whose_links_stay_in_the_workspaces_may_be_walked(paths: Paths, root: Path, tree: Path):
+    (tree / "more").symlink_to("../folder")
+    (tree / "again").symlink_to("more")
+    (tree / "nothing").symlink_to("absent")
+    assert paths.tree("tree") == paths.input("tree")
+    assert paths.tree("in.tif").path == root / "in.tif"
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc", "/etc/passwd", "/proc/self/environ", "../../../..", "../../../.gdal-mcp", "/absent"]
+)
+def test_a_link_out_of_the_workspaces_makes_a_folder_unfit_wherever_it_is(
+    paths: Paths, tree: Path, target: str
+):
+    (tree / "a" / "b" / "out.lnk").symlink_to(target)
+    failure = refusal(paths, "tree", ask="tree")
+    assert failure.code is Code.PATH_NOT_ALLOWED
+    assert "out.lnk" in failure.message
+
+
+def test_a_link_out_behind_a_link_that_stays_in_is_found(paths: Paths, root: Path, tree: Path):
+    (tree / "a" / "more").symlink_to(root / "folder")
+    (root / "folder" / "out.lnk").symlink_to("/etc")
+    assert "out.lnk" in refusal(paths, "tree", ask="tree").message
+
+
+@pytest.mark.parametrize("target", [".", "..", "../..", "../../tree", "../../tree/a/../a"])
+def test_a_link_in_a_circle_is_a_refusal_that_names_it(
+    paths: Paths, tree: Path, target: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("gdal_mcp.paths.TREE_LINKS", 10**6)  # found at once, not by its length
+    (tree / "a" / "round.lnk").symlink_to(target)
+    assert "round.lnk" in refusal(paths, "tree", ask="tree").message
+
+
+def test_a_circle_of_two_links_in_folders_beside_each_other_is_found(paths: Paths, root: Path):
+    for one, other in (("left", "right"), ("right", "left")):
+        (root / one).mkdir()
+        (root / one / "over.lnk").symlink_to(f"../{other}")
+    assert refusal(paths, "left", ask="tree").code is Code.PATH_NOT_ALLOWED
+
+
+def test_folders_that_link_on_and_on_are_bounded(paths: Paths, root: Path):
+    for number in range(TREE_LINKS + 2):
+        (root / f"f{number}").mkdir()
+        (root / f"f{number}" / "on").symlink_to(f"../f{number + 1}")
+    (root / f"f{TREE_LINKS + 2}").mkdir()
+    assert refusal(paths, "f0", ask="tree").code is Code.PATH_NOT_ALLOWED
+    assert paths.tree("f3").is_folder
+
+
+def test_a_folder_of_links_that_multiply_ends_in_a_refusal_and_not_in_a_walk_without_end(
+    paths: Paths, root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("gdal_mcp.paths.TREE_ENTRIES", 2_000)
+    for number in range(5):
+        (root / f"f{number}").mkdir()
+        for link in range(6):
+            (root / f"f{number}" / f"on{link}").symlink_to(f"../f{number + 1}")
+    (root / "f5").mkdir()
+    assert refusal(paths, "f0", ask="tree").code is Code.PATH_NOT_ALLOWED
+
+
+def test_a_folder_that_is_too_deep_to_be_looked_through_is_unfit(paths: Paths, tree: Path):
+    (tree / "/".join(["deep"] * 80)).mkdir(parents=True)
+    assert refusal(paths, "tree", ask="tree").code is Code.PATH_NOT_ALLOWED
+
+
+def test_a_pipe_or_a_socket_in_a_folder_is_a_refusal_that_names_it(paths: Paths, tree: Path):
+    os.mkfifo(tree / "a" / "pipe")
+    assert "pipe" in refusal(paths, "tree", ask="tree").message
+
+
+def test_the_server_s_own_folder_is_no_part_of_a_workspace_that_is_walked(paths: Paths, root: Path):
+    (root / ".gdal-mcp" / "undo").mkdir(parents=True)
+    (root / ".gdal-mcp" / "undo" / "old.lnk").symlink_to("/etc")
+    assert paths.tree(".").path == root

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.plan import Command, Effect
+from sandbox.publication import Transfer
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Workspace
 from tests.unit.values import draft, located, output, plan
 
 ONE = plan()
+MOVED = Transfer(located("a.tif"), located("b.tif", None))
 CHANGES = {
     "tool": plan(tool="gdalwarp"),
     "principal": plan(principal="local:bob"),
@@ -27,6 +29,12 @@ CHANGES = {
     "something shared": plan(draft(output(shared=("out.prj",)))),
     "update": plan(draft(output(replaces=("out.tif",), update=True))),
     "kind": plan(draft(output(kind="array"))),
+    "second output": plan(replace(draft(output()), outputs=(output(), output("b.tif")))),
+    "removal": plan(replace(draft(output()), removes=(located("old.tif"),))),
+    "transfer": plan(replace(draft(output()), transfers=(MOVED,))),
+    "what our own program is told": plan(
+        replace(draft(output()), command=replace(draft(output()).command, extra={"limit": 1}))
+    ),
     "memory": plan(limits=Limits(memory_bytes=1)),
     "deadline": plan(limits=Limits(wall_seconds=1)),
     "image": plan(image_id="sha256:01"),
@@ -75,6 +83,8 @@ def test_the_effect_is_what_happens_to_the_workspace():
     assert plan(draft(output())).effect is Effect.CREATE
     assert plan(draft(output(replaces=("out.tif",)))).effect is Effect.REPLACE
     assert plan(draft(output(shared=("out.prj",)))).effect is Effect.REPLACE
+    assert plan(replace(draft(None), removes=(located("old.tif"),))).effect is Effect.DESTROY
+    assert plan(replace(draft(None), transfers=(MOVED,))).effect is Effect.DESTROY
 
 
 def test_operands_stand_where_the_classic_programs_want_them():

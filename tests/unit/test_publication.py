@@ -22,6 +22,7 @@ from staging_kit import (
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.moves import Moves
+from sandbox.outputs import listing_of
 from sandbox.publication import Publication
 from sandbox.staging import StagingArea
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
@@ -150,7 +151,8 @@ def test_a_dataset_can_be_removed_without_any_output_and_brought_back(workspace)
     write(workspace, {"dem.tif": b"old", "cube.zarr/a": b"1"})
     area = area_at(workspace)
     with area.open(CALL, USER) as staging:
-        staging.publish(CALL, (), [place(area, "dem.tif"), place(area, "cube.zarr")])
+        gone = [place(area, "dem.tif"), place(area, "cube.zarr")]
+        staging.publish(CALL, (), gone, listings={gone[1].relative: listing_of(gone[1])})
     assert tree(workspace) == {}
     area.undo(CALL)
     assert tree(workspace) == {"dem.tif": b"old", "cube.zarr/a": b"1"}

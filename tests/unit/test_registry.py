@@ -1,6 +1,7 @@
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,60 @@ def test_hostile_text_is_kept_and_does_no_harm(registry: Registry, text: str) ->
     approval = registry.request(text, text, text, text, TTL)
     registry.decide(approval.id, approved=True, by=text, how=text)
     assert registry.consume(text, text)
+
+
+def test_what_a_call_was_made_of_comes_back(registry: Registry) -> None:
+    begin(registry, "c1", image_reference="gdal:1", catalogue="3.13.3", limits={"cpus": 2.0}, approval="yes")
+    rows = ({"path": "/ws/a.tif", "bytes": 3, "sha256": None, "reason": "too large"},)
+    finish = Finish(
+        "OK", inputs=rows, outputs=({"path": "/ws/b.tif", "kind": "dataset"},), files=rows, removed=("/ws/c",)
+    )
+    registry.finish_call("c1", replace(finish, printed="ab"))
+    call = registry.call("c1")
+    assert call
+    assert (call.image_reference, call.catalogue, call.limits, call.approval) == (
+        "gdal:1",
+        "3.13.3",
+        {"cpus": 2.0},
+        "yes",
+    )
+    assert (call.inputs, call.outputs, call.files, call.removed, call.printed) == (
+        rows,
+        finish.outputs,
+        rows,
+        ("/ws/c",),
+        "ab",
+    )
+
+
+def test_a_call_that_never_ran_is_recorded_with_its_end(registry: Registry, clock: Clock) -> None:
+    registry.add_refused(Call("c1", "alice", "t", {"a": 1}, outcome="DENIED", message="no"))
+    call = registry.call("c1")
+    assert call
+    assert (call.outcome, call.message, call.arguments, call.finished) == (
+        "DENIED",
+        "no",
+        {"a": 1},
+        clock.now,
+    )
+
+
+def test_a_call_that_ran_is_not_recorded_as_one_that_did_not(registry: Registry) -> None:
+    begin(registry, "c1")
+    registry.finish_call("c1", Finish("OK"))
+    registry.add_refused(Call("c1", "alice", "t", {}, outcome="DENIED"))
+    call = registry.call("c1")
+    assert call
+    assert (call.outcome, call.tool) == ("OK", "raster_convert")
+
+
+def test_of_endless_arguments_that_were_refused_only_the_digest_is_kept(registry: Registry) -> None:
+    given = {"a": "x" * 1_000_000}
+    registry.add_refused(Call("c1", "alice", "t", given, outcome="DENIED"))
+    kept, whole = registry.call("c1"), registry.begin_call(Call("c2", "alice", "t", given))
+    assert kept
+    assert kept.arguments == {}
+    assert kept.arguments_digest == whole.arguments_digest
 
 
 # Artifacts

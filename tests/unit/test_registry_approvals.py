@@ -76,12 +76,38 @@ def test_a_question_that_is_open_or_denied_lets_nothing_through(registry: Regist
     assert latest.state == "denied"
 
 
-def test_a_call_that_is_sent_again_finds_its_question(registry: Registry) -> None:
-    first = registry.request("d", "alice", "t", "s", TTL)
-    assert registry.request("d", "alice", "t", "s", TTL) == first
-    assert registry.pending() == (first,)
-    assert registry.request("d", "bob", "t", "s", TTL).id != first.id
-    assert registry.request("e", "alice", "t", "s", TTL).id != first.id
+def test_every_call_that_asks_has_a_question_of_its_own(registry: Registry) -> None:
+    asked = [registry.request(digest, who, "t", "s", TTL) for digest in "dde" for who in ("alice", "bob")]
+    assert len({one.id for one in asked}) == 6
+    assert registry.pending() == tuple(asked)
+
+
+def test_of_two_equal_calls_each_needs_its_yes(registry: Registry) -> None:
+    first, second = (registry.request("d", "alice", "t", "s", TTL) for _ in range(2))
+    registry.decide(first.id, approved=True, by="bob", how="console")
+    assert registry.consume("d", "alice")
+    assert registry.consume("d", "alice") is None
+    late = registry.decide(second.id, approved=True, by="bob", how="console")
+    assert late
+    assert late.state == "approved", "the yes to the second is not lost because the first was used"
+    assert registry.consume("d", "alice")
+    assert registry.consume("d", "alice") is None
+
+
+def test_a_no_to_one_call_is_none_to_another_that_is_equal(registry: Registry) -> None:
+    first, second = (registry.request("d", "alice", "t", "s", TTL) for _ in range(2))
+    registry.decide(first.id, approved=True, by="bob", how="console")
+    registry.decide(second.id, approved=False, by="bob", how="console")
+    used = registry.consume("d", "alice")
+    assert used
+    assert used.id == first.id
+    assert registry.consume("d", "alice") is None
+
+
+def test_a_call_that_is_sent_again_finds_its_latest_question(registry: Registry) -> None:
+    registry.request("d", "alice", "t", "s", TTL)
+    second = registry.request("d", "alice", "t", "s", TTL)
+    assert registry.latest_approval("d", "alice") == second
 
 
 def test_after_a_use_or_a_denial_the_question_is_asked_anew(registry: Registry) -> None:
@@ -201,10 +227,18 @@ def test_of_two_processes_one_gets_each_approval(path: Path) -> None:
     assert sorted(outputs[0] + outputs[1]) == expected
 
 
-def test_of_many_threads_that_ask_one_question_is_made(registry: Registry) -> None:
+def test_of_many_equal_yeses_each_lets_one_call_through(registry: Registry) -> None:
+    def ask(_: int) -> str | None:
+        row = registry.request("d", "alice", "t", "s", TTL)
+        registry.decide(row.id, approved=True, by="bob", how="console")
+        used = registry.consume("d", "alice")
+        return used.id if used else None
+
     with ThreadPoolExecutor(8) as pool:
-        asked = list(pool.map(lambda _: registry.request("d", "alice", "t", "s", TTL).id, range(40)))
-    assert len(set(asked)) == 1
+        used = list(pool.map(ask, range(40)))
+    assert None not in used
+    assert len(set(used)) == 40
+    assert registry.consume("d", "alice") is None
 
 
 def test_approvals_are_synced_and_the_rest_is_not_slowed(registry: Registry) -> None:

@@ -91,6 +91,40 @@ def test_what_was_recorded_is_there_after_a_restart(path: Path) -> None:
     second.close()
 
 
+def test_a_database_of_an_older_version_is_brought_up_to_date_with_its_rows(path: Path) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as db:
+        for statement in MIGRATIONS[0]:
+            db.execute(statement)
+        db.execute("PRAGMA user_version = 1")
+        values = [
+            "c1",
+            "alice",
+            "t",
+            "{}",
+            "s",
+            "00",
+            "11",
+            '["gdal"]',
+            "sha256:22",
+            "3.13.3",
+            "runc",
+            1.0,
+            2.0,
+            "OK",
+            "",
+            "{}",
+            "{}",
+        ]
+        db.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(values))})", values)
+    db.close()
+    registry = Registry(path)
+    call = registry.call("c1")
+    assert call
+    assert (call.argv, call.outcome, call.inputs, call.limits, call.printed) == (("gdal",), "OK", (), {}, "")
+    registry.close()
+
+
 def test_many_processes_can_open_a_new_file_at_once(path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         assert pool.map(opened_version, [path] * 12) == [len(MIGRATIONS)] * 12

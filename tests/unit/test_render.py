@@ -15,7 +15,7 @@ from gdal_mcp.mcp import render
 from gdal_mcp.mcp.render import MAX_LINKS
 from gdal_mcp.pipeline import Reply
 from gdal_mcp.records import media_type
-from gdal_mcp.tools.listing import ALL
+from gdal_mcp.surface import known_tools
 from gdal_mcp.tools.model import Tool
 from sandbox.outcome import Usage
 from sandbox.publication import Published, PublishedFile
@@ -29,7 +29,7 @@ def done(*names: str, preview: bytes | None = None) -> Done:
         PublishedFile(replace(located(name), relative=PurePosixPath(name)), 7, "00") for name in names
     )
     published = Published("id", files) if files else None
-    return Done(Usage("cold"), "", None, "", {}, (), "3.13.3", published, preview)
+    return Done(Usage("cold"), "", None, "", (), (), "3.13.3", published=published, preview=preview)
 
 
 def test_the_text_says_the_same_as_the_structure():
@@ -72,8 +72,8 @@ def test_a_preview_is_a_picture():
     assert (picture.mime_type, base64.b64decode(picture.data)) == ("image/png", PNG)
 
 
-@pytest.mark.parametrize("tool", ALL, ids=[tool.name for tool in ALL])
-def test_annotations_tell_the_truth(tool: Tool[Any]):
+@pytest.mark.parametrize("tool", known_tools().values(), ids=list(known_tools()))
+def test_annotations_tell_the_truth(tool: Tool):
     shown = render.tool(tool)
     assert shown.annotations is not None
     assert shown.annotations.read_only_hint is not tool.writes

@@ -2,11 +2,12 @@
 
 import inspect
 import json
+from contextlib import contextmanager
 from typing import Any, get_args
 
 import pytest
 
-from gdal_mcp.errors import Code, Stage
+from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import _described, _picture
 from gdal_mcp.translation import explain, judge, reported, stderr_of
 from sandbox import errors
@@ -139,3 +140,14 @@ def test_only_a_picture_of_decent_size_is_passed_on():
     assert _picture(b"<svg onload=x>") is None
     assert _picture(b"") is None
     assert _picture(png + b"\0" * (64 << 20)) is None
+
+
+def test_an_error_of_a_tool_passes_through_context_managers_as_itself():
+    @contextmanager
+    def anything():
+        yield
+
+    error = ToolError(Code.TIMEOUT, Stage.RUN, "too long")
+    with pytest.raises(ToolError) as caught, anything():
+        raise error
+    assert caught.value is error

@@ -7,7 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.untrusted import CUT, MAX_DEPTH, MAX_ITEMS, MAX_TEXT, clean_text, clean_value, shown_text
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.untrusted import (
+    CUT,
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MAX_MARKS,
+    MAX_TEXT,
+    UNTRUSTED,
+    clean_text,
+    clean_value,
+    locked,
+    shown_text,
+)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -31,6 +43,9 @@ HIDING = {
     "unassigned": "\u0378",
     "filler": "\u3164\u115f\uffa0\u034f",
     "annotation": "\ufff9",
+    "Mongolian variation": "\u180b\u180f",
+    "cell without dots": "\u2800",
+    "note without head": "\U0001d159",
 }
 
 
@@ -109,3 +124,140 @@ def test_what_a_person_decides_by_is_one_line_without_hidden_characters(text: st
 def test_what_a_person_decides_by_shows_what_was_hidden():
     assert shown_text("a\u202eb\nc") == "a\\u202eb\\nc"
     assert shown_text("x" * 50, 10) == "x" * 10 + CUT
+
+
+# Marks that pile up
+
+
+def marks(text: str) -> int:
+    """The longest run of marks that are drawn on one letter."""
+    longest = run = 0
+    for letter in text:
+        run = run + 1 if unicodedata.category(letter) in ("Mn", "Me") else 0
+        longest = max(longest, run)
+    return longest
+
+
+def test_a_flood_of_marks_is_cut_and_the_letters_stay():
+    flood = "".join(letter + "\u0300\u0334\u20dd" * 200 for letter in "gdal")
+    cleaned = clean_text(flood)
+    assert marks(cleaned) <= MAX_MARKS
+    assert [letter for letter in unicodedata.normalize("NFD", cleaned) if letter.isascii()] == [*"gdal"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u05d1\u05bc\u05b0\u05e8\u05b5\u05d0\u05e9\u05b4\u05c1\u0596\u05d9\u05ea",
+        "\u1ec7",
+        "\u0e17\u0e35\u0e48",
+        "\u0f66\u0f92\u0fb2\u0f74\u0f56",
+        "\u0915\u094d\u0937\u093f",
+    ],
+    ids=["Hebrew", "Vietnamese", "Thai", "Tibetan", "Devanagari"],
+)
+def test_scripts_that_use_many_marks_stay_as_they_are(text: str):
+    assert clean_text(text) == unicodedata.normalize("NFC", text)
+
+
+@given(st.text(st.sampled_from("ae\u0301\u0323\u0334\u20dd\u200b\u0f92 \u1100\u1161"), max_size=200))
+def test_marks_are_few_however_they_come_and_cleaning_is_stable(text: str):
+    once = clean_text(text)
+    assert clean_text(once) == once
+    assert marks(once) <= MAX_MARKS
+    assert unicodedata.is_normalized("NFC", once)
+
+
+def test_a_person_sees_marks_beyond_the_usual_as_escapes():
+    assert shown_text("a" + "\u0334" * 8) == "a" + "\u0334" * MAX_MARKS + "\\u0334" * 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["![x](http://evil.example/?q=1)", "<img src=x onerror=alert(1)>", "[click](javascript:x)", "`rm`"],
+)
+def test_markup_is_data_and_stays(text: str):
+    assert clean_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "sequence", ["\x1b[31m", "\x1b]8;;http://evil.example\x07", "\x9b2J", "\x1b]0;title\x1b\\", "\x1bP"]
+)
+def test_no_terminal_sequence_keeps_its_start(sequence: str):
+    assert not {"\x1b", "\x9b", "\x07", "\x90", "\x9d"} & set(
+        clean_text(f"a{sequence}b") + shown_text(sequence)
+    )
+
+
+def test_keys_that_look_alike_after_cleaning_do_not_take_each_others_place():
+    assert clean_value({"size": 1, "si\u200bze": 2, "size\u202e": 3}) == {
+        "size": 1,
+        "size (2)": 2,
+        "size (3)": 3,
+    }
+    assert clean_value({"a (2)": 0, "a": 1, "a\0": 2}) == {"a (2)": 0, "a": 1, "a (3)": 2}
+
+
+# Lockdown
+
+CANARY = "CANARY-of-a-file"
+hostile = st.recursive(
+    st.just(CANARY) | st.integers(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.just(CANARY) | st.text(max_size=3), inner),
+    max_leaves=8,
+)
+facts = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["GTiff", "EPSG:4326"]),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["size", "bands", "error"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@st.composite
+def results(draw: st.DrawFn) -> dict[str, object]:
+    """Facts of any shape, with texts of a file under the one key at any depth."""
+
+    def sown(value: object) -> object:
+        if isinstance(value, list):
+            return [sown(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        some = {key: sown(item) for key, item in value.items()}
+        return {**some, UNTRUSTED: draw(hostile)} if draw(st.booleans()) else some
+
+    made = sown(draw(st.dictionaries(st.sampled_from(["size", "outputs", "error"]), facts)))
+    assert isinstance(made, dict)
+    return {**made, UNTRUSTED: draw(hostile)}
+
+
+def without(value: object) -> object:
+    if isinstance(value, list):
+        return [without(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without(item) for key, item in value.items() if key != UNTRUSTED}
+    return value
+
+
+@given(results())
+def test_in_lockdown_nothing_under_the_one_key_survives_and_every_fact_does(result: dict[str, object]):
+    told = locked(result)
+    assert CANARY not in json.dumps(told)
+    assert UNTRUSTED not in json.dumps(told)
+    assert told == without(result)
+
+
+def test_in_lockdown_an_error_keeps_its_code_and_loses_gdals_words():
+    error = ToolError(
+        Code.GDAL_ERROR, Stage.RUN, "GDAL failed.", "Correct it.", {"gdal": [CANARY], "stderr": CANARY}
+    )
+    told = locked(error.as_dict("id"))
+    assert told["error"]["code"] == "GDAL_ERROR"
+    assert CANARY not in json.dumps(told)
+
+
+def test_locking_leaves_the_given_result_as_it_was():
+    given = {"a": [{UNTRUSTED: "x"}], UNTRUSTED: {}}
+    locked(given)
+    assert given == {"a": [{UNTRUSTED: "x"}], UNTRUSTED: {}}

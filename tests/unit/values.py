@@ -32,7 +32,9 @@ def draft(
     places = tuple(located(name) for name in inputs)
     inside = made.inside if made else None
     return Draft(
-        Command("gdal_translate", options, tuple(map(str, places)), inside, "inputs-output"), places, made
+        Command("gdal_translate", options, tuple(map(str, places)), inside, "inputs-output"),
+        places,
+        (made,) if made else (),
     )
 
 

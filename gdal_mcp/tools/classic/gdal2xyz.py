@@ -1,13 +1,12 @@
 """`gdal2xyz`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.tools.common import DatasetPath, NewPath
-from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+from gdal_mcp.tools.common import URI, DatasetPath, NewPath
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 
 Band = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
 
@@ -25,18 +24,14 @@ class XyzArguments(Arguments):
     )
 
 
-class XyzResult(Written):
-    xyz_uri: str = Field(description="file:// URI of the output")
-
-
-def _draft(arguments: XyzArguments, paths: Paths) -> Draft:
-    source = paths.input(arguments.dataset)
+def _draft(arguments: XyzArguments, desk: Desk) -> Draft:
+    source = desk.paths.input(arguments.dataset)
     as_array = arguments.output_format == "numpy"
     kind: Literal["array", "table"] = "array" if as_array else "table"
     if arguments.dst_csv is None:
-        output = paths.new_output(f"{source.path.stem}_xyz", ".npy" if as_array else ".csv", kind)
+        output = desk.paths.new_output(f"{source.path.stem}_xyz", ".npy" if as_array else ".csv", kind)
     else:
-        output = paths.output(arguments.dst_csv, inputs=(source,), overwrite=True, kind=kind)
+        output = desk.paths.output(arguments.dst_csv, inputs=(source,), overwrite=True, kind=kind)
     options = [] if as_array else ["-csv"]
     if arguments.skip_nodata:
         options.append("-skipnodata")
@@ -54,11 +49,7 @@ def _draft(arguments: XyzArguments, paths: Paths) -> Draft:
         "inputs-output",
         as_array=library if as_array else None,
     )
-    return Draft(command, (source,), output)
-
-
-def _present(answer: Answer) -> dict[str, Any]:
-    return {"xyz_uri": answer.uri}
+    return Draft(command, (source,), (output,))
 
 
 GDAL2XYZ = Tool(
@@ -66,10 +57,12 @@ GDAL2XYZ = Tool(
     title="gdal2xyz",
     description="Writes the pixels of a raster as a table of x, y and band values. "
     'Example: {"dataset": "dem.tif", "dst_csv": "dem.csv", "skip_nodata": true}.',
-    arguments=XyzArguments,
-    result=XyzResult,
-    draft=_draft,
-    present=_present,
+    schema=schema_of(XyzArguments),
+    draft=typed(XyzArguments, _draft),
+    present=lambda answer: {"xyz_uri": answer.uri},
+    own_keys={"xyz_uri": URI},
+    required_keys=("xyz_uri",),
+    like="raster as-features",
     writes=True,
     replaces=True,
 )

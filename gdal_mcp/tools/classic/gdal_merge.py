@@ -1,14 +1,11 @@
 """`gdal_merge`."""
 
-from typing import Any
-
 from pydantic import Field
 
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.tools.common import DatasetPath, NewPath, Number, number
+from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
 from gdal_mcp.tools.drivers import raster_format
-from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 
 
 class MergeArguments(Arguments):
@@ -20,28 +17,20 @@ class MergeArguments(Arguments):
     separate: bool = Field(default=False, description="Each source becomes a band of its own")
 
 
-class MergeResult(Written):
-    merged_uri: str = Field(description="file:// URI of the output")
-
-
-def _draft(arguments: MergeArguments, paths: Paths) -> Draft:
-    sources = paths.inputs(arguments.src_datasets)
+def _draft(arguments: MergeArguments, desk: Desk) -> Draft:
+    sources = desk.paths.inputs(arguments.src_datasets)
     driver = raster_format(None, arguments.dst_dataset)
     if arguments.dst_dataset is None:
-        output = paths.new_output(f"{sources[0].path.stem}_merge", driver.extension)
+        output = desk.paths.new_output(f"{sources[0].path.stem}_merge", driver.extension)
     else:
-        output = paths.output(arguments.dst_dataset, inputs=sources, overwrite=False, update=True)
+        output = desk.paths.output(arguments.dst_dataset, inputs=sources, overwrite=False, update=True)
     options = ["-o", output.inside, "-of", driver.name]
     if arguments.n is not None:
         options += ["-n", number(arguments.n)]
     if arguments.separate:
         options.append("-separate")
     command = Command("gdal_merge", tuple(options), tuple(map(str, sources)), layout="inputs-output")
-    return Draft(command, sources, output)
-
-
-def _present(answer: Answer) -> dict[str, Any]:
-    return {"merged_uri": answer.uri}
+    return Draft(command, sources, (output,))
 
 
 GDAL_MERGE = Tool(
@@ -49,10 +38,12 @@ GDAL_MERGE = Tool(
     title="gdal_merge",
     description="Merges rasters of one CRS into one. As the program does, it pastes into an existing dst_dataset, which is kept "
     'for undo. Loads whole rasters into memory. Example: {"src_datasets": ["a.tif", "b.tif"], "n": 0}.',
-    arguments=MergeArguments,
-    result=MergeResult,
-    draft=_draft,
-    present=_present,
+    schema=schema_of(MergeArguments),
+    draft=typed(MergeArguments, _draft),
+    present=lambda answer: {"merged_uri": answer.uri},
+    own_keys={"merged_uri": URI},
+    required_keys=("merged_uri",),
+    like="raster mosaic",
     writes=True,
     replaces=True,
 )

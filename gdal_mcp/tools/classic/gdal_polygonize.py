@@ -1,14 +1,13 @@
 """`gdal_polygonize`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.tools.common import DatasetPath, NewPath
+from gdal_mcp.tools.common import URI, DatasetPath, NewPath
 from gdal_mcp.tools.drivers import Format, vector_format
-from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 
 LAYER = "out"  # the program's own default
 
@@ -25,19 +24,15 @@ class PolygonizeArguments(Arguments):
     )
 
 
-class PolygonizeResult(Written):
-    vector_uri: str = Field(description="file:// URI of the output")
-
-
-def _draft(arguments: PolygonizeArguments, paths: Paths) -> Draft:
-    source = paths.input(arguments.src_dataset)
-    mask = paths.input(arguments.mask) if arguments.mask is not None else None
+def _draft(arguments: PolygonizeArguments, desk: Desk) -> Draft:
+    source = desk.paths.input(arguments.src_dataset)
+    mask = desk.paths.input(arguments.mask) if arguments.mask is not None else None
     inputs = (source, *([mask] if mask else []))
     driver = vector_format(None, arguments.dst_vector)
     if arguments.dst_vector is None:
-        output = paths.new_output(f"{source.path.stem}_polygons", driver.extension)
+        output = desk.paths.new_output(f"{source.path.stem}_polygons", driver.extension)
     else:
-        output = paths.output(arguments.dst_vector, inputs=inputs, overwrite=False, update=True)
+        output = desk.paths.output(arguments.dst_vector, inputs=inputs, overwrite=False, update=True)
     options = ["-q"]
     if arguments.band is not None:
         options += ["-b", str(arguments.band)]
@@ -47,7 +42,9 @@ def _draft(arguments: PolygonizeArguments, paths: Paths) -> Draft:
         options += ["-f", driver.name]
     layer = _layer(driver, output)
     names = [layer, arguments.field_name] if arguments.field_name else [layer] if layer != LAYER else []
-    return Draft(Command("gdal_polygonize", (*options, str(source), output.inside, *names)), inputs, output)
+    return Draft(
+        Command("gdal_polygonize", (*options, str(source), output.inside, *names)), inputs, (output,)
+    )
 
 
 def _layer(driver: Format, output: Output) -> str:
@@ -56,19 +53,17 @@ def _layer(driver: Format, output: Output) -> str:
     return stem if driver.name == "ESRI Shapefile" and not stem.startswith("-") else LAYER
 
 
-def _present(answer: Answer) -> dict[str, Any]:
-    return {"vector_uri": answer.uri}
-
-
 GDAL_POLYGONIZE = Tool(
     name="gdal_polygonize",
     title="gdal_polygonize",
     description="Makes polygons of connected pixels of equal value. As the program does, it appends to an existing dst_vector, "
     'which is kept for undo. Example: {"src_dataset": "classes.tif", "field_name": "class"}.',
-    arguments=PolygonizeArguments,
-    result=PolygonizeResult,
-    draft=_draft,
-    present=_present,
+    schema=schema_of(PolygonizeArguments),
+    draft=typed(PolygonizeArguments, _draft),
+    present=lambda answer: {"vector_uri": answer.uri},
+    own_keys={"vector_uri": URI},
+    required_keys=("vector_uri",),
+    like="raster polygonize",
     writes=True,
     replaces=True,
 )

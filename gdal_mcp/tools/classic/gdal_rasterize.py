@@ -1,14 +1,13 @@
 """`gdal_rasterize`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.tools.common import DatasetPath, NewPath, Number, number
+from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
 from gdal_mcp.tools.drivers import raster_format
-from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 
 Pixels = Annotated[int, Field(ge=1, le=2_000_000)]
 
@@ -25,27 +24,19 @@ class RasterizeArguments(Arguments):
     invert: bool = Field(default=False, description="Burn outside the polygons instead")
 
 
-class RasterizeResult(Written):
-    raster_uri: str = Field(description="file:// URI of the output")
-
-
-def _draft(arguments: RasterizeArguments, paths: Paths) -> Draft:
-    source = paths.input(arguments.src_vector)
+def _draft(arguments: RasterizeArguments, desk: Desk) -> Draft:
+    source = desk.paths.input(arguments.src_vector)
     driver = raster_format(None, arguments.dst_raster)
     if arguments.dst_raster is None:
-        output = paths.new_output(f"{source.path.stem}_raster", driver.extension)
+        output = desk.paths.new_output(f"{source.path.stem}_raster", driver.extension)
     else:
-        output = paths.output(arguments.dst_raster, inputs=(source,), overwrite=True)
+        output = desk.paths.output(arguments.dst_raster, inputs=(source,), overwrite=True)
     options = ["-burn", number(arguments.burn_value), "-ts", str(arguments.width), str(arguments.height)]
     options += ["-te", *map(number, arguments.extent), "-of", driver.name]
     if arguments.invert:
         options.append("-i")
     command = Command("gdal_rasterize", tuple(options), (str(source),), output.inside, "inputs-output")
-    return Draft(command, (source,), output)
-
-
-def _present(answer: Answer) -> dict[str, Any]:
-    return {"raster_uri": answer.uri}
+    return Draft(command, (source,), (output,))
 
 
 GDAL_RASTERIZE = Tool(
@@ -53,10 +44,12 @@ GDAL_RASTERIZE = Tool(
     title="gdal_rasterize",
     description="Burns vector geometries into a new raster of a given size and extent. Example: "
     '{"src_vector": "lakes.gpkg", "burn_value": 1, "width": 512, "height": 512, "extent": [0, 40, 10, 50]}.',
-    arguments=RasterizeArguments,
-    result=RasterizeResult,
-    draft=_draft,
-    present=_present,
+    schema=schema_of(RasterizeArguments),
+    draft=typed(RasterizeArguments, _draft),
+    present=lambda answer: {"raster_uri": answer.uri},
+    own_keys={"raster_uri": URI},
+    required_keys=("raster_uri",),
+    like="vector rasterize",
     writes=True,
     replaces=True,
 )

@@ -1,14 +1,13 @@
 """`gdal_translate`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.tools.common import DatasetPath, NewPath, Number, number
+from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
 from gdal_mcp.tools.drivers import raster_format
-from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 
 Band = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,4}|mask(,[1-9][0-9]{0,4})?)$")]
 
@@ -33,17 +32,13 @@ class TranslateArguments(Arguments):
     ) = None
 
 
-class TranslateResult(Written):
-    output_uri: str = Field(description="file:// URI of the output")
-
-
-def _draft(arguments: TranslateArguments, paths: Paths) -> Draft:
-    source = paths.input(arguments.src_dataset)
+def _draft(arguments: TranslateArguments, desk: Desk) -> Draft:
+    source = desk.paths.input(arguments.src_dataset)
     driver = raster_format(arguments.output_format, arguments.dst_dataset)
     if arguments.dst_dataset is None:
-        output = paths.new_output(f"{source.path.stem}_translate", driver.extension)
+        output = desk.paths.new_output(f"{source.path.stem}_translate", driver.extension)
     else:
-        output = paths.output(arguments.dst_dataset, inputs=(source,), overwrite=True)
+        output = desk.paths.output(arguments.dst_dataset, inputs=(source,), overwrite=True)
     options = ["-of", driver.name]
     for band in arguments.bands or ():
         options += ["-b", band]
@@ -52,11 +47,7 @@ def _draft(arguments: TranslateArguments, paths: Paths) -> Draft:
     if arguments.resample_alg:
         options += ["-r", arguments.resample_alg]
     command = Command("gdal_translate", tuple(options), (str(source),), output.inside, "inputs-output")
-    return Draft(command, (source,), output)
-
-
-def _present(answer: Answer) -> dict[str, Any]:
-    return {"output_uri": answer.uri}
+    return Draft(command, (source,), (output,))
 
 
 GDAL_TRANSLATE = Tool(
@@ -64,10 +55,12 @@ GDAL_TRANSLATE = Tool(
     title="gdal_translate",
     description="Converts a raster to another format, band selection or window. An existing dst_dataset is replaced and kept "
     'for undo. Example: {"src_dataset": "scene.tif", "dst_dataset": "red.png", "bands": ["1"], "output_format": "PNG"}.',
-    arguments=TranslateArguments,
-    result=TranslateResult,
-    draft=_draft,
-    present=_present,
+    schema=schema_of(TranslateArguments),
+    draft=typed(TranslateArguments, _draft),
+    present=lambda answer: {"output_uri": answer.uri},
+    own_keys={"output_uri": URI},
+    required_keys=("output_uri",),
+    like="raster convert",
     writes=True,
     replaces=True,
 )

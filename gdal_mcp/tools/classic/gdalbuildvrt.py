@@ -1,13 +1,12 @@
 """`gdalbuildvrt`."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.tools.common import DatasetPath, NewPath
-from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+from gdal_mcp.tools.common import URI, DatasetPath, NewPath
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 
 
 class BuildVrtArguments(Arguments):
@@ -21,18 +20,12 @@ class BuildVrtArguments(Arguments):
     separate: bool = Field(default=False, description="Each source becomes a band of its own")
 
 
-class BuildVrtResult(Written):
-    vrt_uri: str = Field(
-        description="file:// URI of the VRT; it refers to its sources, which stay where they are"
-    )
-
-
-def _draft(arguments: BuildVrtArguments, paths: Paths) -> Draft:
-    sources = paths.inputs(arguments.src_datasets)
+def _draft(arguments: BuildVrtArguments, desk: Desk) -> Draft:
+    sources = desk.paths.inputs(arguments.src_datasets)
     if arguments.dst_vrt is None:
-        output = paths.new_output(f"{sources[0].path.stem}_mosaic", ".vrt")
+        output = desk.paths.new_output(f"{sources[0].path.stem}_mosaic", ".vrt")
     else:
-        output = paths.output(arguments.dst_vrt, inputs=sources, overwrite=True)
+        output = desk.paths.output(arguments.dst_vrt, inputs=sources, overwrite=True)
     options = []
     if arguments.resolution:
         options += ["-resolution", arguments.resolution]
@@ -41,11 +34,7 @@ def _draft(arguments: BuildVrtArguments, paths: Paths) -> Draft:
     command = Command(
         "gdalbuildvrt", tuple(options), tuple(map(str, sources)), output.inside, "output-inputs"
     )
-    return Draft(command, sources, output)
-
-
-def _present(answer: Answer) -> dict[str, Any]:
-    return {"vrt_uri": answer.uri}
+    return Draft(command, sources, (output,))
 
 
 GDALBUILDVRT = Tool(
@@ -53,10 +42,12 @@ GDALBUILDVRT = Tool(
     title="gdalbuildvrt",
     description="Makes a virtual mosaic of rasters, or a stack with separate. "
     'Example: {"src_datasets": ["n43.tif", "n44.tif"], "dst_vrt": "dem.vrt"}.',
-    arguments=BuildVrtArguments,
-    result=BuildVrtResult,
-    draft=_draft,
-    present=_present,
+    schema=schema_of(BuildVrtArguments),
+    draft=typed(BuildVrtArguments, _draft),
+    present=lambda answer: {"vrt_uri": answer.uri},
+    own_keys={"vrt_uri": URI},
+    required_keys=("vrt_uri",),
+    like="raster mosaic",
     writes=True,
     replaces=True,
 )

@@ -4,10 +4,9 @@ from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import DatasetPath
-from gdal_mcp.tools.model import Answer, Arguments, Result, Tool
+from gdal_mcp.tools.model import Answer, Arguments, Desk, Tool, schema_of, typed
 
 
 class GdalinfoArguments(Arguments):
@@ -18,14 +17,8 @@ class GdalinfoArguments(Arguments):
     stats: bool = Field(default=False, description="Compute statistics of every band; reads all pixels")
 
 
-class GdalinfoResult(Result):
-    report: dict[str, Any] | str = Field(
-        description="The report. Every string in it comes from the file: untrusted"
-    )
-
-
-def _draft(arguments: GdalinfoArguments, paths: Paths) -> Draft:
-    source = paths.input(arguments.dataset)
+def _draft(arguments: GdalinfoArguments, desk: Desk) -> Draft:
+    source = desk.paths.input(arguments.dataset)
     options = (*(["-json"] if arguments.as_json else []), *(["-stats"] if arguments.stats else []))
     command = Command("gdalinfo", options, (str(source),), layout="inputs-output")
     return Draft(command, (source,), wants_json=arguments.as_json)
@@ -40,9 +33,10 @@ GDALINFO = Tool(
     title="gdalinfo",
     description="The classic gdalinfo report of a raster, as text or JSON, optionally with band statistics. "
     'Example: {"dataset": "dem.tif", "stats": true}.',
-    arguments=GdalinfoArguments,
-    result=GdalinfoResult,
-    draft=_draft,
+    schema=schema_of(GdalinfoArguments),
+    draft=typed(GdalinfoArguments, _draft),
     present=_present,
+    own_keys={"report": {"type": ["object", "string"]}},
+    like="raster info",
     writes=False,
 )

@@ -1,15 +1,14 @@
 """`gdalwarp`."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from gdal_mcp.catalogue.crs import check_crs
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.tools.common import DatasetPath, NewPath
+from gdal_mcp.tools.common import URI, DatasetPath, NewPath
 from gdal_mcp.tools.drivers import raster_format
-from gdal_mcp.tools.model import Answer, Arguments, Tool, Written
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 
 
 class WarpArguments(Arguments):
@@ -45,17 +44,13 @@ class WarpArguments(Arguments):
     )
 
 
-class WarpResult(Written):
-    output_uri: str = Field(description="file:// URI of the output")
-
-
-def _draft(arguments: WarpArguments, paths: Paths) -> Draft:
-    sources = paths.inputs(arguments.src_datasets)
+def _draft(arguments: WarpArguments, desk: Desk) -> Draft:
+    sources = desk.paths.inputs(arguments.src_datasets)
     driver = raster_format(None, arguments.dst_dataset)
     if arguments.dst_dataset is None:
-        output = paths.new_output(f"{sources[0].path.stem}_warp", driver.extension)
+        output = desk.paths.new_output(f"{sources[0].path.stem}_warp", driver.extension)
     else:
-        output = paths.output(
+        output = desk.paths.output(
             arguments.dst_dataset,
             inputs=sources,
             overwrite=arguments.overwrite,
@@ -69,11 +64,7 @@ def _draft(arguments: WarpArguments, paths: Paths) -> Draft:
     if arguments.overwrite:
         options.append("-overwrite")
     command = Command("gdalwarp", tuple(options), tuple(map(str, sources)), output.inside, "inputs-output")
-    return Draft(command, sources, output)
-
-
-def _present(answer: Answer) -> dict[str, Any]:
-    return {"output_uri": answer.uri}
+    return Draft(command, sources, (output,))
 
 
 GDALWARP = Tool(
@@ -81,10 +72,12 @@ GDALWARP = Tool(
     title="gdalwarp",
     description="Reprojects and mosaics rasters. As the program does, it warps into an existing dst_dataset unless overwrite is "
     'true; either way the old file is kept for undo. Example: {"src_datasets": ["a.tif", "b.tif"], "t_srs": "EPSG:3857"}.',
-    arguments=WarpArguments,
-    result=WarpResult,
-    draft=_draft,
-    present=_present,
+    schema=schema_of(WarpArguments),
+    draft=typed(WarpArguments, _draft),
+    present=lambda answer: {"output_uri": answer.uri},
+    own_keys={"output_uri": URI},
+    required_keys=("output_uri",),
+    like="raster reproject",
     writes=True,
     replaces=True,
 )

@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gdal_mcp.catalogue.binding import Context, bind_switches_of
-from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.tools.common import (
-    CommandResult,
+    COMMAND_KEYS,
     DatasetPath,
     ExtraArguments,
     Number,
@@ -20,7 +19,7 @@ from gdal_mcp.tools.common import (
     option_texts,
     present_command,
 )
-from gdal_mcp.tools.model import Arguments, Tool
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 
 Resampling = Literal[
     "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms",
@@ -32,36 +31,34 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class ReprojectArguments(Arguments):
     input: DatasetPath
     output: OutputPath
-    dst_crs: str = Field(
-        description="Target CRS: EPSG:3857, another authority code, WKT, PROJJSON or a PROJ string"
-    )
-    src_crs: str | None = Field(None, description="CRS of the input, when it has none or a wrong one")
+    dst_crs: str = Field(description="Target CRS: EPSG:3857, other codes, WKT, PROJJSON or a PROJ string")
+    src_crs: str | None = Field(None, description="CRS of an input without one, or with a wrong one")
     resampling: Resampling | None = Field(
-        None, description="nearest is the default; use bilinear or cubic for elevation"
+        None, description="Default nearest; bilinear or cubic for elevation"
     )
     resolution: Positive | Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="Pixel size in units of dst_crs, one number or [x, y]; not with size"
+        None, description="Pixel size in units of dst_crs, a number or [x, y]"
     )
     size: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="[width, height] in pixels, 0 for either keeps the proportions; not with resolution"
+        None, description="[width, height] in pixels, 0 keeps the proportion; not with resolution"
     )
     bbox: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = Field(
-        None, description="[xmin, ymin, xmax, ymax] in bbox_crs, or else in dst_crs"
+        None, description="[xmin, ymin, xmax, ymax] in bbox_crs, else dst_crs"
     )
     bbox_crs: str | None = Field(None, description="CRS of bbox")
-    overwrite: bool = Field(default=True, description="Replace an existing output, which is kept for undo")
+    overwrite: bool = Field(default=True, description="Replace an existing output; it is kept for undo")
     creation_options: Options | None = None
     warp_options: Options | None = None
     transform_options: Options | None = None
     extra_args: ExtraArguments | None = None
 
 
-def _draft(arguments: ReprojectArguments, paths: Paths) -> Draft:
-    source = paths.input(arguments.input)
-    output = paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    context = Context(output.target.name, None, paths.threads)
+def _draft(arguments: ReprojectArguments, desk: Desk) -> Draft:
+    source = desk.paths.source(arguments.input)
+    output = desk.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
+    context = Context(output.target.name, None, desk.threads)
     bound = bind_switches_of(algorithms("raster reproject"), _switches(arguments), context)
-    return gdal_command("raster reproject", bound, paths, (source, output))
+    return gdal_command("raster reproject", bound, desk, (source, output))
 
 
 def _switches(arguments: ReprojectArguments) -> list[str]:
@@ -95,10 +92,12 @@ REPROJECT = Tool(
     title="Reproject a raster",
     description="Reprojects a raster to another CRS, resolution, size or extent. "
     'Example: {"input": "dem.tif", "output": "dem_3857.tif", "dst_crs": "EPSG:3857", "resampling": "bilinear"}.',
-    arguments=ReprojectArguments,
-    result=CommandResult,
-    draft=_draft,
+    schema=schema_of(ReprojectArguments),
+    draft=typed(ReprojectArguments, _draft),
     present=present_command,
+    own_keys=COMMAND_KEYS,
+    required_keys=("output", "resource_uri"),
+    like="raster reproject",
     writes=True,
     replaces=True,
 )

@@ -1,0 +1,150 @@
+"""The handler inside the container that tells what two datasets hold, so that they can be compared.
+
+Given to `sandbox/worker.py` as text. Pixels, features and arrays are digested, not sampled; order of features, feature ids,
+metadata, statistics and block layout do not count. What cannot be digested is named, never left out in silence.
+"""
+
+import hashlib
+import json
+from typing import Any
+
+MAX_ROWS = 4 << 20  # bytes of pixels that are held at a time, as far as whole rows allow
+MAX_ARRAY = 256 << 20  # bytes of a multidimensional array that is digested
+_WIDE = 1 << 256
+
+gdal: Any = None
+
+
+def prepare() -> None:
+    global gdal  # noqa: PLW0603 - the worker calls prepare before it says that it is ready
+    from osgeo import gdal as loaded  # noqa: PLC0415 - only here there is GDAL
+    from osgeo import ogr, osr  # noqa: PLC0415
+
+    gdal = loaded
+    for module in (gdal, ogr, osr):
+        module._UseExceptions()  # noqa: SLF001 - without the underscore it would import NumPy
+
+
+def run(job: dict[str, Any], _report: Any) -> dict[str, Any]:
+    return {"code": 0, "datasets": [told(path) for path in job["inputs"]]}
+
+
+def told(path: str) -> dict[str, Any]:
+    """What a dataset holds; `problem` instead when it cannot be said."""
+    try:
+        dataset = gdal.OpenEx(path, gdal.OF_RASTER | gdal.OF_VECTOR)
+        if dataset.RasterCount or dataset.GetLayerCount():
+            return {"driver": dataset.GetDriver().ShortName, **raster(dataset), **vector(dataset)}
+        return {"arrays": list(arrays(gdal.OpenEx(path, gdal.OF_MULTIDIM_RASTER).GetRootGroup(), ""))}
+    except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+        return {"problem": type(error).__name__}
+
+
+def raster(dataset: Any) -> dict[str, Any]:
+    if not dataset.RasterCount:
+        return {}
+    transform = dataset.GetGeoTransform(can_return_null=True)
+    return {
+        "size": [dataset.RasterXSize, dataset.RasterYSize],
+        "geotransform": [repr(value) for value in transform] if transform else None,
+        "gcps": [
+            repr((one.GCPPixel, one.GCPLine, one.GCPX, one.GCPY, one.GCPZ)) for one in dataset.GetGCPs()
+        ],
+        "crs": dataset.GetProjection(),
+        "bands": [band(dataset.GetRasterBand(i + 1)) for i in range(dataset.RasterCount)],
+    }
+
+
+def band(one: Any) -> dict[str, Any]:
+    colors = one.GetColorTable()
+    return {
+        "type": gdal.GetDataTypeName(one.DataType),
+        "nodata": repr(one.GetNoDataValue()),
+        "color": gdal.GetColorInterpretationName(one.GetColorInterpretation()),
+        "palette": [list(colors.GetColorEntry(i)) for i in range(colors.GetCount())] if colors else None,
+        "overviews": one.GetOverviewCount(),
+        "pixels": pixels(one),
+        "mask": ""
+        if one.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_NODATA)
+        else pixels(one.GetMaskBand()),
+    }
+
+
+def pixels(one: Any) -> str:
+    """The SHA-256 of the pixels, row by row from the top, in the machine's byte order."""
+    total = hashlib.sha256()
+    width = one.XSize * gdal.GetDataTypeSizeBytes(one.DataType)
+    block = one.GetBlockSize()[1]
+    rows = max(1, MAX_ROWS // max(width, 1) // block * block)  # whole blocks, so that none is decoded twice
+    for top in range(0, one.YSize, rows):
+        total.update(one.ReadRaster(0, top, one.XSize, min(rows, one.YSize - top)))
+    return total.hexdigest()
+
+
+def vector(dataset: Any) -> dict[str, Any]:
+    if not dataset.GetLayerCount():
+        return {}
+    layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
+    return {"layers": [layer(one) for one in sorted(layers, key=lambda one: str(one.GetName()))]}
+
+
+def layer(one: Any) -> dict[str, Any]:
+    definition = one.GetLayerDefn()
+    fields = [definition.GetFieldDefn(i) for i in range(definition.GetFieldCount())]
+    shapes = [definition.GetGeomFieldDefn(i) for i in range(definition.GetGeomFieldCount())]
+    count = values = geometries = 0
+    for feature in one:
+        count += 1
+        drawn = drawing(feature, len(shapes))
+        geometries = (geometries + number(drawn)) % _WIDE
+        values = (values + number([drawn, [value(feature, i) for i in range(len(fields))]])) % _WIDE
+    return {
+        "name": one.GetName(),
+        "fields": [[field.GetName(), field.GetTypeName(), field.GetSubType()] for field in fields],
+        "geometry": [shape.GetType() for shape in shapes],
+        "crs": [shape.GetSpatialRef().ExportToWkt() if shape.GetSpatialRef() else "" for shape in shapes],
+        "features": count,
+        "geometries": f"{geometries:064x}",
+        "values": f"{values:064x}",
+    }
+
+
+def drawing(feature: Any, count: int) -> list[str]:
+    shapes = [feature.GetGeomFieldRef(i) for i in range(count)]
+    return ["" if one is None else bytes(one.ExportToIsoWkb()).hex() for one in shapes]
+
+
+def value(feature: Any, index: int) -> Any:
+    """A field's value as text, and whether there is one."""
+    if not feature.IsFieldSetAndNotNull(index):
+        return None
+    try:
+        return feature.GetFieldAsString(index)
+    except UnicodeDecodeError:
+        return bytes(feature.GetFieldAsBinary(index)).hex()
+
+
+def number(what: Any) -> int:
+    """A digest that can be added up, so that the order of the features does not count."""
+    return int.from_bytes(hashlib.sha256(json.dumps(what).encode()).digest(), "big")
+
+
+def arrays(group: Any, path: str) -> Any:
+    """Every array of a group and of the groups in it, by its path."""
+    for name in group.GetMDArrayNames() or ():
+        yield {"path": f"{path}/{name}", **array(group.OpenMDArray(name))}
+    for name in group.GetGroupNames() or ():
+        yield from arrays(group.OpenGroup(name), f"{path}/{name}")
+
+
+def array(one: Any) -> dict[str, Any]:
+    kind = one.GetDataType()
+    sizes = [dimension.GetSize() for dimension in one.GetDimensions()]
+    length = kind.GetSize()
+    for size in sizes:
+        length *= size
+    if length > MAX_ARRAY:
+        raise ValueError("too long")
+    data = one.Read()
+    text = data if isinstance(data, bytes | bytearray) else json.dumps(data).encode()
+    return {"type": kind.GetName(), "sizes": sizes, "data": hashlib.sha256(text).hexdigest()}

@@ -1,0 +1,194 @@
+"""Any algorithm of the catalogue as a draft: arguments bound, paths resolved, outputs sent to staging."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gdal_mcp.catalogue.binding import Bound, Context, bind_json, render
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.fileops import FILE_OPERATIONS
+from gdal_mcp.paths import Source
+from gdal_mcp.plan import Command, Draft, Output, OutputKind
+from gdal_mcp.tools.model import Desk
+from sandbox.workspace import Located
+
+WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
+PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
+_KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
+_PENDING = "/staging/pending"  # what an output resolves to while only the inputs are looked up
+
+
+def algorithm_named(name: str, desk: Desk) -> Algorithm:
+    """An algorithm by its command path, however it is spelt: `raster hillshade`, `raster_hillshade`, `gdal raster hillshade`.
+
+    Raises ToolError for one that does not exist or that this server excludes.
+    """
+    known = _by_spelling()
+    path = known.get(spelling(name))
+    if path is None:
+        raise ToolError(
+            Code.NOT_FOUND,
+            Stage.LOOKUP,
+            "GDAL has no algorithm of that name.",
+            "Names are command paths such as `raster hillshade`; gdal_search finds them.",
+        )
+    if not desk.permits(path):
+        raise ToolError(
+            Code.DENIED,
+            Stage.POLICY,
+            f"this server was started without {path}.",
+            "Use another algorithm, or ask the person who runs the server.",
+        )
+    return catalogue().algorithms[path]
+
+
+def spelling(name: str) -> str:
+    """One spelling for all: lower case words joined by underscores, without a leading `gdal`."""
+    words = name.strip().lower().replace("-", "_").replace(" ", "_")
+    return words.removeprefix("gdal_")
+
+
+def tool_name(path: str) -> str:
+    """The name of the tool for an algorithm, such as `raster_hillshade`."""
+    return spelling(path)
+
+
+def is_algorithm(name: str) -> bool:
+    """Whether a tool of this name is an algorithm of the catalogue."""
+    return spelling(name) in _by_spelling()
+
+
+def _by_spelling() -> Mapping[str, str]:
+    return {spelling(path): path for path in catalogue().algorithms}
+
+
+def may_write(algorithm: Algorithm) -> bool:
+    """Whether a call of it can change anything: it has an output, or changes files itself."""
+    return (
+        algorithm.path in FILE_OPERATIONS
+        or algorithm.path in PIPELINES
+        or any(argument.role in WRITING for argument in algorithm.arguments)
+    )
+
+
+def must_write(algorithm: Algorithm) -> bool:
+    """Whether every call of it writes."""
+    return algorithm.path in FILE_OPERATIONS or any(
+        argument.role in WRITING and argument.required for argument in algorithm.arguments
+    )
+
+
+def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], desk: Desk) -> Draft:
+    """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
+    bound = bind_json(algorithm, arguments, context_of(desk))
+    places = Places(desk, replaces=bound.replaces, updates=bound.updates)
+    resolved = places.resolve(bound)
+    command = Command("gdal", (*algorithm.path.split(), *render(resolved)))
+    given = {one.name: one.values for one in bound.arguments}
+    return Draft(command, places.inputs, together(places.outputs), algorithm=algorithm.path, arguments=given)
+
+
+def context_of(desk: Desk) -> Context:
+    return Context(threads=desk.threads, allow_sql=desk.settings.allow_sql)
+
+
+@dataclass
+class Places:
+    """Looks the paths of one call up: inputs first, since an output must not be one of them."""
+
+    desk: Desk
+    replaces: bool
+    updates: bool
+    _inputs: list[Located | Source] = field(default_factory=list)
+    _named: list[tuple[str, Located]] = field(default_factory=list)
+    _outputs: dict[str, Output] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[Located, ...]:
+        found = (one.located if isinstance(one, Source) else one for one in self._inputs)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def named(self) -> tuple[tuple[str, Located], ...]:
+        return tuple(self._named)
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return tuple(self._outputs.values())
+
+    def resolve(self, bound: Bound) -> Bound:
+        """The same arguments with paths in the container."""
+        return self.resolve_all([bound])[0]
+
+    def resolve_all(self, parts: Sequence[Bound]) -> tuple[Bound, ...]:
+        recursive = any(bound.get("recursive") == ("true",) for bound in parts)
+        for bound in parts:
+            bound.resolve(lambda argument, text: self._input(argument, text, recursive=recursive))
+        return tuple(bound.resolve(self._any) for bound in parts)
+
+    def _input(self, argument: Argument, text: str, *, recursive: bool) -> str:
+        if argument.role is not Role.INPUT:
+            return _PENDING
+        if recursive or argument.rule.form == "recursive folder":
+            located = self.desk.paths.tree(text)
+            self._inputs.append(located)
+            self._named.append((argument.name, located))
+            return str(located)
+        found = self.desk.paths.source(text)
+        self._inputs.append(found)
+        self._named.append((argument.name, found.located))
+        return found.name
+
+    def _any(self, argument: Argument, text: str) -> str:
+        if argument.role is Role.INPUT:
+            return self.desk.paths.source(text).name
+        if argument.role is Role.UPDATE:
+            return self._place(text, self._updated(text)).inside
+        kind = _KINDS.get(argument.rule.form, "dataset")
+        output = self.desk.paths.output(
+            text,
+            inputs=tuple(self._inputs),
+            overwrite=self.replaces,
+            update=self.updates,
+            kind=kind,
+        )
+        return self._place(text, output).inside
+
+    def _updated(self, text: str) -> Output:
+        """A dataset that is changed in place: on a copy, which then takes its place."""
+        output = self.desk.paths.output(text, inputs=tuple(self._inputs), overwrite=False, update=True)
+        if output.target.identity is None:
+            raise ToolError(
+                Code.NOT_FOUND,
+                Stage.RESOLVE,
+                f"{output.target.name} does not exist, so it cannot be changed.",
+                "Check the name; relative paths start at the first workspace.",
+            )
+        return output
+
+    def _place(self, text: str, output: Output) -> Output:
+        return self._outputs.setdefault(text, output)
+
+
+def together(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    """Outputs that can be published at once. Raises ToolError for those of several workspaces, or of one name."""
+    roots = {output.target.workspace.root for output in outputs}
+    names = [output.target.name for output in outputs]
+    if len(roots) > 1:
+        raise _apart("the outputs are in several workspaces", "Write all of them to one workspace.")
+    if len(set(names)) != len(names):
+        raise _apart(
+            "two outputs have the same name", "Give each output a name of its own, even in another folder."
+        )
+    return outputs
+
+
+def _apart(what: str, fix: str) -> ToolError:
+    return ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.RESOLVE,
+        f"{what}; they are published together or not at all.",
+        fix,
+    )

@@ -1,0 +1,74 @@
+"""Tools made from algorithms of the catalogue, one for each: `raster hillshade` is `raster_hillshade`."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.schema import input_schema
+from gdal_mcp.plan import Draft
+from gdal_mcp.tools.algorithm import algorithm_named, may_write, tool_name
+from gdal_mcp.tools.common import COMMAND_KEYS, present_command
+from gdal_mcp.tools.dispatch import draft_call
+from gdal_mcp.tools.model import Desk, Tool
+
+OPTIONS = "options"
+
+
+@lru_cache(maxsize=256)
+def direct_tool(path: str) -> Tool:
+    """The tool of one algorithm with all of its arguments."""
+    algorithm = catalogue().algorithms[path]
+
+    def draft(arguments: Mapping[str, Any], desk: Desk) -> Draft:
+        return draft_call(algorithm_named(path, desk), arguments, desk)
+
+    writes = may_write(algorithm)
+    return Tool(
+        name=tool_name(path),
+        title=f"gdal {path}",
+        description=f"{algorithm.description.rstrip('.')}.",
+        schema=lambda: input_schema(algorithm, compact=True),
+        draft=draft,
+        writes=writes,
+        replaces=writes,
+        present=present_command if writes else lambda _answer: {},
+        own_keys=COMMAND_KEYS if writes else {},
+        like=path,
+    )
+
+
+def brief_tool(path: str, shown: tuple[str, ...], description: str) -> Tool:
+    """The same with a few arguments in its schema and the others, by their names, in one object `options`."""
+    full = direct_tool(path)
+    algorithm = catalogue().algorithms[path]
+
+    def schema() -> dict[str, Any]:
+        complete = input_schema(algorithm, compact=True)
+        properties = {name: complete["properties"][name] for name in shown}
+        properties[OPTIONS] = {
+            "type": "object",
+            "description": f"Its other arguments, as gdal_describe lists them for `{path}`",
+        }
+        required = [name for name in complete.get("required", ()) if name in properties]
+        return {**complete, "properties": properties, "required": required}
+
+    def draft(arguments: Mapping[str, Any], desk: Desk) -> Draft:
+        more = arguments.get(OPTIONS)
+        merged = {key: value for key, value in arguments.items() if key != OPTIONS}
+        return draft_call(
+            algorithm_named(path, desk), {**(more if isinstance(more, dict) else {}), **merged}, desk
+        )
+
+    return Tool(
+        name=full.name,
+        title=full.title,
+        description=description,
+        schema=schema,
+        draft=draft,
+        writes=full.writes,
+        replaces=full.replaces,
+        present=full.present,
+        own_keys=full.own_keys,
+        like=path,
+    )

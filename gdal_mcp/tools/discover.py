@@ -1,0 +1,98 @@
+"""Tools that tell what there is: `gdal_search`, `gdal_describe`, `formats` and `find_crs`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gdal_mcp.discovery.describe import describe
+from gdal_mcp.discovery.formats import formats
+from gdal_mcp.discovery.search import search
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm
+from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
+
+Limit = Annotated[int, Field(ge=1, le=50)]
+
+
+class SearchArguments(Arguments):
+    query: str = Field(description="What to do, in plain words", min_length=1, max_length=500)
+    limit: Limit = 8
+
+
+class DescribeArguments(Arguments):
+    algorithm: str = Field(description="Command path such as `raster hillshade`", max_length=100)
+
+
+class FormatsArguments(Arguments):
+    kind: Literal["raster", "vector", "multidim"] | None = None
+    name: str | None = Field(None, description="One driver, with its options", max_length=64)
+
+
+class FindCrsArguments(Arguments):
+    query: str = Field(description="Code, name or area, such as `utm 33 north`", min_length=1, max_length=200)
+    limit: Limit = 10
+
+
+def _search(arguments: SearchArguments, desk: Desk) -> Told:
+    tools = desk.surface.callable.values()
+    picked = [(one.name, one.title, one.description) for one in tools if not is_algorithm(one.name)]
+    found = search(arguments.query, limit=50, picked=picked)
+    hits = [hit for hit in found if not hit.path or desk.permits(hit.path)]
+    return Told({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
+
+
+def _describe(arguments: DescribeArguments, desk: Desk) -> Told:
+    return Told(describe(algorithm_named(arguments.algorithm, desk)))
+
+
+def _formats(arguments: FormatsArguments, _desk: Desk) -> Told:
+    return Told(formats(arguments.kind, arguments.name))
+
+
+def _find_crs(arguments: FindCrsArguments, _desk: Desk) -> Draft:
+    extra = {"query": arguments.query, "limit": arguments.limit}
+    return Draft(Command("find_crs", (), extra=extra), (), wants_json=True, present=_present_crs)
+
+
+def _present_crs(answer: Answer) -> Mapping[str, Any]:
+    """What the image's PROJ database holds, which is as trusted as the image."""
+    return {"matches": answer.parsed if isinstance(answer.parsed, list) else []}
+
+
+GDAL_SEARCH = Tool(
+    name="gdal_search",
+    title="Find a GDAL algorithm",
+    description='Finds algorithms by what they do, best first. Example: {"query": "shade the mountains"}.',
+    schema=schema_of(SearchArguments),
+    draft=typed(SearchArguments, _search),
+    writes=False,
+    runs=False,
+)
+GDAL_DESCRIBE = Tool(
+    name="gdal_describe",
+    title="Describe a GDAL algorithm",
+    description='Schema of its arguments, effects and examples. Example: {"algorithm": "vector buffer"}.',
+    schema=schema_of(DescribeArguments),
+    draft=typed(DescribeArguments, _describe),
+    writes=False,
+    runs=False,
+)
+FORMATS = Tool(
+    name="formats",
+    title="List formats",
+    description="Formats that GDAL reads and writes, or one with the options that may be set.",
+    schema=schema_of(FormatsArguments),
+    draft=typed(FormatsArguments, _formats),
+    writes=False,
+    runs=False,
+)
+FIND_CRS = Tool(
+    name="find_crs",
+    title="Find a CRS",
+    description='Coordinate reference systems by code, name or area. Example: {"query": "web mercator"}.',
+    schema=schema_of(FindCrsArguments),
+    draft=typed(FindCrsArguments, _find_crs),
+    own_keys={"matches": {"type": "array"}},
+    writes=False,
+)

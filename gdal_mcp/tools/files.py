@@ -1,0 +1,31 @@
+"""The algorithms that copy, rename, move and delete files, as drafts: GDAL looks, the host acts (`gdal_mcp.fileops`)."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from gdal_mcp.catalogue.binding import bind_json
+from gdal_mcp.catalogue.model import Algorithm
+from gdal_mcp.fileops import check_identified, plan_operation
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.tools.algorithm import context_of
+from gdal_mcp.tools.model import Desk
+
+
+def draft_operation(algorithm: Algorithm, arguments: Mapping[str, Any], desk: Desk) -> Draft:
+    """Raises ToolError, ArgumentRefused."""
+    bound = bind_json(algorithm, arguments, context_of(desk))
+    given = {one.name: one.values for one in bound.arguments}
+    work = plan_operation(algorithm.path, given, desk.paths)
+    return Draft(
+        Command("gdal", work.argv),
+        work.inputs,
+        work.outputs,
+        copies=work.copies,
+        transfers=work.transfers,
+        removes=work.removes,
+        listings=work.listings,
+        verify=partial(check_identified, work.identified) if work.identified else None,
+        algorithm=algorithm.path,
+        arguments=given,
+    )

@@ -1,0 +1,86 @@
+"""`preview` and `list_workspace`: what the data looks like and what there is."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gdal_mcp.described import shown
+from gdal_mcp.listing_workspace import MAX_PATTERN, MAX_ROWS, Query, page, told
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.tools.common import DatasetPath
+from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
+from sandbox.browse import walk
+
+Band = Annotated[int, Field(ge=1, le=65_535)]
+
+
+class PreviewArguments(Arguments):
+    path: DatasetPath
+    max_size: Annotated[int, Field(ge=32, le=2048)] = Field(512, description="Longer side in pixels")
+    bands: Annotated[list[Band], Field(min_length=1, max_length=4)] | None = Field(
+        None, description="Bands to show, from 1: one, or red, green, blue"
+    )
+    color: Literal["auto", "gray", "rgb", "hillshade", "palette"] = "auto"
+
+
+def _preview(arguments: PreviewArguments, desk: Desk) -> Draft:
+    source = desk.paths.source(arguments.path)
+    extra = {
+        "preview": {
+            "pixels": arguments.max_size,
+            "bands": arguments.bands,
+            "color": arguments.color,
+        }
+    }
+    command = Command("preview", (), (source.name,), layout="inputs-output", extra=extra)
+    return Draft(command, (source.located,), wants_json=True, present=_shown)
+
+
+def _shown(answer: Answer) -> Mapping[str, Any]:
+    return {"shown": dict(shown(answer.parsed))}
+
+
+PREVIEW = Tool(
+    name="preview",
+    title="Show a dataset",
+    description="A PNG picture of a raster or vector dataset. Elevation can be hillshaded.",
+    schema=schema_of(PreviewArguments),
+    draft=typed(PreviewArguments, _preview),
+    writes=False,
+    own_keys={"shown": {"type": "object"}},
+)
+
+
+class ListArguments(Arguments):
+    path: str = Field(".", description="Folder in a workspace", max_length=4096)
+    pattern: str = Field("*", description="Glob such as `*.tif` or `2024/*`", max_length=MAX_PATTERN)
+    cursor: str | None = Field(None, description="`next_cursor` of the page before")
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 100
+
+
+def _list(arguments: ListArguments, desk: Desk) -> Draft | Told:
+    """The host lists, following nothing; GDAL then tells the format of each file, without opening it whole."""
+    folder = desk.paths.folder(arguments.path)
+    query = Query(folder, arguments.pattern, arguments.limit)
+    found = page(walk(desk.paths.workspaces, folder), query, arguments.cursor)
+    if not found.to_identify:
+        return Told(told(found))
+
+    def present(answer: Answer) -> Mapping[str, Any]:
+        drivers = answer.parsed if isinstance(answer.parsed, dict) else {}
+        return told(found, [{"name": name, "driver": driver} for name, driver in drivers.items()])
+
+    names = tuple(str(located) for located in found.to_identify)
+    command = Command("identify", (), names, layout="inputs-output")
+    return Draft(command, (), wants_json=True, present=present)  # none is read: no digests
+
+
+LIST_WORKSPACE = Tool(
+    name="list_workspace",
+    title="List a workspace",
+    description="Datasets, files and folders below a folder, with format and size. Links are shown, never followed.",
+    schema=schema_of(ListArguments),
+    draft=typed(ListArguments, _list),
+    writes=False,
+)

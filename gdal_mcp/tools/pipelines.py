@@ -1,0 +1,267 @@
+"""`pipeline`: GDAL's pipelines, as a JSON list of steps or in GDAL's own notation, in one container.
+
+Each step is bound like an algorithm of its own. In the mixed pipeline a step may exist for rasters and for vectors
+(`reproject`); every reading that fits together is kept, and a pipeline whose readings would be written differently is refused.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gdal_mcp.catalogue.binding import Bound, bind_json, bind_named, render
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import Step
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.tools.algorithm import PIPELINES, Places, context_of, spelling, together
+from gdal_mcp.tools.common import COMMAND_KEYS, present_command
+from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.notation import ParsedStep, Words, named_values, parse_notation
+
+MAX_STEPS = 50
+MAX_BRANCHES = 8
+_TEE = "tee"
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """One step as a client gives it: arguments by name, or words of GDAL's notation; branches are of `tee` alone."""
+
+    name: str
+    given: Mapping[str, Any] | Words
+    branches: tuple[tuple["StepCall", ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStep:
+    """One reading of a step."""
+
+    step: Step
+    bound: Bound
+    branches: tuple[tuple["BoundStep", ...], ...] = ()
+
+
+class StepArguments(Arguments):
+    step: Annotated[str, Field(min_length=1, max_length=60)]
+    arguments: Mapping[str, Any] = Field(default_factory=dict)
+    branches: Annotated[list[list["StepArguments"]], Field(max_length=MAX_BRANCHES)] | None = Field(
+        None, description="Of `tee`: further lists of steps that take the same data"
+    )
+
+
+class PipelineArguments(Arguments):
+    steps: Annotated[list[StepArguments], Field(min_length=1, max_length=MAX_STEPS)] | str = Field(
+        description='[{"step": "read", "arguments": {"input": "dem.tif"}}, ...], or GDAL\'s own notation `read dem.tif ! ...`'
+    )
+
+
+def draft_pipeline(path: str, arguments: Mapping[str, Any], desk: Desk) -> Draft:
+    """One of GDAL's three pipeline commands, as gdal_read and gdal_write get it. Raises ToolError, ArgumentRefused."""
+    known = {"pipeline", "steps", "quiet"}
+    unknown = next((name for name in arguments if name not in known), None)
+    text = arguments.get("pipeline", arguments.get("steps"))
+    if unknown is not None or text is None:
+        raise ArgumentRefused(
+            f"{unknown[:60]!r} is no argument of a pipeline." if unknown else "the pipeline is missing.",
+            "Give `pipeline`: a list of steps, or GDAL's notation; inputs and outputs are named by its steps.",
+        )
+    return _draft(path, PipelineArguments.model_validate({"steps": text}), desk)
+
+
+def _draft(path: str, arguments: PipelineArguments, desk: Desk) -> Draft:
+    given = arguments.steps
+    calls = _from_notation(given) if isinstance(given, str) else _from_json(given)
+    steps = _reading(path, calls, desk)
+    flat = tuple(_flattened(steps))
+    places = Places(
+        desk,
+        replaces=any(one.bound.replaces for one in flat),
+        updates=any(one.bound.updates for one in flat),
+    )
+    resolved = iter(places.resolve_all([one.bound for one in flat]))
+    words = tuple(_words(steps, resolved))
+    command = Command("gdal", (*path.split(), *words))
+    return Draft(
+        command,
+        places.inputs,
+        together(places.outputs),
+        named=places.named,
+        algorithm=path,
+        arguments=_said(flat),
+    )
+
+
+def _from_json(steps: Sequence[StepArguments]) -> tuple[StepCall, ...]:
+    return tuple(
+        StepCall(one.step, one.arguments, tuple(_from_json(branch) for branch in one.branches or ()))
+        for one in steps
+    )
+
+
+def _from_notation(text: str) -> tuple[StepCall, ...]:
+    return tuple(_call(step) for step in parse_notation(text))
+
+
+def _call(parsed: ParsedStep) -> StepCall:
+    branches = tuple(tuple(_call(step) for step in branch) for branch in parsed.branches)
+    texts = parsed.words.texts
+    longer = f"{parsed.name} {texts[0]}" if texts else ""
+    if longer and any(step.name == longer for step in catalogue().steps.values()):  # `grid count`
+        return StepCall(longer, Words(texts[1:]), branches)
+    return StepCall(parsed.name, parsed.words, branches)
+
+
+def _reading(
+    path: str, calls: Sequence[StepCall], desk: Desk, takes: str | None = None
+) -> tuple[BoundStep, ...]:
+    """The one reading of a pipeline. Raises ToolError, ArgumentRefused when there is none, or several."""
+    readings = _readings(path, calls, desk, takes)
+    written = {tuple(_said_words(reading)) for reading in readings}
+    if len(written) > 1:
+        raise ArgumentRefused(
+            "the pipeline means one thing for rasters and another for vectors.",
+            "Run it as `raster pipeline` or `vector pipeline` with gdal_write.",
+        )
+    return readings[0]
+
+
+def _readings(
+    path: str, calls: Sequence[StepCall], desk: Desk, takes: str | None
+) -> list[tuple[BoundStep, ...]]:
+    readings: list[tuple[BoundStep, ...]] = [()]
+    if len(calls) > MAX_STEPS:
+        raise ArgumentRefused(f"a pipeline has at most {MAX_STEPS} steps.", "Split it.")
+    for call in calls:
+        readings = _extended(path, readings, call, desk, takes)
+    return readings
+
+
+def _extended(
+    path: str, readings: list[tuple[BoundStep, ...]], call: StepCall, desk: Desk, takes: str | None
+) -> list[tuple[BoundStep, ...]]:
+    """Every reading with one more step, for each way to read that step. Raises the refusal of the first when there is none."""
+    found: list[tuple[BoundStep, ...]] = []
+    refusals: list[ArgumentRefused] = []
+    variants = _variants(path, call.name, desk)
+    for reading in readings:
+        flowing = reading[-1].step.gives if reading else takes
+        for step in variants:
+            if step.takes != flowing and not (flowing is None and step.takes is None):
+                continue
+            try:
+                found.append((*reading, _bound(path, step, call, desk)))
+            except ArgumentRefused as error:
+                refusals.append(error)
+    if not found:
+        raise refusals[0] if refusals else _misplaced(call.name, first=not readings[0] and takes is None)
+    return found
+
+
+def _variants(path: str, name: str, desk: Desk) -> list[Step]:
+    plain = spelling(name)
+    found = [
+        step for step in catalogue().steps.values() if spelling(step.name) == plain and path in step.pipelines
+    ]
+    if not found:
+        raise ArgumentRefused(
+            f"{name[:60]!r} is no step of `gdal {path}`.", "gdal_describe of the pipeline lists its steps."
+        )
+    permitted = [step for step in found if desk.permits(step.algorithm.path)]
+    if not permitted:
+        raise ToolError(
+            Code.DENIED,
+            Stage.POLICY,
+            f"this server was started without {found[0].algorithm.path}.",
+            "Leave the step out, or ask the person who runs the server.",
+        )
+    return permitted
+
+
+def _bound(path: str, step: Step, call: StepCall, desk: Desk) -> BoundStep:
+    context = context_of(desk)
+    algorithm = step.algorithm
+    if call.branches and call.name != _TEE:
+        raise ArgumentRefused(
+            f"the step {call.name} takes no nested pipeline here.",
+            "Name a file instead; a call of its own can write it first.",
+        )
+    if isinstance(call.given, Words):
+        bound = bind_named(algorithm, named_values(algorithm, call.given), context)
+    else:
+        bound = bind_json(algorithm, call.given, context)
+    branches = tuple(_reading(path, branch, desk, takes=step.gives) for branch in call.branches)
+    if call.name == _TEE and not branches:
+        raise ArgumentRefused(
+            "tee has no branch.", 'Give "branches": lists of steps, or `tee [ write x.tif ]`.'
+        )
+    return BoundStep(step, bound, branches)
+
+
+def _misplaced(name: str, *, first: bool) -> ArgumentRefused:
+    if first:
+        return ArgumentRefused(f"a pipeline does not begin with {name[:60]}.", "Begin with read.")
+    return ArgumentRefused(
+        f"the step {name[:60]} does not take what the step before it gives.",
+        "Rasters become vectors by polygonize, contour or the like, vectors become rasters by rasterize or grid.",
+    )
+
+
+def _flattened(steps: Sequence[BoundStep]) -> Iterator[BoundStep]:
+    for one in steps:
+        yield one
+        for branch in one.branches:
+            yield from _flattened(branch)
+
+
+def _words(steps: Sequence[BoundStep], resolved: Iterator[Bound]) -> Iterator[str]:
+    """The words of the command line, in the order in which `_flattened` goes through the steps."""
+    for number, one in enumerate(steps):
+        if number:
+            yield "!"
+        yield from one.step.name.split(" ")
+        yield from render(next(resolved))
+        for branch in one.branches:
+            yield "["
+            yield from _words(branch, resolved)
+            yield "]"
+
+
+def _said_words(steps: Sequence[BoundStep]) -> Iterator[str]:
+    """What is said, with paths as the client wrote them: equal for readings that are written alike."""
+    for one in steps:
+        yield one.step.name
+        yield from (f"{bound.name}={bound.values}" for bound in one.bound.arguments)
+        for branch in one.branches:
+            yield from _said_words(branch)
+
+
+def _said(steps: Sequence[BoundStep]) -> dict[str, tuple[str, ...]]:
+    """Arguments of all steps by name; those of several steps follow each other."""
+    pairs = sorted(
+        ((one.name, one.values) for step in steps for one in step.bound.arguments), key=lambda pair: pair[0]
+    )
+    return {
+        name: tuple(value for _, values in group for value in values)
+        for name, group in groupby(pairs, key=lambda pair: pair[0])
+    }
+
+
+PIPELINE = Tool(
+    name="pipeline",
+    title="Run a pipeline",
+    description="Several steps on one dataset in one container, without files in between. Example: "
+    '{"steps": [{"step": "read", "arguments": {"input": "dem.tif"}}, {"step": "hillshade"}, '
+    '{"step": "write", "arguments": {"output": "shade.tif"}}]}.',
+    schema=schema_of(PipelineArguments),
+    draft=typed(PipelineArguments, lambda arguments, desk: _draft("pipeline", arguments, desk)),
+    writes=True,
+    replaces=True,
+    present=present_command,
+    own_keys=COMMAND_KEYS,
+    like="pipeline",
+)
+assert PIPELINE.name in PIPELINES

@@ -1,0 +1,99 @@
+"""What GDAL reports, and what a program of ours prints."""
+
+import ctypes
+import json
+import math
+import sys
+
+from osgeo import gdal
+
+MAX_ERRORS = 100
+WARNING, FAILURE = 2, 3
+OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
+MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")  # of libraries that know no such number
+LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
+
+library = ctypes.CDLL(gdal._gdal.__file__)  # finds what the extension is linked with
+
+
+def decoded(value):
+    """Text, alone or within what JSON holds: GDAL's binding gives bytes for what is not UTF-8."""
+    if isinstance(value, dict):
+        return {decoded(key): decoded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [decoded(inner) for inner in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+class Errors:
+    """Collects what GDAL reports and, unless `quiet`, prints it as the programs do.
+
+    Listens below GDAL's Python binding, which cannot pass on a message that is not UTF-8 and fails whatever runs.
+    """
+
+    _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
+
+    def __init__(self, *, quiet=False):
+        self._handler = self._Handler(lambda level, number, message: self(level, number, decoded(message)))
+        self._quiet = quiet
+        self.heard = []
+        self.failures = 0
+        self.memory = False
+
+    def __enter__(self):
+        library.CPLPushErrorHandler(self._handler)
+        return self
+
+    def __exit__(self, *_):
+        library.CPLPopErrorHandler()
+
+    def __call__(self, level, number, message):
+        if level not in LABELS:
+            return
+        if level >= FAILURE:
+            self.failures += 1
+            words = message.lower()
+            self.memory |= number == OUT_OF_MEMORY or any(word in words for word in MEMORY_WORDS)
+        if len(self.heard) == MAX_ERRORS:
+            return
+        self.heard.append((level, number, message))
+        if not self._quiet:
+            sys.stderr.write(f"{LABELS[level]} {number}: {message}\n")
+            sys.stderr.flush()
+
+    @property
+    def rows(self):
+        return [
+            {"level": LABELS[level].split()[-1].lower(), "number": number, "message": message[:2000]}
+            for level, number, message in self.heard
+        ]
+
+    def fail(self, message):
+        self(FAILURE, 1, message)
+
+    def take(self, other):
+        """What another one heard counts as if it had been said here."""
+        for level, number, message in other.heard:
+            self(level, number, message)
+        self.memory |= other.memory
+
+
+def quiet():
+    """For what may fail without the command failing: nothing is printed or counted."""
+    return Errors(quiet=True)
+
+
+def print_text(text):
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def print_json(value):
+    print_text(json.dumps(decoded(value), allow_nan=False))
+
+
+def plain(number):
+    """A number that JSON can hold, or its name as text."""
+    if number is None or math.isfinite(number):
+        return number
+    return str(number)

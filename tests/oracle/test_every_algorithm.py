@@ -1,0 +1,158 @@
+"""Every algorithm, once, on real data through a server: it answers as the same command does in a container of its own."""
+
+import json
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gdal_mcp.fileops import FILE_OPERATIONS
+
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import Role
+from tests.data.make import make_data
+from tests.mcp.talk import Person, Place, Talk, talking
+from tests.oracle.container import STAGING, Oracle
+
+pytestmark = pytest.mark.engine
+
+RUNS = tomllib.loads((Path(__file__).parents[1] / "data" / "runs.toml").read_text())
+PREPARE = RUNS.pop("data")["prepare"]
+MADE = {name: run for name, run in RUNS.items() if "absent" not in run}
+COMPARED = {name: run for name, run in MADE.items() if "alone" not in run}
+RAMP = "0 0 0 0 255\n500 0 255 0 255\n800 255 255 255 255\n"
+
+
+def points() -> str:
+    """A cloud of points with values, no three on a line."""
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"value": number * number % 17},
+            "geometry": {"type": "Point", "coordinates": [number % 5, number // 5 + 0.1 * number]},
+        }
+        for number in range(25)
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": features})
+
+
+@pytest.fixture(scope="module")
+def place(grounds: Path, oracle: Oracle) -> Place:
+    made = Place.made(grounds / "every")
+    folder = oracle.folder("every-data")
+    make_data(oracle, made.workspace)
+    shutil.copytree(made.workspace, folder, dirs_exist_ok=True)
+    (folder / "ramp.txt").write_text(RAMP)
+    (folder / "table.csv").write_text("lon,lat,value\n2,48,1\n3,49,2\n")
+    (folder / "points.geojson").write_text(points())
+    (folder / "listed" / "inner").mkdir(parents=True)
+    (folder / "listed" / "ramp.txt").write_text(RAMP)
+    (folder / "listed" / "inner" / "table.csv").write_text("a,b\n1,2\n")
+    for command in PREPARE:
+        oracle.must("sh", "-c", f"cd {folder} && {command}")
+    shutil.copytree(folder, made.workspace, dirs_exist_ok=True)
+    for run in RUNS.values():
+        for line in run.get("setup", ()):
+            old, new = (made.path(name) for name in line.split(" -> "))
+            (shutil.copytree if old.is_dir() else shutil.copy)(old, new)
+    return made
+
+
+@pytest.fixture(scope="module")
+def replies(place: Place, oracle: Oracle, grounds: Path) -> Iterator[dict[str, Any]]:
+    """Every call, made by one server; several run at a time. What is updated in place is kept for the oracle first."""
+    before = oracle.folder("every-before")
+    shutil.copytree(place.workspace, before, dirs_exist_ok=True)
+    command = place.command("--approval", "never", "--no-preview", "--cpus", "1", "--allow-sql")
+    with talking(command, grounds / "every.log", person=Person()) as talk:
+        calls = {name: _started(talk, name, run) for name, run in MADE.items()}
+        yield {name: call.result(timeout=300) for name, call in calls.items()}
+
+
+def _started(talk: Talk, name: str, run: dict[str, Any]) -> Any:
+    tool = "gdal_read" if run.get("reads") else "gdal_write"
+    return talk.start(tool, algorithm=name, arguments=run["arguments"])
+
+
+def test_every_algorithm_has_a_run_or_a_reason() -> None:
+    ours = {path for path in catalogue().algorithms if path not in ("convert", "info")}  # shortcuts to others
+    assert set(RUNS) == ours
+    for name, run in RUNS.items():
+        assert ("reads" in run) + ("makes" in run) + ("absent" in run) == 1, name
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_it_runs(replies: dict[str, Any], name: str) -> None:
+    reply = replies[name]
+    assert not reply.is_error, reply.structured_content
+
+
+@pytest.mark.parametrize("name", [name for name, run in COMPARED.items() if run.get("reads")])
+def test_what_it_prints_is_the_same(replies: dict[str, Any], oracle: Oracle, name: str) -> None:
+    found = replies[name].structured_content
+    printed = oracle.must(*found["receipt"]["argv"])
+    said = found.get("untrusted", {})
+    if "report" in said:
+        assert said["report"] == json.loads(printed)
+    else:
+        assert said.get("text", "") == printed
+
+
+@pytest.mark.parametrize("name", [name for name, run in COMPARED.items() if "makes" in run])
+def test_what_it_makes_is_the_same(replies: dict[str, Any], oracle: Oracle, place: Place, name: str) -> None:
+    found, run = replies[name].structured_content, COMPARED[name]
+    if name in FILE_OPERATIONS:
+        _check_operation(run, place, oracle)
+        return
+    into = oracle.folder(f"every-{name.replace(' ', '-')}")
+    for line in run.get("setup", ()):
+        new = line.split(" -> ")[1]
+        old = oracle.out / "every-before" / new
+        (shutil.copytree if old.is_dir() else shutil.copy)(old, into / new)
+    oracle.must(*(word.replace(STAGING, str(into)) for word in found["receipt"]["argv"]))
+    target = Path(found["outputs"][0]["path"])
+    assert _seen(run["makes"], oracle, target) == _seen(run["makes"], oracle, into / target.name)
+
+
+def _check_operation(run: dict[str, Any], place: Place, oracle: Oracle) -> None:
+    """Files have moved, gone or been copied in the workspace itself."""
+    arguments = run["arguments"]
+    taken = [line.split(" -> ")[1] for line in run.get("setup", ())]
+    assert not any(place.path(name).exists() for name in taken)
+    if "destination" not in arguments:
+        return
+    target = place.path(arguments["destination"])
+    source = place.path("dem.tif" if taken else arguments["source"])
+    assert _seen(run["makes"], oracle, target) == _seen(run["makes"], oracle, source)
+
+
+def _seen(kind: str, oracle: Oracle, path: Path) -> Any:
+    """What there is to compare of an output."""
+    if kind == "raster":
+        seen = oracle.raster(path)
+        return {key: value for key, value in seen.items() if key not in ("description", "files")}
+    if kind == "vector":
+        layers = oracle.vector(path)["layers"]
+        assert layers
+        return [{key: value for key, value in layer.items() if key != "metadata"} for layer in layers]
+    if kind == "multidim":
+        return json.loads(oracle.must("gdal", "mdim", "info", "--detailed", f"--input={path}")) | {"name": ""}
+    if kind == "tree":
+        names = sorted(str(one.relative_to(path)) for one in path.rglob("*"))
+        assert names
+        return names
+    assert path.stat().st_size > 0
+    return json.loads(
+        oracle.must("gdal", "vsi", "list", f"--filename=/vsizip/{path}", "--output-format=json")
+    )
+
+
+def test_what_reads_and_what_writes_is_what_the_catalogue_says() -> None:
+    writing = {Role.OUTPUT, Role.UPDATE, Role.SIDECAR}
+    for name, run in MADE.items():
+        arguments = catalogue().algorithms[name].long_names
+        used = {arguments[given].role for given in run["arguments"] if given in arguments}
+        if name not in FILE_OPERATIONS and "pipeline" not in name:
+            assert bool(used & writing) == ("makes" in run), name

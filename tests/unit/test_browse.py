@@ -1,0 +1,179 @@
+"""A walk tells all that is in a folder, in one order, and follows nothing out of it."""
+
+import os
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from staging_kit import write
+
+from sandbox.browse import Found, Kind, Leads, TreeTooLarge, walk
+from sandbox.errors import PathRefused
+from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+def everything(root: Path, at: str = "", **bounds: int) -> list[Found]:
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    return list(walk(workspaces, workspaces.input(str(root / at)), **bounds))
+
+
+def paths(root: Path, at: str = "", **bounds: int) -> list[str]:
+    return [str(found.relative) for found in everything(root, at, **bounds)]
+
+
+def test_every_file_and_folder_is_told_in_the_order_of_names_bytes(root):
+    write(root, {"b/2": b"", "b/1/x": b"", "a": b"", "b-": b"", "é": b"", "c/": b""})
+    assert paths(root) == ["a", "b", "b/1", "b/1/x", "b/2", "b-", "c", "é"]
+    assert paths(root, "b") == ["b/1", "b/1/x", "b/2"]
+
+
+def test_a_file_is_told_as_it_is(root):
+    write(root, {"a.tif": b"12345"})
+    (found,) = everything(root)
+    status = (root / "a.tif").stat()
+    assert (found.kind, found.size, found.mtime_ns) == (Kind.FILE, 5, status.st_mtime_ns)
+    assert found.located.path == root / "a.tif"
+    assert found.located.identity == Identity.of(status)
+
+
+def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
+    write(root, {"real/inner/x.tif": b"1"})
+    write(tmp_path, {"outside/secret.tif": b"2"})
+    for name, target in {
+        "in": "real",
+        "out": "../outside",
+        "out-file": str(tmp_path / "outside/secret.tif"),
+        "gone": "nothing",
+        "gone-out": "../nothing",
+        "self": "self",
+        "chain": "out/../workspace/real",
+        "ours": RESERVED,
+    }.items():
+        (root / name).symlink_to(target)
+    write(root, {f"{RESERVED}/undo/x": b""})
+    links = {found.name: found.leads for found in everything(root) if found.kind is Kind.LINK}
+    assert links == {
+        "in": Leads.INSIDE,
+        "out": Leads.OUTSIDE,
+        "out-file": Leads.OUTSIDE,
+        "gone": Leads.NOWHERE,
+        "gone-out": Leads.OUTSIDE,
+        "self": Leads.OUTSIDE,
+        "chain": Leads.OUTSIDE,
+        "ours": Leads.OUTSIDE,
+    }
+    assert not any(path.startswith(("in/", "out/", "chain/")) for path in paths(root))
+    (inside,) = (found.target for found in everything(root) if found.name == "in")
+    assert inside is not None
+    assert inside.path == root / "real"
+
+
+def test_whether_something_is_outside_cannot_be_learnt_from_a_link(root, tmp_path):
+    write(tmp_path, {"there": b""})
+    (root / "a").symlink_to("../there")
+    (root / "b").symlink_to("../not-there")
+    assert [found.leads for found in everything(root)] == [Leads.OUTSIDE, Leads.OUTSIDE]
+
+
+def test_the_server_s_own_folder_is_never_told_but_others_of_its_name_are(root):
+    write(root, {f"{RESERVED}/undo/call/0": b"", "sub/.gdal-mcp/x": b"", "x": b""})
+    assert paths(root) == ["sub", "sub/.gdal-mcp", "sub/.gdal-mcp/x", "x"]
+
+
+def test_a_folder_below_the_depth_is_told_closed(root):
+    write(root, {"a/b/c": b"", "d": b""})
+    assert [(str(found.relative), found.closed) for found in everything(root, depth=1)] == [
+        ("a", True),
+        ("d", False),
+    ]
+    assert paths(root, depth=2) == ["a", "a/b", "d"]
+
+
+def test_however_deep_folders_are_the_walk_ends(root):
+    folder = os.open(root, os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("d", dir_fd=folder)
+        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    found = everything(root, depth=10_000)
+    assert len(found) < 100
+    assert [one.closed for one in found] == [False] * (len(found) - 1) + [True]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 9])
+def test_more_names_than_the_limit_are_refused_after_those_that_fit(root, limit):
+    write(root, {f"{folder}/{name}": b"" for folder in "ab" for name in "1234"})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    found = []
+    with pytest.raises(TreeTooLarge):
+        for one in walk(workspaces, workspaces.input(str(root)), limit=limit):
+            found += [one]
+    assert 0 < len(found) <= limit
+    assert len(everything(root, limit=10)) == 10
+
+
+def test_names_that_are_no_text_are_told_escaped(root):
+    with open(os.fsencode(root) + b"/\xff\xfe.tif", "wb"):
+        pass
+    (found,) = everything(root)
+    assert found.shown == "\\xff\\xfe.tif"
+    assert os.fsencode(found.relative) == b"\xff\xfe.tif"
+    found.shown.encode()
+
+
+def test_pipes_are_told_and_not_opened(root):
+    os.mkfifo(root / "pipe")
+    (found,) = everything(root)
+    assert found.kind is Kind.OTHER
+
+
+def test_a_file_is_no_folder_to_walk(root):
+    write(root, {"a": b""})
+    with pytest.raises(PathRefused):
+        paths(root, "a")
+
+
+def test_what_vanishes_or_becomes_a_link_meanwhile_is_left_out(root, tmp_path):
+    write(root, {"a/x": b"", "b/x": b"", "c/x": b""})
+    write(tmp_path, {"outside/secret": b""})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    found = []
+    for one in walk(workspaces, workspaces.input(str(root))):
+        if one.name == "a":
+            (root / "b/x").unlink()
+            (root / "b").rmdir()
+            (root / "c").rename(tmp_path / "c")
+            (root / "c").symlink_to("../outside")
+        found.append(str(one.relative))
+    assert found == ["a", "a/x", "c"]
+
+
+NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1, max_size=20)
+
+
+@given(st.lists(NAMES.filter(lambda name: name not in (".", "..")), max_size=8, unique=True))
+def test_two_walks_say_the_same_and_nothing_is_told_twice(tmp_path_factory, names):
+    root = tmp_path_factory.mktemp("walk")
+    for number, name in enumerate(names):
+        if len(name.encode()) <= 255:
+            (root / name).mkdir() if number % 2 else (root / name).write_bytes(b"")
+    first = everything(root)
+    assert first == everything(root)
+    relatives = [found.relative for found in first]
+    assert len(set(relatives)) == len(relatives)
+    assert {str(one) for one in relatives} == {
+        one.name for one in root.iterdir() if one.name.casefold() != RESERVED
+    }
+    assert relatives == sorted(
+        relatives, key=lambda path: [os.fsencode(part) for part in PurePosixPath(path).parts]
+    )

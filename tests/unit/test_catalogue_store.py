@@ -1,0 +1,317 @@
+"""Stored catalogues: believed only when they are our own, whole, and of the image that is asked for."""
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp import catalogue_command, cli
+from gdal_mcp.catalogue import store
+from gdal_mcp.catalogue.errors import CatalogueBroken
+from gdal_mcp.catalogue.load import packaged_text
+from gdal_mcp.image import Image
+from gdal_mcp.settings import Settings, load_settings
+
+DIGEST = f"sha256:{'a1' * 32}"
+OTHER = f"sha256:{'b2' * 32}"
+IMAGE = "registry.example/gdal:nightly"
+
+
+def release(version: str) -> str:
+    return packaged_text().replace('"gdal":"3.13.3"', f'"gdal":"{version}"')
+
+
+NEWER = release("3.14.0")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def stored(state: Path) -> Path:
+    """The file of a stored catalogue of GDAL 3.14."""
+    return store.save(state, IMAGE, DIGEST, NEWER)
+
+
+def test_without_anything_stored_the_packaged_data_is_used(state: Path) -> None:
+    assert store.select(state, IMAGE) == packaged_text()
+    assert store.select(state, None) == packaged_text()
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("image", [IMAGE, None])
+def test_the_catalogue_of_an_image_is_used_for_that_image_only(state: Path, image: str | None) -> None:
+    store.save(state, image, DIGEST, NEWER)
+    assert store.select(state, image) == NEWER
+    assert store.select(state, "registry.example/gdal:other") == packaged_text()
+    assert (store.select(state, None) == NEWER) == (image is None)
+
+
+def test_each_image_keeps_its_own(state: Path, stored: Path) -> None:
+    store.save(state, None, OTHER, release("3.15.1"))
+    assert store.select(state, IMAGE) == NEWER
+    assert store.select(state, None) == release("3.15.1")
+
+
+def test_an_image_that_moved_is_known_by_its_last_build(state: Path, stored: Path) -> None:
+    store.save(state, IMAGE, OTHER, release("3.12.0"))
+    assert store.select(state, IMAGE) == release("3.12.0")
+
+
+def test_for_the_packaged_release_nothing_else_is_used(state: Path) -> None:
+    store.save(state, IMAGE, DIGEST, release("3.13.9"))
+    assert store.select(state, IMAGE) == packaged_text()
+
+
+def test_what_is_forgotten_is_not_used(state: Path, stored: Path) -> None:
+    store.forget(state, IMAGE)
+    assert store.select(state, IMAGE) == packaged_text()
+    store.forget(state, IMAGE)
+    store.forget(state / "nowhere", IMAGE)
+    assert not (state / "nowhere").exists()
+
+
+def test_nobody_else_can_read_or_write_it(state: Path, stored: Path) -> None:
+    for path in (stored, stored.parent / store.INDEX):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(stored.parent.stat().st_mode) == 0o700
+
+
+def drop(path: Path) -> None:
+    path.unlink()
+
+
+def link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir(0o700)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def huge(path: Path) -> None:
+    os.truncate(path, store.MAX_BYTES + 1)
+
+
+def latin(path: Path) -> None:
+    path.write_bytes(b'{"\xff": 1}')
+
+
+SPOILT = [link, pipe, folder, truncate, huge, latin, lambda path: path.write_text(""), lambda path: path.write_text("[1]"),
+          lambda path: path.write_text("[" * 100_000), lambda path: path.chmod(0o620), lambda path: path.chmod(0o602)]  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", [drop, *SPOILT])
+def test_a_spoilt_catalogue_is_refused_and_not_replaced_by_the_packaged_one(
+    state: Path, stored: Path, spoil: Callable[[Path], None]
+) -> None:
+    spoil(stored)
+    with pytest.raises(CatalogueBroken):
+        store.select(state, IMAGE)
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_spoilt_index_is_refused(state: Path, stored: Path, spoil: Callable[[Path], None]) -> None:
+    spoil(stored.parent / store.INDEX)
+    with pytest.raises(CatalogueBroken):
+        store.select(state, IMAGE)
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_a_folder_that_others_may_write_is_refused(state: Path, stored: Path, mode: int) -> None:
+    stored.parent.chmod(mode)
+    with pytest.raises(CatalogueBroken):
+        store.select(state, IMAGE)
+    with pytest.raises(CatalogueBroken):
+        store.save(state, IMAGE, OTHER, NEWER)
+
+
+def test_a_folder_behind_a_link_is_refused(state: Path, stored: Path, tmp_path: Path) -> None:
+    stored.parent.rename(tmp_path / "moved")
+    stored.parent.symlink_to(tmp_path / "moved")
+    with pytest.raises(CatalogueBroken):
+        store.select(state, IMAGE)
+    with pytest.raises(CatalogueBroken):
+        store.save(state, IMAGE, OTHER, NEWER)
+
+
+def test_what_another_user_owns_is_refused(
+    state: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    someone = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: someone)
+    with pytest.raises(CatalogueBroken):
+        store.select(state, IMAGE)
+
+
+@pytest.mark.parametrize(
+    "digest", ["", "latest", "sha256:../../registry", "sha256:" + "A1" * 32, f"{DIGEST}\n", "md5:" + "a" * 32]
+)
+def test_only_a_digest_names_a_file(state: Path, stored: Path, digest: str) -> None:
+    with pytest.raises(CatalogueBroken):
+        store.save(state, IMAGE, digest, NEWER)
+    (stored.parent / store.INDEX).write_text(json.dumps({IMAGE: digest}))
+    with pytest.raises(CatalogueBroken):
+        store.select(state, IMAGE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        NEWER.replace("gdal-mcp catalogue build", "something else"),
+        NEWER.replace('"gdal":"3.14.0"', '"gdal":"3"'),
+        NEWER.replace('"gdal":"3.14.0"', '"gdal":["3.14.0"]'),
+        NEWER.replace('"steps":[', '"steppes":['),
+    ],
+)
+def test_what_our_capture_did_not_write_is_not_stored(state: Path, text: str) -> None:
+    with pytest.raises(CatalogueBroken):
+        store.save(state, IMAGE, DIGEST, text)
+    assert store.select(state, IMAGE) == packaged_text()
+
+
+def test_what_is_too_large_is_not_stored(state: Path) -> None:
+    with pytest.raises(CatalogueBroken):
+        store.save(state, IMAGE, DIGEST, NEWER + " " * store.MAX_BYTES)
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename"])
+def test_a_write_that_fails_leaves_the_old_one_whole_and_nothing_else(
+    state: Path, stored: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    before = sorted(path.name for path in stored.parent.iterdir())
+
+    def full(*_given: object, **_named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, call, full)
+        with pytest.raises(CatalogueBroken):
+            store.save(state, IMAGE, DIGEST, release("3.15.0"))
+    assert sorted(path.name for path in stored.parent.iterdir()) == before
+    assert store.select(state, IMAGE) == NEWER
+
+
+class Asked:
+    """The command's own way to an image, with a fixed answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, version: str, text: str) -> None:
+        self.image = Image(IMAGE, DIGEST, DIGEST, version, standin=False, environment=())
+        self.times = 0
+        self.text = text
+        monkeypatch.setattr(catalogue_command, "_asked", self)
+
+    def __call__(self, _settings: Settings) -> tuple[Image, str]:
+        self.times += 1
+        return self.image, self.text
+
+
+@pytest.fixture
+def settings(state: Path) -> Settings:
+    return load_settings(state_dir=state, image=IMAGE)
+
+
+UNKNOWN = NEWER.replace('{"name":"like","type":"dataset"', '{"name":"brand-new","type":"dataset"')
+
+
+def test_set_up_stores_the_catalogue_of_another_release(
+    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(monkeypatch, "3.14.0", NEWER)
+    assert catalogue_command.after_setup(settings, asked.image, lambda _line: None) == 0
+    assert store.select(state, IMAGE) == NEWER
+
+
+def test_set_up_asks_an_image_that_does_not_say_its_version(
+    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(monkeypatch, "", NEWER)
+    assert catalogue_command.after_setup(settings, asked.image, lambda _line: None) == 0
+    assert store.select(state, IMAGE) == NEWER
+
+
+@pytest.mark.parametrize(("version", "times"), [("3.13.3", 0), ("3.13.9", 0), ("", 1)])
+def test_set_up_with_the_packaged_release_goes_back_to_the_packaged_data(
+    state: Path, settings: Settings, stored: Path, monkeypatch: pytest.MonkeyPatch, version: str, times: int
+) -> None:
+    asked = Asked(monkeypatch, version, packaged_text())
+    assert catalogue_command.after_setup(settings, asked.image, lambda _line: None) == 0
+    assert store.select(state, IMAGE) == packaged_text()
+    assert asked.times == times
+
+
+def test_an_argument_without_a_role_is_named_and_nothing_is_stored(
+    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(monkeypatch, "3.14.0", UNKNOWN)
+    said: list[str] = []
+    assert catalogue_command.after_setup(settings, asked.image, said.append) == 1
+    assert catalogue_command.build(settings, None, said.append, said.append) == 1
+    assert all(
+        path in "\n".join(said) for path in ("raster reproject brand-new (dataset)", "vector clip brand-new")
+    )
+    assert not state.exists()
+
+
+def test_a_file_that_was_asked_for_is_written_for_a_person_to_compare(
+    tmp_path: Path, state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Asked(monkeypatch, "3.14.0", UNKNOWN)
+    output = tmp_path / "out.json"
+    assert catalogue_command.build(settings, output, lambda _line: None, lambda _line: None) == 1
+    assert output.read_text() == UNKNOWN
+    assert not state.exists()
+
+
+def test_an_output_that_cannot_be_written_is_a_failure(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Asked(monkeypatch, "3.14.0", NEWER)
+    nowhere = tmp_path / "no" / "such" / "folder"
+    assert catalogue_command.build(settings, nowhere, lambda _line: None, lambda _line: None) == 1
+
+
+def test_a_build_is_stored_for_the_image_it_is_of(
+    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Asked(monkeypatch, "3.14.0", NEWER)
+    assert catalogue_command.build(settings, None, lambda _line: None, lambda _line: None) == 0
+    assert store.select(state, IMAGE) == NEWER
+    assert store.select(state, None) == packaged_text()
+
+
+def test_show_says_which_catalogue_these_settings_use(
+    state: Path, stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["catalogue", "show", "--state-dir", str(state)]) == 0
+    packaged = capsys.readouterr().out
+    assert "3.13.3" in packaged
+    assert "120" in packaged
+    assert cli.main(["catalogue", "show", "--state-dir", str(state), "--image", IMAGE]) == 0
+    assert "3.14.0" in capsys.readouterr().out
+
+
+def test_show_of_a_spoilt_catalogue_fails(
+    state: Path, stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    truncate(stored)
+    assert cli.main(["catalogue", "show", "--state-dir", str(state), "--image", IMAGE]) == 1
+    assert capsys.readouterr().out == ""

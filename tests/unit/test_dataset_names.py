@@ -1,0 +1,338 @@
+"""Which dataset names are accepted, as what, and that no accepted one has a second reading."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.dataset_names import MAX_BYTES, MAX_PARTS, DatasetName, parse, table
+from gdal_mcp.environment import SKIPPED_DRIVERS
+from gdal_mcp.errors import Code, Stage, ToolError
+
+CANONICAL = "/ws/file"
+ARCHIVES = ("zip", "tar")
+
+
+def refusal(text: str) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        parse(text)
+    assert caught.value.stage is Stage.RESOLVE
+    assert caught.value.suggestion
+    return caught.value
+
+
+def rendered(text: str) -> tuple[str, str]:
+    """The path in a text as it was written, and the name for GDAL."""
+    name = parse(text)
+    assert not name.unsplit
+    return name.path, name.at(CANONICAL)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a.tif", "./NETCDF:a.nc", "/ws/PG:host=x", "C:/x.tif", "2024-01-01T10:00.tif", "a b", "@list", "file:///ws/a.tif", "é/vsicurl/x"],
+)  # fmt: skip
+def test_a_text_that_no_driver_or_file_system_claims_is_a_path(text: str):
+    name = parse(text)
+    assert (name.is_plain, name.path, name.at(CANONICAL)) == (True, text, CANONICAL)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "name"),
+    [
+        ('NETCDF:"a.nc":tos', "a.nc", 'NETCDF:"/ws/file":tos'),
+        ("NETCDF:a.nc:tos", "a.nc", 'NETCDF:"/ws/file":tos'),
+        ("netcdf:/ws/a.nc", "/ws/a.nc", 'NETCDF:"/ws/file"'),
+        ('NETCDF:"a:b.nc":"x:y"', "a:b.nc", 'NETCDF:"/ws/file":"x:y"'),
+        ('HDF5:"a.h5"://group/ds', "a.h5", 'HDF5:"/ws/file"://group/ds'),
+        ('HDF4_SDS:UNKNOWN:"a.hdf":12', "a.hdf", 'HDF4_SDS:UNKNOWN:"/ws/file":12'),
+        (
+            'HDF4_EOS:EOS_GRID:"a.hdf":MOD Grid:1 km NDVI',
+            "a.hdf",
+            'HDF4_EOS:EOS_GRID:"/ws/file":MOD Grid:1 km NDVI',
+        ),
+        ('ZARR:"a.zarr":/g/a:3', "a.zarr", 'ZARR:"/ws/file":/g/a:3'),
+        ("GTIFF_DIR:2:a.tif", "a.tif", "GTIFF_DIR:2:/ws/file"),
+        ("GTIFF_DIR:off:408:../x/a.tif", "../x/a.tif", "GTIFF_DIR:off:408:/ws/file"),
+        ("GTIFF_RAW:a.tif", "a.tif", "GTIFF_RAW:/ws/file"),
+        ("GPKG:a.gpkg:my table", "a.gpkg", "GPKG:/ws/file:my table"),
+        ("NITF_IM:1:a.ntf", "a.ntf", "NITF_IM:1:/ws/file"),
+        ("PDF_IMAGE:1:17:a.pdf", "a.pdf", "PDF_IMAGE:1:17:/ws/file"),
+        ("DERIVED_SUBDATASET:PHASE:a.tif", "a.tif", "DERIVED_SUBDATASET:PHASE:/ws/file"),
+        (
+            "SENTINEL2_L1C:MTD.xml:10m:EPSG_32632",
+            "MTD.xml",
+            "SENTINEL2_L1C:/ws/file:10m:EPSG_32632",
+        ),
+        ('MiraMonRaster:"a.rel","b 1"', "a.rel", 'MiraMonRaster:"/ws/file","b 1"'),
+        ("/vsigzip//ws/a.tif.gz", "/ws/a.tif.gz", "/vsigzip//ws/file"),
+        ("/vsigzip/a.tif.gz", "a.tif.gz", "/vsigzip//ws/file"),
+        ("/vsizip/{a.zip}/b/c.tif", "a.zip", "/vsizip/{/ws/file}/b/c.tif"),
+        ("/vsitar/{/ws/a.tgz}", "/ws/a.tgz", "/vsitar/{/ws/file}"),
+        ('NETCDF:"/vsizip/{a.zip}/b.nc":v', "a.zip", 'NETCDF:"/vsizip/{/ws/file}/b.nc":v'),
+        ("GTIFF_DIR:1:/vsigzip//ws/a.gz", "/ws/a.gz", "GTIFF_DIR:1:/vsigzip//ws/file"),
+    ],
+)
+def test_a_driver_s_name_has_one_path_and_goes_out_in_one_spelling(text: str, path: str, name: str):
+    assert rendered(text) == (path, name)
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+@pytest.mark.parametrize("root", ["", "/"])
+def test_an_archive_s_path_is_offered_from_its_first_name_on(kind: str, root: str):
+    name = parse(f"/vsi{kind}/{root}x.zip//real.zip/in.tif")
+    assert [one.path for one in name.splits()] == [
+        f"{root}x.zip",
+        f"{root}x.zip/real.zip",
+        f"{root}x.zip/real.zip/in.tif",
+    ]
+    assert [one.at(CANONICAL) for one in name.splits()] == [
+        f"/vsi{kind}/{{/ws/file}}/real.zip/in.tif",
+        f"/vsi{kind}/{{/ws/file}}/in.tif",
+        f"/vsi{kind}/{{/ws/file}}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        *((f"/vsi{one}/bucket/a.tif", Code.NETWORK_BLOCKED) for one in ("s3", "gs", "az", "adls", "oss", "swift", "hdfs", "webhdfs")),
+        ("/vsicurl/https://example.org/a.tif", Code.NETWORK_BLOCKED),
+        ("/vsicurl?url=https%3A%2F%2Fexample.org", Code.NETWORK_BLOCKED),
+        ("/vsis3_streaming/b/a.tif", Code.NETWORK_BLOCKED),
+        ("/VSIS3/b/a.tif", Code.NETWORK_BLOCKED),
+        ("s3://bucket/a.tif", Code.NETWORK_BLOCKED),
+        ("https://example.org/a.tif", Code.NETWORK_BLOCKED),
+        ("postgresql://db/x", Code.NETWORK_BLOCKED),
+        ("PG: dbname=x", Code.NETWORK_BLOCKED),
+        ("pg:dbname=x", Code.NETWORK_BLOCKED),
+        ("ODBC:DRIVER=/tmp/x.so", Code.NETWORK_BLOCKED),
+        ("MSSQL:server=x", Code.NETWORK_BLOCKED),
+        ('STACIT:"a.json":b', Code.NETWORK_BLOCKED),
+        ("/vsizip//vsicurl/https://example.org/a.zip/b", Code.NETWORK_BLOCKED),
+        ("/vsizip/vsis3/bucket/a.zip/b", Code.NETWORK_BLOCKED),
+        ("/vsitar/{/vsicurl/https://example.org/a.tar}/b", Code.NETWORK_BLOCKED),
+        ("/vsigzip//vsis3/b/a.gz", Code.NETWORK_BLOCKED),
+        ('NETCDF:"https://example.org/a.nc":v', Code.NETWORK_BLOCKED),
+        ("NETCDF:https://example.org/a.nc:v", Code.NETWORK_BLOCKED),
+        ('ZARR:"/vsicurl/https://example.org/a.zarr":/a', Code.NETWORK_BLOCKED),
+        ("DERIVED_SUBDATASET:REAL:/vsis3/b/a.tif", Code.NETWORK_BLOCKED),
+        ("/vsimem/x", Code.PATH_NOT_ALLOWED),
+        ("/vsistdin/", Code.PATH_NOT_ALLOWED),
+        ("/vsistdin?buffer_limit=-1", Code.PATH_NOT_ALLOWED),
+        ("/vsisubfile/0_100,/ws/a.tif", Code.PATH_NOT_ALLOWED),
+        ("/vsicrypt/key=00,file=/ws/a.tif", Code.PATH_NOT_ALLOWED),
+        ("/vsisparse/a.xml", Code.PATH_NOT_ALLOWED),
+        ("/vsicached?file=/ws/a.tif", Code.PATH_NOT_ALLOWED),
+        ("/vsikerchunk_json_ref/{a.json}/x", Code.PATH_NOT_ALLOWED),
+        ("/vsi7z/a.7z/b", Code.PATH_NOT_ALLOWED),
+        ("/vsinew/a", Code.PATH_NOT_ALLOWED),
+        ("/vsi", Code.PATH_NOT_ALLOWED),
+        ("vrt://a.tif?bands=1", Code.PATH_NOT_ALLOWED),
+        ("<VRTDataset/>", Code.PATH_NOT_ALLOWED),
+        ('{"type":"gdal_streamed_alg"}', Code.PATH_NOT_ALLOWED),
+        ("MEM:::DATAPOINTER=1", Code.PATH_NOT_ALLOWED),
+        ("CSV:/etc/passwd", Code.PATH_NOT_ALLOWED),
+        ("SQLITE:a.db", Code.PATH_NOT_ALLOWED),
+        ("NEWDRIVER:a.xyz", Code.PATH_NOT_ALLOWED),
+        ("ADRG:a.gen,b.thf", Code.PATH_NOT_ALLOWED),
+        ("JPEG_SUBFILE:0,9,/etc/passwd", Code.PATH_NOT_ALLOWED),
+        ("", Code.PATH_NOT_ALLOWED),
+        ("a\nb", Code.PATH_NOT_ALLOWED),
+        ('NETCDF:"a.nc":v\u2028', Code.PATH_NOT_ALLOWED),
+        ("a\udcff", Code.PATH_NOT_ALLOWED),
+        ("x" * (MAX_BYTES + 1), Code.PATH_NOT_ALLOWED),
+    ],
+)  # fmt: skip
+def test_what_is_no_file_is_refused_by_what_it_reaches(text: str, code: Code):
+    assert refusal(text).code is code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'NETCDF:"a.nc":',
+        'NETCDF:"a.nc":x"y',
+        'NETCDF:"a.nc":x:y',
+        'NETCDF:"a.nc"x',
+        'NETCDF:""',
+        'NETCDF:"a.nc":../x',
+        'NETCDF:"a.nc":x/../y',
+        'NETCDF:"a.nc":"x/.."',
+        'NETCDF:"a\\".nc":x',
+        'HDF5:"a.h5"',
+        'ZARR:"a.zarr":/..',
+        'ZARR:"a.zarr":/a:x',
+        'ZARR:"a.zarr":/a:1:2:3',
+        "GTIFF_DIR:a.tif",
+        "GTIFF_DIR:-1:a.tif",
+        "GTIFF_DIR:1:x:a.tif",
+        "GTIFF_DIR:off:1:",
+        "GPKG:a.gpkg:t:u",
+        "GPKG:a.gpkg:../t",
+        "DERIVED_SUBDATASET:OTHER:a.tif",
+        'DERIVED_SUBDATASET:REAL:NETCDF:"a.nc":v',
+        "DERIVED_SUBDATASET:REAL:<VRTDataset/>",
+        'NETCDF:"NETCDF:a.nc":v',
+        "GTIFF_DIR:1:{x}",
+        'ZARR:"{}":/a',
+        "PDF:1:file:///ws/a.pdf",
+        'NETCDF:"file:///ws/a.nc":v',
+        "NETCDF :a.nc:v",
+        "/vsizip/",
+        "/vsizip",
+        "/vsizip?a.zip",
+        "/vsizip/a.zip/../b",
+        "/vsizip/a.zip/./b",
+        "/vsizip/a.zip/b\\..\\c",
+        "/vsizip/a.zip/{b}",
+        "/vsizip/{a.zip",
+        "/vsizip/{}/b",
+        "/vsizip/{a.zip}b",
+        "/vsizip/{a.zip}/..",
+        "/vsizip/{a.zip}/{b}",
+        "/vsizip/{{a.zip}}/b",
+        "/vsizip/{{a.zip}/b",
+        "/vsizip/{/vsitar/{a.tar}/b.zip}/c",
+        "/vsizip/{/vsimem/a.zip}/b",
+        "/vsizip//vsitar/a.tar/b.zip/c",
+        "/vsizip/vsitar/a.tar/b.zip/c",
+        "/vsizip/vsizip//ws/a.zip/b.zip/c",
+        "/vsizip/file:///ws/a.zip/b",
+        "/vsizip/{file:///ws/a.zip}/b",
+        "/vsigzip//vsizip/a.zip/b.gz",
+        "/vsigzip/file:///a.gz",
+        "/vsigzip/",
+        "/vsizip/" + "a/" * (MAX_PARTS + 1),
+    ],
+)
+def test_what_no_grammar_reads_whole_is_refused(text: str):
+    assert refusal(text).code is Code.PATH_NOT_ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ('NETCDF:"a.nc":v', '/ws/a".nc'),
+        ('NETCDF:"a.nc":v', "/ws/a\\.nc"),
+        ("GTIFF_DIR:1:a.tif", "/ws/a:b.tif"),
+        ("GPKG:a.gpkg:t", '/ws/"a.gpkg'),
+        ("/vsizip/{a.zip}/b", "/ws/a}/b.zip"),
+        ("/vsizip/{a.zip}/b", "/ws/{a.zip"),
+        ('NETCDF:"/vsizip/{a.zip}/b.nc":v', '/ws/a".zip'),
+        ('NETCDF:"/vsizip/{a.zip}/b.nc":v', "/ws/a}.zip"),
+        ("a.tif", "/vsimem/a.tif"),
+        ("a.tif", "/vsicurl?x/a.tif"),
+    ],
+)
+def test_a_path_that_gdal_would_read_otherwise_in_that_place_is_refused(text: str, canonical: str):
+    name = parse(text)
+    with pytest.raises(ToolError) as caught:
+        name.at(canonical)
+    assert caught.value.code is Code.PATH_NOT_ALLOWED
+
+
+@pytest.mark.parametrize("canonical", ["/ws/a:b.nc", "/ws/{x}.nc", "/ws/a,b c.nc", "/ws/NETCDF:x"])
+def test_a_path_with_letters_that_mean_nothing_in_that_place_is_fine(canonical: str):
+    assert parse('NETCDF:"a.nc":v').at(canonical) == f'NETCDF:"{canonical}":v'
+
+
+def example(name: str) -> str:
+    """A text that the grammar of a form accepts."""
+    fields = {"path": "a.x", "number": "3", "word": "w_1", "name": "n 1", "quoted": "q: 1"}
+    return re.sub(r"\{([^{}]+)\}", lambda found: fields.get(found[1], found[1].split("|")[0]), name)
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [pytest.param(form, name, id=name) for form in table().forms for name in form.names],
+)
+def test_every_row_of_the_table_is_read_by_its_own_grammar_and_no_other(form, name: str):
+    text = example(name)
+    grammars = table().grammars[name.partition(":")[0].upper()]
+    assert [one.form for one in grammars if one.pattern.fullmatch(text)] == [form]
+    made = parse(text)
+    assert (made.path, made.place) == ("a.x", form.place)
+    assert made.before + made.path + made.after == text
+
+
+def test_no_prefix_is_both_accepted_and_refused_and_every_row_has_its_reason():
+    read = table()
+    assert not set(read.grammars) & set(read.refusals)
+    assert all(row.reason for row in (*read.forms, *read.refusals.values()))
+    assert all(row.suggestion for row in read.refusals.values())
+
+
+# what a driver that is switched off calls its names, where it has any of its own
+PREFIXES = {
+    "PostgreSQL": "PG",
+    "PostGISRaster": "PG",
+    "MSSQLSpatial": "MSSQL",
+    "Elasticsearch": "ES",
+    "GNMFile": "GNM",
+    "GNMDatabase": "GNM",
+}
+
+
+@pytest.mark.parametrize("driver", SKIPPED_DRIVERS)
+def test_every_driver_that_is_switched_off_is_refused_by_name(driver: str):
+    assert PREFIXES.get(driver, driver).upper() in table().refusals
+
+
+# texts near every grammar: pieces of names in any order
+PIECES = [
+    *sorted({name.partition(":")[0] for form in table().forms for name in form.names}),
+    *("/vsizip/", "/vsitar/", "/vsigzip/", "/vsicurl/", "/vsimem/", "vsizip/", "vrt://", "https://", "file://"),
+    *(":", '"', "/", "{", "}", "..", ".", ",", "\\", "?", " ", "<", "\n", "off:", "1", "a", "a.zip", "/ws/b.tif", "10m"),
+    *("SIGMA0", "REAL", "v", "PG", "é"),
+]  # fmt: skip
+TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.lists(st.sampled_from(PIECES), max_size=12).map("".join),
+    st.sampled_from([example(name) for form in table().forms for name in form.names]).flatmap(
+        lambda text: st.tuples(
+            st.integers(0, len(text)), st.sampled_from(PIECES), st.integers(0, len(text))
+        ).map(lambda cut: text[: cut[0]] + cut[1] + text[cut[2] :])
+    ),
+)
+SENTINEL = "/=ws=/=file="
+# what may stand around the path, written down a second time and more loosely
+AROUND = re.compile(
+    r"""([A-Za-z0-9_]+:(?:[^"/\\{}]*:)?(?:[^":\\]*:)*"?)?(/vsi(zip|tar)/\{|/vsigzip/)?"""
+    + SENTINEL
+    + r"""(\}(/[^{}\\]*)?)?("?[:,]?.*)?"""
+)
+
+
+@given(TEXTS)
+def test_every_text_is_refused_or_has_one_path_with_nothing_beside_it_that_opens_anything(text: str):
+    try:
+        name = parse(text)
+    except ToolError:
+        return
+    for reading in name.splits():
+        made = reading.at(SENTINEL)
+        assert made.count(SENTINEL) == 1
+        assert AROUND.fullmatch(made)
+        around = made.replace(SENTINEL, "")
+        assert len(re.findall("/vsi", reading.before)) <= 1
+        assert "://" not in reading.before
+        assert ".." not in re.split(r'[/":]', around)
+        assert "\\" not in around
+        assert around.isprintable() or not any(ord(letter) < 32 for letter in around)
+        if not reading.is_plain:
+            assert re.sub("/+", "/", reading.path) in re.sub("/+", "/", text)
+
+
+@given(TEXTS)
+def test_a_name_that_was_accepted_is_accepted_again_as_the_same(text: str):
+    try:
+        name = parse(text)
+    except ToolError:
+        return
+    for reading in name.splits():
+        made = reading.at(CANONICAL)
+        again = parse(made)
+        assert [one.at(CANONICAL) for one in again.splits() if one.path == CANONICAL] == [made]
+        assert isinstance(again, DatasetName)

@@ -1,0 +1,133 @@
+"""What is told of one algorithm, and the worked examples of all."""
+
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from gdal_mcp.catalogue.binding import Context, bind_json
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import Algorithm, Role
+from gdal_mcp.catalogue.schema import input_schema
+from gdal_mcp.discovery.describe import Example, describe, examples, examples_of, related
+from gdal_mcp.discovery.effects import effects
+from gdal_mcp.discovery.tables import read
+
+PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
+PATHS = sorted(catalogue().algorithms)
+
+
+def algorithm(path: str) -> Algorithm:
+    return catalogue().algorithms[path]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_algorithm_has_a_worked_example(path: str):
+    assert examples_of(path)
+
+
+@pytest.mark.parametrize("one", examples(), ids=lambda one: f"{one.algorithm}-{one.does}")
+def test_every_example_may_be_called(one: Example):
+    if one.algorithm in PIPELINES:
+        assert isinstance(one.arguments["pipeline"], str)
+        return
+    bound = bind_json(algorithm(one.algorithm), one.arguments, Context(allow_sql=True))
+    assert {argument.name for argument in bound.arguments} >= {
+        name for name, value in one.arguments.items() if value is not False
+    }
+
+
+@pytest.mark.parametrize("one", examples(), ids=lambda one: f"{one.algorithm}-{one.does}")
+def test_every_example_names_all_that_is_required_by_canonical_names(one: Example):
+    known = {argument.name: argument for argument in algorithm(one.algorithm).arguments}
+    assert set(one.arguments) <= set(known)
+    assert {name for name, argument in known.items() if argument.required} <= set(one.arguments)
+    assert one.does.strip()
+
+
+def test_examples_name_relative_files_only():
+    texts = json.dumps([dict(one.arguments) for one in examples()])
+    assert not any(sign in texts for sign in ('"/', "..", "://", "/vsi"))
+
+
+def test_related_algorithms_exist_and_are_others():
+    for path, others in related().items():
+        assert {path, *others} <= set(catalogue().algorithms)
+        assert path not in others
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_description_is_json_with_the_schema(path: str):
+    told = json.loads(json.dumps(describe(algorithm(path))))
+    assert told["algorithm"] == path
+    assert told["url"].startswith("https://gdal.org/") or path == "driver"
+    assert told["input_schema"]["type"] == "object"
+    assert told["examples"]
+
+
+def test_the_schema_is_the_one_that_is_given():
+    told = describe(algorithm("raster hillshade"), lambda one: {"of": one.path})
+    assert told["input_schema"] == {"of": "raster hillshade"}
+
+
+def test_steps_of_a_pipeline_are_told_as_such():
+    assert describe(algorithm("raster hillshade"))["pipeline_step"]["takes"] == "raster"
+    assert describe(algorithm("raster polygonize"))["pipeline_step"]["gives"] == "vector"
+    assert describe(algorithm("vsi list"))["pipeline_step"] is None
+
+
+EFFECTS = {
+    "raster info": ("no", False, False),
+    "raster hillshade": ("always", False, False),
+    "raster pixel-info": ("optional", False, False),
+    "raster overview add": ("no", True, False),
+    "raster edit": ("no", True, False),
+    "vsi sync": ("always", True, False),
+    "raster clean-collar": ("optional", True, False),
+    "dataset delete": ("no", False, True),
+    "vsi delete": ("no", False, True),
+}
+
+
+@pytest.mark.parametrize("path", EFFECTS)
+def test_effects_follow_from_the_roles(path: str):
+    found = effects(algorithm(path))
+    assert (found.creates, found.updates, found.removes) == EFFECTS[path]
+    assert found.writes is (path != "raster info")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_an_algorithm_that_may_change_files_never_says_that_it_only_reads(path: str):
+    writing = {Role.OUTPUT, Role.UPDATE, Role.SIDECAR}
+    if any(one.role in writing and not one.hidden for one in algorithm(path).arguments):
+        assert effects(algorithm(path)).writes
+
+
+def test_sql_is_named_where_it_may_be_given():
+    assert effects(algorithm("vector sql")).sql == ("sql",)
+    assert effects(algorithm("raster clip")).sql == ("like-sql",)
+    assert effects(algorithm("vector filter")).sql == ()
+
+
+def test_what_no_role_says_exists_and_has_a_reason():
+    for table in read("effects.toml").values():
+        assert set(table) <= set(catalogue().algorithms)
+        assert all(table.values())
+
+
+def test_what_is_told_of_approval_is_what_the_policy_does():
+    from gdal_mcp.fileops import ALWAYS_ASKED
+
+    told = {path: describe(algorithm(path))["effects"]["needs_approval"] for path in PATHS}
+    assert {path for path, word in told.items() if word == "always"} == ALWAYS_ASKED
+    assert told["raster info"] == "no"
+    assert told["raster hillshade"] not in ("no", "always")
+
+
+@pytest.mark.parametrize(
+    "one",
+    [one for one in examples() if one.algorithm not in PIPELINES],
+    ids=lambda one: f"{one.algorithm}-{one.does}",
+)
+def test_every_example_fits_its_schema(one: Example):
+    Draft202012Validator(input_schema(algorithm(one.algorithm))).validate(dict(one.arguments))

@@ -1,0 +1,412 @@
+"""Every algorithm and every step: what fits is passed on and reads back the same; what does not fit is refused."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from gdal_mcp.catalogue.binding import Bound, Context, bind_json, bind_named, render
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.catalogue.groups import companions
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.catalogue.schema import input_schema, offered
+from gdal_mcp.catalogue.switches import read_switches
+
+CONTEXT = Context(threads=4, allow_sql=True)
+EVERY = {
+    **{f"gdal {path}": algorithm for path, algorithm in catalogue().algorithms.items()},
+    **{f"step {path}": step.algorithm for path, step in catalogue().steps.items()},
+}
+PIPELINES = {name for name, one in EVERY.items() if any(a.rule.check == "pipeline" for a in one.arguments)}
+BINDABLE = sorted(set(EVERY) - PIPELINES)
+FEW = settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+
+# Values that pass, by the check of the argument; a check that is missing here fails the test of the table.
+FITTING: Mapping[str, list[Any]] = {
+    "array-option": ["SHOW_ALL=YES", {"SHOW_ALL": True}],
+    "band": ["1", 2, "mask", "mask:2"],
+    "by-band": ["2.5", 3, "1=2.5"],
+    "calc": ["A+B*2", "(A > 3 && B < 1) ? A : sqrt(B)", "A[1]/2"],
+    "color": ["black"],
+    "color-interpretation": ["red", "1=alpha"],
+    "crs": ["EPSG:4326", "ESRI:102001"],
+    "crs-or-none": ["EPSG:4326", "none", "null"],
+    "fetch-metadata": ["TIFFTAG_DATETIME,taken,DateTime"],
+    "field": ["population", "GDP/capita (€)", "_ogr_geometry_"],
+    "field-definition": ["name:String(40)", "area:Real(10,2)", "n:Integer"],
+    "file-pattern": ["part_%05d", "{LAYER_NAME}_{FIELD_VALUE}_%d"],
+    "gcp": ["0,0,440720,3751320", "1.5,2,3,4,-5"],
+    "geometry": ["POLYGON ((0 0,1 0,1 1,0 0))", '{"type":"Point","coordinates":[1,2]}'],
+    "kernel": ["edge1", "[[0,1,0],[1,2,1],[0,1,0]]"],
+    "label": ["DE", "Survey, 2024"],
+    "layer": ["poly", "group/layer", "roads (2024)"],
+    "letters": ["_", "/:"],
+    "level": ["MIN", "100", 12.5],
+    "mapping": ["[1,3]=10;(3,7]=20;9=30;NO_DATA=0;DEFAULT=NO_DATA"],
+    "media-type": ["image/tiff"],
+    "metadata": ["SOURCE=survey of 2024", {"UNIT": "m/s", "N": 3}],
+    "metadata-name": ["AREA_OR_POINT", "xml:XMP"],
+    "multidim": ["/group/temp", "name=temp", "lat(2)"],
+    "name-filter": ["*.tif", "tile_??.png"],
+    "new-layer": ["roads (2024)"],
+    "nodata": ["nan", -9999, "0"],
+    "page-text": ["Elevation 2024"],
+    "page-url": ["https://example.org/tiles/"],
+    "percentage": ["50%", 512],
+    "pixel-function-argument": ["k=2", {"k": 2.5}],
+    "point-count": ["100", "unlimited", 7],
+    "position-crs": ["pixel", "EPSG:4326"],
+    "resolution": ["10,10", "highest"],
+    "size": ["10%", "100MB", 32768],
+    "sql": ["SELECT * FROM poly WHERE a > 1"],
+    "sql-dialect": ["SQLITE", "OGRSQL"],
+    "template": ["{DS_BASENAME}_{LAYER_NAME}"],
+    "threads": ["ALL_CPUS", 2, "3"],
+    "transform-option": ["METHOD=RPC"],
+    "tuples": ["(255,255,255),(0,0,0)"],
+    "warp-option": ["INIT_DEST=NO_DATA"],
+    "where": ["population > 1000 AND name LIKE 'A%'"],
+    "word": ["MultiPolygon", "Integer"],
+}
+BY_DRIVER: Mapping[str, Mapping[str, list[Any]]] = {
+    "creation-option": {
+        "GTiff": ["COMPRESS=LZW", {"TILED": True, "ZLEVEL": 6}],
+        "GPKG": ["VERSION=1.3"],
+        "netCDF": ["COMPRESS=DEFLATE"],
+    },
+    "layer-option": {"GPKG": ["FID=id", {"SPATIAL_INDEX": False}]},
+    "output-open-option": {"GPKG": ["LIST_ALL_TABLES=YES"]},
+    "open-option": {
+        "GTiff": ["NUM_THREADS=2"],
+        "GPKG": ["LIST_ALL_TABLES=YES"],
+        "netCDF": ["HONOUR_VALID_RANGE=YES"],
+    },
+}
+BY_CONTEXT = {"choice", "input-format", "output-format", "pipeline", *BY_DRIVER}
+DRIVERS = {"vector": "GPKG", "multidim_raster": "netCDF"}
+PLACES = {
+    "named": ["A=in.tif", "in.tif"],
+    "band": ["in.tif,band=2", "in.tif"],
+    "document": ["schema.json", '{"layers":[]}'],
+}
+
+
+def kind_of(algorithm: Algorithm, name: str) -> str | None:
+    argument = algorithm.long_names.get(name)
+    if argument is not None and argument.dataset_kinds:
+        return argument.dataset_kinds[0]
+    return {"mdim": "multidim_raster"}.get(algorithm.path.split(" ")[0], algorithm.kind)
+
+
+def fitting(algorithm: Algorithm, argument: Argument) -> st.SearchStrategy[Any]:
+    """JSON values of one argument that pass; nothing for what needs more than the argument to be right."""
+    if argument.role in PATH_ROLES:
+        one = st.sampled_from(places(algorithm, argument))
+    elif argument.element_type == "boolean":
+        return st.booleans()
+    elif argument.element_type in ("integer", "real"):
+        one = numbers(argument)
+    elif argument.rule.check in ("choice", "output-format") and argument.choices:
+        one = st.sampled_from(argument.choices)
+    else:
+        one = st.sampled_from(texts(algorithm, argument))
+    if not argument.is_list or argument.max_count == 1:
+        return one
+    least = max(1, argument.min_count)
+    most = min(argument.max_count or least + 2, least + 2)
+    plain = one.filter(lambda value: not isinstance(value, dict))
+    lists = st.lists(plain, min_size=least, max_size=most)
+    return lists | one.filter(lambda value: isinstance(value, dict))
+
+
+def texts(algorithm: Algorithm, argument: Argument) -> list[Any]:
+    check = argument.rule.check
+    source, target = (DRIVERS.get(kind_of(algorithm, name) or "", "GTiff") for name in ("input", "output"))
+    if check in BY_DRIVER:
+        return BY_DRIVER[check][source if check == "open-option" else target]
+    if check in ("input-format", "output-format"):
+        return [source if check == "input-format" else target.lower()]
+    return FITTING[check]
+
+
+def places(algorithm: Algorithm, argument: Argument) -> list[str]:
+    endings = {"vector": ".gpkg", "multidim_raster": ".nc"}
+    kinds = argument.dataset_kinds
+    plain = [f"{argument.name}{endings.get(kinds[0] if kinds else '', '.tif')}", "folder/with blank.tif"]
+    return PLACES.get(argument.rule.form, plain)
+
+
+def numbers(argument: Argument) -> st.SearchStrategy[Any]:
+    low, high = argument.minimum, argument.maximum
+    if argument.choices:
+        return st.sampled_from([int(one) for one in argument.choices])
+    if argument.element_type == "integer":
+        least = -1000 if low is None else int(low) + (not argument.min_included)
+        most = max(least, 1000 if high is None else int(high) - (not argument.max_included))
+        return st.integers(least, most) | st.integers(least, most).map(float)
+    return st.floats(
+        -1e6 if low is None else low,
+        max(1e6, low or 0) if high is None else high,
+        exclude_min=low is not None and not argument.min_included,
+        exclude_max=high is not None and not argument.max_included,
+    )
+
+
+@st.composite
+def calls(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
+    """Arguments that go together: those that are required, and some of the others."""
+    possible = usable(algorithm)
+    needed = [one for one in possible if one.required]
+    needed += [algorithm.long_names[draw(st.sampled_from(group))] for group in algorithm.one_of]
+    others = [one for one in possible if one not in needed]
+    picked = (
+        draw(st.lists(st.sampled_from(others), max_size=6, unique_by=lambda one: one.name)) if others else []
+    )
+    chosen: dict[str, Argument] = {}
+    for argument in (*needed, *picked):
+        with_others = {
+            argument.name,
+            *argument.depends_on,
+            *companions(algorithm, argument, "dependency_group"),
+        }
+        rivals = {
+            rival
+            for name in with_others
+            for rival in companions(algorithm, algorithm.long_names[name], "exclusion_group")
+        }
+        if not rivals & set(chosen):
+            chosen |= {name: algorithm.long_names[name] for name in with_others}
+    if any(one.rule.check in BY_DRIVER for one in chosen.values()):
+        formats = [algorithm.long_names.get(name) for name in ("input-format", "output-format")]
+        chosen |= {one.name: one for one in formats if one is not None and not one.hidden and not one.choices}
+    call = {name: draw(fitting(algorithm, argument)) for name, argument in chosen.items()}
+    if call.get("dialect") == "builtin":
+        call["calc"] = ["mean"]
+    if any(one.role in (Role.OUTPUT, Role.UPDATE) for one in chosen.values()):
+        return call
+    return {name: value for name, value in call.items() if chosen[name].rule.mode != "update"}
+
+
+def usable(algorithm: Algorithm) -> list[Argument]:
+    """Without options for an output that nothing names."""
+    named = "output-format" in algorithm.long_names or any(
+        one.role in (Role.OUTPUT, Role.UPDATE) for one in algorithm.arguments
+    )
+    about_output = set(BY_DRIVER) - {"open-option"}
+    return [one for one in offered(algorithm) if named or one.rule.check not in about_output]
+
+
+def resolved(bound: Bound) -> Bound:
+    return bound.resolve(lambda _argument, text: f"/ws/{text}")
+
+
+def test_the_table_of_fitting_values_knows_every_check() -> None:
+    used = {
+        argument.rule.check
+        for algorithm in EVERY.values()
+        for argument in offered(algorithm)
+        if argument.element_type == "string" and argument.role not in PATH_ROLES
+    }
+    assert used == set(FITTING) | BY_CONTEXT
+
+
+@pytest.mark.parametrize("name", BINDABLE)
+def test_what_fits_is_passed_on_and_reads_back_the_same(name: str) -> None:
+    algorithm = EVERY[name]
+    schema = Draft202012Validator(input_schema(algorithm))
+    compact = Draft202012Validator(input_schema(algorithm, compact=True))
+
+    @FEW
+    @given(calls(algorithm))
+    def check(call: dict[str, Any]) -> None:
+        bound = resolved(bind_json(algorithm, call, CONTEXT))
+        argv = render(bound)
+        read = {one.argument.name: one.values for one in read_switches(algorithm, argv)}
+        assert read == {one.name: one.values for one in bound.arguments if one.role is not Role.HOST_OWNED}
+        assert not {word.partition("=")[0].lower() for word in argv} & RESERVED_TOKENS
+        given_values = {one.name: one.values for one in bind_json(algorithm, call, CONTEXT).arguments}
+        assert render(resolved(bind_named(algorithm, given_values, CONTEXT))) == argv
+        assert not list(schema.iter_errors(call))
+        assert not list(compact.iter_errors(call))
+
+    check()
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
+    """A call that fits, with one thing wrong in it."""
+    call = draw(calls(algorithm))
+    return draw(
+        st.sampled_from([one for one in SPOILS if one(algorithm, call) is not None]).map(
+            lambda spoil: spoil(algorithm, call)
+        )
+    )
+
+
+def unknown_name(_algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | None:
+    return {**call, "no-such-argument": 1}
+
+
+def missing_name(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | None:
+    required = next((one.name for one in algorithm.arguments if one.required and one.name in call), None)
+    return None if required is None else {name: value for name, value in call.items() if name != required}
+
+
+def excluded_pair(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | None:
+    for argument in (
+        one for one in offered(algorithm) if one.exclusion_group and one.element_type != "boolean"
+    ):
+        for rival in sorted(companions(algorithm, argument, "exclusion_group")):
+            other = algorithm.long_names[rival]
+            if other.element_type != "boolean" and other.role not in (Role.FORBIDDEN, Role.HOST_OWNED):
+                return {**call, argument.name: sample(argument), rival: sample(other)}
+    return None
+
+
+def sample(argument: Argument) -> Any:
+    if argument.element_type in ("integer", "real"):
+        low = 1 if argument.minimum is None else int(argument.minimum) + 1
+        return [low] * max(1, argument.min_count) if argument.is_list else low
+    if argument.choices:
+        return argument.choices[0]
+    return (FITTING.get(argument.rule.check) or ["x"])[0]
+
+
+def wrong_type(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | None:
+    wrong = {"boolean": "yes", "integer": "ten", "real": True, "string": {"a": ["b"]}, "dataset": 5}
+    argument = next(iter(offered(algorithm)), None)
+    return None if argument is None else {**call, argument.name: wrong[argument.element_type]}
+
+
+def out_of_range(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | None:
+    for argument in offered(algorithm):
+        if argument.element_type in ("integer", "real") and argument.minimum is not None:
+            low = argument.minimum - 1
+            return {**call, argument.name: [low] * max(1, argument.min_count) if argument.is_list else low}
+    return None
+
+
+def not_finite(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | None:
+    real = next((one for one in offered(algorithm) if one.type == "real"), None)
+    return None if real is None else {**call, real.name: float("nan")}
+
+
+def unlisted_choice(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | None:
+    argument = next((one for one in offered(algorithm) if one.rule.check == "choice"), None)
+    return None if argument is None else {**call, argument.name: "no-such-choice"}
+
+
+def too_many(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | None:
+    single = next(
+        (one for one in offered(algorithm) if not one.is_list and one.element_type == "string"), None
+    )
+    return None if single is None else {**call, single.name: ["a", "b"]}
+
+
+SPOILS = (
+    unknown_name,
+    missing_name,
+    excluded_pair,
+    wrong_type,
+    out_of_range,
+    not_finite,
+    unlisted_choice,
+    too_many,
+)
+
+
+@pytest.mark.parametrize("name", BINDABLE)
+def test_a_call_with_one_thing_wrong_is_refused(name: str) -> None:
+    algorithm = EVERY[name]
+
+    @FEW
+    @given(spoiled(algorithm))
+    def check(call: dict[str, Any]) -> None:
+        with pytest.raises(ArgumentRefused):
+            bind_json(algorithm, call, CONTEXT)
+
+    check()
+
+
+@pytest.mark.parametrize("name", sorted(EVERY))
+def test_no_name_reaches_what_is_forbidden_or_hidden_or_the_main_process(name: str) -> None:
+    algorithm = EVERY[name]
+    closed = {
+        known
+        for known, argument in algorithm.long_names.items()
+        if argument.role is Role.FORBIDDEN or argument.hidden
+    }
+    for word in closed | {token[2:] for token in RESERVED_TOKENS} - set(algorithm.long_names):
+        for value in (True, "x", ["x"], {"x": "y"}):
+            with pytest.raises(ArgumentRefused):
+                bind_json(algorithm, {word: value}, CONTEXT)
+
+
+HOSTILE = [
+    "/etc/passwd",
+    "@/etc/passwd",
+    "../../etc/passwd",
+    "~/.ssh/id_rsa",
+    "http://127.0.0.1/x",
+    "/vsicurl/http://127.0.0.1/x",
+    "<VRTDataset/>",
+    "a\0b",
+    "a\nb",
+    "a\u202eb",
+    "x=?",
+    "?",
+]
+
+
+@pytest.mark.parametrize("name", BINDABLE)
+def test_no_value_takes_a_path_a_url_or_a_control_character(name: str) -> None:
+    algorithm = EVERY[name]
+    for argument in offered(algorithm):
+        if argument.element_type != "string" or argument.role is not Role.VALUE:
+            continue
+        for text in HOSTILE:
+            if harmless(argument, text):
+                continue
+            value = [text] if argument.is_list and argument.max_count != 1 else text
+            with pytest.raises(ArgumentRefused):
+                bind_json(algorithm, {**minimal(algorithm), argument.name: value}, CONTEXT)
+
+
+def harmless(argument: Argument, text: str) -> bool:
+    """Text of a page is neither opened nor fetched, and may not hold markup; names inside a file may hold a colon or a slash."""
+    check = argument.rule.check
+    if check == "page-text":
+        return not set(text) & set("<\0\n\u202e") and not text.endswith("?")
+    return check in ("page-url", "layer", "field", "metadata-name") and text.startswith("http:")
+
+
+@pytest.mark.parametrize("name", BINDABLE)
+def test_no_expression_takes_a_file_or_a_control_character(name: str) -> None:
+    algorithm = EVERY[name]
+    for argument in offered(algorithm):
+        if argument.role is not Role.EXPRESSION:
+            continue
+        for text in ("@/etc/passwd", " @/etc/passwd", "a\0b", "http://127.0.0.1/x", "<VRTDataset/>", "?"):
+            value = [text] if argument.is_list else text
+            with pytest.raises(ArgumentRefused):
+                bind_json(algorithm, {**minimal(algorithm), argument.name: value}, CONTEXT)
+
+
+def minimal(algorithm: Algorithm) -> dict[str, Any]:
+    needed = {one.name: sample(one) for one in algorithm.arguments if one.required}
+    for group in algorithm.one_of:
+        if not set(group) & set(needed):
+            needed[group[0]] = sample(algorithm.long_names[group[0]])
+    return needed
+
+
+@pytest.mark.parametrize("name", sorted(PIPELINES))
+def test_the_text_of_a_pipeline_is_never_bound_as_one(name: str) -> None:
+    with pytest.raises(ArgumentRefused):
+        bind_json(EVERY[name], {"pipeline": "read a.tif ! write b.tif"}, CONTEXT)

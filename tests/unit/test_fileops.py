@@ -1,0 +1,499 @@
+"""Copying, renaming and deleting touches the files of the dataset that was named, all of them, and no other.
+
+A plan is carried out here as a call does it: copies to staging, publication, renames, removals. What GDAL itself does in
+the container is played where it matters.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from staging_kit import CALL, USER, area_at, tree, write
+
+from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.fileops import (
+    ALWAYS_ASKED,
+    FILE_OPERATIONS,
+    FileWork,
+    check_identified,
+    plan_operation,
+)
+from gdal_mcp.paths import Paths
+from gdal_mcp.plan import Command, Draft, Effect, Plan
+from sandbox.errors import StagingFailed
+from sandbox.publication import Publication
+from sandbox.template import Limits
+from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
+
+ROADS = {
+    "roads.shp": b"shp",
+    "roads.shx": b"shx",
+    "roads.dbf": b"dbf",
+    "roads.prj": b"prj",
+    "roads.shp.xml": b"xml",
+}
+DATA = {
+    **ROADS,
+    "dem.tif": b"tif",
+    "dem.tif.aux.xml": b"aux",
+    "dem.tfw": b"tfw",
+    "dem.txt": b"somebody's notes",
+    "mosaic.vrt": b"<VRTDataset><SourceFilename relativeToVRT='1'>dem.tif</SourceFilename></VRTDataset>",
+    "cube.zarr/zarr.json": b"{}",
+    "cube.zarr/c/0": b"0",
+    "base.gdb/a00000001.gdbtable": b"1",
+    "maps/old.tif": b"old",
+    "maps/old.tif.ovr": b"stale",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    write(folder, DATA)
+    return folder
+
+
+@pytest.fixture
+def readable(tmp_path: Path) -> Path:
+    folder = tmp_path / "readable"
+    folder.mkdir()
+    write(folder, {"theirs.tif": b"theirs", "tree/x": b"x"})
+    return folder
+
+
+def paths_of(root: Path, *others: Workspace) -> Paths:
+    return Paths(Workspaces((Workspace.at(root, writable=True), *others)), "outputs", CALL)
+
+
+def planned(root: Path, operation: str, *others: Workspace, **given: str | list[str] | bool) -> FileWork:
+    values: dict[str, tuple[str, ...]] = {}
+    for name, value in given.items():
+        texts = ["true"] if value is True else [value] if isinstance(value, str) else value
+        values[name.replace("_", "-")] = tuple(texts)
+    return plan_operation(operation, values, paths_of(root, *others))
+
+
+def carry_out(root: Path, work: FileWork, call_id: str = CALL) -> None:
+    """As a call does after its container."""
+    with area_at(root).open(call_id, USER) as staging:
+        for copy in work.copies:
+            staging.copy_in(copy.source, copy.target.name)
+        targets = {output.target.name: output.target for output in work.outputs}
+        publications = [Publication(one.name, targets[one.name]) for one in staging.collect()]
+        gone = (*(old for output in work.outputs for old in output.replaces), *work.removes)
+        staging.publish(call_id, publications, gone, work.transfers, work.listings)
+
+
+def done(root: Path, operation: str, **given: str | list[str] | bool) -> dict[str, bytes]:
+    """The workspace after an operation, which an undo must bring back as it was."""
+    before = tree(root)
+    done.calls += 1
+    call_id = f"call-{done.calls:04}"
+    carry_out(root, planned(root, operation, **given), call_id)
+    after = tree(root)
+    area_at(root).undo(call_id)
+    assert tree(root) == before
+    return after
+
+
+done.calls = 0
+
+
+def without(*names: str) -> dict[str, bytes]:
+    return {path: data for path, data in DATA.items() if not path.startswith(names)}
+
+
+def refusal(root: Path, operation: str, *others: Workspace, **given: str | list[str] | bool) -> Code:
+    with pytest.raises(ToolError) as raised:
+        planned(root, operation, *others, **given)
+    return raised.value.code
+
+
+# --- datasets: deleting
+
+
+@pytest.mark.parametrize(
+    ("name", "goes"),
+    [
+        ("roads.shp", ("roads.",)),
+        ("dem.tif", ("dem.tif", "dem.tfw")),
+        ("mosaic.vrt", ("mosaic.vrt",)),
+        ("cube.zarr", ("cube.zarr/",)),
+        ("base.gdb/", ("base.gdb/",)),
+    ],
+)
+def test_a_dataset_is_deleted_with_its_own_files_and_no_others(root, name, goes):
+    assert done(root, "dataset delete", filename=[name]) == without(*goes)
+
+
+def test_several_datasets_are_deleted_at_once(root):
+    assert done(root, "dataset delete", filename=["roads.shp", "dem.tif", "dem.tif"]) == without(
+        "roads.", "dem.tif", "dem.tfw"
+    )
+
+
+@pytest.mark.parametrize("name", ["roads.dbf", "roads.shx", "dem.tif.aux.xml", "dem.tfw"])
+def test_a_part_of_a_dataset_is_no_dataset(root, name):
+    assert refusal(root, "dataset delete", filename=[name]) is Code.INVALID_ARGUMENT
+    assert refusal(root, "dataset rename", source=name, destination=f"x{name}") is Code.INVALID_ARGUMENT
+
+
+def test_a_folder_of_files_is_no_dataset_even_if_gdal_says_so(root):
+    assert refusal(root, "dataset delete", filename=["maps"]) is Code.INVALID_ARGUMENT
+    assert refusal(root, "dataset copy", source="maps", destination="maps2") is Code.INVALID_ARGUMENT
+
+
+def test_gdal_must_know_what_is_deleted(root):
+    work = planned(root, "dataset delete", filename=["dem.tif", "dem.txt"])
+    tif, txt = str(root / "dem.tif"), str(root / "dem.txt")
+    known = [{"name": tif, "driver": "GTiff"}, {"name": txt, "driver": "CSV"}]
+    check_identified(work.identified, known)
+    for report in (known[:1], [known[0], {"name": txt, "driver": None}], [], None, {"name": txt}, ["x"]):
+        with pytest.raises(ToolError):
+            check_identified(work.identified, report)
+    assert {word.partition("=")[2] for word in work.argv if word.startswith("--filename=")} == {tif, txt}
+
+
+# --- datasets: renaming
+
+
+def test_a_shapefile_gets_another_name_with_all_its_files(root):
+    after = done(root, "dataset rename", source="roads.shp", destination="maps/lines.shp")
+    moved = {f"maps/lines{name.removeprefix('roads')}": data for name, data in ROADS.items()}
+    assert after == {**without("roads."), **moved}
+
+
+def test_what_follows_the_whole_name_follows_the_new_whole_name(root):
+    after = done(root, "dataset rename", source="dem.tif", destination="a.b.TIF")
+    assert after == {
+        **without("dem.tif", "dem.tfw"),
+        "a.b.TIF": b"tif",
+        "a.b.TIF.aux.xml": b"aux",
+        "a.b.tfw": b"tfw",
+    }
+
+
+def test_a_renamed_vrt_leaves_its_sources_alone(root):
+    after = done(root, "dataset rename", source="mosaic.vrt", destination="m.vrt")
+    assert after == {**without("mosaic.vrt"), "m.vrt": DATA["mosaic.vrt"]}
+
+
+def test_a_vrt_is_not_taken_from_its_sources(root):
+    assert (
+        refusal(root, "dataset rename", source="mosaic.vrt", destination="maps/m.vrt")
+        is Code.INVALID_ARGUMENT
+    )
+    assert refusal(root, "dataset copy", source="mosaic.vrt", destination="maps") is Code.INVALID_ARGUMENT
+
+
+def test_a_folder_gets_another_name_or_goes_into_a_folder(root):
+    cube = {"zarr.json": b"{}", "c/0": b"0"}
+    after = done(root, "dataset rename", source="cube.zarr", destination="c2.zarr")
+    assert after == {**without("cube.zarr"), **{f"c2.zarr/{name}": data for name, data in cube.items()}}
+    after = done(root, "dataset rename", source="cube.zarr", destination="maps")
+    assert after == {
+        **without("cube.zarr"),
+        **{f"maps/cube.zarr/{name}": data for name, data in cube.items()},
+    }
+
+
+def test_a_folder_is_renamed_or_copied_over_another_on_demand(root):
+    write(root, {"c2.zarr/old": b"old"})
+    for operation, left in (("dataset rename", without("cube.zarr")), ("dataset copy", DATA)):
+        given = {"source": "cube.zarr", "destination": "c2.zarr"}
+        assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
+        after = done(root, operation, overwrite=True, **given)
+        assert after == {**left, "c2.zarr/zarr.json": b"{}", "c2.zarr/c/0": b"0"}
+
+
+def test_a_dataset_goes_into_a_folder_that_is_named(root):
+    after = done(root, "dataset rename", source="dem.tif", destination="maps/")
+    assert {"maps/dem.tif", "maps/dem.tif.aux.xml", "maps/dem.tfw"} <= set(after)
+
+
+@pytest.mark.parametrize("operation", ["dataset rename", "dataset copy"])
+def test_an_existing_dataset_is_only_replaced_on_demand_and_whole(root, operation):
+    given = {"source": "dem.tif", "destination": "maps/old.tif"}
+    assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
+    after = done(root, operation, overwrite=True, **given)
+    new = {"maps/old.tif": b"tif", "maps/old.tif.aux.xml": b"aux", "maps/old.tfw": b"tfw"}
+    left = without("maps/") if operation == "dataset copy" else without("maps/", "dem.tif", "dem.tfw")
+    assert after == {**left, **new}
+
+
+@pytest.mark.parametrize("operation", ["dataset rename", "dataset copy"])
+def test_files_left_from_a_dataset_that_is_gone_are_not_taken_for_the_new_one_s(root, operation):
+    write(root, {"gone.dbf": b"stale"})
+    given = {"source": "roads.shp", "destination": "gone.shp"}
+    assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
+    assert done(root, operation, overwrite=True, **given)["gone.dbf"] == b"dbf"
+
+
+def test_a_file_that_may_be_somebody_else_s_is_never_in_the_way(root):
+    write(root, {"x.shp": b"1", "x.shx": b"1", "x.prj": b"of which?", "x.asc": b"1"})
+    given = {"source": "roads.shp", "destination": "x.shp"}
+    for operation in ("dataset rename", "dataset copy"):
+        assert refusal(root, operation, overwrite=True, **given) is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("dem.tif", "dem.png"),
+        ("dem.tif", "dem"),
+        ("roads.shp", "roads.dbf"),
+        ("cube.zarr", "cube"),
+        ("cube.zarr", "c.gdb"),
+    ],
+)
+def test_an_extension_stays_because_the_format_does(root, source, target):
+    assert refusal(root, "dataset rename", source=source, destination=target) is Code.INVALID_ARGUMENT
+    assert refusal(root, "dataset copy", source=source, destination=target) is Code.INVALID_ARGUMENT
+
+
+def test_a_dataset_that_might_be_torn_apart_stays(root):
+    write(root, {"er.ers": b"", "er": b"", "i.img": b"", "i.ige": b""})
+    for operation in ("dataset rename", "dataset copy"):
+        assert refusal(root, operation, source="er.ers", destination="b.ers") is Code.INVALID_ARGUMENT
+        assert refusal(root, operation, source="i.img", destination="b.img") is Code.INVALID_ARGUMENT
+
+
+# --- datasets: copying
+
+
+def test_a_copy_has_every_file_and_the_original_too(root):
+    after = done(root, "dataset copy", source="roads.shp", destination="lines.shp")
+    assert after == {**DATA, **{f"lines{name.removeprefix('roads')}": data for name, data in ROADS.items()}}
+    after = done(root, "dataset copy", source="cube.zarr", destination="c2.zarr")
+    assert after == {**DATA, "c2.zarr/zarr.json": b"{}", "c2.zarr/c/0": b"0"}
+
+
+def test_a_copied_vrt_leaves_its_sources_alone(root):
+    after = done(root, "dataset copy", source="mosaic.vrt", destination="m.vrt")
+    assert after == {**DATA, "m.vrt": DATA["mosaic.vrt"]}
+
+
+def test_a_database_is_copied_with_its_log(root):
+    write(root, {"a.gpkg": b"db", "a.gpkg-wal": b"log"})
+    assert done(root, "dataset copy", source="a.gpkg", destination="b.gpkg")["b.gpkg-wal"] == b"log"
+
+
+def test_a_dataset_is_copied_out_of_a_read_only_workspace(root, readable):
+    other = Workspace.at(readable, writable=False)
+    work = planned(root, "dataset copy", other, source=str(readable / "theirs.tif"), destination="mine.tif")
+    carry_out(root, work)
+    assert (root / "mine.tif").read_bytes() == b"theirs"
+
+
+# --- files
+
+
+def test_a_file_is_deleted_alone(root):
+    assert done(root, "vsi delete", filename="roads.dbf") == without("roads.dbf")
+
+
+def test_a_folder_is_deleted_when_it_is_empty_or_on_demand(root):
+    (root / "empty").mkdir()
+    carry_out(root, planned(root, "vsi delete", filename="empty"))
+    assert not (root / "empty").exists()
+    area_at(root).undo(CALL)
+    assert (root / "empty").is_dir()
+    assert refusal(root, "vsi delete", filename="maps") is Code.INVALID_ARGUMENT
+    assert done(root, "vsi delete", filename="maps", recursive=True) == without("maps/")
+
+
+def test_a_file_or_folder_is_moved(root):
+    assert done(root, "vsi move", source="dem.txt", destination="notes.md") == {
+        **without("dem.txt"),
+        "notes.md": DATA["dem.txt"],
+    }
+    assert done(root, "vsi move", source="maps", destination="cube.zarr")["cube.zarr/maps/old.tif"] == b"old"
+
+
+def test_what_exists_is_never_moved_or_copied_over(root):
+    write(root, {"maps/dem.tif": b"another"})
+    for operation in ("vsi move", "vsi copy"):
+        assert refusal(root, operation, source="dem.tif", destination="roads.shp") is Code.INVALID_ARGUMENT
+        assert refusal(root, operation, source="dem.tif", destination="maps") is Code.INVALID_ARGUMENT
+
+
+def test_a_copy_by_gdal_goes_to_staging_only(root):
+    work = planned(root, "vsi copy", source="maps", destination="maps2", recursive=True)
+    assert work.argv == (
+        "vsi",
+        "copy",
+        "--recursive",
+        f"--source={root}/maps",
+        "--destination=/staging/maps2",
+    )
+    assert (work.transfers, work.removes) == ((), ())
+    assert refusal(root, "vsi copy", source="maps", destination="maps2") is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "named", "target", "update"),
+    [
+        ("maps", "new", "maps", "new", False),  # GDAL makes new/maps of it
+        ("maps", "cube.zarr/maps", "maps", "cube.zarr/maps", False),
+        ("maps/", "new", "maps/", "new", False),
+        ("maps", "cube.zarr", "maps/", "cube.zarr/maps", False),
+        ("maps/", "cube.zarr", "maps/", "cube.zarr", True),
+        ("dem.tif", "maps", "dem.tif", "maps/dem.tif", False),
+        ("dem.tif", "maps/old.tif", "dem.tif", "maps/old.tif", True),
+    ],
+)
+def test_a_sync_works_on_a_copy_of_its_destination(root, source, destination, named, target, update):
+    work = planned(
+        root, "vsi sync", source=source, destination=destination, recursive=True, strategy="overwrite"
+    )
+    (output,) = work.outputs
+    assert (output.target.path, output.update) == (root / target, update)
+    assert f"--source={root}/{named}" in work.argv
+    assert f"--destination=/staging/{output.target.name}" in work.argv
+    assert set(work.argv) >= {"--recursive", "--strategy=overwrite"}
+
+
+def test_a_folder_that_changes_during_a_sync_is_not_replaced(root):
+    work = planned(root, "vsi sync", source="maps/", destination="cube.zarr", recursive=True)
+    (root / "cube.zarr/c/0").write_bytes(b"edited")
+    with area_at(root).open(CALL, USER) as staging:
+        staging.copy_in(work.outputs[0].target, "cube.zarr")
+        staging.collect()
+        with pytest.raises(StagingFailed):
+            staging.publish(CALL, [Publication("cube.zarr", work.outputs[0].target)], listings=work.listings)
+    assert (root / "cube.zarr/c/0").read_bytes() == b"edited"
+
+
+# --- what is never touched
+
+
+TOUCHING: Mapping[str, str] = {
+    "dataset delete": "filename",
+    "vsi delete": "filename",
+    "dataset rename": "source",
+    "vsi move": "source",
+}
+
+
+@pytest.mark.parametrize("operation", TOUCHING)
+@pytest.mark.parametrize(
+    "what", ["", ".", RESERVED, f"{RESERVED}/undo", "..", "../readable/theirs.tif", "/etc/passwd"]
+)
+def test_workspaces_our_own_folder_and_what_is_outside_are_never_touched(root, readable, operation, what):
+    area_at(root).prepare()
+    given = {TOUCHING[operation]: str(root / what)}
+    more = {"destination": "new"} if TOUCHING[operation] == "source" else {}
+    assert refusal(root, operation, **given, **more) in (Code.PATH_NOT_ALLOWED, Code.NOT_FOUND)
+
+
+@pytest.mark.parametrize("operation", TOUCHING)
+def test_a_read_only_workspace_is_never_touched(root, readable, operation):
+    other = Workspace.at(readable, writable=False)
+    given = {TOUCHING[operation]: str(readable / "theirs.tif")}
+    more = {"destination": "new.tif"} if TOUCHING[operation] == "source" else {}
+    assert refusal(root, operation, other, **given, **more) is Code.PATH_NOT_ALLOWED
+
+
+@pytest.mark.parametrize("operation", TOUCHING)
+def test_a_link_is_not_what_it_leads_to(root, operation):
+    (root / "link.tif").symlink_to("dem.tif")
+    (root / "link.zarr").symlink_to("cube.zarr")
+    for name in ("link.tif", "link.zarr"):
+        more = {"destination": f"new{Path(name).suffix}"} if TOUCHING[operation] == "source" else {}
+        assert refusal(root, operation, **{TOUCHING[operation]: name}, **more) is Code.PATH_NOT_ALLOWED
+
+
+def test_a_companion_that_is_a_link_stops_its_dataset(root):
+    (root / "dem.tif.ovr").symlink_to("roads.shp")
+    assert refusal(root, "dataset delete", filename=["dem.tif"]) is Code.PATH_NOT_ALLOWED
+    assert refusal(root, "dataset rename", source="dem.tif", destination="a.tif") is Code.PATH_NOT_ALLOWED
+
+
+@pytest.mark.parametrize("operation", ["vsi copy", "vsi sync"])
+def test_a_folder_with_a_link_out_of_it_is_not_copied(root, operation):
+    (root / "maps/out").symlink_to("/etc")
+    assert (
+        refusal(root, operation, source="maps", destination="maps2", recursive=True) is Code.PATH_NOT_ALLOWED
+    )
+
+
+@pytest.mark.parametrize("operation", ["dataset rename", "vsi move"])
+def test_nothing_is_moved_to_another_workspace(root, readable, operation):
+    other = Workspace.at(readable, writable=True)
+    given = {"source": "dem.tif", "destination": str(readable / "dem.tif")}
+    assert refusal(root, operation, other, **given) is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("operation", ["vsi move", "vsi copy", "vsi sync", "dataset rename", "dataset copy"])
+@pytest.mark.parametrize("destination", ["cube.zarr/c", "cube.zarr/new.zarr"])
+def test_nothing_goes_into_itself(root, operation, destination):
+    given = {"source": "cube.zarr", "destination": destination}
+    assert refusal(root, operation, recursive=True, **given) is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("operation", ["vsi copy", "vsi sync"])
+def test_a_whole_workspace_is_not_copied(root, operation):
+    given = {"source": str(root), "destination": "new"}
+    assert refusal(root, operation, recursive=True, **given) is Code.PATH_NOT_ALLOWED
+
+
+@pytest.mark.parametrize("operation", sorted(FILE_OPERATIONS))
+@pytest.mark.parametrize("name", ["/vsicurl/http://x/y.tif", "PG:dbname=x", "/vsimem/x.tif", "<VRTDataset/>"])
+def test_a_name_that_is_no_path_is_refused(root, operation, name):
+    given = {"source": name, "destination": "new.tif", "filename": name}
+    assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
+    if not name.startswith("PG:"):  # a file may be called so
+        given = {"source": "dem.tif", "destination": name, "filename": name}
+        assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
+
+
+@pytest.mark.parametrize("operation", sorted(FILE_OPERATIONS))
+def test_missing_arguments_are_refused(root, operation):
+    assert refusal(root, operation) is Code.INVALID_ARGUMENT
+
+
+def test_a_name_that_gdal_would_split_is_not_looked_at(root):
+    write(root, {"a.tif,roads.shp": b""})
+    assert refusal(root, "dataset delete", filename=["a.tif,roads.shp"]) is Code.INVALID_ARGUMENT
+
+
+# --- what a person is asked
+
+
+def test_each_operation_that_takes_a_file_from_its_name_is_always_asked():
+    assert {"dataset delete", "dataset rename", "vsi delete", "vsi move", "vsi sync"} == ALWAYS_ASKED
+
+
+@pytest.mark.parametrize("operation", ["vsi delete", "vsi move"])
+def test_an_approval_holds_for_what_is_deep_in_a_folder(root, operation):
+    def digest() -> str:
+        given = {"filename": "maps", "source": "maps", "destination": "new"}
+        work = planned(root, operation, recursive=True, **given)
+        draft = Draft(
+            Command("gdal", work.argv),
+            work.inputs,
+            transfers=work.transfers,
+            removes=work.removes,
+            listings=work.listings,
+        )
+        plan = Plan(CALL, "t", "p", draft, Limits(), "sha256:0", "", (), {})
+        assert plan.effect is Effect.DESTROY
+        return plan.digest
+
+    write(root, {"maps/deep/one.tif": b"1"})
+    before = digest()
+    assert digest() == before
+    (root / "maps/deep/one.tif").write_bytes(b"22")
+    changed = digest()
+    write(root, {"maps/deep/two.tif": b""})
+    assert len({before, changed, digest()}) == 3
+
+
+@pytest.mark.parametrize("operation", ["dataset rename", "dataset copy"])
+def test_no_place_is_both_made_and_taken(root, operation):
+    work = planned(root, operation, source="roads.shp", destination="x.shp")
+    made = [*(one.target for one in work.outputs), *(one.target for one in work.transfers)]
+    places: list[Located] = [*made, *work.removes, *(one.source for one in work.transfers)]
+    assert len({one.relative for one in places}) == len(places)

@@ -1,0 +1,291 @@
+"""Results that are cut to a stated size, and the whole of them kept for a while."""
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.longresults import WHOLE, ResultStore, fit, json_text, presented, shorten, store_of
+from gdal_mcp.settings import load_settings
+
+ID = "0123456789abcdef"
+LIMIT = 4096
+RECEIPT = {"call_id": ID, "argv": ["gdal", "info"], "seconds": {"run": 0.5}}
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=50),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=8), inner, max_size=8),
+    max_leaves=30,
+)
+
+
+def size(value: Any) -> int:
+    return len(json_text(value).encode("utf-8", "surrogatepass"))
+
+
+def swollen(value: Any, times: int) -> Any:
+    """The same shape with longer lists, objects and texts."""
+    if isinstance(value, list):
+        return [swollen(item, times) for item in value] * times
+    if isinstance(value, dict):
+        rows = {key: swollen(item, times) for key, item in value.items()}
+        return rows | {f"{key}{number}": item for key, item in rows.items() for number in range(times)}
+    return value * times if isinstance(value, str) else value
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> ResultStore:
+    return ResultStore(tmp_path / "state" / "results", clock=clock)
+
+
+def whole_of(store: ResultStore, call_id: str = ID) -> Any:
+    found = store.read(call_id, 0, 1 << 30)
+    assert found
+    assert len(found[0]) == found[1]
+    return json.loads(found[0])
+
+
+# Cutting
+
+
+def test_what_is_short_stays_as_it_is():
+    result = {"size": [1, 2], "untrusted": {"report": "x" * 3000}, "receipt": RECEIPT}
+    assert shorten(result, LIMIT) == (result, None)
+
+
+@given(
+    st.dictionaries(st.text(max_size=8), json_values, max_size=6), st.integers(2, 12), st.integers(64, LIMIT)
+)
+def test_any_result_fits_and_the_whole_is_whole(given_result: dict[str, Any], times: int, limit: int):
+    result = swollen(given_result, times)
+    cut, whole = shorten(result, limit)
+    assert size(cut) <= limit
+    if whole is None:
+        assert cut == result
+        assert size(result) <= limit
+    else:
+        assert json.loads(whole) == result
+    assert shorten(result, limit) == (cut, whole)
+
+
+@given(json_values, st.integers(2, 12))
+def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(texts: Any, times: int):
+    result = {
+        "size": [10, 20],
+        "bands": [{"type": "Byte"}] * 3,
+        "untrusted": swollen([texts] * 50, times),
+        "receipt": RECEIPT,
+    }
+    cut, whole = shorten(result, LIMIT)
+    assert {key: cut[key] for key in ("size", "bands", "receipt")} == {
+        key: result[key] for key in ("size", "bands", "receipt")
+    }
+    if whole is not None:
+        assert size(cut) <= LIMIT
+
+
+def test_a_long_list_says_how_much_of_it_is_left():
+    cut, _ = shorten({"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}, LIMIT)
+    *kept, mark = cut["untrusted"]["rows"]
+    assert kept == list(range(len(kept)))
+    assert mark == {"cut": {"kept": len(kept), "of": 10_000}}
+    assert size(cut) > LIMIT // 4, "most of what may be sent is used"
+
+
+def test_a_long_object_and_a_long_text_say_so_too():
+    result = {"untrusted": {"text": "x" * 50_000, "names": {str(number): number for number in range(5000)}}}
+    cut, _ = shorten(result, LIMIT)
+    names = cut["untrusted"]["names"]
+    assert names["cut"] == {"kept": len(names) - 1, "of": 5000}
+    assert cut["untrusted"]["text"].startswith("xxx")
+    assert "50000" in cut["untrusted"]["text"]
+
+
+def test_the_texts_of_an_error_are_cut_and_its_code_is_not():
+    error = {"code": "GDAL_ERROR", "message": "m" * 500, "untrusted": {"gdal": ["x" * 500] * 100}}
+    cut, whole = shorten({"error": error}, LIMIT)
+    assert (cut["error"]["code"], cut["error"]["message"]) == ("GDAL_ERROR", error["message"])
+    assert whole is not None
+
+
+def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt():
+    result = {"layers": [{"features": number} for number in range(5000)], "receipt": RECEIPT}
+    cut, _ = shorten(result, LIMIT)
+    assert cut["receipt"] == RECEIPT
+    assert cut["layers"][-1]["cut"]["of"] == 5000
+    assert isinstance(cut["layers"], list)
+
+
+def test_a_command_of_ten_thousand_files_is_cut_in_the_end():
+    receipt = {**RECEIPT, "argv": [f"/ws/{number}.tif" for number in range(10_000)]}
+    cut, _ = shorten({"size": [1, 2], "receipt": receipt}, LIMIT)
+    assert cut["receipt"]["call_id"] == ID
+    assert cut["receipt"]["argv"][-1]["cut"]["of"] == 10_000
+
+
+def test_bytes_count_and_not_letters():
+    result = {"untrusted": {"text": "東" * 3000}}
+    cut, whole = shorten(result, LIMIT)
+    assert whole is not None
+    assert size(cut) <= LIMIT
+
+
+# With the whole kept
+
+
+def test_a_cut_result_says_where_the_whole_is(store: ResultStore):
+    result = {"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}
+    told = fit(result, ID, LIMIT, store)
+    assert size(told) <= LIMIT
+    assert told[WHOLE] == {"bytes": size(result), "limit": LIMIT, "uri": f"gdal://calls/{ID}/result"}
+    assert whole_of(store) == result
+
+
+def test_a_short_result_is_not_kept(store: ResultStore):
+    assert fit({"a": 1}, ID, LIMIT, store) == {"a": 1}
+    assert not store.folder.exists()
+
+
+def test_a_result_whose_whole_cannot_be_kept_is_cut_and_says_so(store: ResultStore):
+    store.folder.parent.mkdir(parents=True)
+    store.folder.touch()  # a file where the folder belongs
+    told = fit({"untrusted": "x" * 10_000}, ID, LIMIT, store)
+    assert told[WHOLE]["uri"] is None
+    assert size(told) <= LIMIT
+
+
+def test_in_lockdown_neither_the_result_nor_the_whole_holds_text_of_files(tmp_path: Path):
+    settings = load_settings(state_dir=str(tmp_path), lockdown=True, result_size=LIMIT)
+    store = store_of(settings)
+    result = {"layers": [{"features": n} for n in range(5000)], "untrusted": {"names": ["CANARY"]}}
+    told = presented(result, ID, settings, store)
+    assert "CANARY" not in json_text(told)
+    assert "untrusted" not in whole_of(store)
+    assert "CANARY" not in json_text(whole_of(store))
+
+
+def test_a_server_in_lockdown_does_not_read_what_others_kept(tmp_path: Path):
+    open_settings = load_settings(state_dir=str(tmp_path))
+    locked_settings = load_settings(state_dir=str(tmp_path), lockdown=True)
+    assert store_of(open_settings).keep(ID, '{"untrusted": "CANARY"}')
+    assert store_of(open_settings).read(ID, 0, 10) is not None
+    assert store_of(locked_settings).read(ID, 0, 10) is None
+
+
+# The store
+
+
+def test_what_is_kept_is_private_and_read_in_parts(store: ResultStore):
+    assert store.keep(ID, '"aé"')
+    data = '"aé"'.encode()
+    assert store.read(ID, 0, 2) == (data[:2], len(data))
+    assert store.read(ID, 2, 100) == (data[2:], len(data))
+    assert store.read(ID, 10_000, 5) == (b"", len(data))
+    assert store.folder.stat().st_mode & 0o777 == 0o700
+    assert [path.stat().st_mode & 0o777 for path in store.folder.iterdir()] == [0o600]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "..",
+        "../../audit",
+        "0123456789abcdef/",
+        "0123456789ABCDEF",
+        "0" * 17,
+        "٠" * 16,
+        "0123456789abcdef\n",
+    ],
+)
+def test_only_ids_of_calls_are_kept_or_read(store: ResultStore, name: str, tmp_path: Path):
+    (tmp_path / "audit.json").write_text("secret")
+    assert not store.keep(name, "1")
+    assert store.read(name, 0, 10) is None
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_file_is_not_read(store: ResultStore, tmp_path: Path, kind: str):
+    store.folder.mkdir(parents=True)
+    path = store.folder / f"{ID}.json"
+    (tmp_path / "secret").write_text("secret")
+    if kind == "link":
+        path.symlink_to(tmp_path / "secret")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    assert store.read(ID, 0, 10) is None
+
+
+def test_the_oldest_make_room_by_number(store: ResultStore, clock: Clock):
+    some = ResultStore(store.folder, max_kept=3, clock=clock)
+    for number in range(5):
+        clock.now += 1
+        some.keep(f"{number:016x}", str(number))
+    assert sorted(path.stem for path in store.folder.iterdir()) == [f"{number:016x}" for number in (2, 3, 4)]
+
+
+def test_the_oldest_make_room_by_bytes(store: ResultStore, clock: Clock):
+    some = ResultStore(store.folder, max_bytes=100, clock=clock)
+    for number in range(5):
+        clock.now += 1
+        some.keep(f"{number:016x}", "x" * 40)
+    assert sum(path.stat().st_size for path in store.folder.iterdir()) <= 100
+    assert some.read(f"{4:016x}", 0, 40)
+
+
+def test_one_that_is_too_large_by_itself_takes_nobodys_place(store: ResultStore, clock: Clock):
+    some = ResultStore(store.folder, max_bytes=100, clock=clock)
+    assert some.keep(ID, "x" * 50)
+    assert not some.keep("f" * 16, "x" * 101)
+    assert some.read(ID, 0, 1)
+
+
+def test_the_old_are_not_read_and_then_forgotten(store: ResultStore, clock: Clock):
+    store.keep(ID, "1")
+    clock.now += store.max_age + 1
+    assert store.read(ID, 0, 1) is None
+    store.keep("f" * 16, "2")
+    assert [path.stem for path in store.folder.iterdir()] == ["f" * 16]
+
+
+def test_what_a_crash_left_half_written_is_never_read_and_goes_in_time(store: ResultStore, clock: Clock):
+    store.folder.mkdir(parents=True)
+    half = store.folder / f".{ID}.00"
+    half.write_text("{")
+    os.utime(half, (clock.now, clock.now))
+    assert store.read(ID, 0, 10) is None
+    clock.now += store.max_age + 1
+    store.prune()
+    assert not half.exists()
+
+
+def test_many_threads_may_keep_at_once(store: ResultStore):
+    some = ResultStore(store.folder, max_kept=5, clock=store.clock)
+    keep: Callable[[int], bool] = lambda number: some.keep(
+        f"{number % 9:016x}", json.dumps(["x" * 1000, number % 9])
+    )  # noqa: E731
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(keep, range(200)))
+    paths = list(store.folder.iterdir())
+    assert 0 < len(paths) <= 5
+    assert all(json.loads(path.read_text())[1] == int(path.stem, 16) for path in paths)

@@ -1,0 +1,102 @@
+"""GDAL's notation of pipelines is read as GDAL reads it, or refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.catalogue.model import Algorithm, Argument, Role, Rule
+from gdal_mcp.tools.notation import MAX_DEPTH, ParsedStep, Words, named_values, parse_notation
+
+RULE = Rule(Role.VALUE, "for a test")
+
+
+def argument(name: str, kind: str = "string", *, positional: bool = False, packed: bool = False) -> Argument:
+    return Argument(name, kind, RULE, positional=positional, packed=packed, short_name=name[0])
+
+
+STEP = Algorithm(
+    "raster calc",
+    "",
+    "",
+    (
+        argument("input", "dataset_list", positional=True),
+        argument("calc", "string_list"),
+        argument("size", "integer_list", packed=True),
+        argument("flatten", "boolean"),
+    ),
+)
+
+
+def test_steps_are_divided_by_exclamation_marks_of_their_own() -> None:
+    assert parse_notation("read a.tif ! hillshade --zfactor=2 ! write b!c.tif") == (
+        ParsedStep("read", Words(("a.tif",))),
+        ParsedStep("hillshade", Words(("--zfactor=2",))),
+        ParsedStep("write", Words(("b!c.tif",))),
+    )
+
+
+def test_quotes_hold_blanks_and_signs_together() -> None:
+    (step,) = parse_notation(r'read "a b.tif" "!" "say \"hi\" \\ x"')
+    assert step.words.texts == ("a b.tif", "!", r'say "hi" \ x')
+
+
+def test_branches_are_steps_of_their_own() -> None:
+    tee = parse_notation(
+        "read a.tif ! tee [ resize --size=10,10 ! write b.tif ] [ write c.tif ] ! write d.tif"
+    )[1]
+    assert [[step.name for step in branch] for branch in tee.branches] == [["resize", "write"], ["write"]]
+    assert tee.words.texts == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "   ", "!", "read a.tif !", "! write b.tif", "read a.tif ! ! write b.tif"),
+        *("read a.tif ]", "read a.tif ! tee [ write b.tif", "read a.tif ! tee [ ] ! write b.tif"),
+        *('read "a.tif ! write b.tif', '"read" a.tif', "--input=a.tif ! write b.tif"),
+        "read a ! " + "tee [ " * (MAX_DEPTH + 1) + "write b" + " ]" * (MAX_DEPTH + 1),
+        "read " + "a" * 40_000,
+    ],
+)
+def test_what_is_no_pipeline_exactly_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentRefused):
+        parse_notation(text)
+
+
+def test_words_without_a_switch_go_to_the_positional_arguments() -> None:
+    values = named_values(STEP, Words(("a.tif", "b.tif", "--calc", "-1 + X", "--size", "10,20", "--flatten")))
+    assert values == {
+        "input": ("a.tif", "b.tif"),
+        "calc": ("-1 + X",),
+        "size": ("10", "20"),
+        "flatten": ("true",),
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--nothing=1",),
+        ("-z", "1"),
+        ("--calc",),
+        ("--flatten=true", "--flatten=true"),
+        ("--", "a.tif"),
+        ("-calc", "1"),
+    ],
+)
+def test_a_switch_that_the_step_does_not_have_is_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(ArgumentRefused):
+        named_values(STEP, Words(words))
+
+
+def test_an_argument_that_is_named_is_not_filled_by_its_place() -> None:
+    with pytest.raises(ArgumentRefused):
+        named_values(STEP, Words(("--input=a.tif", "b.tif")))
+
+
+@given(st.lists(st.text(min_size=1).filter(lambda text: text.strip()), min_size=1, max_size=5))
+def test_any_word_survives_quoting(words: list[str]) -> None:
+    quoted = " ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words)
+    (step,) = parse_notation(f"read {quoted}")
+    assert step.words.texts == tuple(words)

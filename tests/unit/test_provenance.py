@@ -1,0 +1,344 @@
+"""What a call was made of: digests of its inputs while it runs, and the statement about it."""
+
+import hashlib
+import json
+import os
+from pathlib import Path, PurePosixPath
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from gdal_mcp import provenance
+from gdal_mcp.provenance import Material, Materials
+from gdal_mcp.registry import Call
+from gdal_mcp.statement import FOLDER_DIGEST, record, statement
+from sandbox.outputs import Part, tree_digest
+from sandbox.workspace import Identity, Located, Workspace, Workspaces
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "ws"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def spaces(root: Path) -> Workspaces:
+    return Workspaces((Workspace.at(root, writable=True),))
+
+
+def made_of(spaces: Workspaces, *names: str, limit: int = GIB, **more: object) -> dict[str, Material]:
+    inputs = [spaces.input(name) for name in names]
+    found = Materials.start(inputs, limit).result(**more)
+    assert len({one.path for one in found}) == len(found)
+    return {Path(one.path).name: one for one in found}
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_inputs_have_size_and_digest_and_their_companions_come_after_them(root: Path, spaces: Workspaces):
+    for name in ("a.tif", "a.tif.aux.xml", "a.tfw", "b.tif", "unrelated.txt"):
+        (root / name).write_bytes(name.encode() * 1000)
+    found = made_of(spaces, "a.tif", "b.tif")
+    assert list(found) == ["a.tif", *sorted(found.keys() - {"a.tif", "b.tif"}), "b.tif"]
+    assert found.keys() == {"a.tif", "a.tif.aux.xml", "a.tfw", "b.tif"}
+    for name, one in found.items():
+        data = (root / name).read_bytes()
+        assert (one.sha256, one.size, one.changed) == (sha256(data), len(data), False)
+        assert one.companion is (name in ("a.tif.aux.xml", "a.tfw"))
+
+
+def test_an_input_that_is_named_twice_or_is_anothers_companion_is_one_input(root: Path, spaces: Workspaces):
+    for name in ("a.tif", "a.tif.aux.xml"):
+        (root / name).write_bytes(b"x")
+    found = made_of(spaces, "a.tif", "a.tif.aux.xml", "a.tif")
+    assert [one.companion for one in found.values()] == [False, False]
+
+
+def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(root: Path, spaces: Workspaces):
+    for name, size in (("large.bin", 5000), ("small.bin", 100), ("also.bin", 901)):
+        (root / name).write_bytes(b"x" * size)
+    found = made_of(spaces, "large.bin", "small.bin", "also.bin", limit=1000)
+    assert [one.sha256 for one in found.values()] == [None, sha256(b"x" * 100), None]
+    assert all(one.reason for one in found.values() if one.sha256 is None)
+    assert [one.size for one in found.values()] == [5000, 100, 901]
+    assert all(one.modified_ns for one in found.values())
+
+
+def test_nothing_is_digested_when_nothing_may_be(root: Path, spaces: Workspaces):
+    (root / "a").write_bytes(b"x")
+    assert made_of(spaces, "a", limit=0)["a"].sha256 is None
+
+
+def test_an_empty_file_has_a_digest(root: Path, spaces: Workspaces):
+    (root / "a").touch()
+    assert made_of(spaces, "a", limit=0)["a"].sha256 == sha256(b"")
+
+
+def test_a_file_that_is_written_over_during_the_run_is_said_to_be_changed(root: Path, spaces: Workspaces):
+    (root / "a").write_bytes(b"before")
+    watched = Materials.start([spaces.input("a")], GIB)
+    (root / "a").write_bytes(b"afterwards")
+    (one,) = watched.result()
+    assert one.changed
+    assert one.sha256 in (None, sha256(b"before"))
+
+
+def test_a_file_that_another_took_the_place_of_is_said_to_be_changed_with_the_digest_of_the_first(
+    root: Path, spaces: Workspaces
+):
+    (root / "a").write_bytes(b"before")
+    watched = Materials.start([spaces.input("a")], GIB)
+    (root / "b").write_bytes(b"after!")
+    (root / "b").replace(root / "a")
+    (one,) = watched.result()
+    assert (one.changed, one.sha256) == (True, sha256(b"before"))
+
+
+def test_what_the_call_itself_puts_there_is_no_change(root: Path, spaces: Workspaces):
+    (root / "a").write_bytes(b"before")
+    watched = Materials.start([spaces.input("a")], GIB)
+    (root / "b").write_bytes(b"after!")
+    (root / "b").replace(root / "a")
+    (one,) = watched.result(touched=frozenset([root / "a"]))
+    assert (one.changed, one.sha256) == (False, sha256(b"before"))
+
+
+def test_a_file_that_is_not_the_planned_one_any_more_is_said_to_be_changed(root: Path, spaces: Workspaces):
+    (root / "a").write_bytes(b"planned")
+    planned = spaces.input("a")
+    (root / "a").write_bytes(b"something else")
+    (one,) = Materials.start([planned], GIB).result()
+    assert (one.changed, one.sha256) == (True, sha256(b"something else"))
+
+
+def test_a_file_that_is_gone_is_a_row_with_a_reason(root: Path, spaces: Workspaces):
+    (root / "a").write_bytes(b"x")
+    located = spaces.input("a")
+    (root / "a").unlink()
+    (one,) = Materials.start([located], GIB).result()
+    assert (one.sha256, bool(one.reason)) == (None, True)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(
+    root: Path, spaces: Workspaces, tmp_path: Path, kind: str
+):
+    (root / "a").write_bytes(b"x")
+    located = spaces.input("a")
+    (root / "a").unlink()
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"outside")
+    if kind == "link":
+        (root / "a").symlink_to(secret)
+    elif kind == "pipe":
+        os.mkfifo(root / "a")
+    else:
+        (root / "a").mkdir()
+    (one,) = Materials.start([located], GIB).result()
+    assert one.sha256 is None
+
+
+def test_a_companion_that_is_a_link_is_not_followed(root: Path, spaces: Workspaces, tmp_path: Path):
+    (root / "a.tif").write_bytes(b"x")
+    (tmp_path / "secret").write_bytes(b"outside")
+    (root / "a.tif.aux.xml").symlink_to(tmp_path / "secret")
+    found = made_of(spaces, "a.tif")
+    assert sha256(b"outside") not in {one.sha256 for one in found.values()}
+    assert found["a.tif"].sha256 == sha256(b"x")
+
+
+def test_a_folder_is_digested_as_a_published_one_is(root: Path, spaces: Workspaces):
+    (root / "d" / "inner").mkdir(parents=True)
+    (root / "d" / "empty").mkdir()
+    files = {"b": b"1", "a": b"22", "inner/é": b"333"}
+    for name, data in files.items():
+        (root / "d" / name).write_bytes(data)
+    parts = [Part(name, len(data), sha256(data)) for name, data in files.items()]
+    one = made_of(spaces, "d")["d"]
+    assert one.sha256 == tree_digest(sorted(parts, key=lambda part: part.relative.encode()))
+    assert (one.size, one.folder) == (6, True)
+
+
+@pytest.mark.parametrize("odd", ["link", "pipe", "too many", "too large"])
+def test_a_folder_that_cannot_be_digested_whole_has_no_digest(
+    root: Path, spaces: Workspaces, monkeypatch: pytest.MonkeyPatch, odd: str
+):
+    (root / "d").mkdir()
+    (root / "d" / "a").write_bytes(b"x" * 100)
+    limit = GIB
+    if odd == "link":
+        (root / "d" / "link").symlink_to("/etc/passwd")
+    elif odd == "pipe":
+        os.mkfifo(root / "d" / "pipe")
+    elif odd == "too many":
+        for number in range(3):
+            (root / "d" / str(number)).touch()
+        monkeypatch.setattr(Materials.__init__, "__defaults__", (3,))
+    else:
+        limit = 99
+    one = made_of(spaces, "d", limit=limit)["d"]
+    assert (one.sha256, bool(one.reason)) == (None, True)
+
+
+def test_a_file_in_a_folder_that_bars_us_keeps_its_mode(root: Path, spaces: Workspaces):
+    (root / "d").mkdir()
+    (root / "d" / "a").write_bytes(b"x")
+    (root / "d" / "a").chmod(0o000)
+    made_of(spaces, "d")
+    assert (root / "d" / "a").stat().st_mode & 0o777 == 0
+
+
+def test_the_whole_workspace_is_not_digested(root: Path, spaces: Workspaces):
+    (root / "a").write_bytes(b"x")
+    assert made_of(spaces, ".")[root.name].sha256 is None
+
+
+def test_more_files_than_are_held_open_are_digested_all_the_same(
+    root: Path, spaces: Workspaces, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(provenance, "_MAX_OPEN", 2)
+    for number in range(5):
+        (root / str(number)).write_bytes(b"%d" % number)
+    found = made_of(spaces, *map(str, range(5)))
+    assert [one.sha256 for one in found.values()] == [sha256(b"%d" % number) for number in range(5)]
+
+
+def test_more_inputs_than_are_recorded_are_left_out(
+    root: Path, spaces: Workspaces, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(provenance, "MAX_FILES", 3)
+    for number in range(5):
+        (root / str(number)).touch()
+    assert len(made_of(spaces, *map(str, range(5)))) == 3
+
+
+def test_without_patience_what_is_not_ready_says_so_and_no_file_stays_open(root: Path, spaces: Workspaces):
+    with (root / "large").open("wb") as file:
+        file.truncate(8 << 30)  # a hole: reading it takes seconds
+    before = set(os.listdir("/proc/self/fd"))
+    watched = Materials.start([spaces.input("large")], 8 << 30)
+    (one,) = watched.result(patience=0)
+    assert (one.sha256, bool(one.reason)) == (None, True)
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_one_digest_of_any_size_is_asked_for_by_itself(root: Path, spaces: Workspaces):
+    (root / "a").write_bytes(b"x")
+    assert Materials.digest(spaces.input("a")) == sha256(b"x")
+    assert Materials.digest(Located(spaces.items[0], PurePosixPath("none"))) is None
+
+
+def test_a_row_is_json_and_names_only_marks_that_are_true():
+    row = Material("/ws/a", 3, 1_500_000_000_123_456_789, "00", changed=True).row()
+    assert row == {
+        "path": "/ws/a",
+        "bytes": 3,
+        "modified": "2017-07-14T02:40:00.123456789Z",
+        "sha256": "00",
+        "changed": True,
+    }
+    assert json.loads(json.dumps(Material("/ws/a").row()))["sha256"] is None
+
+
+# The statement
+
+CALL = Call(
+    id="0123456789abcdef",
+    principal="local:ann",
+    tool="convert",
+    arguments={"input": "a é.tif"},
+    argv=("gdal", "convert"),
+    image="sha256:" + "1" * 64,
+    image_reference="example/gdal:3.13",
+    gdal_version="3.13.3",
+    catalogue="3.13.3 sha256:22",
+    started=1_000.0,
+    finished=1_002.5,
+    outcome="OK",
+    limits={"cpus": 2.0},
+    inputs=(
+        {"path": "/ws/a é.tif", "bytes": 3, "sha256": "2" * 64},
+        {"path": "/ws/large", "bytes": 3, "sha256": None, "reason": "large"},
+        {"path": "/ws/d", "bytes": 3, "sha256": "3" * 64, "folder": True},
+    ),
+    files=(
+        {"path": "/ws/b.tif", "bytes": 5, "sha256": "4" * 64},
+        {"path": "/ws/b.zarr", "bytes": 5, "sha256": "5" * 64, "files": 2},
+    ),
+    removed=("/ws/old.ovr",),
+)
+SHAPE = {  # of in-toto's statement and of the predicate that it names, as far as other programs rely on it
+    "type": "object",
+    "required": ["_type", "subject", "predicateType", "predicate"],
+    "properties": {
+        "_type": {"const": "https://in-toto.io/Statement/v1"},
+        "subject": {"type": "array", "items": {"$ref": "#/$defs/subject"}},
+        "predicateType": {"const": "https://slsa.dev/provenance/v0.2"},
+        "predicate": {
+            "type": "object",
+            "required": ["builder", "buildType", "invocation", "metadata", "materials"],
+            "properties": {
+                "builder": {"required": ["id"], "properties": {"id": {"pattern": "^[a-z]+://"}}},
+                "buildType": {"type": "string", "pattern": "^[a-z]+://[!-~]+$"},
+                "materials": {
+                    "type": "array",
+                    "items": {"properties": {"uri": {"pattern": "^[a-z]+://[!-~]*$"}, "digest": {"$ref": "#/$defs/digest"}}},
+                },
+            },
+        },
+    },
+    "$defs": {
+        "digest": {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9a-f]+$"}},
+        "subject": {
+            "required": ["name", "digest"],
+            "properties": {"digest": {"$ref": "#/$defs/digest", "minProperties": 1}},
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", [CALL, Call("c", "p", "odd tool/é", {"x": "\ud800"}, started=1.0)])
+def test_a_statement_has_the_shape_that_other_programs_read(call: Call):
+    told = json.loads(json.dumps(statement(call)))
+    Draft202012Validator(SHAPE).validate(told)
+
+
+def test_a_statement_names_outputs_as_subjects_and_image_and_inputs_as_materials():
+    told = statement(CALL)
+    assert told["subject"] == [
+        {"name": "/ws/b.tif", "digest": {"sha256": "4" * 64}},
+        {"name": "/ws/b.zarr", "digest": {FOLDER_DIGEST: "5" * 64}},
+    ]
+    assert [(one["uri"], one["digest"]) for one in told["predicate"]["materials"]] == [
+        ("oci://example/gdal:3.13", {"sha256": "1" * 64}),
+        ("file:///ws/a%20%C3%A9.tif", {"sha256": "2" * 64}),
+        ("file:///ws/large", {}),
+        ("file:///ws/d", {FOLDER_DIGEST: "3" * 64}),
+    ]
+    assert told["predicate"]["metadata"]["completeness"]["materials"] is False
+
+
+def test_a_record_holds_all_that_is_kept():
+    told = json.loads(json.dumps(record(CALL)))
+    assert (told["duration"], told["removed"], told["catalogue"]) == (2.5, ["/ws/old.ovr"], CALL.catalogue)
+    assert told["materials"] == [dict(row) for row in CALL.inputs]
+    assert (told["image"], told["image_digest"]) == (CALL.image_reference, CALL.image)
+
+
+def test_a_call_that_runs_has_no_end_and_no_duration():
+    told = record(Call("c", "p", "t", {}, started=5.0))
+    assert (told["finished"], told["duration"], told["files"]) == (None, None, [])
+
+
+def test_an_identity_is_that_of_the_open_file(root: Path, spaces: Workspaces):
+    """The premise of all of the above: a changed size or time is another identity."""
+    (root / "a").write_bytes(b"x")
+    first = Identity.of((root / "a").stat())
+    os.utime(root / "a", ns=(1, 1))
+    assert Identity.of((root / "a").stat()) != first

@@ -1,0 +1,431 @@
+"""What is renamed or taken away goes whole, is what the plan saw, and comes back; nothing is copied or followed."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+from crash_kit import NATIVE
+from staging_kit import (
+    CALL,
+    USER,
+    Trail,
+    act,
+    area_at,
+    fill,
+    leftovers,
+    place,
+    plan,
+    publish,
+    rearrange,
+    tree,
+    write,
+)
+
+from sandbox import outputs
+from sandbox.errors import OutputRejected, PathRefused, SandboxError, StagingFailed
+from sandbox.journal import JournalDamaged, load
+from sandbox.moves import Moves
+from sandbox.outputs import listing_of
+from sandbox.publication import Publication, Transfer
+from sandbox.staging import StagingArea
+from sandbox.undo import Finding, Retention
+from sandbox.workspace import RESERVED, Located, Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    return root
+
+
+# --- renaming
+
+
+@NATIVE
+def test_a_rename_moves_the_very_file_and_an_undo_moves_it_back(workspace, native):
+    write(workspace, {"a.tif": b"pixels", "sub/keep": b"1"})
+    (workspace / "a.tif").chmod(0o640)
+    before = (workspace / "a.tif").stat()
+    area = area_at(workspace, Moves(native=native))
+    published = rearrange(area, {"a.tif": "sub/b.tif"})
+    after = (workspace / "sub/b.tif").stat()
+    assert not (workspace / "a.tif").exists()
+    assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (
+        before.st_ino,
+        before.st_mode,
+        before.st_mtime_ns,
+    )
+    (moved,) = published.moved
+    assert (moved.source.path, moved.target.path) == (workspace / "a.tif", workspace / "sub/b.tif")
+    assert moved.target.identity == place(area, "sub/b.tif").identity
+    undone = area.undo(CALL)
+    assert [one.path for one in undone.restored] == [workspace / "a.tif"]
+    assert undone.taken_away == ()
+    assert tree(workspace) == {"a.tif": b"pixels", "sub/keep": b"1"}
+    assert (workspace / "a.tif").stat().st_ino == before.st_ino
+
+
+@NATIVE
+def test_a_rename_over_another_keeps_the_other_for_undo(workspace, native):
+    write(workspace, {"a.tif": b"new", "b.tif": b"old", "b.tif.ovr": b"stale"})
+    area = area_at(workspace, Moves(native=native))
+    published = rearrange(area, {"a.tif": "b.tif"}, ["b.tif.ovr"])
+    assert tree(workspace) == {"b.tif": b"new"}
+    assert [one.name for one in published.replaced] == ["b.tif"]
+    undone = area.undo(CALL)
+    assert {one.name for one in undone.restored} == {"a.tif", "b.tif", "b.tif.ovr"}
+    assert tree(workspace) == {"a.tif": b"new", "b.tif": b"old", "b.tif.ovr": b"stale"}
+
+
+def test_outputs_renames_and_removals_go_together(workspace):
+    write(workspace, {"a.tif": b"a", "x/y/old.tif": b"old", "gone.tif": b"g"})
+    area = area_at(workspace)
+    rearrange(area, {"a.tif": "x/b.tif"}, ["gone.tif", "x/y/old.tif"], {"new.tif": b"n"})
+    assert tree(workspace) == {"new.tif": b"n", "x/b.tif": b"a"}
+    area.undo(CALL)
+    assert tree(workspace) == {"a.tif": b"a", "x/y/old.tif": b"old", "gone.tif": b"g"}
+
+
+def test_several_outputs_go_to_several_folders_at_once(workspace):
+    write(workspace, {"x/keep": b"", "y/z/out.tif": b"old"})
+    area = area_at(workspace)
+    targets = {"one": "x/out.tif", "two": "y/z/out.tif", "three": "top.tif"}
+    with area.open(CALL, USER) as staging:
+        fill(staging, {name: name.encode() for name in targets})
+        staging.collect()
+        published = staging.publish(
+            CALL, [Publication(name, place(area, at)) for name, at in targets.items()]
+        )
+    assert tree(workspace) == {"x/keep": b"", "x/out.tif": b"one", "y/z/out.tif": b"two", "top.tif": b"three"}
+    assert {str(one.located.relative) for one in published.files} == set(targets.values())
+    area.undo(CALL)
+    assert tree(workspace) == {"x/keep": b"", "y/z/out.tif": b"old"}
+
+
+# --- what is refused
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "the source was edited": lambda root: (root / "a.tif").write_bytes(b"edited"),
+    "the source is gone": lambda root: (root / "a.tif").unlink(),
+    "the source is a link": lambda root: ((root / "a.tif").unlink(), (root / "a.tif").symlink_to("b.tif")),
+    "the target was edited": lambda root: (root / "b.tif").write_bytes(b"edited"),
+    "the target is gone": lambda root: (root / "b.tif").unlink(),
+    "the free name is taken": lambda root: (root / "free.tif").write_bytes(b""),
+    "a removed file was edited": lambda root: (root / "gone.tif").write_bytes(b"edited"),
+    "deep in a removed folder": lambda root: (root / "gone.gdb/x/y").write_bytes(b"edited"),
+    "a new file deep in a removed folder": lambda root: (root / "gone.gdb/x/z").write_bytes(b""),
+    "deep in a renamed folder": lambda root: (root / "a.zarr/x/0").write_bytes(b"edited"),
+    "deep in a folder that is renamed over": lambda root: (root / "b.zarr/x/0").write_bytes(b"edited"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_changed_since_the_plan_stays_and_nothing_else_happens(workspace, change):
+    names = ("a.tif", "b.tif", "c.tif", "gone.tif", "gone.gdb/x/y", "a.zarr/x/0", "b.zarr/x/0")
+    write(workspace, dict.fromkeys(names, b"1"))
+    area = area_at(workspace)
+    moves = {"a.tif": "b.tif", "c.tif": "free.tif", "a.zarr": "b.zarr"}
+    transfers = [Transfer(place(area, source), place(area, target)) for source, target in moves.items()]
+    gone = [place(area, "gone.tif"), place(area, "gone.gdb")]
+    found: list[dict[str, bytes]] = []
+
+    def between() -> None:
+        change(workspace)
+        found.append(tree(workspace))
+
+    with pytest.raises(OutputRejected):
+        act(area, plan(area, {"new.tif": b"n"}), transfers, gone, between=between)
+    assert tree(workspace) == found[0]
+    assert leftovers(workspace, "undo") == []
+
+
+@pytest.mark.parametrize("what", ["removed", "renamed"])
+def test_a_folder_whose_contents_nobody_looked_at_stays(workspace, what):
+    write(workspace, {"a.zarr/0": b"0"})
+    area = area_at(workspace)
+    folder = place(area, "a.zarr")
+    with area.open(CALL, USER) as staging, pytest.raises(OutputRejected):
+        if what == "removed":
+            staging.publish(CALL, (), [folder])
+        else:
+            staging.publish(CALL, (), transfers=[Transfer(folder, place(area, "b.zarr"))])
+    assert tree(workspace) == {"a.zarr/0": b"0"}
+
+
+def test_a_replaced_folder_may_be_held_to_its_contents_too(workspace):
+    write(workspace, {"a.zarr/x/0": b"0"})
+    area = area_at(workspace)
+    planned = plan(area, {"a.zarr/x/0": b"new"})
+    seen = {PurePosixPath("a.zarr"): listing_of(place(area, "a.zarr"))}
+    (workspace / "a.zarr/x/0").write_bytes(b"edited")
+    with area.open(CALL, USER) as staging:
+        fill(staging, planned.staged)
+        staging.collect()
+        with pytest.raises(OutputRejected):
+            staging.publish(CALL, planned.publications, listings=seen)
+    assert tree(workspace) == {"a.zarr/x/0": b"edited"}
+
+
+@pytest.mark.parametrize(
+    ("moves", "removes"),
+    [
+        ({"a.zarr": "a.zarr/inner"}, ()),
+        ({"a.zarr": "a.zarr"}, ()),
+        ({"a.tif": "b.tif", "b.tif": "c.tif"}, ()),
+        ({"a.tif": "c.tif", "b.tif": "c.tif"}, ()),
+        ({"a.tif": "c.tif"}, ("a.tif",)),
+        ({"a.tif": "a.zarr/b.tif"}, ("a.zarr",)),
+        ({"a.tif": "a.zarr"}, ()),
+        ({"a.tif": "hard.tif"}, ()),
+        ({"none.tif": "c.tif"}, ()),
+        ({}, ("a.zarr", "a.zarr/0")),
+    ],
+    ids=str,
+)
+def test_what_would_collide_is_refused_before_anything_moves(workspace, moves, removes):
+    write(workspace, {"a.tif": b"a", "b.tif": b"b", "a.zarr/0": b"0"})
+    (workspace / "hard.tif").hardlink_to(workspace / "a.tif")
+    before = tree(workspace)
+    with pytest.raises(SandboxError):
+        rearrange(area_at(workspace), moves, removes)
+    assert tree(workspace) == before
+    assert leftovers(workspace, "undo") == []
+
+
+@pytest.mark.parametrize("relative", ["", RESERVED, f"{RESERVED}/undo", "..", "../other/a.tif"])
+def test_neither_the_workspace_nor_ours_nor_what_is_outside_is_ever_moved(workspace, tmp_path, relative):
+    write(workspace, {"a.tif": b"a"})
+    write(tmp_path, {"other/a.tif": b"not ours"})
+    area = area_at(workspace)
+    area.prepare()
+    path = workspace / relative
+    status = path.stat()
+    there = Located(area.workspace, PurePosixPath(relative), outputs.Identity.of(status), path.is_dir())
+    for gone, transfers in (([there], []), ([], [Transfer(there, place(area, "new"))])):
+        listings = {there.relative: "0" * 64}
+        with area.open(CALL, USER) as staging, pytest.raises(SandboxError):
+            staging.publish(CALL, (), gone, transfers, listings)
+    assert tree(workspace) == {"a.tif": b"a"}
+    assert (tmp_path / "other/a.tif").read_bytes() == b"not ours"
+
+
+def test_a_place_in_another_workspace_is_refused(workspace, tmp_path):
+    write(workspace, {"a.tif": b"a"})
+    write(tmp_path, {"other/b.tif": b"b"})
+    other = area_at(tmp_path / "other")
+    area = area_at(workspace)
+    transfer = Transfer(place(area, "a.tif"), place(other, "c.tif"))
+    with area.open(CALL, USER) as staging:
+        with pytest.raises(OutputRejected):
+            staging.publish(CALL, (), transfers=[transfer])
+        with pytest.raises(OutputRejected):
+            staging.publish(CALL, (), [place(other, "b.tif")])
+    assert (tree(workspace), tree(tmp_path / "other")) == ({"a.tif": b"a"}, {"b.tif": b"b"})
+
+
+def test_a_folder_with_a_mount_in_it_is_never_forgotten_with_what_is_mounted(workspace, monkeypatch):
+    write(workspace, {"a.zarr/mounted/precious": b"1"})
+    folder = place(area_at(workspace), "a.zarr")
+    monkeypatch.setattr(outputs, "submounts", lambda root, _table: (f"{root}/mounted",))
+    with pytest.raises(PathRefused):
+        listing_of(folder)
+
+
+def test_a_folder_that_is_too_large_or_too_deep_to_be_known_stays(workspace, monkeypatch):
+    write(workspace, {f"a.zarr/{number}": b"" for number in range(5)})
+    deep = workspace / "deep"
+    for _ in range(70):
+        deep.mkdir()
+        deep /= "d"
+    area = area_at(workspace)
+    with pytest.raises(PathRefused):
+        listing_of(place(area, "deep"))
+    monkeypatch.setattr(outputs, "MAX_LISTED", 4)
+    with pytest.raises(PathRefused):
+        listing_of(place(area, "a.zarr"))
+
+
+# --- links
+
+
+def test_links_in_a_folder_go_and_come_back_with_it_and_are_never_followed(workspace, tmp_path):
+    write(tmp_path, {"outside/precious": b"1"})
+    write(workspace, {"gone.gdb/0": b"0", "victim/keep": b"1"})
+    (workspace / "gone.gdb/out").symlink_to(tmp_path / "outside")
+    (workspace / "gone.gdb/in").symlink_to("../victim")
+    area = area_at(workspace, keep=Retention(calls=1))
+    rearrange(area, {}, ["gone.gdb"])
+    assert tree(workspace) == {"victim/keep": b"1"}
+    area.undo(CALL)
+    assert (workspace / "gone.gdb/out").readlink() == tmp_path / "outside"
+    rearrange(area, {}, ["gone.gdb"], call_id="call-0002")
+    publish(area, {"b.tif": b""}, "call-0003")  # forgets what was removed, for good
+    assert leftovers(workspace, "undo") == ["call-0003"]
+    assert (tmp_path / "outside/precious").read_bytes() == b"1"
+    assert (workspace / "victim/keep").read_bytes() == b"1"
+
+
+# --- others act in the last instant
+
+
+def _theirs(path: Path) -> None:
+    path.with_suffix(".tmp").write_bytes(b"theirs")
+    path.with_suffix(".tmp").rename(path)
+
+
+RACES: dict[str, tuple[bool, str, str, Callable[[Path], object]]] = {
+    "another file at the old name": (True, "swap.fetch.before", "a.tif", _theirs),
+    "the file is deleted": (True, "swap.fetch.before", "a.tif", Path.unlink),
+    "the new name is taken": (True, "swap.create.before", "free.tif", _theirs),
+    "the file renamed over is another": (True, "swap.exchange.before", "b.tif", _theirs),
+    "links: another file at the old name": (False, "swap.fetch.before", "a.tif", _theirs),
+    "links: the new name is taken": (False, "swap.create.before", "free.tif", _theirs),
+    "links: the file renamed over is another": (False, "swap.link.before", "b.tif", _theirs),
+}
+
+
+@pytest.mark.parametrize(("native", "point", "name", "doing"), RACES.values(), ids=RACES)
+def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, point, name, doing):
+    write(workspace, {"a.tif": b"a", "b.tif": b"b", "c.tif": b"c", "gone.tif": b"g"})
+    theirs: list[dict[str, bytes]] = []
+
+    def checkpoint(where: str) -> None:
+        ours = {path.name for path in workspace.iterdir()}
+        if where == point and not theirs and (name in ours or name == "free.tif"):
+            doing(workspace / name)
+            theirs.append(tree(workspace))
+
+    area = area_at(workspace, Moves(checkpoint, native=native))
+    with pytest.raises(SandboxError):
+        rearrange(area, {"a.tif": "b.tif", "c.tif": "free.tif"}, ["gone.tif"])
+    expected = {"a.tif": b"a", "b.tif": b"b", "c.tif": b"c", "gone.tif": b"g"}
+    if doing is Path.unlink:
+        del expected[name]
+    else:
+        expected[name] = b"theirs"
+    assert tree(workspace) == expected
+    assert area_at(workspace).recover() == ()
+    assert tree(workspace) == expected
+
+
+def test_a_file_at_the_old_name_stops_the_way_back_and_both_are_kept(workspace):
+    write(workspace, {"a.tif": b"a", "c.tif": b"c"})
+    acted = []
+
+    def checkpoint(where: str) -> None:
+        if where == "swap.create.before" and not acted:
+            acted.append(where)
+            _theirs(workspace / "b.tif")  # so that it has to be taken back
+            _theirs(workspace / "a.tif")  # where it cannot go
+
+    area = area_at(workspace, Moves(checkpoint))
+    with pytest.raises(StagingFailed):
+        rearrange(area, {"a.tif": "b.tif"})
+    assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"theirs", "c.tif": b"c"}
+    kept = {path.read_bytes() for path in (workspace / RESERVED / "undo" / CALL).iterdir() if path.is_file()}
+    assert b"a" in kept
+    assert {one.finding for one in area_at(workspace).recover()} <= {Finding.CONFLICT}
+    assert b"a" in {
+        path.read_bytes() for path in (workspace / RESERVED / "undo" / CALL).iterdir() if path.is_file()
+    }
+
+
+# --- undo
+
+
+UNDO_CHANGES: dict[str, Callable[[Path], object]] = {
+    "the renamed file was edited": lambda root: (root / "b.tif").write_bytes(b"edited"),
+    "the renamed file is gone": lambda root: (root / "b.tif").unlink(),
+    "the old name is taken again": lambda root: (root / "a.tif").write_bytes(b"another"),
+    "deep in the renamed folder": lambda root: (root / "z.zarr/x/0").write_bytes(b"edited"),
+    "the removed folder's name is taken": lambda root: (root / "gone.gdb").mkdir(),
+    "the folder of the old name is gone": lambda root: (root / "sub").rmdir(),
+}
+
+
+@pytest.mark.parametrize("change", UNDO_CHANGES.values(), ids=UNDO_CHANGES)
+def test_an_undo_that_would_lose_a_change_is_refused_and_changes_nothing(workspace, change):
+    write(workspace, {"a.tif": b"a", "y.zarr/x/0": b"0", "gone.gdb/0": b"0", "sub/c.tif": b"c"})
+    area = area_at(workspace)
+    rearrange(area, {"a.tif": "b.tif", "y.zarr": "z.zarr", "sub/c.tif": "d.tif"}, ["gone.gdb"])
+    change(workspace)
+    found = tree(workspace)
+    with pytest.raises(StagingFailed):
+        area.undo(CALL)
+    assert tree(workspace) == found
+    assert [record.state for record in area.kept()] == ["published"]
+
+
+def test_renames_are_undone_from_the_last_to_the_first(workspace):
+    write(workspace, {"a.tif": b"a"})
+    area = area_at(workspace)
+    rearrange(area, {"a.tif": "b.tif"}, call_id="call-0001")
+    rearrange(area, {"b.tif": "c.tif"}, call_id="call-0002")
+    with pytest.raises(StagingFailed):
+        area.undo("call-0001")
+    area.undo("call-0002")
+    area.undo("call-0001")
+    assert tree(workspace) == {"a.tif": b"a"}
+
+
+def test_a_removed_folder_counts_for_what_undo_keeps(workspace):
+    write(workspace, {"a.gdb/0": b"x" * 1_000_000, "b.gdb/0": b"x" * 1_000_000})
+    area = area_at(workspace, keep=Retention(calls=50, bytes=1_500_000))
+    rearrange(area, {}, ["a.gdb"], call_id="call-0001")
+    rearrange(area, {}, ["b.gdb"], call_id="call-0002")
+    assert leftovers(workspace, "undo") == ["call-0002"]
+
+
+# --- the journal
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"origin": "../outside"},
+        {"origin": f"{RESERVED}/undo"},
+        {"origin": "/etc/passwd"},
+        {"drain": "b.tif"},
+        {"origin": "a.tif", "new": None, "old": [1, 1, 1, 0]},
+    ],
+    ids=str,
+)
+def test_a_journal_that_renames_what_it_must_not_is_damaged(workspace, changed):
+    write(workspace, {"a.tif": b"a"})
+    rearrange(area_at(workspace), {"a.tif": "b.tif"})
+    entry = workspace / RESERVED / "undo" / CALL
+    journal = json.loads((entry / "manifest.json").read_text())
+    journal["steps"][0] |= changed
+    (entry / "manifest.json").write_text(json.dumps(journal))
+    folder = os.open(entry, os.O_RDONLY)
+    try:
+        with pytest.raises(JournalDamaged):
+            load(folder, CALL)
+    finally:
+        os.close(folder)
+
+
+def test_a_journal_from_before_there_were_renames_can_be_undone(workspace):
+    write(workspace, {"a.tif": b"old"})
+    area = area_at(workspace)
+    publish(area, {"a.tif": b"new"})
+    path = workspace / RESERVED / "undo" / CALL / "manifest.json"
+    journal = json.loads(path.read_text())
+    journal["format"] = 1
+    for step in journal["steps"]:
+        del step["origin"], step["drain"]
+    path.write_text(json.dumps(journal))
+    area.undo(CALL)
+    assert tree(workspace) == {"a.tif": b"old"}
+
+
+def test_a_read_only_workspace_is_never_rearranged(workspace):
+    write(workspace, {"a.tif": b"a"})
+    area = StagingArea(Workspace.at(workspace, writable=False), moves=Moves(Trail()))
+    with pytest.raises(StagingFailed):
+        area.open(CALL, USER)
+    assert tree(workspace) == {"a.tif": b"a"}

@@ -1,0 +1,244 @@
+"""What every argument is to the server: total, closed, and true to what GDAL was seen to do with it."""
+
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+
+import pytest
+
+from gdal_mcp.catalogue.checks import CHECKS
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.catalogue.forms import FORMS, split
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+
+Row = tuple[str, Argument]
+
+
+def every_algorithm() -> Iterator[Algorithm]:
+    yield from catalogue().algorithms.values()
+    yield from (step.algorithm for step in catalogue().steps.values())
+
+
+ROWS: list[Row] = [(one.path, argument) for one in every_algorithm() for argument in one.arguments]
+
+
+def role(path: str, name: str) -> Role:
+    return catalogue().algorithms[path].long_names[name].role
+
+
+def test_every_argument_of_every_algorithm_and_step_has_a_role_with_a_reason() -> None:
+    assert len(catalogue().algorithms) >= 120
+    assert len(catalogue().steps) >= 80
+    assert [(path, one.name) for path, one in ROWS if len(one.rule.reason) < 5] == []
+
+
+def test_every_text_has_a_check_and_every_place_a_form() -> None:
+    texts = [
+        row
+        for row in ROWS
+        if row[1].element_type == "string" and row[1].role in (Role.VALUE, Role.EXPRESSION)
+    ]
+    assert texts
+    assert [(path, one.name) for path, one in texts if one.rule.check not in CHECKS] == []
+    assert [(path, one.name) for path, one in ROWS if one.rule.form not in FORMS] == []
+    assert [(path, one.name) for path, one in ROWS if one.rule.form and one.role not in PATH_ROLES] == []
+
+
+def test_every_dataset_is_a_place_or_forbidden() -> None:
+    datasets = [row for row in ROWS if row[1].element_type == "dataset"]
+    wrong = [(path, one.name) for path, one in datasets if one.role not in PATH_ROLES | {Role.FORBIDDEN}]
+    assert datasets
+    assert wrong == []
+
+
+def test_every_list_of_choices_is_held_to_it() -> None:
+    settable = [row for row in ROWS if row[1].choices and row[1].element_type == "string"]
+    allowed = ("choice", "output-format")
+    assert [
+        (path, one.name)
+        for path, one in settable
+        if one.rule.check not in allowed and one.role is not Role.FORBIDDEN
+    ] == []
+
+
+def test_what_no_help_text_shows_is_forbidden_or_the_servers() -> None:
+    hidden = [row for row in ROWS if row[1].hidden]
+    assert {"config", "spawned", "no-check-expression", "max-cache-size"} <= {one.name for _, one in hidden}
+    wrong = [(path, one.name) for path, one in hidden if one.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
+    assert wrong == []
+
+
+def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
+    settable = [one for _, one in ROWS if one.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
+    names = {f"--{name}" for one in settable for name in (one.name,)}
+    assert not names & RESERVED_TOKENS
+
+
+# Where a path, a document, SQL or code hides, as a survey of GDAL found by running it.
+@pytest.mark.parametrize(
+    ("path", "name", "found"),
+    [
+        ("dataset identify", "filename", Role.INPUT),
+        ("dataset copy", "source", Role.INPUT),
+        ("dataset copy", "destination", Role.OUTPUT),
+        ("driver gti create", "xml-filename", Role.SIDECAR),
+        ("driver rpftoc create", "input", Role.INPUT),
+        ("driver rpftoc create", "output", Role.OUTPUT),
+        ("raster blend", "overlay", Role.INPUT),
+        ("raster clip", "like", Role.INPUT),
+        ("raster color-map", "color-map", Role.INPUT),
+        ("raster compare", "reference", Role.INPUT),
+        ("raster edit", "color-map", Role.INPUT),
+        ("raster fill-nodata", "mask", Role.INPUT),
+        ("raster overview add", "overview-src", Role.INPUT),
+        ("raster overview refresh", "like", Role.INPUT),
+        ("raster pansharpen", "spectral", Role.INPUT),
+        ("raster pixel-info", "position-dataset", Role.INPUT),
+        ("raster rgb-to-palette", "color-map", Role.INPUT),
+        ("raster sieve", "mask", Role.INPUT),
+        ("raster tile", "output", Role.OUTPUT),
+        ("raster viewshed", "sd-filename", Role.INPUT),
+        ("raster zonal-stats", "zones", Role.INPUT),
+        ("raster zonal-stats", "weights", Role.INPUT),
+        ("vector create", "schema", Role.INPUT),
+        ("vector layer-algebra", "method", Role.INPUT),
+        ("vector partition", "output", Role.OUTPUT),
+        ("vsi copy", "source", Role.INPUT),
+        ("vsi copy", "destination", Role.OUTPUT),
+        ("vsi list", "filename", Role.INPUT),
+        ("vsi sozip create", "input", Role.INPUT),
+        ("vsi sozip create", "output", Role.OUTPUT),
+        ("vsi sync", "destination", Role.OUTPUT),
+        # changed in place, moved or removed
+        ("dataset delete", "filename", Role.UPDATE),
+        ("dataset rename", "source", Role.UPDATE),
+        ("driver gpkg repack", "dataset", Role.UPDATE),
+        ("driver openfilegdb repack", "dataset", Role.UPDATE),
+        ("raster edit", "dataset", Role.UPDATE),
+        ("raster overview add", "input", Role.UPDATE),
+        ("raster overview delete", "input", Role.UPDATE),
+        ("raster overview refresh", "input", Role.UPDATE),
+        ("raster update", "output", Role.UPDATE),
+        ("vector update", "output", Role.UPDATE),
+        ("vsi delete", "filename", Role.UPDATE),
+        ("vsi move", "source", Role.UPDATE),
+        # never
+        ("raster tile", "mapml-template", Role.FORBIDDEN),
+        ("raster tile", "parallel-method", Role.FORBIDDEN),
+        ("raster tile", "spawned", Role.FORBIDDEN),
+        ("raster tile", "config-options-in-stdin", Role.FORBIDDEN),
+        ("raster calc", "no-check-expression", Role.FORBIDDEN),
+        ("vector sql", "update", Role.FORBIDDEN),
+        ("raster info", "config", Role.FORBIDDEN),
+        # languages
+        ("raster calc", "calc", Role.EXPRESSION),
+        ("raster reclassify", "mapping", Role.EXPRESSION),
+        ("raster clip", "like-sql", Role.EXPRESSION),
+        ("vector filter", "where", Role.EXPRESSION),
+        ("vector grid average", "sql", Role.EXPRESSION),
+        ("vector sql", "sql", Role.EXPRESSION),
+        ("raster pipeline", "pipeline", Role.EXPRESSION),
+    ],
+)
+def test_what_the_survey_found_has_the_role_of_it(path: str, name: str, found: Role) -> None:
+    assert role(path, name) is found
+
+
+@pytest.mark.parametrize("name", ["gcp", "mapping", "where", "sql"])
+def test_no_argument_reads_a_file_through_an_at_sign(name: str) -> None:
+    carriers = [one for _, one in ROWS if one.name == name and one.element_type == "string"]
+    assert carriers
+    assert {one.rule.check for one in carriers} == {name}
+
+
+def test_switches_that_change_an_output_say_so() -> None:
+    modes = {(one.name, one.rule.mode) for _, one in ROWS if one.rule.mode}
+    assert {name for name, mode in modes if mode == "replace"} == {"overwrite"}
+    assert {name for name, mode in modes if mode == "update"} == {
+        *("add", "append", "overwrite-layer", "resume", "update", "upsert")
+    }
+    assert {mode for _, mode in modes} == {"replace", "update"}
+
+
+def test_no_rule_is_without_an_argument() -> None:
+    text = files("gdal_mcp.catalogue").joinpath("data", "roles.toml").read_text(encoding="utf-8")
+    roles = tomllib.loads(text)
+    shared = {(one.name, one.type) for _, one in ROWS}
+    own = {(path, one.name) for path, one in ROWS}
+    unused = [
+        (name, kind)
+        for name, rule in roles["shared"].items()
+        for kind in rule["types"]
+        if (name, kind) not in shared
+    ]
+    unused += [
+        (path, name)
+        for path, rules in roles["algorithm"].items()
+        for name in rules
+        if (path, name) not in own
+    ]
+    assert unused == []
+
+
+def test_the_inner_path_of_every_form_comes_out_alone_and_goes_back_in() -> None:
+    for form, text, inner, whole in [
+        ("", "a.tif", "a.tif", "/ws/a.tif"),
+        ("named", "A=a.tif", "a.tif", "A=/ws/a.tif"),
+        ("named", "a.tif", "a.tif", "/ws/a.tif"),
+        ("named", "A=b=c.tif", "b=c.tif", "A=/ws/b=c.tif"),
+        ("band", "a.tif,band=12", "a.tif", "/ws/a.tif,band=12"),
+        ("band", "a,b.tif", "a,b.tif", "/ws/a,b.tif"),
+        ("listed", "a.tif", "a.tif", "/ws/a.tif"),
+        ("output-tree", "tiles", "tiles", "/ws/tiles"),
+        ("document", "schema.json", "schema.json", "/ws/schema.json"),
+    ]:
+        parts = split(form, text, "x")
+        assert parts.path == inner
+        assert parts.join(f"/ws/{inner}", "x") == whole
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_no_form_takes_an_empty_text_or_a_nul(form: str) -> None:
+    for text in ("", "a\0b", "x" * 5000):
+        with pytest.raises(ArgumentRefused):
+            split(form, text, "x")
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        *(("listed", text) for text in ("@list.txt", "*.tif", "a?.tif", "a[1].tif")),
+        *(
+            ("named", text)
+            for text in (
+                "@list.txt",
+                "A=@list.txt",
+                "A=*.tif",
+                "A=[ read x ]",
+                "A= [ read x ]",
+                "A=",
+                "[read x]",
+            )
+        ),
+        *(("band", text) for text in ("@x", "*.tif,band=1", "a[1].tif")),
+        *(("document", text) for text in ("{", '{"a": NaN}', '{"a":1} x')),
+    ],
+)
+def test_what_gdal_would_read_as_a_list_or_a_pipeline_is_refused(form: str, text: str) -> None:
+    with pytest.raises(ArgumentRefused):
+        split(form, text, "x")
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "place"),
+    [
+        ("named", "a.tif", "/ws/x=y/a.tif"),
+        ("listed", "a.tif", "/ws/x[1]/a.tif"),
+        ("band", "a.tif", "/ws/a,band=3"),
+        ("band", "a.tif,band=1", "/ws/x,band=2/a.tif"),
+    ],
+)
+def test_a_place_whose_own_name_would_be_read_as_syntax_is_refused(form: str, text: str, place: str) -> None:
+    with pytest.raises(ArgumentRefused):
+        split(form, text, "x").join(place, "x")

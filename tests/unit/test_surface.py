@@ -1,0 +1,99 @@
+"""Which tools a server has is decided once, by its settings."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.mcp import render
+from gdal_mcp.settings import Settings, SettingsError, load_settings
+from gdal_mcp.surface import Surface, known_tools, surface
+
+SEED = {
+    *("info", "convert", "reproject", "gdalinfo", "gdal_translate", "gdalwarp"),
+    *("gdalbuildvrt", "gdal_rasterize", "gdal2xyz", "gdal_merge", "gdal_polygonize"),
+}
+META = {"gdal_search", "gdal_describe", "gdal_read", "gdal_write"}
+
+
+def made(**settings: object) -> Surface:
+    return surface(load_settings(workspaces=(Path("/srv/data"),), **settings))
+
+
+def names(**settings: object) -> set[str]:
+    return {tool.name for tool in made(**settings).listed}
+
+
+def test_the_default_set_is_small_and_complete() -> None:
+    assert META | {"info", "convert", "reproject", "pipeline", "preview", "list_workspace"} <= names()
+    assert 15 <= len(names()) - len(META) <= 18
+
+
+def test_the_default_list_is_under_twenty_kilobytes() -> None:
+    listed = [
+        render.tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in made().listed
+    ]
+    assert len(json.dumps({"tools": listed}, ensure_ascii=False, separators=(",", ":")).encode()) < 20_000
+
+
+def test_every_seed_name_answers_by_default() -> None:
+    assert set(made().callable) >= SEED
+
+
+@pytest.mark.parametrize("group", ["raster", "vector", "mdim", "dataset", "driver", "vsi"])
+def test_a_toolset_holds_the_algorithms_of_its_group_alone(group: str) -> None:
+    found = names(toolsets=(group,))
+    assert found
+    assert all(name.startswith(f"{group}_") for name in found)
+    assert set(made(toolsets=(group,)).callable) == found
+
+
+def test_all_is_everything() -> None:
+    assert names(toolsets=("all",)) == set(known_tools())
+    assert len(known_tools()) > 118
+
+
+def test_a_single_tool_can_be_added() -> None:
+    assert names(tools=("raster_hillshade",)) == names() | {"raster_hillshade"}
+
+
+def test_an_exclusion_wins_over_everything_else() -> None:
+    one = made(
+        toolsets=("all",),
+        tools=("raster_hillshade",),
+        exclude_tools=("raster_hillshade", "gdal_write", "gdalwarp"),
+    )
+    assert not {"raster_hillshade", "gdal_write", "gdalwarp"} & set(one.callable)
+    assert not one.permits("raster hillshade")
+    assert one.permits("raster slope")
+
+
+def test_an_excluded_program_does_not_answer_unlisted() -> None:
+    assert "gdalwarp" not in made(exclude_tools=("gdalwarp",)).callable
+
+
+def test_a_reading_server_has_no_tool_that_writes() -> None:
+    one = made(read_only=True, toolsets=("all",))
+    assert one.callable
+    assert not [tool.name for tool in one.callable.values() if tool.writes]
+    assert {"info", "gdal_read", "raster_info"} <= set(one.callable)
+    assert not {"gdal_write", "convert", "vsi_delete"} & set(one.callable)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"tools": ("raster_hilshade",)}, {"exclude_tools": ("nothing",)}, {"toolsets": ("rasters",)}]
+)
+def test_a_name_that_means_nothing_stops_the_start(settings: dict[str, tuple[str, ...]]) -> None:
+    with pytest.raises(SettingsError):
+        made(**settings)
+
+
+def test_names_are_short_and_plain() -> None:
+    for name in known_tools():
+        assert len(name) <= 40
+        assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_")
+
+
+def test_toolsets_are_read_from_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDAL_MCP_TOOLSETS", "core, vsi")
+    assert Settings().toolsets == ("core", "vsi")
