@@ -11,6 +11,7 @@ import anyio
 import structlog
 
 from gdal_mcp.audit import AuditLog, AuditUnavailable
+from gdal_mcp.catalogue import load, store
 from gdal_mcp.execution import Execution
 from gdal_mcp.foreseeing import Foresight
 from gdal_mcp.hosting import Hosting
@@ -51,8 +52,10 @@ def running(settings: Settings) -> Iterator[App]:
 
     Raises:
         SandboxError: no workspace, or one that may not be used.
+        CatalogueBroken: the stored catalogue cannot be used.
         AuditUnavailable, RegistryUnavailable: the state folder cannot be used; nothing runs unrecorded.
     """
+    load.use(store.select(settings.state_dir, settings.image))
     workspaces = _workspaces(settings)
     audit = AuditLog(settings.state_dir / "audit.jsonl")
     registry = Registry(settings.state_dir / "registry.sqlite")

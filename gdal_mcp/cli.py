@@ -90,7 +90,10 @@ def build_parser() -> argparse.ArgumentParser:
     tail.add_argument("-n", type=int, default=10, metavar="COUNT", help="how many (default: 10)")
 
     replay = _command(
-        commands, "replay", _replay, "make a recorded call again, publish nothing, and say whether it gives the same"
+        commands,
+        "replay",
+        _replay,
+        "make a recorded call again, publish nothing, and say whether it gives the same",
     )
     replay.add_argument("call", metavar="CALL", help="the call's id, as in its receipt")
     replay.add_argument("--json", action="store_true", help="as JSON")
@@ -197,9 +200,11 @@ def _object(given: str) -> dict[str, Any]:
 
 
 def _tools(arguments: argparse.Namespace) -> int:
+    from gdal_mcp.catalogue import load, store
     from gdal_mcp.surface import surface
 
     settings = _settings(arguments)
+    load.use(store.select(settings.state_dir, settings.image))
     if arguments.all:
         settings = settings.model_copy(update={"toolsets": ("all",)})
     tools = surface(settings).listed
@@ -329,6 +334,7 @@ def _with_app(running: Any, settings: Settings, work: Callable[[Any], int | None
 def _guarded(work: Callable[[], int]) -> int:
     """Our own failures as one plain sentence and the exit code that belongs to them."""
     from gdal_mcp.audit import AuditUnavailable
+    from gdal_mcp.catalogue.errors import CatalogueBroken
     from gdal_mcp.registry import RegistryUnavailable
     from sandbox.errors import PathRefused, SandboxError, StagingFailed
 
@@ -337,7 +343,7 @@ def _guarded(work: Callable[[], int]) -> int:
     except PathRefused as error:
         _say(str(error))
         return USAGE
-    except (StagingFailed, AuditUnavailable, RegistryUnavailable) as error:
+    except (StagingFailed, AuditUnavailable, CatalogueBroken, RegistryUnavailable) as error:
         _say(str(error))
         return FAILED
     except SandboxError as error:

@@ -157,7 +157,8 @@ def _copy_file(given: Given, paths: Paths) -> FileWork:
     target = free(place_inside(_one(given, "destination"), source, paths))
     refuse_nested(source, target)
     output = Output(target, "folder" if source.is_folder else "file")
-    argv = ("vsi", "copy", *_flags(given, "recursive", "skip-errors"))
+    recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses it for a file
+    argv = ("vsi", "copy", *recursive, *_flags(given, "skip-errors"))
     return FileWork((*argv, f"--source={source}", f"--destination={output.inside}"), (source,), (output,))
 
 

@@ -8,6 +8,8 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from gdal_mcp.catalogue.drift import unfit
+from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.environment import environment
 from gdal_mcp.image import Image, ImageUnsuitable, parse_version, resolve, suitable
 from gdal_mcp.settings import Settings
@@ -102,6 +104,8 @@ class Hosting:
         attested = self._attested(runner, info, image, fresh=fresh)
         if not image.gdal_version:
             image = suitable(replace(image, gdal_version=self._asked_version(runner, image)))
+        if reason := unfit(catalogue(), image.gdal_version):
+            raise ImageUnsuitable(reason)
         return Host(engine, info, image, runner, attested)
 
     def _asked_version(self, runner: Runner, image: Image) -> str:

@@ -15,7 +15,7 @@ import stat
 import sys
 import threading
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -218,11 +218,8 @@ def _companions(located: Located) -> tuple[Path, ...]:
 
 @contextmanager
 def _file_of(one: _Watched) -> Iterator[int]:
-    """The descriptor that is held, or a new one of what still is the same file. Raises OSError, PathRefused."""
-    if one.file is not None:
-        yield one.file
-        return
-    with open_file(one.located) as file:
+    """The descriptor that is held, or a new one. Raises OSError, PathRefused, _NotDigested when it is changed."""
+    with nullcontext(one.file) if one.file is not None else open_file(one.located) as file:
         if Identity.of(os.fstat(file)) != one.identity:
             raise _NotDigested(_CHANGED)
         yield file

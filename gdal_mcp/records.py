@@ -153,7 +153,7 @@ class Records:
             outputs=_effects(ticket.plan.draft) if published and published.undo_id else (),
             files=tuple(file_row(file) for file in published.files) if published else (),
             removed=tuple(str(located) for located in published.removed) if published else (),
-            printed=hashlib.sha256(done.printed.encode("utf-8", "surrogatepass")).hexdigest(),
+            printed=_answer(done),
         )
 
     def _register(self, ticket: "Ticket", done: Done | None, finish: Finish) -> None:
@@ -232,6 +232,15 @@ class Records:
 def _digest(arguments: Mapping[str, Any]) -> str:
     text = json.dumps(dict(arguments), sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _answer(done: Done) -> str:
+    """The digest of what a call answered: text, code, and the picture of one that only looks."""
+    total = hashlib.sha256(done.printed.encode("utf-8", "surrogatepass"))
+    total.update(f"\0{done.return_code}\0".encode())
+    if done.published is None and done.preview:
+        total.update(done.preview)
+    return total.hexdigest()
 
 
 def _touched(plan: Plan) -> frozenset[Path]:

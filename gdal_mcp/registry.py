@@ -65,7 +65,7 @@ class Call:
     outputs: tuple[Mapping[str, Any], ...] = ()  # datasets: path and kind
     files: tuple[Mapping[str, Any], ...] = ()  # what was published: path, bytes and sha256
     removed: tuple[str, ...] = ()
-    printed: str = ""  # SHA-256 of what GDAL printed
+    printed: str = ""  # SHA-256 of what GDAL answered
 
 
 @dataclass(frozen=True, slots=True)

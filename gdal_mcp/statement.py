@@ -44,7 +44,7 @@ def record(call: Call) -> dict[str, Any]:
         "outputs": [dict(row) for row in call.outputs],
         "files": [dict(row) for row in call.files],
         "removed": list(call.removed),
-        "printed_sha256": call.printed or None,
+        "answer_sha256": call.printed or None,
         "receipt": dict(call.receipt),
     }
 

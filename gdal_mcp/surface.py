@@ -14,7 +14,7 @@ from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tools.algorithm import spelling
 from gdal_mcp.tools.direct import direct_tool
-from gdal_mcp.tools.listing import CLASSIC, CORE
+from gdal_mcp.tools.listing import CLASSIC, core
 from gdal_mcp.tools.model import Tool
 
 DEFAULT = ("core",)
@@ -72,7 +72,7 @@ def _all_groups() -> tuple[str, ...]:
 
 def _toolset(name: str) -> tuple[Tool, ...]:
     if name == "core":
-        return CORE
+        return core()
     if name == "classic":
         return CLASSIC
     return tuple(
@@ -84,7 +84,7 @@ def _toolset(name: str) -> tuple[Tool, ...]:
 def known_tools() -> Mapping[str, Tool]:
     """Every tool there is, by name."""
     generated = [direct_tool(path) for path in catalogue().algorithms if " " in path]
-    return {tool.name: tool for tool in (*generated, *CLASSIC, *CORE)}
+    return {tool.name: tool for tool in (*generated, *CLASSIC, *core())}
 
 
 def _refuse_unknown(settings: Settings) -> None:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -221,12 +220,6 @@ def steps(leaves: dict[str, Entry]) -> list[Entry]:
             for name in names_of(usage, homes[0]):
                 head = {"path": f"{kind} {name}", "name": name, "pipelines": homes}
                 found[head["path"]] = head, usage
-    with ThreadPoolExecutor() as pool:  # help comes from a process for each step; `ran` keeps it
-        list(
-            pool.map(
-                lambda head: help_of(head["name"], head["pipelines"][0]), [head for head, _ in found.values()]
-            )
-        )
     return [step(head, usage, leaves.get(path), common) for path, (head, usage) in found.items()]
 
 
@@ -248,9 +241,10 @@ def names_of(usage: Entry, home: str) -> list[str]:
 
 def help_of(name: str, home: str) -> str:
     """The help text of a step; of one below a group it comes only from within a pipeline."""
-    if " " not in name:
-        return ran(*home.split(" "), f"--help-doc={name}").stdout
-    return ran(*home.split(" "), "read", "/x", "!", *name.split(" "), "--help").stdout
+    if " " in name:
+        return ran(*home.split(" "), "read", "/x", "!", *name.split(" "), "--help").stdout
+    _, *blocks = re.split(r"^\* ", ran(*home.split(" "), "--help").stdout, flags=re.MULTILINE)
+    return next((block for block in blocks if block.partition(" ")[0] == name), "")
 
 
 def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> Entry:

@@ -12,7 +12,7 @@ def check_groups(algorithm: Algorithm, names: AbstractSet[str]) -> None:
         rivals = companions(algorithm, argument, "exclusion_group") & names
         if rivals:
             raise ArgumentRefused(
-                f"--{argument.name} and --{min(rivals)} exclude each other.", "Give one of them."
+                f"--{min(rivals)} is mutually exclusive with '{argument.name}'.", "Give one of them."
             )
         needed = companions(algorithm, argument, "dependency_group") | set(argument.depends_on)
         if needed - names:

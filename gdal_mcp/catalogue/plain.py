@@ -72,7 +72,7 @@ PLAIN: Final[Mapping[str, Plain]] = MappingProxyType(
             r"https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/%+-]{0,512})?",
             "https://example.org/tiles/",
         ),
-        "percentage": Plain(r"[0-9]{1,10}(?:\.[0-9]{1,6})?%?", "512, or 50%"),
+        "percentage": Plain(r"[0-9]{1,10}(?:\.[0-9]{1,6})? ?%?", "512, or 50%"),
         "point-count": Plain(r"[0-9]{1,9}|unlimited", "100"),
         "resolution": Plain(rf"{_NUMBER},{_NUMBER}|same|average|common|highest|lowest", "10,10 or highest"),
         "size": Plain(r"[0-9]{1,12}(?:\.[0-9]{1,6})? ?(?:%|[KMG]B?|B)?", "10%, or 100MB"),

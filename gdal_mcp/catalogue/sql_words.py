@@ -47,6 +47,6 @@ FUNCTIONS: Final = frozenset(
     setsrid sharedpaths shift_longitude shiftcoords shortestline simplify simplifypreservetopology singlesidedbuffer snap
     snaptogrid split srid startpoint subdivide swapcoords symdifference touches transform translate unaryunion union
     voronojdiagram within wkbtosql wkttosql x y z m line_interpolate_point line_locate_point line_substring
-    addpoint ogr_getgeometrytype
+    addpoint ogr_getgeometrytype sqlite_version
     """.split()
 )

@@ -98,11 +98,11 @@ def no_overlap(request: Request) -> Advice | None:
     header = request.input
     if request.path not in _CLIPS or header is None or header.extent is None:
         return None
-    wanted = clip_box(request)
-    if wanted is None or overlap(wanted, header.extent) is not None:
+    wanted, extent = _boxes(request, header)
+    if wanted is None or extent is None or overlap(wanted, extent) is not None:
         return None
     swapped = (wanted[1], wanted[0], wanted[3], wanted[2])
-    if overlap(swapped, header.extent) is not None:
+    if overlap(swapped, extent) is not None:
         return Advice(
             "no_overlap",
             "the box to clip to lies outside of the data; with x and y exchanged it would not.",
@@ -111,7 +111,7 @@ def no_overlap(request: Request) -> Advice | None:
     return Advice(
         "no_overlap",
         "the box to clip to lies outside of the data.",
-        f"The data lies in {_said(header.extent)} of its own CRS. Say the box's CRS with bbox-crs if it has another.",
+        f"In the box's CRS the data lies in {_said(extent)}. If the box has another CRS than the data, say it with bbox-crs.",
     )
 
 
@@ -234,6 +234,16 @@ RULES: Final[tuple[Callable[[Request], Advice | None], ...]] = (
     extension,
     uncompressed,
 )
+
+
+def _boxes(request: Request, header: Header) -> tuple[Box | None, Box | None]:
+    """The box to clip to and that of the data, in the CRS of either."""
+    if (wanted := clip_box(request)) is not None:
+        return wanted, header.extent
+    box, crs = request.numbers("bbox", 4), request.text("bbox-crs")
+    there = projected(header.extent, header.crs, crs)
+    ordered = bool(box) and box[0] <= box[2] and box[1] <= box[3]
+    return ((box[0], box[1], box[2], box[3]) if ordered else None), there
 
 
 def _output(request: Request) -> Header | None:

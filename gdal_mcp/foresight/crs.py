@@ -38,6 +38,10 @@ _WEB_MERCATOR: Final = "EPSG:3857"
 _MAX_LATITUDE: Final = 85.05112878
 _SCALE, _FALSE_EASTING, _FALSE_NORTHING = 0.9996, 500_000.0, 10_000_000.0
 _FLATTENING: Final = 1 / 298.257223563
+# of the series of Krueger, taken to the third order: millimetres within the zone
+_N: Final = _FLATTENING / (2 - _FLATTENING)
+_MEAN: Final = RADIUS / (1 + _N) * (1 + _N**2 / 4 + _N**4 / 64)
+_FAR: Final = 0.4  # radians from the middle, some 20 degrees: beyond, the series says nothing
 _STEPS: Final = 8  # points along each side of a box; its sides are curves in another CRS
 
 
@@ -98,6 +102,8 @@ def _from_degrees(longitude: float, latitude: float, target: str) -> tuple[float
     name = target.strip().upper()
     if degrees_of(name):
         return longitude, latitude
+    if zone := _utm(name):
+        return _to_utm(longitude, latitude, *zone)
     if name != _WEB_MERCATOR:
         return None
     clamped = math.radians(max(-_MAX_LATITUDE, min(_MAX_LATITUDE, latitude)))
@@ -112,15 +118,12 @@ def _utm(name: str) -> tuple[int, bool] | None:
 
 
 def _from_utm(x: float, y: float, zone: int, south: bool) -> tuple[float, float] | None:  # noqa: FBT001 - of _utm
-    """Longitude and latitude by the series of Krueger to the third order: millimetres within the zone."""
-    n = _FLATTENING / (2 - _FLATTENING)
-    mean = RADIUS / (1 + n) * (1 + n**2 / 4 + n**4 / 64)
-    xi = (y - (_FALSE_NORTHING if south else 0.0)) / (_SCALE * mean)
-    eta = (x - _FALSE_EASTING) / (_SCALE * mean)
-    if (
-        abs(eta) > 0.4 or abs(xi) > math.pi / 2
-    ):  # some 20 degrees from the middle: the series says nothing there
+    """Longitude and latitude."""
+    xi = (y - (_FALSE_NORTHING if south else 0.0)) / (_SCALE * _MEAN)
+    eta = (x - _FALSE_EASTING) / (_SCALE * _MEAN)
+    if abs(eta) > _FAR or abs(xi) > math.pi / 2:
         return None
+    n = _N
     beta = (n / 2 - 2 * n**2 / 3 + 37 * n**3 / 96, n**2 / 48 + n**3 / 15, 17 * n**3 / 480)
     xi_ = xi - sum(b * math.sin(2 * j * xi) * math.cosh(2 * j * eta) for j, b in enumerate(beta, 1))
     eta_ = eta - sum(b * math.cos(2 * j * xi) * math.sinh(2 * j * eta) for j, b in enumerate(beta, 1))
@@ -129,3 +132,19 @@ def _from_utm(x: float, y: float, zone: int, south: bool) -> tuple[float, float]
     latitude = chi + sum(d * math.sin(2 * j * chi) for j, d in enumerate(delta, 1))
     longitude = math.atan2(math.sinh(eta_), math.cos(xi_))
     return zone * 6 - 183 + math.degrees(longitude), math.degrees(latitude)
+
+
+def _to_utm(longitude: float, latitude: float, zone: int, south: bool) -> tuple[float, float] | None:  # noqa: FBT001 - of _utm
+    """Easting and northing."""
+    aside = math.radians(longitude - (zone * 6 - 183))
+    if abs(aside) > _FAR or abs(latitude) > 89:
+        return None
+    n, sine = _N, math.sin(math.radians(latitude))
+    share = 2 * math.sqrt(n) / (1 + n)
+    t = math.sinh(math.atanh(sine) - share * math.atanh(share * sine))
+    xi = math.atan2(t, math.cos(aside))
+    eta = math.atanh(math.sin(aside) / math.hypot(1, t))
+    alpha = (n / 2 - 2 * n**2 / 3 + 5 * n**3 / 16, 13 * n**2 / 48 - 3 * n**3 / 5, 61 * n**3 / 240)
+    x = eta + sum(a * math.cos(2 * j * xi) * math.sinh(2 * j * eta) for j, a in enumerate(alpha, 1))
+    y = xi + sum(a * math.sin(2 * j * xi) * math.cosh(2 * j * eta) for j, a in enumerate(alpha, 1))
+    return _FALSE_EASTING + _SCALE * _MEAN * x, (_FALSE_NORTHING if south else 0.0) + _SCALE * _MEAN * y

@@ -16,7 +16,6 @@ from gdal_mcp.foresight.table import Compression, Cost, Format, Table, table
 from gdal_mcp.foresight.tiles import tiles
 
 _NANO: Final = 1e-9
-_CHANGES: Final = ("update", "append")  # an output that is there already is changed: how much is not known
 _OVERVIEWS: Final = (2, 4, 8, 16, 32, 64, 128, 256)  # GDAL's own levels, until one fits into 256 pixels
 
 
@@ -69,7 +68,7 @@ def estimate(request: Request) -> Estimate | None:
     """What a call would cost; None where the table has no row for it or the sizes cannot be told."""
     known = table()
     cost = known.cost(request.path)
-    if cost is None or any(request.flag(name) for name in _CHANGES):
+    if cost is None or (cost.grid and _changes(request)):
         return None
     work = _Work(request, known, cost)
     if cost.tiles:
@@ -78,6 +77,11 @@ def estimate(request: Request) -> Estimate | None:
         grid = RULES[cost.grid](request)
         return _raster(work, grid) if grid else None
     return _read(work)
+
+
+def _changes(request: Request) -> bool:
+    """Whether an output that is there already is changed: how much it grows is not known."""
+    return request.updates or any(request.flag(name) for name in ("update", "append"))
 
 
 def _raster(work: _Work, grid: Grid) -> Estimate:

@@ -35,6 +35,7 @@ class Request:
     )  # of further datasets, by argument: like, zones ...
     driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
     output: str = ""  # name of the output, for its extension
+    updates: bool = False  # whether the output is there already and a copy of it is changed
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -62,8 +62,9 @@ def tiles(request: Request) -> Tiles | None:
     count = sum(_level(box, scheme, level) for level in range(max(first, 0), min(deepest, _DEEPEST) + 1))
     partial = any(name in request.arguments for name in _PARTS)
     blank = request.flag("skip-blank") or request.flag("resume")
-    # half: the box was converted by our own formulas
-    return Tiles(count, 0 if partial or blank else count // 2, side)
+    # the box was converted by our own formulas; a level that GDAL chooses may be the next one, with a quarter of the tiles
+    doubt = 2 if "max-zoom" in request.arguments else 8
+    return Tiles(count, 0 if partial or blank else count // doubt, side)
 
 
 def _fitting(box: Box, scheme: _Scheme, side: int, width: int) -> int:

@@ -75,7 +75,7 @@ class Resources:
     registry: Registry
     workspaces: Workspaces
     chunk: int  # the most bytes that one read answers with
-    results: ResultStore | None = None  # None: whole results are not kept
+    results: ResultStore
 
     def page(self, cursor: str | None) -> t.ListResourcesResult:
         try:
@@ -166,7 +166,7 @@ class Resources:
     def _result(self, uri: str, version: str, call_id: str, wanted: tuple[int, int]) -> t.ReadResourceResult:
         """JSON text, or bytes of it: a part may begin or end within a letter."""
         offset, length = wanted
-        found = self.results.read(call_id, offset, min(length, self.chunk)) if self.results else None
+        found = self.results.read(call_id, offset, min(length, self.chunk))
         if found is None:
             raise _not_found(uri, version)
         part = _Part(offset, *found)

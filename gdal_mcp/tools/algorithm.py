@@ -17,6 +17,7 @@ from sandbox.workspace import Located
 WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 _KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
+_REPORTS_OR_WRITES = "dataset identify"  # its format is json or text, or that of an output that it may write
 _PENDING = "/staging/pending"  # what an output resolves to while only the inputs are looked up
 
 
@@ -82,12 +83,27 @@ def must_write(algorithm: Algorithm) -> bool:
 
 def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], desk: Desk) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
-    bound = bind_json(algorithm, arguments, context_of(desk))
+    bound = bind_json(algorithm, _explicit(algorithm, arguments), context_of(desk))
     places = Places(desk, replaces=bound.replaces, updates=bound.updates)
     resolved = places.resolve(bound)
     command = Command("gdal", (*algorithm.path.split(), *render(resolved)))
     given = {one.name: one.values for one in bound.arguments}
     return Draft(command, places.inputs, together(places.outputs), algorithm=algorithm.path, arguments=given)
+
+
+def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same with the report as JSON if nothing else is asked for, so that the command shown is the command run.
+
+    As a program GDAL prints text by default, as a library JSON.
+    """
+    report = algorithm.long_names.get("output-format")
+    given = {spelling(name) for name in arguments}
+    reports = report is not None and {"json", "text"} <= set(report.choices)
+    if algorithm.path == _REPORTS_OR_WRITES:
+        reports = "output" not in given
+    if report is None or not reports:
+        return arguments
+    return arguments if given & {"output_format", "of", "f"} else {**arguments, report.name: "json"}
 
 
 def context_of(desk: Desk) -> Context:

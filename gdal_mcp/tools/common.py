@@ -30,7 +30,7 @@ ExtraArguments = Annotated[
 
 
 URI: dict[str, Any] = {"type": ["string", "null"]}
-COMMAND_KEYS: dict[str, dict[str, Any]] = {"output": {"type": "string"}, "resource_uri": URI}
+COMMAND_KEYS: dict[str, dict[str, Any]] = {"output": URI, "resource_uri": URI}
 
 
 def present_command(answer: Answer) -> dict[str, Any]:

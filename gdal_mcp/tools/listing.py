@@ -1,5 +1,7 @@
 """The hand-picked tools, in the order in which clients see them. Those of single algorithms are made in `direct`."""
 
+from functools import lru_cache
+
 from gdal_mcp.tools.classic.gdal2xyz import GDAL2XYZ
 from gdal_mcp.tools.classic.gdal_merge import GDAL_MERGE
 from gdal_mcp.tools.classic.gdal_polygonize import GDAL_POLYGONIZE
@@ -19,56 +21,62 @@ from gdal_mcp.tools.raster.reproject import REPROJECT
 from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE
 from gdal_mcp.tools.validate import VALIDATE_CALL
 
-CORE: tuple[Tool, ...] = (
-    LIST_WORKSPACE,
-    INFO,
-    PREVIEW,
-    CONVERT,
-    REPROJECT,
-    brief_tool(
-        "raster clip",
-        ("input", "output", "bbox", "bbox-crs", "window", "geometry", "like", "overwrite"),
-        "Cuts a raster to a box, a pixel window, a geometry or the extent of another dataset.",
-    ),
-    brief_tool(
-        "raster overview add",
-        ("input", "levels", "resampling", "external"),
-        "Adds overviews (pyramids) to a raster, in its file or, with external, beside it.",
-    ),
-    brief_tool(
-        "raster overview delete",
-        ("input", "external"),
-        "Takes the overviews of a raster away.",
-    ),
-    brief_tool(
-        "vector info",
-        ("input", "input-layer", "features", "limit", "where"),
-        "Describes the layers of a vector dataset; with features, their features.",
-    ),
-    brief_tool(
-        "vector convert",
-        ("input", "output", "output-format", "input-layer", "output-layer", "overwrite", "append"),
-        "Converts a vector dataset, whole or some layers, to another format.",
-    ),
-    brief_tool(
-        "vector reproject",
-        ("input", "output", "output-crs", "input-crs", "overwrite"),
-        "Reprojects a vector dataset to another CRS.",
-    ),
-    brief_tool(
-        "vector clip",
-        ("input", "output", "bbox", "bbox-crs", "geometry", "like", "overwrite"),
-        "Cuts a vector dataset to a box, a geometry or another dataset.",
-    ),
-    PIPELINE,
-    VALIDATE_CALL,
-    FORMATS,
-    FIND_CRS,
-    GDAL_SEARCH,
-    GDAL_DESCRIBE,
-    GDAL_READ,
-    GDAL_WRITE,
-)
+
+@lru_cache(maxsize=1)
+def core() -> tuple[Tool, ...]:
+    """The tools of the default set. Some are made from the catalogue, which is chosen when a server starts."""
+    return (
+        LIST_WORKSPACE,
+        INFO,
+        PREVIEW,
+        CONVERT,
+        REPROJECT,
+        brief_tool(
+            "raster clip",
+            ("input", "output", "bbox", "bbox-crs", "window", "geometry", "like", "overwrite"),
+            "Cuts a raster to a box, a pixel window, a geometry or the extent of another dataset.",
+        ),
+        brief_tool(
+            "raster overview add",
+            ("input", "levels", "resampling", "external"),
+            "Adds overviews (pyramids) to a raster, in its file or, with external, beside it.",
+        ),
+        brief_tool(
+            "raster overview delete",
+            ("input", "external"),
+            "Takes the overviews of a raster away.",
+        ),
+        brief_tool(
+            "vector info",
+            ("input", "input-layer", "features", "limit", "where"),
+            "Describes the layers of a vector dataset; with features, their features.",
+        ),
+        brief_tool(
+            "vector convert",
+            ("input", "output", "output-format", "input-layer", "output-layer", "overwrite", "append"),
+            "Converts a vector dataset, whole or some layers, to another format.",
+        ),
+        brief_tool(
+            "vector reproject",
+            ("input", "output", "output-crs", "input-crs", "overwrite"),
+            "Reprojects a vector dataset to another CRS.",
+        ),
+        brief_tool(
+            "vector clip",
+            ("input", "output", "bbox", "bbox-crs", "geometry", "like", "overwrite"),
+            "Cuts a vector dataset to a box, a geometry or another dataset.",
+        ),
+        PIPELINE,
+        VALIDATE_CALL,
+        FORMATS,
+        FIND_CRS,
+        GDAL_SEARCH,
+        GDAL_DESCRIBE,
+        GDAL_READ,
+        GDAL_WRITE,
+    )
+
+
 CLASSIC: tuple[Tool, ...] = (
     GDALINFO,
     GDAL_TRANSLATE,

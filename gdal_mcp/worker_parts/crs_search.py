@@ -43,7 +43,7 @@ WELL_KNOWN = frozenset(
 KIND_MERIT = {"projected": 3, "geographic 2D": 3, "compound": -3, "geographic 3D": -2, "geocentric": -3}
 EXACT, WELL, IN_NAME, IN_AREA, STARTS_NAME, STARTS_AREA = 100, 12, 10, 6, 5, 3
 WGS_84, DEPRECATED, ELSEWHERE = 8, 30, 15
-LONG = 40  # words; some areas of the whole world name every country
+LONG, WORLD = 40, 120  # words of an area; some of the whole world name every country, which is no place
 
 
 def run_find_crs(job, _report):
@@ -87,12 +87,16 @@ def spoken(text):
 
 
 def words_of(text):
-    return WORD.findall(text.lower())
+    return WORD.findall(text)
 
 
 def score(wanted, info):
     """How many of the words fit, one that is only begun a little less, and the merit among those that fit as many."""
-    name, area = words_of(info.name), words_of(info.area_name or "")
+    texts = info.name.lower(), (info.area_name or "").lower()
+    if not any(word in text for word in wanted for text in texts):
+        return 0, 0
+    name, area = map(words_of, texts)
+    area = area if len(area) < WORLD else ["world"]
     points = [fit(word, name, area) for word in wanted]
     fitting = sum(1.0 if one >= IN_AREA else 0.9 for one in points if one)
     if not fitting:

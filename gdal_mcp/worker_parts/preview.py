@@ -9,11 +9,13 @@ MOST_BYTES = 1 << 20
 SMALLEST = 32  # pixels; below that there is nothing to see
 TRIES = 6
 NAME = "preview.png"
+DEFAULTS = {"pixels": 512, "bands": None, "color": "auto", "seconds": 10.0}
+UNASKED_SECONDS = 2.0  # for reading what is drawn of an output that nobody asked to see
 
 
 def attach_preview(job, report):
     """Of the first output that can be shown. Best effort: one that fails is left out, and fails nothing else."""
-    asked = {"pixels": job["preview_pixels"], "bands": None, "color": "auto"}
+    asked = {**DEFAULTS, "pixels": job["preview_pixels"], "seconds": UNASKED_SECONDS}
     for output in job["outputs"]:
         if output["kind"] != "dataset":
             continue
@@ -29,7 +31,7 @@ def attach_preview(job, report):
 
 def run_preview(job, report):
     """Attaches the picture and prints an object that says what it shows."""
-    made = picture(job["inputs"][0], {"pixels": 512, "bands": None, "color": "auto"} | job["preview"])
+    made = picture(job["inputs"][0], DEFAULTS | job["preview"])
     if made is None:
         with quiet():
             known = gdal.IdentifyDriverEx(job["inputs"][0]) is not None

@@ -16,7 +16,6 @@ MOST_TOUCHED = (
 )  # pixels whose blocks a decimated read may touch; above, fewer rows and columns are read
 FEWEST = 32  # rows and columns of such a read
 MOST_AVERAGED = 16 << 20  # pixels of a raster that is averaged and not picked from
-SECONDS = 10.0
 SAMPLE = 20_000  # values that the stretch is found from
 LOW, HIGH = 0.02, 0.98  # of the valid values, in order
 ENOUGH_BYTES = 100  # grey levels between those two that need no stretch
@@ -30,7 +29,7 @@ RGB = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand)
 def paint(dataset, asked):
     """A dataset of grey or colour bands and alpha in memory, and what it shows."""
     mode, numbers = chosen(dataset, asked)
-    read = reading(dataset, numbers, asked["pixels"], mode)
+    read = reading(dataset, numbers, asked, mode)
     made = PAINTERS[mode](read)
     shown = {
         "kind": "raster",
@@ -111,16 +110,16 @@ def natural(dataset):
     return [found[color] for color in RGB] if all(color in found for color in RGB) else None
 
 
-def reading(dataset, numbers, pixels, mode):
+def reading(dataset, numbers, asked, mode):
     bands = tuple(dataset.GetRasterBand(number) for number in numbers)
     columns, rows = dataset.RasterXSize, dataset.RasterYSize
-    shrink = min(1.0, pixels / max(columns, rows))
+    shrink = min(1.0, asked["pixels"] / max(columns, rows))
     width, height = max(1, round(columns * shrink)), max(1, round(rows * shrink))
     coarse = False
     while touched(bands[0], width, height) > MOST_TOUCHED and max(width, height) > FEWEST:
         width, height, coarse = max(1, width // 2), max(1, height // 2), True
     averaged = columns * rows <= MOST_AVERAGED and mode != "palette"
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + asked["seconds"]
     return Reading(dataset, bands, width, height, coarse, averaged, end)
 
 

@@ -1,6 +1,7 @@
 """Every algorithm, once, on real data through a server: it answers as the same command does in a container of its own."""
 
 import json
+import re
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -92,7 +93,9 @@ def test_it_runs(replies: dict[str, Any], name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, run in COMPARED.items() if run.get("reads")])
 def test_what_it_prints_is_the_same(replies: dict[str, Any], oracle: Oracle, name: str) -> None:
     found = replies[name].structured_content
-    printed = oracle.must(*found["receipt"]["argv"])
+    # where our containers keep the statistics of read-only data; progress goes through the protocol
+    printed = oracle.must("env", "GDAL_PAM_PROXY_DIR=/tmp", *found["receipt"]["argv"])
+    printed = re.sub(r"^0\.\.\.[0-9.]*100 - done\.\n", "", printed)
     said = found.get("untrusted", {})
     if "report" in said:
         assert said["report"] == json.loads(printed)
@@ -144,9 +147,7 @@ def _seen(kind: str, oracle: Oracle, path: Path) -> Any:
         assert names
         return names
     assert path.stat().st_size > 0
-    return json.loads(
-        oracle.must("gdal", "vsi", "list", f"--filename=/vsizip/{path}", "--output-format=json")
-    )
+    return oracle.must("gdal", "vsi", "sozip", "list", f"--input={path}").replace(str(path), path.name)
 
 
 def test_what_reads_and_what_writes_is_what_the_catalogue_says() -> None:

@@ -80,7 +80,6 @@ ALL_AT_ONCE = Scenario(
         "m.tif": b"m",
         "n.tif": b"old",
         "o.tif": b"o",
-        "gone.gdb/0": b"g",
     },
     staged={"a.shp": b"new", "b.tif": b"new", "cube.zarr/1": b"new"},
     after={
@@ -92,7 +91,6 @@ ALL_AT_ONCE = Scenario(
         "p.tif": b"o",
     },
     moves={"m.tif": "n.tif", "o.tif": "p.tif"},
-    removes=("gone.gdb",),
 )
 FOLDER_OVER_FOLDER = PUBLICATIONS["a folder renamed over a folder"]
 NATIVE = pytest.mark.parametrize("native", [True, False], ids=["renameat2", "links"])

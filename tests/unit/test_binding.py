@@ -1,7 +1,5 @@
 """Extra arguments: what is bound, what is refused, and that nothing rendered can be misread."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 from gdal_mcp.catalogue.binding import (
     Bound,
     Context,
-    bind_json,
     bind_named,
     bind_switches,
     bind_switches_of,
@@ -17,7 +14,7 @@ from gdal_mcp.catalogue.binding import (
 )
 from gdal_mcp.catalogue.errors import ArgumentRefused, CrsRefused, UnknownArgument
 from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.catalogue.model import Algorithm, Role
 from gdal_mcp.errors import Code
 
 RASTER, VECTOR, REPROJECT = (
@@ -291,185 +288,6 @@ def test_what_the_server_decides_is_returned_and_not_rendered() -> None:
     bound = bind_named(RASTER, {"input": ["a"], "output": ["o.tif"], "overwrite": ["true"]}, Context())
     assert bound.get("overwrite") == ("true",)
     assert placed(bound) == ("--input=/ws/a", "--output=/ws/o.tif")
-
-
-CLIP, CALC, POLYGONIZE, SQL = (
-    catalogue().algorithms[path] for path in ("raster clip", "raster calc", "raster polygonize", "vector sql")
-)
-CALL: dict[str, Any] = {"input": "a.tif", "output": "b.tif"}
-
-
-def json_words(algorithm: Algorithm, **call: Any) -> tuple[str, ...]:
-    return placed(bind_json(algorithm, call, Context(threads=4)))
-
-
-def test_json_values_become_single_words() -> None:
-    assert json_words(
-        REPROJECT, **CALL, t_srs="EPSG:4326", size=[100, 0], tap=True, **{"input-nodata": [-9999, "nan"]}
-    ) == (
-        *("--input=/ws/a.tif", "--output=/ws/b.tif", "--output-crs=EPSG:4326", "--size=100,0"),
-        *("--target-aligned-pixels", "--input-nodata=-9999,nan"),
-    )
-    assert json_words(CLIP, **CALL, bbox="1, 2,3,4e2")[2:] == ("--bbox=1,2,3,4e2",)
-    assert json_words(CLIP, **CALL, bbox=[1, 2.5, 1e-7, 4e20])[2:] == ("--bbox=1,2.5,1e-07,4e+20",)
-    options = {"COMPRESS": "deflate", "TILED": True, "ZLEVEL": 6}
-    expected = (
-        "--creation-option=COMPRESS=DEFLATE",
-        "--creation-option=TILED=YES",
-        "--creation-option=ZLEVEL=6",
-    )
-    assert json_words(CLIP, **CALL, window=[0, 0, 5, 5], creation_option=options)[3:] == expected
-
-
-def test_names_may_have_underscores_and_be_aliases_but_not_both() -> None:
-    for name in ("output-format", "output_format", "of", "format"):
-        assert json_words(CLIP, **CALL, window=[0, 0, 5, 5], **{name: "PNG"})[3:] == ("--output-format=PNG",)
-    with pytest.raises(ArgumentRefused):
-        json_words(CLIP, **CALL, window=[0, 0, 5, 5], output_format="PNG", of="PNG")
-
-
-def test_null_and_false_are_as_if_left_out() -> None:
-    call = {
-        **CALL,
-        "window": [0, 0, 5, 5],
-        "bbox": None,
-        "add-alpha": False,
-        "overwrite": False,
-        "append": False,
-    }
-    bound = bind_json(CLIP, call, Context())
-    assert placed(bound) == ("--input=/ws/a.tif", "--output=/ws/b.tif", "--window=0,0,5,5")
-    assert (bound.replaces, bound.updates) == (False, False)
-
-
-def test_what_becomes_of_an_existing_output_is_told_and_not_always_rendered() -> None:
-    call = {**CALL, "window": [0, 0, 5, 5]}
-    replacing = bind_json(CLIP, {**call, "overwrite": True}, Context())
-    assert (replacing.replaces, replacing.updates) == (True, False)
-    assert not [word for word in placed(replacing) if "overwrite" in word]
-    changing = bind_json(CLIP, {**call, "append": True}, Context())
-    assert (changing.replaces, changing.updates) == (False, True)
-    assert "--append" in placed(changing)
-
-
-def test_update_goes_before_what_implies_it() -> None:
-    call = {"input": "a.gpkg", "output": "b.gpkg", "overwrite-layer": True, "update": True}
-    assert json_words(VECTOR, **call)[0] == "--update"
-
-
-def test_a_change_of_an_output_that_is_not_named_is_refused() -> None:
-    collar = catalogue().algorithms["raster clean-collar"]
-    with pytest.raises(ArgumentRefused):
-        json_words(collar, input="a.tif", update=True)
-    assert "--update" in json_words(collar, input="a.tif", output="b.tif", update=True)
-
-
-def test_options_follow_what_the_output_is_and_not_what_the_algorithm_reads() -> None:
-    layer = {"input": "a.tif", "output": "b.gpkg", "layer-creation-option": {"FID": "id"}}
-    assert json_words(POLYGONIZE, **layer)[2:] == ("--layer-creation-option=FID=id",)
-    with pytest.raises(ArgumentRefused):
-        json_words(POLYGONIZE, **{**layer, "creation-option": ["COMPRESS=LZW"]})
-    rasterize = catalogue().algorithms["vector rasterize"]
-    call = {"input": "a.gpkg", "output": "b.tif", "size": [10, 10], "creation-option": ["COMPRESS=LZW"]}
-    assert json_words(rasterize, **call)[3:] == ("--creation-option=COMPRESS=LZW",)
-    tile = catalogue().algorithms["raster tile"]
-    assert json_words(tile, input="a.tif", output="tiles", **{"creation-option": ["ZLEVEL=9"]})[2:]
-    with pytest.raises(ArgumentRefused):
-        json_words(tile, input="a.tif", output="tiles", **{"creation-option": ["JPEG_QUALITY=9"]})
-
-
-def test_the_resolver_sees_the_inner_path_alone() -> None:
-    seen: list[tuple[str, str]] = []
-
-    def resolver(argument: Argument, text: str) -> str:
-        seen.append((argument.name, text))
-        return f"/ws/{text}"
-
-    call = {"input": ["A=a.tif", "B=sub/b.tif"], "calc": "A+B", "output": "c.tif"}
-    words_of = render(bind_json(CALC, call, Context()).resolve(resolver))
-    assert seen == [("input", "a.tif"), ("input", "sub/b.tif"), ("output", "c.tif")]
-    assert words_of[:2] == ("--input=A=/ws/a.tif", "--input=B=/ws/sub/b.tif")
-
-
-def test_a_part_of_a_file_is_an_input_and_never_an_output() -> None:
-    names = {"a.nc": 'NETCDF:"/ws/a.nc":temp', "b.tif": "/staging/b.tif", "c.tif": 'NETCDF:"/ws/c.nc":temp'}
-    call = {"input": "a.nc", "output": "b.tif", "window": [0, 0, 5, 5]}
-    words_of = render(bind_json(CLIP, call, Context()).resolve(lambda _argument, text: names[text]))
-    assert words_of[0] == '--input=NETCDF:"/ws/a.nc":temp'
-    with pytest.raises(ValueError, match="output"):
-        bind_json(CLIP, {**call, "output": "c.tif"}, Context()).resolve(lambda _argument, text: names[text])
-    for answer in ("a.tif", "", "@/ws/a", "PG:dbname=x", "http://host/x", "/ws/a\0b"):
-        with pytest.raises(ValueError, match="input"):
-            bind_json(CLIP, call, Context()).resolve(lambda _argument, _text, answer=answer: answer)
-
-
-def test_what_is_wrong_with_several_arguments_is_told_at_once() -> None:
-    with pytest.raises(ArgumentRefused) as caught:
-        json_words(CLIP, **CALL, window=[0, 0, 5], geometry_crs="/etc/passwd", resolution=1)
-    assert "resolution" in caught.value.message
-    with pytest.raises(ArgumentRefused) as caught:
-        json_words(REPROJECT, **CALL, size=[-1, 1], output_crs="http://127.0.0.1/x", resampling="fast")
-    assert caught.value.code == Code.NETWORK_BLOCKED
-    assert all(name in caught.value.message for name in ("size", "CRS", "resampling"))
-
-
-@pytest.mark.parametrize(
-    "spoiled",
-    [
-        {"window": [0, 0, 5, "5"]},
-        {"window": "0,0,5"},
-        {"window": {"a": 1}},
-        {"window": True},
-        {"window": []},
-        {"window": [0, 0, 5, 5.5]},
-        {"window": [0, 0, 5, 10**30]},
-        {"window": [0, 0, 5, float("inf")]},
-        {"add-alpha": "true"},
-        {"add-alpha": 1},
-        {"add-alpha": [True, False]},
-        {"geometry-crs": 4326},
-        {"geometry-crs": ["EPSG:4326", "EPSG:3857"]},
-        {"input": ["a.tif", "b.tif"]},
-        {"input": {"path": "a.tif"}},
-        {"input": ""},
-        {"input": "a\0b"},
-        {"creation-option": {"TILED": [True]}},
-        {"creation-option": {"A=B": "C"}},
-        {"creation-option": {"": "C"}},
-        {"creation-option": {1: "C"}},
-        {"creation-option": ["TILED=YES"] * 2000},
-        {"help": True},
-        {"h": True},
-        {"progress": True},
-        {"config": {"CPL_LOG": "/x"}},
-        {"--window": [0, 0, 5, 5]},
-        {"": 1},
-        {"x" * 5000: 1},
-    ],
-)
-def test_json_of_another_type_or_name_is_refused(spoiled: dict[Any, Any]) -> None:
-    with pytest.raises(ArgumentRefused) as caught:
-        bind_json(CLIP, {**CALL, "window": [0, 0, 5, 5], **spoiled}, Context())
-    assert caught.value.suggestion
-    assert len(caught.value.message) < 2000
-
-
-def test_a_list_of_one_is_the_value_itself() -> None:
-    assert json_words(CLIP, input=["a.tif"], output=["b.tif"], window=[0, 0, 5, 5], add_alpha=[True]) == (
-        *("--input=/ws/a.tif", "--output=/ws/b.tif", "--window=0,0,5,5", "--add-alpha"),
-    )
-
-
-def test_sql_of_a_call_is_one_statement_and_never_changes_the_input() -> None:
-    call = {"input": "a.gpkg", "output": "b.gpkg", "sql": ["SELECT * FROM poly"]}
-    assert bind_json(SQL, call, Context(allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
-    for spoiled in (
-        {"update": True},
-        {"sql": ["SELECT 1", "DELETE FROM poly"]},
-        {"dialect": "INDIRECT_SQLITE"},
-    ):
-        with pytest.raises(ArgumentRefused):
-            bind_json(SQL, {**call, **spoiled}, Context(allow_sql=True))
 
 
 NAMES = st.sampled_from(

@@ -106,7 +106,7 @@ def truncate(path: Path) -> None:
 
 
 def huge(path: Path) -> None:
-    os.truncate(path, store.MAX_BYTES + 1)
+    path.write_text(path.read_text() + " " * store.MAX_BYTES)
 
 
 def latin(path: Path) -> None:
@@ -255,6 +255,7 @@ def test_set_up_with_the_packaged_release_goes_back_to_the_packaged_data(
     asked = Asked(monkeypatch, version, packaged_text())
     assert catalogue_command.after_setup(settings, asked.image, lambda _line: None) == 0
     assert store.select(state, IMAGE) == packaged_text()
+    assert json.loads((stored.parent / store.INDEX).read_text()) == {}
     assert asked.times == times
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ RECEIPT = {"call_id": ID, "argv": ["gdal", "info"], "seconds": {"run": 0.5}}
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=50),
     lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=8), inner, max_size=8),
-    max_leaves=30,
+    max_leaves=12,
 )
 
 
@@ -29,12 +28,14 @@ def size(value: Any) -> int:
     return len(json_text(value).encode("utf-8", "surrogatepass"))
 
 
-def swollen(value: Any, times: int) -> Any:
-    """The same shape with longer lists, objects and texts."""
+def swollen(value: Any, times: int, depth: int = 3) -> Any:
+    """The same shape with longer lists, objects and texts, down to some depth."""
+    if depth == 0:
+        return value
     if isinstance(value, list):
-        return [swollen(item, times) for item in value] * times
+        return [swollen(item, times, depth - 1) for item in value] * times
     if isinstance(value, dict):
-        rows = {key: swollen(item, times) for key, item in value.items()}
+        rows = {key: swollen(item, times, depth - 1) for key, item in value.items()}
         return rows | {f"{key}{number}": item for key, item in rows.items() for number in range(times)}
     return value * times if isinstance(value, str) else value
 
@@ -91,7 +92,7 @@ def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(texts: Any, 
     result = {
         "size": [10, 20],
         "bands": [{"type": "Byte"}] * 3,
-        "untrusted": swollen([texts] * 50, times),
+        "untrusted": [swollen(texts, times)] * 50,
         "receipt": RECEIPT,
     }
     cut, whole = shorten(result, LIMIT)
@@ -281,11 +282,12 @@ def test_what_a_crash_left_half_written_is_never_read_and_goes_in_time(store: Re
 
 def test_many_threads_may_keep_at_once(store: ResultStore):
     some = ResultStore(store.folder, max_kept=5, clock=store.clock)
-    keep: Callable[[int], bool] = lambda number: some.keep(
-        f"{number % 9:016x}", json.dumps(["x" * 1000, number % 9])
-    )  # noqa: E731
+
+    def keep(number: int) -> bool:
+        return some.keep(f"{number:016x}", json.dumps(["x" * 1000, number]))
+
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(keep, range(200)))
+        list(pool.map(keep, (number % 9 for number in range(200))))
     paths = list(store.folder.iterdir())
     assert 0 < len(paths) <= 5
     assert all(json.loads(path.read_text())[1] == int(path.stem, 16) for path in paths)

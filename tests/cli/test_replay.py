@@ -1,0 +1,181 @@
+"""Recorded calls made again: the same bytes, the same content or not, and nobody's file touched."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import DEAD, Desk, Ended
+
+pytestmark = pytest.mark.engine
+
+
+def call(desk: Desk, tool: str, **arguments: Any) -> str:
+    """The id of a call that succeeded."""
+    ended = desk.call(tool, arguments, "--yes")
+    assert ended.code == 0, ended
+    return ended.json["receipt"]["call_id"]
+
+
+def replay(desk: Desk, call_id: str, *options: str) -> Ended:
+    """The replay, which leaves every file as it was and nothing behind in staging or undo."""
+    before, kept = desk.files(), undos(desk)
+    ended = desk.run("replay", call_id, "--json", *options)
+    assert desk.files() == before
+    assert desk.staged == []
+    assert undos(desk) == kept
+    return ended
+
+
+def undos(desk: Desk) -> set[str]:
+    folder = desk.workspace / ".gdal-mcp" / "undo"
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def verdicts(ended: Ended) -> dict[str, str]:
+    return {Path(row["path"]).name: row["verdict"] for row in ended.json["outputs"]}
+
+
+def copied(desk: Desk, source: str, name: str) -> Path:
+    target = desk.path(name)
+    shutil.copyfile(desk.path(source), target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def made(desk: Desk) -> str:
+    """A call that wrote again.tif."""
+    return call(desk, "gdal_translate", src_dataset="rgb.tif", dst_dataset="again.tif")
+
+
+def test_a_call_that_wrote_gives_the_same_bytes_again(desk: Desk, made: str):
+    ended = replay(desk, made)
+    assert (ended.code, verdicts(ended)) == (0, {"again.tif": "same_bytes"})
+    assert ended.json["changed"] == []
+    assert ended.json["command_same"] is True
+    assert [event["type"] for event in desk.audited[-4:]] == [
+        "replay.started",
+        "call.started",
+        "call.finished",
+        "replay.finished",
+    ]
+
+
+def test_a_format_that_holds_the_time_gives_the_same_content(desk: Desk):
+    made = call(desk, "convert", input="zones.gpkg", output="again.gpkg")
+    ended = replay(desk, made)
+    assert (ended.code, ended.json["same"]) == (0, True)
+    assert verdicts(ended)["again.gpkg"] in ("same_bytes", "same_content")
+
+
+def test_a_folder_and_an_output_that_nobody_named_are_made_again(desk: Desk):
+    folder = call(desk, "convert", input="rgb.tif", output="again.zarr", output_format="Zarr")
+    unnamed = call(desk, "gdal2xyz", dataset="classes.tif")
+    for made in (folder, unnamed):
+        ended = replay(desk, made)
+        assert (ended.code, ended.json["same"]) == (0, True), ended
+        assert len(ended.json["outputs"]) == 1
+
+
+def test_an_input_that_changed_is_named_and_the_pixels_that_differ(desk: Desk):
+    source = copied(desk, "west.tif", "input.tif")
+    made = call(desk, "gdal_translate", src_dataset="input.tif", dst_dataset="from-input.tif")
+    shutil.copyfile(desk.path("east.tif"), source)
+    ended = replay(desk, made)
+    assert (ended.code, verdicts(ended)) == (1, {"from-input.tif": "differs"})
+    [row] = ended.json["changed"]
+    assert (row["what"], row["path"]) == ("input", str(source))
+    assert row["was"]["sha256"] != row["is"]["sha256"]
+    assert "bands[0].pixels" in ended.json["outputs"][0]["differences"]
+
+
+def test_a_companion_that_came_later_is_a_change(desk: Desk):
+    copied(desk, "west.tif", "alone.tif")
+    made = call(desk, "gdal_translate", src_dataset="alone.tif", dst_dataset="from-alone.tif")
+    desk.path("alone.tif.aux.xml").write_text("<PAMDataset/>")
+    changed = replay(desk, made).json["changed"]
+    assert [(Path(row["path"]).name, row["was"]) for row in changed] == [("alone.tif.aux.xml", None)]
+
+
+def test_an_input_that_is_gone_is_named(desk: Desk):
+    source = copied(desk, "west.tif", "gone.tif")
+    made = call(desk, "gdal_translate", src_dataset="gone.tif", dst_dataset="from-gone.tif")
+    source.unlink()
+    ended = replay(desk, made)
+    assert (ended.code, ended.json["error"]["code"]) == (1, "NOT_FOUND")
+    assert [(row["path"], row["is"]) for row in ended.json["changed"]] == [(str(source), None)]
+
+
+def test_the_same_bytes_are_told_even_when_the_first_output_is_gone_or_changed(desk: Desk):
+    made = call(desk, "gdal_translate", src_dataset="rgb.tif", dst_dataset="moved-on.tif")
+    desk.path("moved-on.tif").write_bytes(b"something of mine")
+    assert verdicts(replay(desk, made)) == {"moved-on.tif": "same_bytes"}
+    desk.path("moved-on.tif").unlink()
+    assert verdicts(replay(desk, made)) == {"moved-on.tif": "same_bytes"}
+
+
+def test_other_bytes_and_nothing_left_to_compare_with_are_not_called_the_same(desk: Desk):
+    source = copied(desk, "west.tif", "lost-in.tif")
+    made = call(desk, "gdal_translate", src_dataset="lost-in.tif", dst_dataset="lost.tif")
+    shutil.copyfile(desk.path("east.tif"), source)
+    desk.path("lost.tif").write_bytes(b"something of mine")
+    ended = replay(desk, made)
+    assert (ended.code, verdicts(ended)) == (1, {"lost.tif": "unknown"})
+
+
+def test_a_call_that_replaced_something_is_made_again_without_replacing(desk: Desk):
+    copied(desk, "west.tif", "replaced-by.tif")
+    made = call(desk, "convert", input="rgb.tif", output="replaced-by.tif", overwrite=True)
+    ended = replay(desk, made)
+    assert (ended.code, verdicts(ended)) == (0, {"replaced-by.tif": "same_bytes"})
+
+
+def test_an_answer_is_the_same_until_the_data_is_another(desk: Desk):
+    source = copied(desk, "west.tif", "asked.tif")
+    made = call(desk, "info", path="asked.tif")
+    ended = replay(desk, made)
+    assert (ended.code, ended.json["answer_same"], ended.json["outputs"]) == (0, True, [])
+    shutil.copyfile(desk.path("east.tif"), source)
+    ended = replay(desk, made)
+    assert (ended.code, ended.json["answer_same"]) == (1, False)
+
+
+def test_a_call_that_failed_is_not_made_again(desk: Desk):
+    failed = desk.call("info", {"path": "missing.tif"}).json["error"]["call_id"]
+    ended = replay(desk, failed)
+    assert (ended.code, ended.stdout) == (2, "")
+    assert ended.stderr
+
+
+def test_a_call_that_changed_what_was_there_is_not_made_again(desk: Desk):
+    copied(desk, "float.tif", "updated.tif")
+    made = call(desk, "raster_overview_add", dataset="updated.tif", levels=[2])
+    ended = replay(desk, made)
+    assert (ended.code, ended.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("unknown", ["0000000000000000", "../../etc", ""])
+def test_an_unknown_call_is_a_wrong_command(desk: Desk, unknown: str):
+    ended = replay(desk, unknown)
+    assert (ended.code, ended.stdout) == (2, "")
+
+
+def test_without_an_engine_nothing_is_claimed(desk: Desk, made: str):
+    ended = replay(desk, made, *DEAD)
+    assert (ended.code, ended.stdout) == (3, "")
+
+
+def test_a_server_that_only_reads_does_not_even_rehearse_writing(desk: Desk, made: str):
+    ended = replay(desk, made, "--read-only")
+    assert ended.code == 1
+    assert ended.json["same"] is False
+
+
+def test_for_a_person_it_is_text_that_ends_with_the_verdict(desk: Desk, made: str):
+    ended = desk.run("replay", made)
+    assert ended.code == 0
+    assert str(desk.path("again.tif")) in ended.stdout
+    with pytest.raises(ValueError):
+        json.loads(ended.stdout)

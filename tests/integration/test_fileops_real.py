@@ -1,0 +1,153 @@
+"""What GDAL does in the container with a planned file operation is what its own command does with the files themselves."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import docker
+import pytest
+
+from gdal_mcp.errors import ToolError
+from gdal_mcp.fileops import FileWork, check_identified, plan_operation
+from gdal_mcp.image import Image
+from gdal_mcp.paths import Paths
+from sandbox.publication import Publication
+from sandbox.staging import StagingArea
+from sandbox.workspace import Workspace, Workspaces
+from tests.conftest import USER
+
+pytestmark = pytest.mark.engine
+
+FILES = {
+    "src/a.txt": b"new a",
+    "src/sub/b.txt": b"b",
+    "dst/a.txt": b"old",
+    "dst/c.txt": b"c",
+    "pts.csv": b"x,y\n1,2\n",
+    "noise.bin": b"\x00\x01\x02",
+}
+Gdal = Callable[..., str]
+
+
+@pytest.fixture
+def gdal(client: docker.DockerClient, image: Image) -> Gdal:
+    """`gdal(words, user, {folder: (place, mode)})`: what the command printed."""
+
+    def run(words: tuple[str, ...], user: tuple[int, int], mounts: dict[Path, tuple[str, str]]) -> str:
+        volumes = {str(folder): {"bind": at, "mode": mode} for folder, (at, mode) in mounts.items()}
+        printed = client.containers.run(
+            image.id,
+            entrypoint="sh",  # a last line without its end is lost in the engine's log at times
+            command=["-c", 'gdal "$@"; code=$?; echo; exit $code', "gdal", *words],
+            volumes=volumes,
+            user="%d:%d" % user,
+            network_mode="none",
+            remove=True,
+        )
+        return bytes(printed).decode()
+
+    return run
+
+
+@pytest.fixture
+def desk(workspace: Path) -> SimpleNamespace:
+    for name, contents in FILES.items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_bytes(contents)
+    home = Workspace.at(workspace, writable=True)
+    return SimpleNamespace(
+        root=workspace, area=StagingArea(home), paths=Paths(Workspaces((home,)), "outputs", "call-0001")
+    )
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and ".gdal-mcp" not in path.parts
+    }
+
+
+def carry_out(desk: SimpleNamespace, work: FileWork, gdal: Gdal) -> str:
+    with desk.area.open("call-0001", USER) as staging:
+        for output in work.outputs:
+            if output.update:
+                staging.copy_in(output.target, output.target.name)
+        mounts = {desk.root: (str(desk.root), "ro"), staging.mount_source: ("/staging", "rw")}
+        printed = gdal(work.argv, USER, mounts)
+        targets = {output.target.name: output.target for output in work.outputs}
+        publications = [Publication(one.name, targets[one.name]) for one in staging.collect()]
+        gone = [*(old for output in work.outputs for old in output.replaces), *work.removes]
+        staging.publish("call-0001", publications, gone, work.transfers, work.listings)
+    return printed
+
+
+@pytest.mark.parametrize(
+    ("operation", "source", "destination"),
+    [
+        ("vsi copy", "src", "new"),
+        ("vsi copy", "src", "dst"),
+        ("vsi copy", "src/a.txt", "new.txt"),
+        ("vsi copy", "src/a.txt", "src/sub"),
+        ("vsi sync", "src", "new"),
+        ("vsi sync", "src/", "new"),
+        ("vsi sync", "src", "dst"),
+        ("vsi sync", "src/", "dst"),
+        ("vsi sync", "src/a.txt", "new.txt"),
+        ("vsi sync", "src/a.txt", "dst"),
+        ("vsi sync", "src", "dst/src"),
+    ],
+)
+def test_the_files_are_then_as_gdal_alone_would_have_made_them(
+    desk, gdal, tmp_path, operation, source, destination
+):
+    alone = tmp_path / "alone"
+    shutil.copytree(desk.root, alone)
+    for path in (alone, *alone.rglob("*")):
+        path.chmod(0o777)
+    before = tree(desk.root)
+    given = {"source": (source,), "destination": (destination,), "recursive": ("true",)}
+    carry_out(desk, plan_operation(operation, given, desk.paths), gdal)
+    recursive = ("--recursive",) if (alone / source).is_dir() else ()
+    words = (*operation.split(), *recursive, f"--source=/d/{source}", f"--destination=/d/{destination}")
+    gdal(words, USER, {alone: ("/d", "rw")})
+    assert tree(desk.root) == tree(alone)
+    assert tree(desk.root) != before
+    desk.area.undo("call-0001")
+    assert tree(desk.root) == before
+
+
+def test_a_second_sync_sees_that_nothing_is_to_be_done_and_a_third_what_changed(desk, gdal):
+    given = {"source": ("src/",), "destination": ("dst",), "recursive": ("true",)}
+    (desk.root / "dst/a.txt").write_bytes(b"NEW A")  # of the same size, and newer: GDAL lets it be
+    carry_out(desk, plan_operation("vsi sync", given, desk.paths), gdal)
+    assert (desk.root / "dst/a.txt").read_bytes() == b"NEW A"
+
+
+def test_gdal_s_report_tells_datasets_from_other_files(desk, gdal):
+    for names, fits in ((("pts.csv",), True), (("pts.csv", "noise.bin"), False)):
+        work = plan_operation("dataset delete", {"filename": names}, desk.paths)
+        report = json.loads(gdal(work.argv, USER, {desk.root: (str(desk.root), "ro")}))
+        if fits:
+            check_identified(work.identified, report)
+        else:
+            with pytest.raises(ToolError):
+                check_identified(work.identified, report)
+    assert tree(desk.root) == FILES
+
+
+@pytest.mark.parametrize(
+    ("operation", "given"),
+    [
+        ("vsi move", {"source": ("src",), "destination": ("dst",)}),
+        ("vsi delete", {"filename": ("src",), "recursive": ("true",)}),
+        ("vsi delete", {"filename": ("noise.bin",)}),
+    ],
+)
+def test_what_only_looks_in_the_container_succeeds_there(desk, gdal, operation, given):
+    carry_out(desk, plan_operation(operation, given, desk.paths), gdal)
+    assert tree(desk.root) != FILES
+    desk.area.undo("call-0001")
+    assert tree(desk.root) == FILES

@@ -1,0 +1,309 @@
+"""What the container says of what was written: true, in two parts, with the checks that fit and no others."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker_kit import Box, Done, described
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds, oracle
+
+__all__ = ["grounds", "oracle"]
+
+pytestmark = pytest.mark.engine
+
+PROGRAM = r"""
+import sys
+import numpy as np
+from osgeo import gdal, ogr, osr
+gdal.UseExceptions()
+out = sys.argv[1] + "/"
+
+def crs(code):
+    made = osr.SpatialReference()
+    made.SetFromUserInput(code)
+    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+    return made
+
+def raster(name, array, code="EPSG:32611", transform=(440000, 60, 0, 3751000, 0, -60), nodata=None, options=(), kind=None):
+    array = np.asarray(array)
+    bands = array if array.ndim == 3 else array[None]
+    kinds = {"uint8": gdal.GDT_Byte, "int16": gdal.GDT_Int16, "float32": gdal.GDT_Float32, "complex64": gdal.GDT_CFloat32}
+    made = gdal.GetDriverByName("GTiff").Create(out + name, bands.shape[2], bands.shape[1], len(bands), kinds[str(array.dtype)], list(options))
+    if transform:
+        made.SetGeoTransform(transform)
+    if code:
+        made.SetSpatialRef(crs(code))
+    for number, one in enumerate(bands, 1):
+        if nodata is not None:
+            made.GetRasterBand(number).SetNoDataValue(nodata)
+        made.GetRasterBand(number).WriteArray(one)
+    return made
+
+steps = np.arange(600, dtype="int16").reshape(20, 30)
+raster("plain.tif", steps, nodata=-999, options=["COMPRESS=DEFLATE"])
+raster("copy.tif", steps, nodata=-999, options=["COMPRESS=DEFLATE"])
+raster("packed.tif", steps, nodata=-999, options=["COMPRESS=LZW"])
+changed = steps.copy(); changed[7, 7] += 1
+raster("changed.tif", changed, nodata=-999, options=["COMPRESS=DEFLATE"])
+tagged = raster("tagged.tif", steps, nodata=-999, options=["COMPRESS=DEFLATE"])
+tagged.SetMetadataItem("AUTHOR", "somebody"); tagged = None
+raster("elsewhere.tif", steps, transform=(640000, 60, 0, 5751000, 0, -60))
+raster("nodata.tif", steps * 0 - 999, nodata=-999)
+raster("nan.tif", np.full((9, 9), np.nan, "float32"))
+raster("nan-nodata.tif", np.full((9, 9), 4, "float32"), nodata=float("nan"))
+raster("constant.tif", steps * 0 + 7)
+raster("one.tif", np.full((1, 1), 7, "uint8"))
+raster("complex.tif", np.full((4, 4), 1 + 2j, "complex64"))
+clear = np.full((4, 9, 9), 200, "uint8"); clear[3] = 0; clear[0, 2, 2] = 9
+made = raster("clear.tif", clear)
+for number, color in enumerate((gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand, gdal.GCI_AlphaBand), 1):
+    made.GetRasterBand(number).SetColorInterpretation(color)
+made = None
+raster("nocrs.tif", steps, code=None)
+raster("nowhere.tif", steps, code=None, transform=None)
+raster("wrong.tif", steps, code="EPSG:4326")
+raster("pacific.tif", steps, code="EPSG:32601", transform=(100000, 20000, 0, 1000000, 0, -20000))
+raster("round.tif", steps, code="EPSG:4326", transform=(0, 12, 0, 90, 0, -9))
+raster("local.tif", steps, code='LOCAL_CS["site",UNIT["metre",1]]')
+for name, options in (("big.tif", ()), ("bigempty.tif", ())):
+    big = gdal.GetDriverByName("GTiff").Create(out + name, 20000, 20000, 1, gdal.GDT_Byte, ["SPARSE_OK=TRUE", "TILED=YES", "COMPRESS=DEFLATE"])
+    if name == "bigempty.tif":
+        big.GetRasterBand(1).SetNoDataValue(0)
+    big = None
+
+ZONES = [("ä", 3, "POLYGON ((440000 3750900,441500 3750900,441500 3750300,440000 3750900))"),
+         ("south", 8, "POLYGON ((440600 3749600,442400 3749600,441500 3748200,440600 3749600))")]
+
+def vector(name, driver, rows, code="EPSG:32611", layers=("zones",), kind=ogr.wkbPolygon):
+    made = ogr.GetDriverByName(driver).CreateDataSource(out + name)
+    for title in layers:
+        layer = made.CreateLayer(title, crs(code) if code else None, kind)
+        layer.CreateField(ogr.FieldDefn("name", ogr.OFTString))
+        flag = ogr.FieldDefn("flag", ogr.OFTInteger); flag.SetSubType(ogr.OFSTBoolean); layer.CreateField(flag)
+        for label, value, wkt in rows if title == layers[0] else ():
+            feature = ogr.Feature(layer.GetLayerDefn())
+            feature["name"], feature["flag"] = label, value % 2
+            if wkt:
+                feature.SetGeometry(ogr.CreateGeometryFromWkt(wkt))
+            layer.CreateFeature(feature)
+
+vector("zones.gpkg", "GPKG", ZONES)
+vector("again.gpkg", "GPKG", ZONES)
+vector("other.gpkg", "GPKG", [("x", 3, ZONES[0][2]), ZONES[1]])
+vector("empty.gpkg", "GPKG", [])
+vector("half.gpkg", "GPKG", ZONES, layers=("zones", "nothing"))
+vector("nocrs.shp", "ESRI Shapefile", ZONES, code=None)
+vector("table.gpkg", "GPKG", [("a", 1, None)], code=None, kind=ogr.wkbNone)
+
+group = gdal.GetDriverByName("netCDF").CreateMultiDimensional(out + "cube.nc").GetRootGroup()
+axes = [group.CreateDimension(name, "", "", size) for name, size in (("time", 3), ("level", 4))]
+for name in ("wind", "rain"):
+    array = group.CreateMDArray(name, axes, gdal.ExtendedDataType.Create(gdal.GDT_Float32))
+    array.SetUnit("m")
+    array.WriteArray(np.zeros((3, 4), "float32"))
+array = axes = group = None
+"""
+
+
+@pytest.fixture(scope="session")
+def data(oracle: Oracle) -> Path:
+    made = oracle.folder("described")
+    oracle.python(PROGRAM, str(made))
+    return made
+
+
+@pytest.fixture(scope="session")
+def box(oracle: Oracle) -> Box:
+    return Box(oracle)
+
+
+@pytest.fixture(scope="session")
+def told(box: Box, data: Path) -> dict[tuple[str, ...], Done]:
+    """By names of an output and its sources: what is said of them, each in a job of its own, all in one process."""
+    wanted = [*((name,) for name in CHECKS), *((name,) for name, _ in PLACES.values()), *APART]
+    wanted += [(output, "nan.tif", source) for output, source in SAME]
+    wanted = list(dict.fromkeys([*wanted, ("cube.nc",)]))
+    done = box.run(*(described(*(str(data / name) for name in names)) for names in wanted))
+    return dict(zip(wanted, done, strict=True))
+
+
+Told = dict[tuple[str, ...], Done]
+
+
+def test_a_raster_is_what_an_independent_gdal_says(told: Told, oracle: Oracle, data: Path):
+    facts, seen = told["plain.tif",].facts, oracle.raster(data / "plain.tif")
+    assert (facts["driver"], facts["size"]) == ("GTiff", seen["size"])
+    assert facts["bytes"] == (data / "plain.tif").stat().st_size
+    band = seen["bands"][0]
+    assert facts["bands"] == [
+        {"type": band["type"], "nodata": -999.0, "color": "Gray", "min": 0, "max": 599, "exact": True}
+    ]
+    assert facts["crs"] == {"code": "EPSG:32611", "kind": "projected", "degrees": False, "metres": True}
+    corners = seen["cornerCoordinates"]
+    assert facts["extent"] == [*corners["lowerLeft"], *corners["upperRight"]]
+    ring = seen["wgs84Extent"]["coordinates"][0]
+    west, south = (min(point[i] for point in ring) for i in (0, 1))
+    east, north = (max(point[i] for point in ring) for i in (0, 1))
+    assert facts["wgs84"] == pytest.approx([west, south, east, north], abs=1e-3)
+    assert (facts["compression"], facts["block_size"], facts["overviews"]) == ("DEFLATE", [30, 20], 0)
+
+
+def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_position(
+    told: Told, oracle: Oracle, data: Path
+):
+    done = told["half.gpkg",]
+    facts, names = done.facts, done.final["outputs"][0]["names"]
+    seen = oracle.vector(data / "half.gpkg")["layers"]
+    assert (
+        [layer["features"] for layer in facts["layers"]]
+        == [layer["featureCount"] for layer in seen]
+        == [2, 0]
+    )
+    assert [layer["name"] for layer in names["layers"]] == [layer["name"] for layer in seen]
+    assert facts["layers"][0]["extent"] == seen[0]["geometryFields"][0]["extent"]
+    assert facts["layers"][0]["geometry"] == "Polygon"
+    assert facts["layers"][0]["fields"] == [{"type": "String"}, {"type": "Integer", "subtype": "Boolean"}]
+    assert names["layers"][0]["fields"] == ["name", "flag"]
+    assert facts["layers"][1]["extent"] is None
+
+
+def test_no_text_of_the_file_is_among_the_facts(told: Told):
+    for name in ("half.gpkg", "cube.nc", "plain.tif"):
+        text = json.dumps(told[name,].facts)
+        assert not [word for word in ("zones", "nothing", "flag", "wind", "level", "UTM") if word in text]
+
+
+def test_a_multidimensional_dataset_is_told_by_its_arrays_and_dimensions(told: Told):
+    done = told["cube.nc",]
+    names = done.final["outputs"][0]["names"]
+    assert [one["size"] for one in done.facts["dimensions"]] == [3, 4]
+    assert names["dimensions"] == ["/time", "/level"]
+    shapes = dict(zip((one["name"] for one in names["arrays"]), done.facts["arrays"], strict=True))
+    assert {name: one["shape"] for name, one in shapes.items()} == {"/wind": [3, 4], "/rain": [3, 4]}
+    assert {one["type"] for one in shapes.values()} == {"Float32"}
+
+
+PLACES = {
+    "across the antimeridian west is above east": ("pacific.tif", lambda box: box[0] > 170 > -165 > box[2]),
+    "once around the earth is all of it": ("round.tif", lambda box: box == [-180, -90, 180, 90]),
+    "what is beyond the poles is nowhere": ("wrong.tif", lambda box: box is None),
+    "a local CRS is nowhere on earth": ("local.tif", lambda box: box is None),
+    "no CRS is nowhere on earth": ("nocrs.tif", lambda box: box is None),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_place_on_earth(told: Told, name: str):
+    file, holds = PLACES[name]
+    done = told[file,]
+    assert done.final["code"] == 0
+    assert holds(done.facts["wgs84"]), done.facts["wgs84"]
+
+
+CHECKS = {
+    "plain.tif": [],
+    "pacific.tif": [],
+    "zones.gpkg": [],
+    "one.tif": [],
+    "table.gpkg": [],
+    "complex.tif": [],
+    "nodata.tif": ["all_nodata"],
+    "nan.tif": ["all_nodata"],
+    "clear.tif": ["all_nodata"],
+    "constant.tif": ["constant"],
+    "nan-nodata.tif": ["constant"],
+    "nocrs.tif": ["crs_missing"],
+    "nowhere.tif": ["has_no_georeferencing"],
+    "wrong.tif": ["extent_outside_crs"],
+    "empty.gpkg": ["zero_features"],
+    "half.gpkg": ["empty_layer"],
+    "nocrs.shp": ["crs_missing"],
+    "bigempty.tif": ["all_nodata", "has_no_georeferencing"],
+    "big.tif": ["constant", "has_no_georeferencing"],
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_file_gets_the_checks_that_fit_and_no_others(told: Told, name: str):
+    done = told[name,]
+    assert done.codes == CHECKS[name]
+    assert (done.final["code"], done.final["failures"]) == (0, 0)
+
+
+def test_what_is_too_large_to_be_read_says_that_it_was_sampled(told: Told):
+    assert told["big.tif",].checks[0] == {"code": "constant", "sampled": True}
+    assert told["constant.tif",].checks == [{"code": "constant"}]
+
+
+SAME = {
+    ("plain.tif", "plain.tif"): True,
+    ("copy.tif", "plain.tif"): True,
+    ("packed.tif", "plain.tif"): False,
+    ("changed.tif", "plain.tif"): False,
+    ("tagged.tif", "plain.tif"): False,
+    ("zones.gpkg", "plain.tif"): False,
+    ("again.gpkg", "zones.gpkg"): True,
+    ("other.gpkg", "zones.gpkg"): False,
+}
+
+
+@pytest.mark.parametrize(("output", "source"), SAME)
+def test_only_an_output_without_any_difference_is_called_identical(told: Told, output: str, source: str):
+    expected = [{"code": "identical_to_input", "input": 1}] if SAME[output, source] else []
+    assert told[output, "nan.tif", source].checks == expected
+
+
+APART = {
+    ("elsewhere.tif", "plain.tif"): ["no_overlap"],
+    ("elsewhere.tif", "plain.tif", "elsewhere.tif"): ["identical_to_input"],
+}
+
+
+@pytest.mark.parametrize("names", APART, ids=len)
+def test_an_output_apart_from_its_input_is_told(told: Told, names: tuple[str, ...]):
+    assert told[names].codes == APART[names]
+
+
+def test_describing_leaves_nothing_behind(box: Box, data: Path):
+    before = {path.name: path.stat().st_mtime_ns for path in data.iterdir()}
+    jobs = (("plain.tif", "zones.gpkg"), ("big.tif", "nocrs.shp"), ("zones.gpkg", "nodata.tif"))
+    for done in box.run(
+        *({**described(*(str(data / name) for name in names)), "preview_pixels": 64} for names in jobs)
+    ):
+        assert done.picture is not None
+    assert {path.name: path.stat().st_mtime_ns for path in data.iterdir()} == before
+
+
+def test_several_outputs_are_described_in_their_order(box: Box, data: Path, oracle: Oracle):
+    tiles = oracle.folder("tiles")
+    for level in ("0", "2"):
+        (tiles / level / "1").mkdir(parents=True)
+        (tiles / level / "1" / "0.png").write_bytes(b"12345")
+    (tiles / "index.html").write_text("<p>", encoding="utf-8")
+    (tiles / "rows.csv").write_text("a\n1\n2\n", encoding="utf-8")
+    wanted = [(tiles, "folder"), (data / "zones.gpkg", "dataset"), (tiles / "rows.csv", "table"), (tiles / "index.html", "file")]  # fmt: skip
+    (done,) = box.run({"outputs": [{"path": str(path), "kind": kind} for path, kind in wanted]})
+    folder, zones, table, file = (one["facts"] for one in done.final["outputs"])
+    assert (folder["files"], folder["bytes"], folder["zoom"]) == (4, 19, [0, 2])
+    assert zones["layer_count"] == 1
+    assert (table["rows"], file["bytes"]) == (3, 3)
+
+
+def test_an_output_that_is_not_there_or_does_not_open_fails_the_command(box: Box, oracle: Oracle):
+    broken = oracle.folder("broken") / "a.tif"
+    broken.write_bytes(b"II*\0\xff\xff\xff\xff")
+    for done in box.run(described(str(broken)), described(str(broken.with_name("absent.tif")))):
+        assert done.final["code"] == 1
+        assert done.final["failures"] > 0
+        assert done.facts == {}
+
+
+def test_pixels_that_cannot_be_read_are_told_and_fail_nothing(box: Box, oracle: Oracle, data: Path):
+    cut = oracle.folder("cut") / "cut.tif"
+    oracle.must("gdal_translate", "-q", "-co", "COMPRESS=NONE", str(data / "plain.tif"), str(cut))
+    cut.write_bytes(cut.read_bytes()[:-700])
+    (done,) = box.run(described(str(cut)))
+    assert "pixels_unreadable" in done.codes
+    assert (done.final["code"], done.final["failures"]) == (0, 0)

@@ -1,0 +1,301 @@
+"""Pictures: they show what is there, at the right place, and no file, however odd, keeps them from being bounded."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker_kit import Box, Done, Picture
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds, oracle
+
+__all__ = ["grounds", "oracle"]
+
+pytestmark = pytest.mark.engine
+
+SECRET = "text-that-stands-in-the-file"
+PROGRAM = r"""
+import sys
+import numpy as np
+from osgeo import gdal, ogr, osr
+gdal.UseExceptions()
+out, secret = sys.argv[1] + "/", sys.argv[2]
+
+def crs(code):
+    made = osr.SpatialReference()
+    made.ImportFromEPSG(code)
+    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+    return made
+
+def raster(name, array, nodata=None, colors=None, table=None, code=32611, options=()):
+    array = np.asarray(array)
+    bands = array if array.ndim == 3 else array[None]
+    kinds = {"uint8": gdal.GDT_Byte, "int16": gdal.GDT_Int16, "float32": gdal.GDT_Float32, "complex64": gdal.GDT_CFloat32}
+    made = gdal.GetDriverByName("GTiff").Create(out + name, bands.shape[2], bands.shape[1], len(bands), kinds[str(array.dtype)], list(options))
+    made.SetGeoTransform((440000, 60, 0, 3751000, 0, -60))
+    made.SetSpatialRef(crs(code))
+    made.SetMetadataItem("TIFFTAG_IMAGEDESCRIPTION", secret)
+    made.SetMetadataItem("AUTHOR", secret)
+    for number, one in enumerate(bands, 1):
+        band = made.GetRasterBand(number)
+        band.SetDescription(secret)
+        if table:
+            entries = gdal.ColorTable()
+            for value, entry in table.items():
+                entries.SetColorEntry(value, entry)
+            band.SetRasterColorTable(entries)
+        if nodata is not None:
+            band.SetNoDataValue(nodata)
+        if colors:
+            band.SetColorInterpretation(colors[number - 1])
+        band.WriteArray(one)
+
+RGBA = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand, gdal.GCI_AlphaBand)
+y, x = np.mgrid[0:300, 0:300]
+ramp = (x * 2).astype("int16")
+ramp[:150, :150] = -9999
+raster("ramp.tif", ramp, nodata=-9999)
+stray = x.astype("float32"); stray[5, 5], stray[6, 6], stray[7, 7] = 3e38, np.inf, -np.inf; stray[:100, :100] = np.nan
+raster("stray.tif", stray)
+raster("table.tif", (x // 150 + 2 * (y // 150)).astype("uint8"), table={0: (10, 20, 30, 255), 1: (200, 0, 0, 255), 2: (0, 200, 0, 255), 3: (0, 0, 200, 255)})
+color = np.stack([np.full((300, 300), value, "uint8") for value in (250, 120, 5)]); color[:, :, :100] = 128
+raster("rgb.tif", color, colors=RGBA[:3])
+raster("bgr.tif", color[::-1], colors=RGBA[2::-1])
+raster("rgba.tif", np.concatenate([color, np.where(x < 150, 0, 255).astype("uint8")[None]]), colors=RGBA)
+raster("noise.tif", np.random.default_rng(1).integers(0, 256, (3, 1500, 1500), "uint8"), colors=RGBA[:3])
+raster("hill.tif", (200 - np.hypot(x - 150, y - 150)).astype("float32") * 20)
+raster("bands.tif", np.stack([x, y, x + y, y - x, x * 0]).astype("int16"))
+raster("constant.tif", np.full((40, 40), 9, "uint8"))
+raster("nodata.tif", np.full((40, 40), 9, "uint8"), nodata=9)
+raster("nan.tif", np.full((40, 40), np.nan, "float32"))
+raster("one.tif", np.full((1, 1), 9, "uint8"))
+raster("long.tif", np.arange(90000, dtype="float32")[None])
+raster("high.tif", np.arange(90000, dtype="float32")[:, None])
+raster("complex.tif", (x + 1j * y).astype("complex64"))
+for name, options in (("tiled.tif", ["TILED=YES"]), ("rows.tif", ["BLOCKYSIZE=16"])):
+    gdal.GetDriverByName("GTiff").Create(out + name, 200000, 200000, 1, gdal.GDT_Byte, ["SPARSE_OK=TRUE", "BIGTIFF=YES", "COMPRESS=DEFLATE", *options]).Close()
+
+def vector(name, layers, driver="GPKG"):
+    made = ogr.GetDriverByName(driver).CreateDataSource(out + name)
+    for number, (code, shapes) in enumerate(layers):
+        layer = made.CreateLayer(f"l{number}", crs(code) if code else None, ogr.wkbUnknown)
+        layer.CreateField(ogr.FieldDefn("name", ogr.OFTString))
+        layer.StartTransaction()
+        for shape in shapes:
+            feature = ogr.Feature(layer.GetLayerDefn())
+            if shape:
+                feature.SetGeometry(ogr.CreateGeometryFromWkt(shape))
+            layer.CreateFeature(feature)
+        layer.CommitTransaction()
+
+SQUARE = "POLYGON ((0 0,100 0,100 100,0 100,0 0),(40 40,60 40,60 60,40 60,40 40))"
+vector("square.gpkg", [(32631, [SQUARE])])
+vector("layers.gpkg", [(32631, [SQUARE]), (32631, ["POINT (50 50)"])])
+vector("wide.gpkg", [(32631, ["LINESTRING (0 0,1000 0)", "POINT (500 10)"])])
+vector("point.gpkg", [(4326, ["POINT (2 48)"])])
+box = crs(4326), crs(3857)
+there = ogr.CreateGeometryFromWkt("POINT (10 10)"); there.AssignSpatialReference(box[0]); there.TransformTo(box[1])
+vector("crs.gpkg", [(4326, ["POLYGON ((0 0,20 0,20 20,0 20,0 0))"]), (3857, [there.ExportToWkt()])])
+vector("odd.gpkg", [(32631, [None, "POLYGON EMPTY", "CURVEPOLYGON (CIRCULARSTRING (0 0,50 50,100 0,50 -50,0 0))", "GEOMETRYCOLLECTION (POINT (1 1),LINESTRING (0 0,5 5))",
+    "TIN (((0 0 0,0 9 0,9 0 0,0 0 0)))", "POINT ZM (1 2 3 4)"])])
+vector("many.gpkg", [(32631, [f"POINT ({n % 300} {n // 300})" for n in range(60000)])])
+vector("none.csv", [(None, [None])], driver="CSV")
+"""
+
+
+@pytest.fixture(scope="session")
+def data(oracle: Oracle) -> Path:
+    made = oracle.folder("pictured")
+    oracle.python(PROGRAM, str(made), SECRET)
+    return made
+
+
+@pytest.fixture(scope="session")
+def box(oracle: Oracle) -> Box:
+    return Box(oracle)
+
+
+ASKED = {
+    **{name: {} for name in ("ramp.tif", "stray.tif", "table.tif", "rgb.tif", "bgr.tif", "rgba.tif", "complex.tif")},
+    **{name: {} for name in ("constant.tif", "nodata.tif", "nan.tif", "one.tif", "long.tif", "high.tif")},
+    **{name: {} for name in ("square.gpkg", "layers.gpkg", "wide.gpkg", "point.gpkg", "crs.gpkg", "odd.gpkg", "many.gpkg")},
+    **{name: {} for name in ("tiled.tif", "rows.tif")},
+    "noise.tif": {"pixels": 2048},
+    "hill.tif": {"color": "hillshade"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def shown(box: Box, data: Path) -> dict[str, Done]:
+    jobs = (
+        {"program": "preview", "inputs": [str(data / name)], "preview": asked}
+        for name, asked in ASKED.items()
+    )
+    return dict(zip(ASKED, box.run(*jobs), strict=True))
+
+
+@pytest.fixture(scope="session")
+def seen(box: Box, shown: dict[str, Done]) -> dict[str, Picture]:
+    return dict(zip(shown, box.pictures(*shown.values()), strict=True))
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_picture_is_bounded_and_says_what_it_shows(
+    shown: dict[str, Done], seen: dict[str, Picture], name: str
+):
+    done, picture, pixels = shown[name], seen[name], ASKED[name].get("pixels", 512)
+    assert (done.final["code"], done.final["failures"]) == (0, 0)
+    assert max(picture.width, picture.height) <= pixels
+    assert min(picture.width, picture.height) >= 8
+    assert len(done.picture or b"") <= 1 << 20
+    assert done.parsed["size"] == [picture.width, picture.height]
+    assert SECRET.encode() not in (done.picture or b"")
+
+
+def test_nodata_is_clear_and_all_the_rest_is_not(seen: dict[str, Picture]):
+    picture = seen["ramp.tif"]
+    assert [picture.at(x, y)[-1] for x, y in ((0, 0), (149, 149), (150, 149), (149, 150), (299, 299))] == [
+        *(0, 0, 255, 255, 255)
+    ]
+
+
+def test_grey_rises_with_the_values_from_black_to_white(seen: dict[str, Picture]):
+    picture = seen["ramp.tif"]
+    row = [picture.at(x, 299)[0] for x in range(300)]
+    assert row == sorted(row)
+    assert (row[0], row[-1]) == (0, 255)
+
+
+def test_stray_values_and_infinities_do_not_swallow_the_picture(seen: dict[str, Picture]):
+    picture = seen["stray.tif"]
+    assert picture.at(290, 290)[0] - picture.at(110, 290)[0] > 100
+    assert [picture.at(x, 5)[-1] for x in (5, 50, 250)] == [0, 0, 255]
+    assert math.inf not in picture.bands[0]
+
+
+def test_a_palette_keeps_its_colours(seen: dict[str, Picture]):
+    picture = seen["table.tif"]
+    corners = [picture.at(x, y)[:3] for y in (10, 290) for x in (10, 290)]
+    assert corners == [(10, 20, 30), (200, 0, 0), (0, 200, 0), (0, 0, 200)]
+
+
+def test_natural_colours_are_found_by_what_the_bands_say_and_kept(seen: dict[str, Picture]):
+    assert seen["rgb.tif"].at(200, 200)[:3] == (250, 120, 5)
+    assert seen["bgr.tif"].at(200, 200)[:3] == (250, 120, 5)
+    assert seen["rgb.tif"].at(50, 50)[:3] == (128, 128, 128)
+
+
+def test_an_alpha_band_makes_clear_and_shows_nothing_else(seen: dict[str, Picture]):
+    picture = seen["rgba.tif"]
+    assert [picture.at(x, 200) for x in (140, 160)] == [(250, 120, 5, 0), (250, 120, 5, 255)]
+
+
+def test_a_raster_of_one_value_is_even_and_one_of_none_is_clear(
+    shown: dict[str, Done], seen: dict[str, Picture]
+):
+    assert len(set(seen["constant.tif"].bands[0])) == 1
+    for name in ("nodata.tif", "nan.tif"):
+        assert set(seen[name].bands[-1]) == {0}
+        assert shown[name].parsed["empty"] is True
+    assert shown["constant.tif"].parsed["empty"] is False
+
+
+def test_complex_values_are_shown_by_their_size(seen: dict[str, Picture]):
+    picture = seen["complex.tif"]
+    assert picture.at(10, 10)[0] < picture.at(290, 10)[0] < picture.at(290, 290)[0]
+    assert abs(picture.at(290, 10)[0] - picture.at(10, 290)[0]) < 20
+
+
+def test_hills_are_lit_from_the_north_west(seen: dict[str, Picture]):
+    picture = seen["hill.tif"]
+    lit, dark = (picture.at(x, y)[0] for x, y in ((80, 80), (220, 220)))
+    assert lit > dark + 50
+
+
+def test_a_giant_without_overviews_is_read_in_part_and_says_so(shown: dict[str, Done]):
+    assert [shown[name].parsed["coarse"] for name in ("tiled.tif", "rows.tif")] == [True, True]
+    assert shown["ramp.tif"].parsed["coarse"] is False
+
+
+def test_bands_are_chosen_and_one_that_is_not_there_is_an_error(box: Box, data: Path):
+    def job(*bands: int):
+        return {"program": "preview", "inputs": [str(data / "bands.tif")], "preview": {"bands": list(bands)}}
+
+    second, three, absent = box.run(job(2), job(1, 2, 5), job(6))
+    down, colors = box.pictures(second, three)
+    assert down.at(150, 290)[0] > down.at(150, 10)[0]
+    assert down.at(290, 150)[0] == down.at(10, 150)[0]
+    assert colors.at(290, 10)[0] > 200
+    assert colors.at(290, 10)[1] < 50
+    assert (absent.final["code"], absent.picture) == (1, None)
+
+
+def test_a_polygon_is_lightly_filled_with_an_outline_and_its_hole_is_clear(seen: dict[str, Picture]):
+    picture = seen["square.gpkg"]
+    assert (picture.width, picture.height) == (512, 512)
+    row = [picture.at(x, 256) for x in range(512)]
+    inside, hole = row[100], row[256]
+    assert 0 < inside[3] < 128
+    assert hole[3] == row[2][3] == 0
+    edges = [x for x in range(512) if row[x][3] == 255]
+    assert len({x // 8 for x in edges}) == 4  # two outer and two inner ones
+    assert all(row[x][:3] == inside[:3] for x in edges)
+
+
+def test_layers_have_different_colours_and_a_point_can_be_seen(seen: dict[str, Picture]):
+    picture = seen["layers.gpkg"]
+    point, area = picture.at(256, 256), picture.at(100, 256)
+    assert point[3] == 255
+    assert point[:3] != area[:3]
+    dots = sum(1 for y in range(240, 272) for x in range(240, 272) if picture.at(x, y)[:3] == point[:3])
+    assert dots >= 9
+
+
+def test_a_flat_extent_is_no_line_without_height(seen: dict[str, Picture]):
+    assert seen["wide.gpkg"].width == 512
+    assert seen["wide.gpkg"].height < 64
+    assert any(seen["point.gpkg"].bands[3])
+
+
+def test_layers_of_another_crs_lie_where_they_are(seen: dict[str, Picture]):
+    picture = seen["crs.gpkg"]
+    assert picture.at(256, 256)[3] == 255
+    assert picture.at(100, 100)[3] < 255
+
+
+def test_shapes_of_every_kind_are_drawn_and_what_is_empty_is_passed_over(shown: dict[str, Done]):
+    assert shown["odd.gpkg"].parsed["layers"] == [4]
+    assert shown["odd.gpkg"].parsed["complete"] is True
+
+
+def test_more_features_than_can_be_drawn_are_cut_and_told(shown: dict[str, Done]):
+    assert shown["many.gpkg"].parsed["complete"] is False
+    (drawn,) = shown["many.gpkg"].parsed["layers"]
+    assert 0 < drawn <= 50_000
+
+
+def test_what_cannot_be_shown_fails_a_preview_and_no_write(box: Box, data: Path):
+    path = str(data / "none.csv")
+    asked, written, folder = box.run(
+        {"program": "preview", "inputs": [path], "preview": {}},
+        {"outputs": [{"path": path, "kind": "dataset"}], "preview_pixels": 256},
+        {"outputs": [{"path": str(data), "kind": "folder"}], "preview_pixels": 256},
+    )
+    assert (asked.final["code"], asked.picture) == (1, None)
+    assert [(one.final["code"], one.picture) for one in (written, folder)] == [(0, None), (0, None)]
+
+
+def test_a_write_shows_the_first_of_its_outputs_that_can_be_shown(box: Box, data: Path):
+    names = ("none.csv", "table.tif", "rgb.tif")
+    outputs = [{"path": str(data / name), "kind": "dataset"} for name in names]
+    (done,) = box.run({"outputs": outputs, "preview_pixels": 100})
+    (picture,) = box.pictures(done)
+    assert (picture.width, picture.height) == (100, 100)
+    assert picture.at(10, 10)[:3] == (10, 20, 30)
+
+
+def test_a_preview_needs_no_numpy(box: Box, data: Path):
+    """Its import takes longer than most pictures."""
+    job = {"program": "preview", "inputs": [str(data / "stray.tif")], "preview": {}}
+    (done,) = box.run(job, first="import sys; sys.modules['numpy'] = None")
+    assert done.picture is not None

@@ -1,0 +1,161 @@
+"""The programs of the container that are ours, and algorithms whose answer is a return code."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.data.make import make_data
+from tests.integration.worker_kit import Box
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds, oracle
+
+__all__ = ["grounds", "oracle"]
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="session")
+def box(oracle: Oracle) -> Box:
+    return Box(oracle)
+
+
+@pytest.fixture(scope="session")
+def data(oracle: Oracle) -> Path:
+    folder = oracle.out / "programs"
+    folder.mkdir()
+    make_data(oracle, folder)
+    return folder
+
+
+def test_differences_are_an_answer_and_no_failure(box: Box, data: Path):
+    same = box.gdal("raster", "compare", data / "dem.tif", data / "dem.tif")
+    other = box.gdal("raster", "compare", data / "dem.tif", data / "float.tif")
+    assert (same.final["code"], same.final["return_code"]) == (0, 0)
+    assert other.final["code"] == 0
+    assert other.final["return_code"] > 0
+    assert other.printed
+
+
+def test_a_file_that_is_no_cog_is_an_answer_and_no_failure(box: Box, data: Path, oracle: Oracle):
+    cog = oracle.folder("cog") / "cog.tif"
+    oracle.must("gdal", "raster", "convert", "-q", "--output-format=COG", str(data / "dem.tif"), str(cog))
+    yes, no = (box.gdal("driver", "cog", "validate", path) for path in (cog, data / "dem.tif"))
+    assert [one.final["return_code"] for one in (yes, no)] == [0, 1]
+    assert [one.final["code"] for one in (yes, no)] == [0, 0]
+    assert str(data / "dem.tif") in no.printed
+
+
+def test_a_geopackage_is_validated(box: Box, data: Path):
+    done = box.gdal("driver", "gpkg", "validate", data / "zones.gpkg")
+    assert (done.final["code"], done.final["return_code"]) == (0, 0)
+
+
+def test_what_cannot_be_looked_at_is_a_failure_and_no_answer(box: Box, data: Path):
+    absent = data / "absent.tif"
+    for words in (("driver", "cog", "validate", absent), ("raster", "compare", absent, data / "dem.tif")):
+        done = box.gdal(*words)
+        assert done.final["code"] == 1
+        assert done.final["return_code"] is None
+        assert done.printed == ""
+
+
+def test_other_algorithms_have_no_return_code(box: Box, data: Path):
+    assert box.gdal("raster", "info", data / "dem.tif").final["return_code"] is None
+
+
+def test_a_job_after_one_that_validated_still_answers_in_values(box: Box, data: Path):
+    """The validating scripts switch exceptions on for the whole process."""
+    jobs = [
+        {"program": "gdal", "options": ["driver", "cog", "validate", str(data / "dem.tif")]},
+        {"program": "gdal", "options": ["raster", "info", str(data / "absent.tif")]},
+    ]
+    _, second = box.run(*jobs)
+    assert second.final["code"] == 1
+    assert second.final["failures"] >= 1
+
+
+def test_every_path_gets_its_driver_or_null(box: Box, data: Path):
+    folder = data / "some"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("nothing", encoding="utf-8")
+    names = [
+        "dem.tif",
+        "zones.gpkg",
+        "zones.shp",
+        "zones.dbf",
+        "places.geojson",
+        "some",
+        "some/notes.txt",
+        "absent",
+    ]
+    paths = [str(data / name) for name in names]
+    (done,) = box.run({"program": "identify", "inputs": paths})
+    drivers = ["GTiff", "GPKG", "ESRI Shapefile", "ESRI Shapefile", "GeoJSON", None, None, None]
+    assert done.parsed == dict(zip(paths, drivers, strict=True))
+    assert done.final["failures"] == 0
+
+
+def test_headers_are_told_without_reading_pixels(box: Box, data: Path, oracle: Oracle):
+    cut = oracle.folder("headers") / "cut.tif"
+    oracle.must("gdal_translate", "-q", "-co", "COMPRESS=NONE", str(data / "dem.tif"), str(cut))
+    cut.write_bytes(cut.read_bytes()[:-3000])  # the last rows are gone, and nobody notices
+    inputs = [str(cut), str(data / "zones.gpkg"), str(data / "absent.tif")]
+    (done,) = box.run({"program": "headers", "inputs": inputs})
+    raster, vector, absent = done.parsed
+    assert raster["facts"]["size"] == [60, 50]
+    assert "min" not in raster["facts"]["bands"][0]
+    assert vector["facts"]["layers"][0]["features"] == 2
+    assert vector["names"]["layers"][0]["name"] == "zones"
+    assert absent is None
+    assert (done.final["code"], done.final["failures"]) == (0, 0)
+
+
+SPOKEN = {
+    "4326": "EPSG:4326",
+    "EPSG:4326": "EPSG:4326",
+    "epsg 3857": "EPSG:3857",
+    "ESRI:54030": "ESRI:54030",
+    "utm 33 north": "EPSG:32633",
+    "UTM zone 33N": "EPSG:32633",
+    "utm 18 south": "EPSG:32718",
+    "web mercator": "EPSG:3857",
+    "lambert france": "EPSG:2154",
+    "lat lon": "EPSG:4326",
+    "WGS84": "EPSG:4326",
+    "WGS 84 / UTM zone 33N": "EPSG:32633",
+    "british national grid": "EPSG:27700",
+    "etrs89 laea europe": "EPSG:3035",
+    "nad83 utm 10n": "EPSG:26910",
+    "swiss": "EPSG:2056",
+    "germany utm": "EPSG:25832",
+    "new zealand": "EPSG:2193",
+    "antarctic polar stereographic": "EPSG:3031",
+    "conus albers": "EPSG:5070",
+}
+
+
+def test_a_crs_is_found_by_code_by_name_and_by_area(box: Box):
+    done = box.run(*({"program": "find_crs", "query": query, "limit": 3} for query in SPOKEN))
+    first = {query: one.parsed[0]["code"] for query, one in zip(SPOKEN, done, strict=True)}
+    assert first == SPOKEN
+    assert all(len(one.parsed) <= 3 for one in done)
+
+
+def test_a_crs_is_told_with_its_area_and_what_is_unknown_finds_nothing(box: Box):
+    found, nothing, signs = box.run(
+        {"program": "find_crs", "query": "27700", "limit": 5},
+        {"program": "find_crs", "query": "qwxyz", "limit": 5},
+        {"program": "find_crs", "query": "(%*", "limit": 5},
+    )
+    row = found.parsed[0]
+    assert row["west"] < -5 < 1 < row["east"]
+    assert 49 < row["south"] < 55 < row["north"] < 62
+    assert (row["type"], row["deprecated"]) == ("projected", False)
+    assert (nothing.parsed, signs.parsed) == ([], [])
+
+
+def test_what_is_deprecated_comes_after_what_is_not(box: Box):
+    (done,) = box.run({"program": "find_crs", "query": "utm zone 33", "limit": 50})
+    flags = [row["deprecated"] for row in done.parsed]
+    assert flags == sorted(flags)
+    assert True in flags

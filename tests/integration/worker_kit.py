@@ -1,0 +1,137 @@
+"""Runs jobs of the GDAL handler inside the oracle's container: many in one process, with the words of the real command."""
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gdal_mcp.worker_source import gdal_command
+from tests.oracle.container import Oracle
+
+HOST = r"""
+import base64, contextlib, io, json, sys, types
+jobs = json.loads(sys.argv.pop())
+handler = types.ModuleType("handler")
+exec(compile(sys.argv[1], "handler.py", "exec"), handler.__dict__)
+handler.prepare()
+
+class Report:
+    def __init__(self):
+        self.attached = {}
+    def progress(self, *_):
+        pass
+    def attach(self, name, data):
+        self.attached[name] = base64.b64encode(data).decode()
+
+for job in jobs:
+    report, printed = Report(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        final = handler.run(job, report)
+    print(json.dumps({"final": final, "printed": printed.getvalue(), "attached": report.attached}, allow_nan=False))
+"""
+EMPTY = {
+    "program": "version",
+    "argv": [],
+    "options": [],
+    "inputs": [],
+    "output": None,
+    "as_array": None,
+    "outputs": [],
+}
+
+PIXELS = r"""
+import json, sys
+from osgeo import gdal
+gdal.UseExceptions()
+found = []
+for path in sys.argv[1:]:
+    picture = gdal.Open(path)
+    bands = [list(picture.GetRasterBand(i + 1).ReadRaster()) for i in range(picture.RasterCount)]
+    found.append([picture.RasterXSize, picture.RasterYSize, bands])
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What one job said."""
+
+    final: dict[str, Any]
+    printed: str
+    picture: bytes | None
+
+    @property
+    def parsed(self) -> Any:
+        return json.loads(self.printed)
+
+    @property
+    def checks(self) -> list[dict[str, Any]]:
+        """Of the first output."""
+        return self.final["outputs"][0]["checks"]
+
+    @property
+    def codes(self) -> list[str]:
+        return [row["code"] for row in self.checks]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return self.final["outputs"][0]["facts"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The pixels of a PNG; bands of bytes, row by row."""
+
+    width: int
+    height: int
+    bands: list[list[int]]
+
+    def at(self, x: int, y: int) -> tuple[int, ...]:
+        return tuple(band[y * self.width + x] for band in self.bands)
+
+
+@dataclass(frozen=True)
+class Box:
+    """The handler in the oracle's container."""
+
+    oracle: Oracle
+
+    def run(self, *jobs: dict[str, Any], first: str = "") -> list[Done]:
+        """One answer for each job, in order; `first` is run before the handler is loaded."""
+        filled = [{**EMPTY, "preview_pixels": 0, **job} for job in jobs]
+        python, isolated, switch, _worker, *words = gdal_command()
+        said = self.oracle.must(python, isolated, switch, f"{first}\n{HOST}", *words, json.dumps(filled))
+        rows = [json.loads(line) for line in said.splitlines()]
+        assert len(rows) == len(jobs)
+        return [
+            Done(row["final"], row["printed"], decoded(row["attached"].get("preview.png"))) for row in rows
+        ]
+
+    def describe(self, path: Path | str, *sources: Path | str, kind: str = "dataset") -> Done:
+        """What is said of a file as if a command had just written it from these sources."""
+        (done,) = self.run(
+            {"outputs": [{"path": str(path), "kind": kind}], "sources": list(map(str, sources))}
+        )
+        return done
+
+    def gdal(self, *options: Path | str, **job: Any) -> Done:
+        (done,) = self.run({"program": "gdal", "options": list(map(str, options)), **job})
+        return done
+
+    def pictures(self, *done: Done) -> list[Picture]:
+        """What an independent GDAL reads from the PNGs."""
+        folder = self.oracle.folder("pictures")
+        paths = [folder / f"{number}.png" for number in range(len(done))]
+        for path, one in zip(paths, done, strict=True):
+            path.write_bytes(one.picture or b"")
+        return [Picture(*one) for one in json.loads(self.oracle.python(PIXELS, *map(str, paths)))]
+
+
+def described(path: str, *sources: str) -> dict[str, Any]:
+    """The job that describes a file as if it had just been written from these sources."""
+    return {"outputs": [{"path": path, "kind": "dataset"}], "sources": list(sources)}
+
+
+def decoded(text: str | None) -> bytes | None:
+    return base64.b64decode(text) if text is not None else None

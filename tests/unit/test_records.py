@@ -1,0 +1,217 @@
+"""What is written down about a call: before it, after it, whatever became of it."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gdal_mcp.approval.model import Nobody
+from gdal_mcp.audit import AuditLog
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.execution import Done
+from gdal_mcp.pipeline import Request, Ticket
+from gdal_mcp.plan import Command, Draft, Output, Transfer
+from gdal_mcp.records import Records, catalogue_name
+from gdal_mcp.registry import Call, Registry
+from gdal_mcp.settings import load_settings
+from sandbox.outcome import Usage
+from sandbox.publication import Published, PublishedFile
+from sandbox.workspace import Workspace, Workspaces
+from tests.unit.values import plan
+
+HOST = SimpleNamespace(
+    info=SimpleNamespace(name="Docker", version="20.10"),
+    image=SimpleNamespace(reference="example/gdal", digest="sha256:11", gdal_version="3.13.3", standin=True),
+    tier=lambda _settings: "runc",
+)
+DENIED = ToolError(Code.DENIED, Stage.APPROVAL, "said no.")
+TIMEOUT = ToolError(Code.TIMEOUT, Stage.RUN, "too long.", untrusted={"stderr": "CANARY"})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "ws"
+    made.mkdir()
+    (made / "in.tif").write_bytes(b"pixels")
+    return made
+
+
+@pytest.fixture
+def spaces(root: Path) -> Workspaces:
+    return Workspaces((Workspace.at(root, writable=True),))
+
+
+@pytest.fixture
+def records(tmp_path: Path, root: Path) -> Iterator[Records]:
+    settings = load_settings(workspaces=[str(root)], state_dir=str(tmp_path / "state"))
+    registry = Registry(settings.state_dir / "registry.sqlite")
+    yield Records(settings, AuditLog(settings.state_dir / "audit.jsonl"), registry, "server")
+    registry.close()
+
+
+def drafted(spaces: Workspaces, **more: Any) -> Draft:
+    source = spaces.input("in.tif")
+    made = Output(spaces.output("out.tif"))
+    draft = Draft(
+        Command("gdal", ("convert",), (str(source),), made.inside, "inputs-output"), (source,), (made,)
+    )
+    return replace(draft, **more)
+
+
+def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = None) -> Ticket:
+    given = {"input": "in.tif"} if arguments is None else arguments
+    made = Ticket(Request("convert", given, "local:ann", "test", Nobody()))
+    if draft is not None:
+        made.plan = plan(draft, call_id=made.call_id, tool="convert")
+        made.host = HOST  # type: ignore[assignment] - what is read of it
+        made.approval = "approved by ann"
+    return made
+
+
+def finished(draft: Draft, **more: Any) -> Done:
+    """The end of a call that published its first output."""
+    target = draft.outputs[0].target
+    target.path.write_bytes(b"made")
+    file = PublishedFile(target, 4, hashlib.sha256(b"made").hexdigest())
+    published = Published("undo", (file,), **more)
+    return Done(Usage("cold"), "printed", None, "", (), (), "3.13.3", published=published)
+
+
+def call_of(records: Records, one: Ticket) -> Call:
+    found = records.registry.call(one.call_id)
+    assert found is not None
+    return found
+
+
+def events(records: Records) -> list[dict[str, Any]]:
+    lines = (records.settings.state_dir / "audit.jsonl").read_text().splitlines()
+    return [json.loads(line)["event"] for line in lines]
+
+
+def test_a_call_that_succeeded_is_recorded_with_all_that_it_was_made_of(records: Records, spaces: Workspaces):
+    draft = drafted(spaces)
+    one = ticket(draft)
+    records.started(one)
+    assert records.finished(one, finished(draft), None) is None
+    call = call_of(records, one)
+    assert (call.image, call.image_reference, call.catalogue) == (
+        "sha256:11",
+        "example/gdal",
+        catalogue_name(),
+    )
+    assert (call.outcome, call.approval, call.arguments) == ("OK", "approved by ann", {"input": "in.tif"})
+    [row] = call.inputs
+    assert (row["path"], row["sha256"]) == (str(draft.inputs[0]), hashlib.sha256(b"pixels").hexdigest())
+    assert [row["path"] for row in call.files] == [str(draft.outputs[0].target)]
+    assert call.outputs == ({"path": str(draft.outputs[0].target), "kind": "dataset"},)
+    assert records.registry.artifact(draft.outputs[0].target.uri) is not None
+    assert events(records)[-1]["materials"] == [dict(row)]
+
+
+def test_an_input_that_the_call_itself_replaced_is_not_called_changed(records: Records, spaces: Workspaces):
+    source = spaces.input("in.tif")
+    made = Output(source, update=True, replaces=(source,))
+    draft = drafted(spaces, outputs=(made,))
+    one = ticket(draft)
+    records.started(one)
+    source.path.unlink()
+    records.finished(one, finished(draft), None)
+    [row] = call_of(records, one).inputs
+    assert "changed" not in row
+    assert row["sha256"] == hashlib.sha256(b"pixels").hexdigest()
+    assert call_of(records, one).outputs == ({"path": str(source), "kind": "changed"},)
+
+
+def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Workspaces):
+    draft = drafted(spaces)
+    one = ticket(draft)
+    records.started(one)
+    draft.inputs[0].path.unlink()
+    records.finished(one, finished(draft), None)
+    [row] = call_of(records, one).inputs
+    assert row["changed"] is True
+
+
+def test_what_was_moved_and_removed_is_recorded(records: Records, spaces: Workspaces, root: Path):
+    (root / "old.tif").touch()
+    old = spaces.input("old.tif")
+    draft = drafted(spaces, transfers=(Transfer(old, spaces.output("new.tif")),), removes=(old,))
+    one = ticket(draft)
+    records.started(one)
+    records.finished(one, finished(draft, removed=(old,)), None)
+    call = call_of(records, one)
+    assert call.removed == (str(old),)
+    assert [row["kind"] for row in call.outputs] == ["dataset", "moved", "removed"]
+
+
+def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_none_of_gdals_words(
+    records: Records, spaces: Workspaces
+):
+    one = ticket(drafted(spaces))
+    records.started(one)
+    records.finished(one, None, TIMEOUT)
+    call = call_of(records, one)
+    assert (call.outcome, call.message, call.files, call.outputs) == ("TIMEOUT", "too long.", (), ())
+    assert [Path(row["path"]).name for row in call.inputs] == ["in.tif"]
+    assert "CANARY" not in repr(call)
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_call_that_never_ran_has_a_record_of_its_end(records: Records, spaces: Workspaces, planned: bool):
+    one = ticket(drafted(spaces) if planned else None)
+    records.finished(one, None, DENIED)
+    call = call_of(records, one)
+    assert (call.tool, call.outcome, call.finished is not None) == ("convert", "DENIED", True)
+    assert bool(call.argv) is planned
+
+
+def test_an_answer_without_a_container_is_in_the_audit_log_alone(records: Records):
+    one = ticket()
+    records.answered(one)
+    assert records.finished(one, None, None) is None
+    assert [event["type"] for event in events(records)] == ["call.started", "call.finished"]
+    assert records.registry.calls() == ()
+
+
+def test_nothing_starts_and_nothing_is_watched_when_the_registry_is_gone(
+    records: Records, spaces: Workspaces
+):
+    records.registry.close()
+    one = ticket(drafted(spaces))
+    with pytest.raises(ToolError) as caught:
+        records.started(one)
+    assert caught.value.stage is Stage.AUDIT
+    assert records.watched == {}
+
+
+def test_no_call_is_watched_once_it_has_ended(records: Records, spaces: Workspaces):
+    for error in (None, TIMEOUT):
+        draft = drafted(spaces)
+        one = ticket(draft)
+        records.started(one)
+        records.finished(one, None if error else finished(draft), error)
+    assert records.watched == {}
+
+
+def test_what_is_answered_is_known_again_by_its_digest(records: Records, spaces: Workspaces):
+    draft = drafted(spaces, outputs=())
+    seen = []
+    for printed, code, picture in (
+        ("a", None, None),
+        ("a", None, None),
+        ("b", None, None),
+        ("a", 1, None),
+        ("a", None, b"png"),
+    ):
+        one = ticket(draft)
+        records.started(one)
+        done = Done(Usage("cold"), printed, None, "", (), (), "3.13.3", return_code=code, preview=picture)
+        records.finished(one, done, None)
+        seen.append(call_of(records, one).printed)
+    assert seen[0] == seen[1]
+    assert len(set(seen)) == 4

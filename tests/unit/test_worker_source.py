@@ -1,0 +1,19 @@
+"""The command of a GDAL container."""
+
+from gdal_mcp.worker_source import PARTS, gdal_command
+from tests.unit.test_imports import ALL, within
+
+LONGEST = 128 << 10  # Linux takes no longer word, its closing NUL included
+
+
+def test_every_word_is_one_that_linux_takes():
+    assert max(len(word.encode()) for word in gdal_command()) < LONGEST
+
+
+def test_every_part_goes_along_once_under_its_name():
+    command = gdal_command()
+    named = [word.partition("\n")[0] for word in command[5:]]
+    assert sorted(named) == sorted(module.removeprefix(f"{PARTS}.") for module in ALL if within(module, PARTS) and module != PARTS)  # fmt: skip
+    for word in command[5:]:
+        name, _, text = word.partition("\n")
+        assert text == ALL[f"{PARTS}.{name}"].read_text(encoding="utf-8")
