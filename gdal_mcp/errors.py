@@ -42,7 +42,9 @@ class Stage(StrEnum):
     RENDER = "render"
 
 
-@dataclass(eq=False)  # neither frozen nor compared: contextlib sets attributes of an exception that passes through it
+@dataclass(
+    eq=False
+)  # neither frozen nor compared: contextlib sets attributes of an exception that passes through it
 class ToolError(Exception):
     """A failed call. `message` and `suggestion` are ours; `untrusted` holds cleaned text from GDAL or from a file."""
 

@@ -141,7 +141,7 @@ class Pipeline:
         ticket.lap("plan", begun)
         begun = time.monotonic()
         ticket.approval = await self._approve(ticket, plan)
-        if not isinstance(decide(plan.effect, self.settings.approval), Allow):
+        if not isinstance(decide(plan.draft, self.settings.approval), Allow):
             plan, host = await self._unchanged(ticket, tool, plan)
         ticket.lap("approval", begun)
         async with self.running:
@@ -217,7 +217,7 @@ class Pipeline:
 
     async def _approve(self, ticket: Ticket, plan: Plan) -> str:
         """How the call was allowed. Raises ToolError when it was not, Suspended when the answer is still to come."""
-        verdict = decide(plan.effect, self.settings.approval)
+        verdict = decide(plan.draft, self.settings.approval)
         if isinstance(verdict, Allow):
             return f"allowed: {verdict.reason}"
         try:
@@ -346,5 +346,5 @@ def _nobody_to_ask() -> ToolError:
         Code.DENIED,
         Stage.APPROVAL,
         "the call writes and needs a person's yes, but this client cannot ask one (it has no elicitation).",
-        "Use a client with elicitation, run `gdal-mcp call` in a terminal, or have the server started with --approval never.",
+        "Use a client with elicitation, or run `gdal-mcp call` in a terminal.",
     )

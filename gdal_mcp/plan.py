@@ -85,6 +85,7 @@ class Draft:
     verify: Callable[[Any], None] | None = field(
         default=None, compare=False
     )  # raises ToolError for what was printed
+    always_asked: bool = False  # a person decides, whatever the server's setting
     wants_json: bool = False  # what is printed is JSON
     named: tuple[tuple[str, Located], ...] = ()  # inputs by the argument that names them
     algorithm: str = ""  # the command of the `gdal` program that this is, or is most like

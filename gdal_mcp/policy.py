@@ -1,9 +1,9 @@
-"""Decides whether a call may run: pure, and the same answer for the same effect and settings."""
+"""Decides whether a call may run: pure, and the same answer for the same draft and settings."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from gdal_mcp.plan import Effect
+from gdal_mcp.plan import Draft, Effect, effect_of
 
 ApprovalMode = Literal["writes", "always", "never"]
 
@@ -27,8 +27,14 @@ class RequireApproval:
 Verdict = Allow | RequireApproval
 
 
-def decide(effect: Effect, mode: ApprovalMode) -> Verdict:
-    """Reads run, writes need a person's yes; `always` asks for both and `never`, a deliberate setting, for none."""
+def decide(draft: Draft, mode: ApprovalMode) -> Verdict:
+    """Reads run, writes need a person's yes; `always` asks for both and `never`, a deliberate setting, for none.
+
+    What moves, deletes or synchronises files is asked for in every mode: no setting stands in for a person there.
+    """
+    effect = effect_of(draft)
+    if draft.always_asked:
+        return RequireApproval("it moves or takes away files, which a person decides every time")
     if mode == "never":
         return Allow("the server runs with --approval never")
     if mode == "always":

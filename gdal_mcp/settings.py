@@ -78,7 +78,9 @@ def _as_typed(value: object) -> Path:
 
 def _split_names(value: object) -> object:
     """Names as a list, or as one text with commas."""
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    return (
+        tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    )
 
 
 def _split(value: object) -> object:
@@ -160,9 +162,7 @@ class Settings(BaseSettings):
     undo_size: Size = Field(
         10 << 30, ge=0, description="What is kept for undo, in all, on the workspace's disk."
     )
-    toolsets: Names = Field(
-        ("core",), description=f"Which tools are listed: any of {', '.join(TOOLSETS)}."
-    )
+    toolsets: Names = Field(("core",), description=f"Which tools are listed: any of {', '.join(TOOLSETS)}.")
     tools: Names = Field((), description="Single tools that are listed too, such as raster_hillshade.")
     exclude_tools: Names = Field(
         (), description="Tools and algorithms that do not exist for clients, whatever else is said."

@@ -23,8 +23,9 @@ def tool(one: Tool) -> t.Tool:
         output_schema=dict(one.output_schema),
         annotations=t.ToolAnnotations(
             read_only_hint=not one.writes,
-            destructive_hint=one.replaces,
-            idempotent_hint=not one.writes,
+            # of a tool that only reads the protocol asks neither
+            destructive_hint=one.replaces if one.writes else None,
+            idempotent_hint=False if one.writes else None,
             open_world_hint=False,
         ),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.catalogue.binding import Bound, render
 from gdal_mcp.catalogue.load import catalogue
@@ -15,7 +15,10 @@ from gdal_mcp.tools.model import Answer, Desk
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
-    Field(description='As {"COMPRESS": "DEFLATE"} or ["COMPRESS=DEFLATE"]'),
+    # what pydantic would say of it is ten times as long, and every client reads it for every such argument
+    WithJsonSchema(
+        {"type": ["object", "array"], "description": 'As {"COMPRESS": "LZW"} or ["COMPRESS=LZW"]'}
+    ),
 ]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 DatasetPath = Annotated[str, Field(description="Dataset in a workspace")]

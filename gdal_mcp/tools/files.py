@@ -6,7 +6,7 @@ from typing import Any
 
 from gdal_mcp.catalogue.binding import bind_json
 from gdal_mcp.catalogue.model import Algorithm
-from gdal_mcp.fileops import check_identified, plan_operation
+from gdal_mcp.fileops import ALWAYS_ASKED, check_identified, plan_operation
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.algorithm import context_of
 from gdal_mcp.tools.model import Desk
@@ -26,6 +26,7 @@ def draft_operation(algorithm: Algorithm, arguments: Mapping[str, Any], desk: De
         removes=work.removes,
         listings=work.listings,
         verify=partial(check_identified, work.identified) if work.identified else None,
+        always_asked=algorithm.path in ALWAYS_ASKED,
         algorithm=algorithm.path,
         arguments=given,
     )

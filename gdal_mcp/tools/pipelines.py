@@ -16,7 +16,7 @@ from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Step
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.algorithm import PIPELINES, Places, context_of, spelling, together
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
@@ -88,11 +88,16 @@ def _draft(path: str, arguments: PipelineArguments, desk: Desk) -> Draft:
     return Draft(
         command,
         places.inputs,
-        together(places.outputs),
+        _last_first(together(places.outputs)),
         named=places.named,
         algorithm=path,
         arguments=_said(flat),
     )
+
+
+def _last_first(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    """What the pipeline ends with is what it is about; the outputs of branches go with it."""
+    return (*outputs[-1:], *outputs[:-1])
 
 
 def _from_json(steps: Sequence[StepArguments]) -> tuple[StepCall, ...]:

@@ -49,7 +49,7 @@ def _draft(arguments: ValidateArguments, desk: Desk) -> Draft | Told:
 def _told(draft: Draft, desk: Desk) -> dict[str, Any]:
     seen = desk.foresight.look(draft)
     effect = effect_of(draft)
-    verdict = decide(effect, desk.settings.approval)
+    verdict = decide(draft, desk.settings.approval)
     told: dict[str, Any] = {
         "valid": seen.excess is None,
         "argv": list(draft.command.argv),

@@ -31,21 +31,13 @@ def look(dataset):
 
 
 def measured(band, *, exact):
-    if masked_out(band, exact=exact):
-        return {"empty": True}
+    """GDAL leaves out what nodata, a mask or alpha hides."""
     with Errors(quiet=True) as heard:
         found = band.ComputeRasterMinMax(not exact, can_return_none=True)
     if found is not None and not heard.failures:
         whole = not is_float(band)
         return dict(zip(("min", "max"), (plain(int(one) if whole else one) for one in found), strict=True))
     return {"empty": True} if nothing_valid(band, exact=exact) else {"unreadable": True}
-
-
-def masked_out(band, *, exact):
-    """Whether an alpha band or a mask hides every pixel."""
-    if not band.GetMaskFlags() & (gdal.GMF_ALPHA | gdal.GMF_PER_DATASET):
-        return False
-    return mask_is_zero(band, exact=exact)
 
 
 def mask_is_zero(band, *, exact):

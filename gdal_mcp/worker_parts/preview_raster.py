@@ -11,9 +11,7 @@ from gdal_mcp.worker_parts.places import in_degrees
 from gdal_mcp.worker_parts.preview_vector import COLORS
 from gdal_mcp.worker_parts.reporting import plain
 
-MOST_TOUCHED = (
-    1 << 30
-)  # pixels whose blocks a decimated read may touch; above, fewer rows and columns are read
+MOST_TOUCHED = 1 << 30  # pixels of the blocks that a decimated read may touch; above, fewer are read
 FEWEST = 32  # rows and columns of such a read
 MOST_AVERAGED = 16 << 20  # pixels of a raster that is averaged and not picked from
 SAMPLE = 20_000  # values that the stretch is found from

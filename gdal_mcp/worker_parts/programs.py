@@ -52,8 +52,6 @@ def run_algorithm(job, report):
     text = printed(algorithm.GetActualAlgorithm())
     code = return_code(algorithm.GetActualAlgorithm(), path, done, text)
     done = algorithm.Finalize() and (done or code is not None)
-    if path in VALIDATING:
-        gdal.DontUseExceptions()  # they are scripts that leave exceptions switched on
     if done:
         print_text(text)
     return Ended(bool(done), code if done else None)

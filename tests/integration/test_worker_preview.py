@@ -57,6 +57,8 @@ ramp[:150, :150] = -9999
 raster("ramp.tif", ramp, nodata=-9999)
 stray = x.astype("float32"); stray[5, 5], stray[6, 6], stray[7, 7] = 3e38, np.inf, -np.inf; stray[:100, :100] = np.nan
 raster("stray.tif", stray)
+mixed = x.astype("float32"); mixed[:100], mixed[200:] = np.nan, -9999
+raster("mixed.tif", mixed, nodata=-9999)
 raster("table.tif", (x // 150 + 2 * (y // 150)).astype("uint8"), table={0: (10, 20, 30, 255), 1: (200, 0, 0, 255), 2: (0, 200, 0, 255), 3: (0, 0, 200, 255)})
 color = np.stack([np.full((300, 300), value, "uint8") for value in (250, 120, 5)]); color[:, :, :100] = 128
 raster("rgb.tif", color, colors=RGBA[:3])
@@ -116,7 +118,7 @@ def box(oracle: Oracle) -> Box:
 
 
 ASKED = {
-    **{name: {} for name in ("ramp.tif", "stray.tif", "table.tif", "rgb.tif", "bgr.tif", "rgba.tif", "complex.tif")},
+    **{name: {} for name in ("ramp.tif", "stray.tif", "mixed.tif", "table.tif", "rgb.tif", "bgr.tif", "rgba.tif", "complex.tif")},
     **{name: {} for name in ("constant.tif", "nodata.tif", "nan.tif", "one.tif", "long.tif", "high.tif")},
     **{name: {} for name in ("square.gpkg", "layers.gpkg", "wide.gpkg", "point.gpkg", "crs.gpkg", "odd.gpkg", "many.gpkg")},
     **{name: {} for name in ("tiled.tif", "rows.tif")},
@@ -157,6 +159,10 @@ def test_nodata_is_clear_and_all_the_rest_is_not(seen: dict[str, Picture]):
     assert [picture.at(x, y)[-1] for x, y in ((0, 0), (149, 149), (150, 149), (149, 150), (299, 299))] == [
         *(0, 0, 255, 255, 255)
     ]
+
+
+def test_nodata_and_nan_in_one_raster_are_both_clear(seen: dict[str, Picture]):
+    assert [seen["mixed.tif"].at(150, y)[-1] for y in (50, 150, 250)] == [0, 255, 0]
 
 
 def test_grey_rises_with_the_values_from_black_to_white(seen: dict[str, Picture]):
