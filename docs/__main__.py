@@ -12,14 +12,21 @@ Invariants:
 import argparse
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gdal_mcp import cli
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import Algorithm, Role
 from gdal_mcp.errors import Code, Stage
-from gdal_mcp.settings import Settings, describe
-from gdal_mcp.tools.listing import ALL
+from gdal_mcp.fileops import ALWAYS_ASKED, FILE_OPERATIONS
+from gdal_mcp.mcp.prompts import prompts
+from gdal_mcp.settings import TOOLSETS, Settings, describe
+from gdal_mcp.surface import surface
+from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.model import Tool
 from sandbox.hardening import EngineFacts, create_body
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
 
@@ -51,6 +58,29 @@ MEANINGS: Mapping[Code, str] = {
     Code.ENGINE_UNAVAILABLE: "the engine or the image is not there, or does not isolate as asked",
     Code.CANCELLED: "the client cancelled, and the container was removed",
     Code.INTERNAL: "a fault of the server, or a call that could not be recorded",
+}
+
+SETS: Mapping[str, str] = {
+    "core": "the tools below, without the classic programs; what is listed when nothing is said",
+    "raster": "one tool for each algorithm of `gdal raster`",
+    "vector": "one tool for each algorithm of `gdal vector`",
+    "mdim": "multidimensional data, such as netCDF and Zarr",
+    "dataset": "identify, check, copy, rename and delete datasets of any kind",
+    "driver": "what belongs to one format, such as the check of a Cloud Optimized GeoTIFF",
+    "vsi": "files, folders and seek-optimised ZIP archives",
+    "classic": "the eight classic programs",
+    "all": "everything",
+}
+
+ROLES: Mapping[Role, str] = {
+    Role.INPUT: "looked up in the workspaces; a dataset or file that is read",
+    Role.OUTPUT: "sent to staging and published when all went well",
+    Role.UPDATE: "worked on as a copy, which then takes the place of the file",
+    Role.SIDECAR: "a further file beside the output",
+    Role.VALUE: "checked: a number, a choice, a name, an option of the allow-lists; opens nothing",
+    Role.EXPRESSION: "read by a parser of ours: SQL, formulas, geometries, pipelines",
+    Role.HOST_OWNED: "decided by the server, such as whether to replace",
+    Role.FORBIDDEN: "never passed on, with the reason in the answer",
 }
 
 REASONS: Mapping[str, str] = {
@@ -92,11 +122,75 @@ REASONS: Mapping[str, str] = {
 
 
 def tools() -> Iterator[str]:
-    rows = []
-    for tool in ALL:
-        effect = "writes, may replace" if tool.replaces else "writes" if tool.writes else "reads"
-        rows.append((f"`{tool.name}`", effect, first_sentence(tool.description)))
+    rows = [
+        (f"`{tool.name}`", _effect(tool), first_sentence(tool.description)) for tool in (*core(), *CLASSIC)
+    ]
     yield from table(("tool", "effect", "what it does"), rows)
+
+
+def _effect(tool: Tool) -> str:
+    if not tool.runs:
+        return "tells"
+    return "writes, may replace" if tool.replaces else "writes" if tool.writes else "reads"
+
+
+def toolsets() -> Iterator[str]:
+    """What each toolset lists, as a server with it alone does."""
+    _complete("toolset", set(TOOLSETS), set(SETS))
+    rows = [(f"`{name}`", str(len(_listed(name))), SETS[name]) for name in TOOLSETS]
+    yield from table(("toolset", "tools", "what is in it"), rows)
+
+
+def _listed(toolset: str) -> tuple[Tool, ...]:
+    chosen = Settings.model_construct(toolsets=(toolset,), tools=(), exclude_tools=(), read_only=False)
+    return surface(chosen).listed
+
+
+def algorithms() -> Iterator[str]:
+    """Every command of `gdal` by its first word; those marked run their last part on the host."""
+    groups: dict[str, list[str]] = {}
+    for path in catalogue().algorithms:
+        first, _, rest = path.partition(" ")
+        groups.setdefault(first if rest else "", []).append(f"{rest or first}{_mark(path)}")
+    rows = [
+        (f"`{name}`" if name else "", str(len(found)), ", ".join(found)) for name, found in groups.items()
+    ]
+    yield from table(("gdal", "commands", "names"), rows)
+    yield ""
+    yield (
+        "\\* a file operation: what belongs to a dataset is told by its name, and links are not followed. "
+        "\\*\\* And a person is asked each time, whatever `approval` says."
+    )
+
+
+def _mark(path: str) -> str:
+    return (path in FILE_OPERATIONS) * "\\*" + (path in ALWAYS_ASKED) * "\\*"
+
+
+def roles() -> Iterator[str]:
+    """How many arguments of the algorithms and of the steps of pipelines have which role."""
+    _complete("role", set(Role), set(ROLES))
+    found = catalogue()
+    algorithms = _count(found.algorithms.values())
+    steps = _count(step.algorithm for step in found.steps.values())
+    rows = [(f"`{role}`", ROLES[role], str(algorithms[role]), str(steps[role])) for role in Role]
+    yield from table(("role", "what the server does with it", "of algorithms", "of steps"), rows)
+
+
+def _count(algorithms: Iterable[Algorithm]) -> Counter[Role]:
+    return Counter(argument.role for one in algorithms for argument in one.arguments)
+
+
+def prompt_rows() -> Iterator[str]:
+    rows = [
+        (
+            f"`{one.name}`",
+            ", ".join(f"`{value.name}`" for value in one.values),
+            first_sentence(one.description),
+        )
+        for one in prompts().values()
+    ]
+    yield from table(("prompt", "values", "what it is for"), rows)
 
 
 def settings() -> Iterator[str]:
@@ -108,9 +202,9 @@ def settings() -> Iterator[str]:
     yield ""
     yield (
         "The names are those of the TOML file. The variable is `GDAL_MCP_` and the name in capitals, such as "
-        "`GDAL_MCP_TIMEOUT_SECONDS`; lists of folders are separated as in `PATH`. The option is the name with dashes, such as "
+        "`GDAL_MCP_TIMEOUT_SECONDS`; lists of folders are separated as in `PATH`, lists of names by commas. The option is the name with dashes, such as "
         "`--timeout-seconds`, but `--workspace` and `--workspace-ro` name one folder each and are repeatable, and "
-        "`--no-preview` turns `preview` off."
+        "those that are true or false take no value: `--read-only` turns one on, `--no-preview` turns `preview` off."
     )
 
 
@@ -221,6 +315,10 @@ def _plain(value: Any) -> str:
 
 PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
     "tools": tools,
+    "toolsets": toolsets,
+    "algorithms": algorithms,
+    "roles": roles,
+    "prompts": prompt_rows,
     "settings": settings,
     "errors": errors,
     "hardening": hardening,

@@ -149,9 +149,17 @@ class Pipeline:
             await anyio.to_thread.run_sync(partial(self.records.started, ticket))
             ticket.lap("audit", begun)
             done = await self._run(ticket, plan, host)
+        self._learn(plan.draft, done)
         receipt = self.records.receipt(ticket, done)
         ran = Ran(tool, plan, done, receipt, ticket.advice, self.surface.algorithms)
         return Reply(ticket.call_id, structured(ran), done)
+
+    def _learn(self, draft: Draft, done: Done) -> None:
+        """What was written is known from its description, so that a call on it can be foreseen without a container."""
+        located = {file.located.path: file.located for file in done.published.files} if done.published else {}
+        for output, described in zip(draft.outputs, done.outputs, strict=False):
+            if output.target.path in located:
+                self.foresight.learn(located[output.target.path], described.facts)
 
     def _plan(self, ticket: Ticket, tool: Tool, draft: Draft) -> tuple[Plan, Host]:
         """Deterministic for a given state, so that a call that is sent again reaches the same digest."""

@@ -1,1 +1,1 @@
-"""The hand-written tools. Nothing registers itself: `gdal_mcp.tools.listing.ALL` names every one."""
+"""The hand-written tools. Nothing registers itself: `gdal_mcp.surface` chooses those of a server."""

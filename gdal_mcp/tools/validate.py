@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from gdal_mcp.described import facts
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.foreseeing import Foreseen
 from gdal_mcp.foresight.header import Header
@@ -37,9 +38,8 @@ def _draft(arguments: ValidateArguments, desk: Desk) -> Draft | Told:
         """The formats that the host does not read itself were looked at in the container; what it said is kept."""
         rows = answer.parsed if isinstance(answer.parsed, list) else []
         for located, row in zip(unknown, rows, strict=False):
-            facts = row.get("facts") if isinstance(row, dict) else None
-            if isinstance(facts, dict):
-                desk.foresight.learn(located, facts)
+            if isinstance(row, dict):
+                desk.foresight.learn(located, facts(row.get("facts")))
         return _told(draft, desk)
 
     command = Command("headers", (), tuple(map(str, unknown)), layout="inputs-output")

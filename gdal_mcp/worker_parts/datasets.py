@@ -91,8 +91,9 @@ def layers(dataset, *, whole):
 
 def layer_facts(layer, *, whole):
     definition, crs = layer.GetLayerDefn(), layer.GetSpatialRef()
-    count = layer.GetFeatureCount(int(whole))
-    extent = layer_extent(layer, force=whole)
+    # some formats read the whole file for what they are asked without force; what they call fast they hold ready
+    count = layer.GetFeatureCount() if whole or layer.TestCapability(ogr.OLCFastFeatureCount) else -1
+    extent = layer_extent(layer) if whole or layer.TestCapability(ogr.OLCFastGetExtent) else None
     return {
         "geometry": ogr.GeometryTypeToName(layer.GetGeomType()),
         "features": count if count >= 0 else None,

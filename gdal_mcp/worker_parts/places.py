@@ -55,11 +55,11 @@ def raster_extent(dataset):
     return [plain(value) for value in (min(xs), min(ys), max(xs), max(ys))]
 
 
-def layer_extent(layer, *, force):
-    """As `raster_extent`; without `force` only what the format holds ready. None for a layer without features."""
+def layer_extent(layer):
+    """As `raster_extent`; None for a layer without features."""
     if not layer.GetLayerDefn().GetGeomFieldCount():
         return None
-    box = layer.GetExtent(force=int(force), can_return_null=True)
+    box = layer.GetExtent(can_return_null=True)
     return [plain(box[i]) for i in (0, 2, 1, 3)] if box else None
 
 

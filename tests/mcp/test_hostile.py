@@ -120,6 +120,7 @@ def test_a_name_is_a_name_whatever_it_looks_like(victim: Talk):
     for key, call in calls.items():
         result = call.result(timeout=120)
         assert not result.is_error, (key, result.structured_content)
+        assert result.structured_content["untrusted"]["report"]["size"] == [20, 20]
         assert result.structured_content.get("report", result.structured_content)["size"] == [20, 20]
 
 

@@ -8,20 +8,26 @@ import jsonschema
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from gdal_mcp.tools.listing import ALL
+from gdal_mcp.tools.listing import core
 from tests.mcp.talk import Talk
 
 pytestmark = pytest.mark.engine
 
 
+READING = {
+    *("list_workspace", "info", "preview", "vector_info", "validate_call", "formats"),
+    *("find_crs", "gdal_search", "gdal_describe", "gdal_read"),
+}
+
+
 def test_every_tool_is_listed_with_schemas_and_true_annotations(talk: Talk):
     tools = talk.ask("list_tools").tools
-    assert [one.name for one in tools] == [one.name for one in ALL]
+    assert [one.name for one in tools] == [one.name for one in core()]
     for one in tools:
         assert one.title
         assert one.description
-        assert one.annotations.read_only_hint == (one.name in ("info", "gdalinfo"))
-        assert one.annotations.destructive_hint != one.annotations.read_only_hint
+        assert one.annotations.read_only_hint == (one.name in READING)
+        assert one.annotations.destructive_hint == (None if one.name in READING else True)
         assert one.annotations.open_world_hint is False
         for schema in (one.input_schema, one.output_schema):
             jsonschema.Draft202012Validator.check_schema(schema)

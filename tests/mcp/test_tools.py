@@ -26,28 +26,42 @@ def done(talk: Talk, tool: str, **arguments: Any) -> dict[str, Any]:
     return result
 
 
+def described(result: dict[str, Any]) -> dict[str, Any]:
+    """What is said of the only output."""
+    [row] = result["outputs"]
+    assert Path(row["path"]) == at(row["uri"])
+    return row["description"]
+
+
 def at(uri: str) -> Path:
     return Path(unquote(urlsplit(uri).path))
 
 
 def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
     result = done(talk, "info", path="dem.tif")
-    assert result["size"] == [60, 50]
-    assert result["driverShortName"] == "GTiff"
-    assert result["bands"][0]["noDataValue"] == -999
-    assert done(talk, "info", path=str(place.path("zones.gpkg")))["layers"][0]["name"] == "zones"
+    for said in (result, result["untrusted"]["report"]):
+        assert said["size"] == [60, 50]
+        assert said["driverShortName"] == "GTiff"
+        assert said["bands"][0]["noDataValue"] == -999
+    zones = done(talk, "info", path=str(place.path("zones.gpkg")))
+    assert zones["untrusted"]["report"]["layers"][0]["name"] == "zones"
+    assert zones["layers"][0]["featureCount"] == 2
+    assert "name" not in zones["layers"][0]  # it comes from the file
 
 
 def test_info_as_text_is_the_printed_report(talk: Talk, place: Place):
-    text = done(talk, "info", path=place.path("dem.tif").as_uri(), format="text")["text"]
+    text = done(talk, "info", path=place.path("dem.tif").as_uri(), format="text")["untrusted"]["text"]
     assert "Size is 60, 50" in text
 
 
 def test_gdalinfo_reports_as_text_or_json_with_statistics_and_leaves_no_file(talk: Talk, place: Place):
     before = sorted(place.workspace.iterdir())
-    text = done(talk, "gdalinfo", dataset="dem.tif")["report"]
-    report = done(talk, "gdalinfo", dataset="dem.tif", json=True, stats=True)["report"]
+    text = done(talk, "gdalinfo", dataset="dem.tif")["untrusted"]["text"]
+    result = done(talk, "gdalinfo", dataset="dem.tif", json=True, stats=True)
+    report = result["untrusted"]["report"]
     assert "Size is 60, 50" in text
+    assert result["report"]["size"] == report["size"] == [60, 50]
+    assert result["report"]["bands"][0]["maximum"] == report["bands"][0]["maximum"]
     assert report["bands"][0]["metadata"][""]["STATISTICS_MAXIMUM"] == str(
         report["bands"][0]["maximum"]
     ).removesuffix(".0")
@@ -63,8 +77,8 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
     seen = json.loads(oracle.must("gdalinfo", "-json", str(path)))
     assert seen["metadata"]["IMAGE_STRUCTURE"]["COMPRESSION"] == "DEFLATE"
     assert seen["bands"][0]["block"] == [32, 32]
-    assert result["description"]["size"] == [60, 50]
-    assert result["description"]["compression"] == "DEFLATE"
+    assert described(result)["size"] == [60, 50]
+    assert described(result)["compression"] == "DEFLATE"
     assert [Path(row["path"]) for row in result["files"]] == [path]
 
 
@@ -77,7 +91,7 @@ def test_convert_takes_options_as_a_list_and_a_format_by_name(modern: Talk, plac
         output_format="COG",
         creation_options=["COMPRESS=LZW"],
     )
-    assert result["description"]["driver"] == "GTiff"
+    assert described(result)["driver"] == "GTiff"
     assert oracle.checksums(place.path("cog.bin")) == oracle.checksums(place.path("rgb.tif"))
 
 
@@ -87,7 +101,8 @@ def test_convert_makes_vectors_and_everything_that_belongs_to_them(talk: Talk, p
     names = {Path(row["path"]).suffix for row in result["files"]}
     assert {".shp", ".shx", ".dbf", ".prj"} <= names
     assert oracle.counts(place.path(f"{name}.shp")) == [2]
-    assert result["description"]["layers"][0]["features"] == 2
+    assert described(result)["layers"][0]["features"] == 2
+    assert result["untrusted"]["names"][0]["layers"][0]["name"] == name
 
 
 def test_reproject_does_as_it_is_told(talk: Talk, place: Place, oracle: Oracle):
@@ -99,7 +114,7 @@ def test_reproject_does_as_it_is_told(talk: Talk, place: Place, oracle: Oracle):
     assert seen["size"][0] == 40
     assert len(seen["bands"]) == 2
     assert 'ID["EPSG",4326]' in seen["coordinateSystem"]["wkt"]
-    assert result["description"]["crs"]["code"] == "EPSG:4326"
+    assert described(result)["crs"]["code"] == "EPSG:4326"
 
 
 def test_reproject_to_a_window_at_a_resolution(modern: Talk, place: Place, oracle: Oracle):

@@ -11,6 +11,7 @@ from staging_kit import Trail, Tree, area_at, leftovers, rearrange, tree
 
 from sandbox.moves import POINTS, Moves
 from sandbox.staging import StagingArea
+from sandbox.undo import Finding
 
 KILLED = 9
 SHAPEFILE = ("roads.shp", "roads.shx", "roads.dbf")
@@ -148,8 +149,9 @@ def killed(root: Path, number: int, work: Callable[[StagingArea], object], *, na
 
 
 def settled(area: StagingArea) -> dict[str, bytes]:
-    """The workspace after recovery, which must be complete in one go and leave nothing behind."""
-    area.recover()
+    """The workspace after recovery, which must be complete in one go, need no person and leave nothing behind."""
+    findings = {one.finding for one in area.recover()}
+    assert not findings & {Finding.CONFLICT, Finding.DAMAGED}
     found = tree(area.workspace.root)
     assert leftovers(area.workspace.root) == []
     assert area.recover() == ()

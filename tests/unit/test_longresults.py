@@ -128,9 +128,10 @@ def test_the_texts_of_an_error_are_cut_and_its_code_is_not():
 
 
 def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt():
-    result = {"layers": [{"features": number} for number in range(5000)], "receipt": RECEIPT}
-    cut, _ = shorten(result, LIMIT)
-    assert cut["receipt"] == RECEIPT
+    receipt = {**RECEIPT, "argv": [f"--band={number}" for number in range(300)]}
+    result = {"layers": [{"features": number} for number in range(5000)], "receipt": receipt}
+    cut, _ = shorten(result, 2 * LIMIT)
+    assert cut["receipt"] == receipt
     assert cut["layers"][-1]["cut"]["of"] == 5000
     assert isinstance(cut["layers"], list)
 

@@ -312,6 +312,31 @@ def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, p
     assert tree(workspace) == expected
 
 
+def test_a_file_that_is_seen_to_be_another_is_not_even_moved_for_an_instant(workspace):
+    write(workspace, {"a.tif": b"a"})
+    passed: list[str] = []
+
+    def checkpoint(where: str) -> None:
+        passed.append(where)
+        if where == "record.sync.after" and passed.count(where) == 1:
+            _theirs(workspace / "a.tif")
+
+    with pytest.raises(OutputRejected):
+        rearrange(area_at(workspace, Moves(checkpoint)), {"a.tif": "b.tif"})
+    assert tree(workspace) == {"a.tif": b"theirs"}
+    assert "swap.fetch.before" not in passed
+
+
+def test_an_undo_that_finds_the_old_name_taken_moves_nothing_for_an_instant(workspace):
+    write(workspace, {"a.tif": b"a"})
+    rearrange(area_at(workspace), {"a.tif": "b.tif"})
+    write(workspace, {"a.tif": b"another"})
+    trail = Trail()
+    with pytest.raises(StagingFailed):
+        area_at(workspace, Moves(trail)).undo(CALL)
+    assert not any(point.startswith("swap.") for point in trail.points)
+
+
 def test_a_file_at_the_old_name_stops_the_way_back_and_both_are_kept(workspace):
     write(workspace, {"a.tif": b"a", "c.tif": b"c"})
     acted = []

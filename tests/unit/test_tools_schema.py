@@ -1,4 +1,4 @@
-"""Every tool that is listed: schemas, descriptions, and the arguments that the specification fixes. Walks the list, so that
+"""Every tool there is: schemas, descriptions, and the arguments that the specification fixes. Walks the registry, so that
 no new tool can dodge it."""
 
 import json
@@ -12,12 +12,22 @@ import pytest
 from pydantic import ValidationError
 
 from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.errors import ToolError
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.execution import Done
+from gdal_mcp.foreseeing import Foresight
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft
-from gdal_mcp.tools.listing import ALL, BY_NAME
-from gdal_mcp.tools.model import Tool
+from gdal_mcp.results import Ran, structured
+from gdal_mcp.settings import load_settings
+from gdal_mcp.surface import known_tools, surface
+from gdal_mcp.tools.algorithm import tool_name
+from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.model import Desk, Told, Tool
+from sandbox.outcome import Usage
+from sandbox.publication import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
+from tests.unit.values import RECEIPT, draft, output, plan
 
 SPECIFIED = {
     "info": ("path", "format?"),
@@ -57,78 +67,137 @@ RESULTS = {
     "gdalinfo": "report", "gdal_translate": "output_uri", "gdalwarp": "output_uri", "gdalbuildvrt": "vrt_uri", "gdal_rasterize": "raster_uri",
     "gdal2xyz": "xyz_uri", "gdal_merge": "merged_uri", "gdal_polygonize": "vector_uri",
 }  # fmt: skip
+ALL = tuple(known_tools().values())
+SHOWN = ("info", "convert", "reproject", *(name for name in SPECIFIED if name.startswith("gdal")))
+META = ("pipeline", "find_crs", "gdal_search", "gdal_describe", "gdal_read", "gdal_write")
+REFUSALS = (ValidationError, ArgumentRefused, ToolError)
 each = pytest.mark.parametrize("tool", ALL, ids=[tool.name for tool in ALL])
 
 
-def test_the_tools_and_their_parameters_are_those_of_the_specification():
-    found = {}
-    for tool in ALL:
-        schema = tool.input_schema
-        required = set(schema.get("required", ()))
-        found[tool.name] = tuple(name if name in required else f"{name}?" for name in schema["properties"])
-    assert {name: set(names) for name, names in found.items()} == {
-        name: set(names) for name, names in SPECIFIED.items()
-    }
-    assert list(found) == list(SPECIFIED)
-    assert set(BY_NAME) == set(SPECIFIED)
+def test_every_algorithm_and_every_hand_written_tool_is_walked():
+    generated = {tool_name(path) for path in catalogue().algorithms if " " in path}
+    assert len(generated) > 100
+    assert {tool.name for tool in ALL} == generated | {tool.name for tool in (*core(), *CLASSIC)}
+    assert [name for name, tool in known_tools().items() if name != tool.name] == []
+
+
+@pytest.mark.parametrize("name", SPECIFIED)
+def test_the_tools_and_their_parameters_are_those_of_the_specification(name: str):
+    schema = known_tools()[name].input_schema
+    required = set(schema.get("required", ()))
+    found = {one if one in required else f"{one}?" for one in schema["properties"]}
+    assert found == set(SPECIFIED[name])
 
 
 @pytest.mark.parametrize(("name", "key"), RESULTS.items())
 def test_the_results_key_is_that_of_the_specification(name: str, key: str):
-    assert key in BY_NAME[name].output_schema["properties"]
-    assert key in BY_NAME[name].output_schema["required"]
+    schema = known_tools()[name].output_schema
+    assert key in schema["properties"]
+    assert key in schema["required"]
 
 
 @each
-def test_names_and_texts_are_fit_for_every_client(tool: Tool[Any]):
+def test_names_and_texts_are_fit_for_every_client(tool: Tool):
     assert re.fullmatch(r"[a-z][a-z0-9_]{0,39}", tool.name)
     assert tool.title
-    assert len(tool.description) < 700
+    assert 0 < len(tool.description) < 700
     assert tool.description.isprintable()
 
 
 @each
-def test_schemas_are_2020_12_and_name_what_they_take(tool: Tool[Any]):
+def test_schemas_are_2020_12_and_name_what_they_take(tool: Tool):
     for schema in (tool.input_schema, tool.output_schema):
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["type"] == "object"
-        assert "null" not in json.dumps(schema.get("properties", {}).get("dst_dataset", {}))
+        json.dumps(schema, allow_nan=False)
     assert tool.input_schema["additionalProperties"] is False
+    assert tool.input_schema["properties"]
+    assert set(tool.input_schema.get("required", ())) <= set(tool.input_schema["properties"])
     for name, inner in tool.input_schema["properties"].items():
         assert inner, name
+        assert {"type": "null"} not in inner.get("anyOf", ()), name
 
 
 @each
-def test_the_example_in_the_description_is_one_that_the_tool_takes(tool: Tool[Any]):
-    found = re.search(r"Example: (\{.*\})", tool.description)
-    assert found, tool.description
-    example, _ = json.JSONDecoder().raw_decode(found[1])
-    jsonschema.validate(example, tool.input_schema, jsonschema.Draft202012Validator)
-    tool.arguments.model_validate(example)
+def test_the_result_schema_names_what_a_client_can_count_on(tool: Tool):
+    schema = tool.output_schema
+    assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
+    if tool.runs:
+        assert "receipt" in schema["required"]
+        assert "untrusted" in schema["properties"]
+    assert ("outputs" in schema.get("properties", {})) is tool.writes
 
 
-@each
-def test_an_argument_of_no_name_or_of_another_type_is_refused(tool: Tool[Any]):
-    found = re.search(r"Example: (\{.*\})", tool.description)
-    assert found
-    example, _ = json.JSONDecoder().raw_decode(found[1])
-    for wrong in [{**example, "shell": "x"}, *({**example, name: {"$": object}} for name in example), {}]:
-        with pytest.raises(ValidationError):
-            tool.arguments.model_validate(wrong)
+def examples() -> Iterator[tuple[str, dict[str, Any]]]:
+    for tool in ALL:
+        if found := re.search(r"Example: (\{.*)", tool.description):
+            yield tool.name, json.JSONDecoder().raw_decode(found[1])[0]
+
+
+SAID = dict(examples())
+
+
+def test_the_hand_written_tools_show_an_example():
+    assert {*SHOWN, *META} <= set(SAID)
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> Paths:
+def desk(tmp_path: Path) -> Desk:
     root = tmp_path / "ws"
     root.mkdir()
-    for name in ("a.tif", "b.tif", "zones.gpkg", "--config", "-of"):
+    for name in ("a.tif", "b.tif", "dem.tif", "zones.gpkg", "--config", "-of"):
         (root / name).write_bytes(b"x")
-    return Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
+    settings = load_settings(workspaces=(root,))
+    paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
+    return Desk(paths, settings, surface(settings), Foresight(settings.limits()))
 
 
-def drafted(tool: str, paths: Paths, **arguments: Any) -> Draft:
-    one = BY_NAME[tool]
-    return one.draft(one.arguments.model_validate(arguments), paths)
+def call(desk: Desk, tool: str, arguments: Any) -> Draft | Told:
+    return known_tools()[tool].draft(arguments, desk)
+
+
+def drafted(tool: str, desk: Desk, **arguments: Any) -> Draft:
+    made = call(desk, tool, arguments)
+    assert isinstance(made, Draft)
+    return made
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_example_in_the_description_is_one_that_the_tool_takes(desk: Desk, name: str):
+    jsonschema.validate(SAID[name], known_tools()[name].input_schema, jsonschema.Draft202012Validator)
+    call(desk, name, SAID[name])
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: Desk, name: str):
+    required = known_tools()[name].input_schema.get("required", ())
+    example = SAID[name]
+    for wrong in [{**example, "shell": "x"}, *({**example, key: {"$": object}} for key in example)]:
+        with pytest.raises(REFUSALS):
+            call(desk, name, wrong)
+    for key in required:
+        with pytest.raises(REFUSALS):
+            call(desk, name, {one: value for one, value in example.items() if one != key})
+
+
+@each
+def test_an_argument_that_the_schema_does_not_know_is_refused_before_anything_else(desk: Desk, tool: Tool):
+    with pytest.raises(REFUSALS) as caught:
+        tool.draft({"shell": "touch /tmp/x"}, desk)
+    if isinstance(caught.value, ToolError | ArgumentRefused):
+        assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+@each
+@pytest.mark.parametrize("nonsense", [{}, {"input": {"$": 1}, "path": 5, "algorithm": []}], ids=["none", "odd"])
+def test_no_tool_breaks_on_what_it_cannot_use(desk: Desk, tool: Tool, nonsense: dict[str, Any]):
+    """Either it is refused, or nothing was needed."""
+    try:
+        tool.draft(nonsense, desk)
+    except REFUSALS:
+        return
+    assert not tool.input_schema.get("required")
+    assert nonsense == {}
 
 
 EXAMPLES: list[tuple[str, dict[str, Any]]] = [
@@ -150,11 +219,11 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("tool", "arguments"), EXAMPLES, ids=[tool for tool, _ in EXAMPLES])
-def test_every_path_on_the_command_line_is_absolute(paths: Paths, tool: str, arguments: dict[str, Any]):
-    made = drafted(tool, paths, **arguments)
+def test_every_path_on_the_command_line_is_absolute(desk: Desk, tool: str, arguments: dict[str, Any]):
+    made = drafted(tool, desk, **arguments)
     words = made.command.argv
     assert all(str(place) in words for place in made.inputs)
-    assert (made.output is None) == (not BY_NAME[tool].writes)
+    assert (made.output is None) == (not known_tools()[tool].writes)
     if made.output:
         assert made.output.inside in words
     for word in words:
@@ -162,10 +231,10 @@ def test_every_path_on_the_command_line_is_absolute(paths: Paths, tool: str, arg
 
 
 @pytest.mark.parametrize("name", ["--config", "-of"])
-def test_a_file_named_like_an_option_is_a_file(paths: Paths, name: str):
+def test_a_file_named_like_an_option_is_a_file(desk: Desk, name: str):
     for tool, argument in (("info", "path"), ("gdalinfo", "dataset"), ("gdal_translate", "src_dataset")):
-        words = drafted(tool, paths, **{argument: name}).command.argv
-        assert str(paths.input(name)) in words
+        words = drafted(tool, desk, **{argument: name}).command.argv
+        assert str(desk.paths.input(name)) in words
         assert words.count(name) <= (1 if tool == "gdal_translate" else 0)  # its own -of
 
 
@@ -211,21 +280,31 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("tool", "arguments"), WRONG, ids=[f"{tool}-{number}" for number, (tool, _) in enumerate(WRONG)]
 )
-def test_a_value_that_makes_no_sense_is_refused(tool: str, arguments: dict[str, Any]):
+def test_a_value_that_makes_no_sense_is_refused(desk: Desk, tool: str, arguments: dict[str, Any]):
     with pytest.raises(ValidationError):
-        BY_NAME[tool].arguments.model_validate(arguments)
+        call(desk, tool, arguments)
 
 
-def test_a_driver_that_no_output_may_have_is_refused(paths: Paths):
+def test_a_driver_that_no_output_may_have_is_refused(desk: Desk):
     for name in ("MEM", "PostGISRaster", "NoSuchFormat", "GTiff -co X=Y"):
         with pytest.raises((ArgumentRefused, ToolError)):
-            drafted("gdal_translate", paths, src_dataset="a.tif", dst_dataset="o.tif", output_format=name)
+            drafted("gdal_translate", desk, src_dataset="a.tif", dst_dataset="o.tif", output_format=name)
 
 
-def test_a_result_is_held_to_its_schema():
-    for tool in ALL:
-        with pytest.raises(ValidationError):
-            tool.result.model_validate({"surprise": 1})
+def result_of(tool: Tool, printed: str = "", parsed: Any = None) -> dict[str, Any]:
+    """What a client gets of a call that did nothing remarkable."""
+    made = output() if tool.writes else None
+    published = Published("id", (PublishedFile(made.target, 7, "00"),)) if made else None
+    done = Done(Usage("cold"), printed, parsed, "", (), (), "3.13.3", published=published)
+    return structured(Ran(tool, plan(draft(made), tool=tool.name), done, RECEIPT))
+
+
+@pytest.mark.parametrize("tool", [tool for tool in ALL if tool.runs], ids=lambda tool: tool.name)
+def test_a_result_fits_its_schema_whatever_was_printed(tool: Tool):
+    for parsed in (None, {"driverShortName": "GTiff"}, ["x"]):
+        told = result_of(tool, "text", parsed)
+        jsonschema.validate(told, tool.output_schema, jsonschema.Draft202012Validator)
+        assert told["receipt"]["call_id"] == RECEIPT.call_id
 
 
 def _references(schema: Any) -> Iterator[str]:
@@ -239,6 +318,6 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 @each
-def test_schemas_refer_to_nothing_outside_themselves(tool: Tool[Any]):
+def test_schemas_refer_to_nothing_outside_themselves(tool: Tool):
     for schema in (tool.input_schema, tool.output_schema):
         assert all(reference.startswith("#/$defs/") for reference in _references(schema))

@@ -7,8 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
+from gdal_mcp.described import described
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.execution import _described, _picture
+from gdal_mcp.execution import _picture, _return_code
 from gdal_mcp.translation import explain, judge, reported, stderr_of
 from sandbox import errors
 from sandbox.errors import SandboxError
@@ -109,12 +110,18 @@ NONSENSE = [
 @pytest.mark.parametrize("nonsense", NONSENSE, ids=map(repr, NONSENSE))
 def test_a_container_may_answer_anything(nonsense: Any):
     """Whatever takes over a container can send any JSON as its last word."""
-    final = {"errors": nonsense, "outputs": nonsense, "done": nonsense, "gdal_version": nonsense}
+    final = {
+        **{"errors": nonsense, "outputs": nonsense, "done": nonsense},
+        **{"gdal_version": nonsense, "return_code": nonsense},
+    }
     told = judge(result(Exited(1), final), writes=True)
     assert told is not None
     json.dumps(told.as_dict("id"), allow_nan=False)
     assert isinstance(reported(final), list)
-    assert isinstance(_described(final), dict)
+    found = described(final, 2)
+    assert [type(one.facts) for one in found] == [dict, dict]
+    json.dumps([[one.facts, one.names, one.checks] for one in found], allow_nan=False)
+    assert _return_code(final) == (nonsense if type(nonsense) is int else None)
 
 
 def test_only_failures_are_told_as_what_went_wrong():

@@ -4,10 +4,27 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gdal_mcp.plan import Command, Draft, Output, Plan
+from gdal_mcp.tools.model import Receipt
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, Workspace
 
 SPACE = Workspace(Path("/data/ws"), writable=True)
+
+RECEIPT = Receipt(
+    call_id="0123456789abcdef",
+    image="gdal:3.13.3",
+    image_digest="sha256:00",
+    gdal_version="3.13.3",
+    stand_in=False,
+    engine="docker",
+    tier="runc",
+    pool="cold",
+    argv=["gdal"],
+    plan_digest="00",
+    limits={},
+    seconds={},
+    approval="allowed: it only reads",
+)
 
 
 def located(name: str, size: int | None = 10, inode: int = 1) -> Located:

@@ -1,0 +1,155 @@
+"""What the attacks of test_attacks.py are made on: the hostile files, and archives, links and datasets that refer to others."""
+
+import io
+import json
+import re
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mcp_types as t
+
+from tests.mcp.hostile_files import CANARY, SOURCE, VRT, Ground, endless_view, lay
+from tests.mcp.talk import Place, Talk
+from tests.oracle.container import Oracle
+
+EARLY = frozenset({"lookup", "validate", "resolve", "policy"})  # nothing has run
+TYPED = frozenset(
+    {"INVALID_ARGUMENT", "PATH_NOT_ALLOWED", "NETWORK_BLOCKED", "NOT_FOUND", "DENIED", "DISK_LIMIT", "MEMORY_LIMIT", "TIMEOUT"}
+)  # fmt: skip
+HOST = b"root:x:0:0"  # the first line of a /etc/passwd
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ff]"
+)
+
+
+def lay_all(place: Place, oracle: Oracle, data: Path) -> Path:
+    """Fills a workspace with honest data and traps; the folder outside of it."""
+    outside = place.workspace.parent / "outside"
+    lay(Ground(place.workspace, outside), oracle, data)
+    ws = place.workspace
+    for name in ("dem.tif", "rgb.tif", "float.tif", "places.geojson"):
+        (ws / name).write_bytes((data / name).read_bytes())
+    endless_view(ws / "endless.gpkg", data / "zones.gpkg")
+    (ws / "ok.vrt").write_text(VRT.format(more="", kind="", band=SOURCE.format(relative=1, name="ok.tif")))
+    (ws / "victim.csv").write_text("id,name\n1,a\n")
+    (ws / "inputs.txt").write_text("../outside/secret.tif\n/etc/passwd\n")
+    (ws / "zones.csv").write_text("id,WKT\n1,POINT (1 2)\n")
+    _links_in_folders(ws, outside)
+    _archives(ws)
+    return outside
+
+
+def _links_in_folders(ws: Path, outside: Path) -> None:
+    """Folders that an operation on a whole tree would leave through."""
+    (outside / "victim").mkdir()
+    (outside / "victim" / "keep.txt").write_bytes(CANARY)
+    for folder, target in {"delme": outside / "victim", "symdir": Path("/"), "circle": Path("..")}.items():
+        (ws / folder).mkdir()
+        (ws / folder / "own.txt").write_text("own")
+        (ws / folder / "link").symlink_to(target)
+
+
+def _archives(ws: Path) -> None:
+    honest = (ws / "ok.tif").read_bytes()
+    with zipfile.ZipFile(ws / "ok.zip", "w") as made:
+        made.writestr("ok.tif", honest)
+        made.writestr("folder/in.tif", honest)
+    with zipfile.ZipFile(ws / "slip.zip", "w") as made:
+        made.writestr("../PWNED.tif", honest)
+        made.writestr("../../outside/secret.tif", honest)
+        made.writestr("/etc/PWNED.tif", honest)
+    with zipfile.ZipFile(ws / "nested.zip", "w") as made:
+        made.writestr("ok.zip", (ws / "ok.zip").read_bytes())
+    with tarfile.open(ws / "links.tar", "w") as made:
+        link = tarfile.TarInfo("secret.tif")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        made.addfile(link)
+        plain = tarfile.TarInfo("ok.tif")
+        plain.size = len(honest)
+        made.addfile(plain, io.BytesIO(honest))
+
+
+def everything(folder: Path) -> dict[str, bytes | str]:
+    """Names, contents and targets below a folder, without following a link or waiting on a pipe."""
+    found: dict[str, bytes | str] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            found[str(path)] = str(path.readlink())
+        elif path.is_file():
+            found[str(path)] = path.read_bytes()
+        else:
+            found[str(path)] = ""
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What must be the same after the attacks as it was before."""
+
+    place: Place
+    outside: Path
+    before: dict[str, bytes | str]
+    inputs: dict[str, bytes | str]
+
+    @classmethod
+    def seen(cls, place: Place, outside: Path) -> "World":
+        return cls(place, outside, everything(outside), everything(place.workspace))
+
+    def check(self, *logs: Path) -> None:
+        """Nothing outside was touched, no input was changed, and no byte of the host is in a file, a record or a log."""
+        assert everything(self.outside) == self.before
+        after = everything(self.place.workspace)
+        assert {name: after.get(name) for name in self.inputs} == self.inputs
+        assert not [name for name in after if "PWNED" in name]
+        made = [content for name, content in after.items() if name not in self.inputs]
+        kept = [path.read_bytes() for path in self.place.state.rglob("*") if path.is_file()]
+        for content in [*made, *kept, *(log.read_bytes() for log in logs)]:
+            data = content.encode(errors="replace") if isinstance(content, str) else content
+            assert CANARY not in data
+            assert HOST not in data
+
+
+def told(result: t.CallToolResult) -> str:
+    """All that a client is told, free of the canary, of the host and of text that hides or forges."""
+    text = json.dumps(result.model_dump(mode="json"), ensure_ascii=False)
+    assert CANARY.decode() not in text
+    assert HOST.decode() not in text
+    inner = "".join(one.text for one in result.content if isinstance(one, t.TextContent))
+    assert not UNSAFE.search(inner)
+    assert not UNSAFE.search(json.dumps(result.structured_content, ensure_ascii=False))
+    return text
+
+
+def judged(result: t.CallToolResult) -> dict[str, Any]:
+    """The error of a call that was refused before anything ran."""
+    assert result.is_error, result.structured_content
+    error = result.structured_content["error"]
+    told(result)
+    assert error["stage"] in EARLY, error
+    assert error["code"] in TYPED, error
+    return error
+
+
+def refused_all(talk: Talk, place: Place, calls: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """The errors of calls that must all be refused without a container; they are made together."""
+    under_way = {key: talk.start(tool, **arguments) for key, (tool, arguments) in calls.items()}
+    answers = {key: call.result(timeout=300) for key, call in under_way.items()}
+    errors: dict[str, Any] = {}
+    wrong: dict[str, Any] = {}
+    for key, answer in answers.items():
+        try:
+            errors[key] = judged(answer)
+        except AssertionError:
+            wrong[key] = answer.structured_content
+    assert not wrong
+    started = started_calls(place)
+    assert not [key for key, error in errors.items() if error["call_id"] in started]
+    return errors
+
+
+def started_calls(place: Place) -> set[str]:
+    """The calls with a command that were recorded as started, which is done before there is a container."""
+    return {one["call"] for one in place.audited if one["type"] == "call.started" and "object" in one}
