@@ -8,10 +8,10 @@ export PYTHON
 pytest_options ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine image lock lint format types unit test demo bench docs clean
+.PHONY: help setup venv engine image lock lint format types unit test demo bench docs snapshots clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: image ## virtual environment, container engine and GDAL image; quick when all is there
 
@@ -52,6 +52,10 @@ bench: setup ## measure calls against plain processes
 
 docs: venv ## write the generated parts of the documentation
 	$(python) -m docs
+
+snapshots: venv ## write what clients get of every tool anew; read the difference before it is committed
+	$(python) -m tests.snapshots
+	@git --no-pager diff --stat -- tests/snapshots
 
 clean: ## remove .venv and caches; the engine and the image stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import breakdown, cold, large, machine, report, startup
+from bench import breakdown, catalogue, cold, large, machine, report, startup
 from bench.arena import Arena, NotMeasurable, arena, write_hills
 from bench.clients import sdk_client
 from bench.inprocess import in_process
@@ -18,7 +18,7 @@ from gdal_mcp.environment import FIXED
 from sandbox.errors import SandboxError
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-SECTIONS = ("cold", "convert", "breakdown", "start", "memory", "large")
+SECTIONS = ("catalogue", "cold", "convert", "breakdown", "start", "memory", "large")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,8 @@ def _sections(name: str, field: cold.Field, scale: Scale) -> tuple[report.Sectio
     sys.stderr.write(f"measuring: {name}\n")
     place, direct = field.arena, field.direct
     match name:
+        case "catalogue":
+            return catalogue.measure(place, scale.start)
         case "cold":
             return (cold.measure(field, INFO, scale.small),)
         case "convert":

@@ -31,6 +31,7 @@ class Arena:
     address: str  # of the engine
     program: str  # the engine's command line client
     image: Image
+    options: tuple[str, ...] = ()  # of the server, besides those that every one here has
 
     def settings(self) -> Settings:
         """For the server's parts in this process, which share no state with a server beside it."""
@@ -52,7 +53,7 @@ class Arena:
             "--approval": "never",
         }
         words = [str(word) for pair in options.items() for word in pair]
-        return [sys.executable, "-m", "gdal_mcp", "serve", *words]
+        return [sys.executable, "-m", "gdal_mcp", "serve", *words, *self.options]
 
     def python_environment(self) -> dict[str, str]:
         """For processes that run our code: with compiled modules kept, as in any installation."""

@@ -39,7 +39,7 @@ def main() -> int:
     index(())
     built = (time.perf_counter() - begun) * 1000
     groups = {
-        name: list(_ask(entries)) for name, entries in tomllib.loads(QUESTIONS.read_text("utf-8")).items()
+        name: list(ask(entries)) for name, entries in tomllib.loads(QUESTIONS.read_text("utf-8")).items()
     }
     print("| questions | first | in the first three | in the first ten | of |")
     print("| --- | --- | --- | --- | --- |")
@@ -58,7 +58,7 @@ def main() -> int:
     return 0
 
 
-def _ask(entries: list[dict[str, list[str] | str]]) -> Iterator[Asked]:
+def ask(entries: list[dict[str, list[str] | str]]) -> Iterator[Asked]:
     for entry in entries:
         question = str(entry["ask"])
         times = []

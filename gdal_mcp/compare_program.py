@@ -16,13 +16,13 @@ gdal: Any = None
 
 
 def prepare() -> None:
-    global gdal  # noqa: PLW0603 - the worker calls prepare before it says that it is ready
-    from osgeo import gdal as loaded  # noqa: PLC0415 - only here there is GDAL
-    from osgeo import ogr, osr  # noqa: PLC0415
+    global gdal
+    from osgeo import gdal as loaded
+    from osgeo import ogr, osr
 
     gdal = loaded
     for module in (gdal, ogr, osr):
-        module._UseExceptions()  # noqa: SLF001 - without the underscore it would import NumPy
+        module._UseExceptions()
 
 
 def run(job: dict[str, Any], _report: Any) -> dict[str, Any]:

@@ -86,6 +86,11 @@ class Execution:
         except ToolError as error:
             return error
 
+    @property
+    def _pictures(self) -> bool:
+        """A picture can show words, so that a server in lockdown makes none."""
+        return self.settings.preview and not self.settings.lockdown
+
     def _staging(self, plan: Plan) -> AbstractContextManager[Staging | None]:
         draft = plan.draft
         if not draft.writes:
@@ -120,7 +125,7 @@ class Execution:
             "as_array": command.as_array,
             "sources": tuple(str(located) for located in plan.draft.inputs),
             "outputs": [{"path": output.inside, "kind": output.kind} for output in plan.draft.outputs],
-            "preview_pixels": self.settings.preview_pixels if self.settings.preview else 0,
+            "preview_pixels": self.settings.preview_pixels if self._pictures else 0,
             **command.extra,
         }
 

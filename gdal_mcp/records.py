@@ -26,6 +26,8 @@ from sandbox.publication import PublishedFile
 if TYPE_CHECKING:
     from gdal_mcp.pipeline import Ticket
 
+_READ_PATIENCE = 0.02  # digests of some megabytes are ready by then
+
 _log = structlog.get_logger()
 
 MEDIA_TYPES = {  # what mimetypes does not know
@@ -136,7 +138,7 @@ class Records:
     def _finish(self, ticket: "Ticket", done: Done | None, error: ToolError | None) -> Finish:
         watched = self.watched.pop(ticket.call_id, None)
         touched = _touched(ticket.plan) if ticket.plan and done and done.published else frozenset()
-        materials = watched.result(touched=touched, patience=PATIENCE if done else 0) if watched else ()
+        materials = watched.result(touched=touched, patience=_patience(done)) if watched else ()
         ended = Finish(
             outcome=str(error.code) if error else "OK",
             message=error.message if error else "",
@@ -241,6 +243,13 @@ def _answer(done: Done) -> str:
     if done.published is None and done.preview:
         total.update(done.preview)
     return total.hexdigest()
+
+
+def _patience(done: Done | None) -> float:
+    """Seconds to wait for digests: an answer that only read is not held up, as nothing will be traced back to it."""
+    if done is None:
+        return 0
+    return PATIENCE if done.published is not None else _READ_PATIENCE
 
 
 def _touched(plan: Plan) -> frozenset[Path]:

@@ -15,6 +15,7 @@ from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tools.algorithm import spelling
 from gdal_mcp.tools.direct import direct_tool
 from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.look import PREVIEW
 from gdal_mcp.tools.model import Tool
 
 DEFAULT = ("core",)
@@ -52,7 +53,8 @@ def surface(settings: Settings) -> Surface:
 
 
 def _allowed(tool: Tool, settings: Settings, excluded: frozenset[str]) -> bool:
-    return spelling(tool.name) not in excluded and not (settings.read_only and tool.writes)
+    pictures = tool is PREVIEW and settings.lockdown  # a picture can show words
+    return spelling(tool.name) not in excluded and not (settings.read_only and tool.writes) and not pictures
 
 
 def _asked(settings: Settings) -> Iterable[Tool]:

@@ -27,7 +27,7 @@ class Example:
 
 def describe(algorithm: Algorithm, schema: Schema = input_schema) -> dict[str, Any]:
     """Name, help, input schema, effects, worked examples, and what goes with it. `schema` makes the schema of its arguments."""
-    return {
+    told = {
         "algorithm": algorithm.path,
         "tool": tool_name(algorithm.path),
         "line": algorithm.description,
@@ -40,6 +40,30 @@ def describe(algorithm: Algorithm, schema: Schema = input_schema) -> dict[str, A
         "related": list(related().get(algorithm.path, ())),
         "input_schema": schema(algorithm),
     }
+    steps = _steps_of(algorithm.path)
+    return {**told, "steps": steps} if steps else told
+
+
+def describe_step(path: str, schema: Schema = input_schema) -> dict[str, Any]:
+    """A step of pipelines by its key, such as `raster read`: what it takes and gives, and the schema of its arguments."""
+    step = catalogue().steps[path]
+    told = _step(step)
+    assert told is not None
+    return {
+        "step": path,
+        "line": step.algorithm.description,
+        **told,
+        "input_schema": schema(step.algorithm),
+    }
+
+
+def _steps_of(pipeline: str) -> dict[str, list[str]]:
+    """The steps of a pipeline command by what they do to the data; nothing for other algorithms."""
+    found: dict[str, list[str]] = {}
+    for path, step in catalogue().steps.items():
+        if pipeline in step.pipelines:
+            found.setdefault(f"{step.takes or 'nothing'} -> {step.gives or 'nothing'}", []).append(path)
+    return found
 
 
 def _step(step: Step | None) -> dict[str, Any] | None:

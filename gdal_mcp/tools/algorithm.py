@@ -61,6 +61,11 @@ def is_algorithm(name: str) -> bool:
     return spelling(name) in _by_spelling()
 
 
+def step_named(name: str) -> str | None:
+    """The key of a step of pipelines, however it is spelt; None if there is none."""
+    return next((key for key in catalogue().steps if spelling(key) == spelling(name)), None)
+
+
 def _by_spelling() -> Mapping[str, str]:
     return {spelling(path): path for path in catalogue().algorithms}
 

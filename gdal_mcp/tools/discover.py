@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gdal_mcp.discovery.describe import describe
+from gdal_mcp.discovery.describe import describe, describe_step
 from gdal_mcp.discovery.formats import formats
 from gdal_mcp.discovery.search import search
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm
+from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm, step_named
 from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
 
 Limit = Annotated[int, Field(ge=1, le=50)]
@@ -21,7 +21,9 @@ class SearchArguments(Arguments):
 
 
 class DescribeArguments(Arguments):
-    algorithm: str = Field(description="Command path such as `raster hillshade`", max_length=100)
+    algorithm: str = Field(
+        description="Such as `raster hillshade`, or a step of pipelines such as `vector read`", max_length=100
+    )
 
 
 class FormatsArguments(Arguments):
@@ -43,6 +45,9 @@ def _search(arguments: SearchArguments, desk: Desk) -> Told:
 
 
 def _describe(arguments: DescribeArguments, desk: Desk) -> Told:
+    step = step_named(arguments.algorithm)
+    if step is not None and not is_algorithm(arguments.algorithm):
+        return Told(describe_step(step))
     return Told(describe(algorithm_named(arguments.algorithm, desk)))
 
 

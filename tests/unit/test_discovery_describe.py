@@ -9,7 +9,14 @@ from gdal_mcp.catalogue.binding import Context, bind_json
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Algorithm, Role
 from gdal_mcp.catalogue.schema import input_schema
-from gdal_mcp.discovery.describe import Example, describe, examples, examples_of, related
+from gdal_mcp.discovery.describe import (
+    Example,
+    describe,
+    describe_step,
+    examples,
+    examples_of,
+    related,
+)
 from gdal_mcp.discovery.effects import effects
 from gdal_mcp.discovery.tables import read
 
@@ -131,3 +138,11 @@ def test_what_is_told_of_approval_is_what_the_policy_does():
 )
 def test_every_example_fits_its_schema(one: Example):
     Draft202012Validator(input_schema(algorithm(one.algorithm))).validate(dict(one.arguments))
+
+
+def test_a_pipeline_names_its_steps_and_each_step_is_described() -> None:
+    named = [key for keys in describe(catalogue().algorithms["pipeline"])["steps"].values() for key in keys]
+    assert set(named) == {key for key, step in catalogue().steps.items() if "pipeline" in step.pipelines}
+    told = describe_step("vector limit")
+    assert (told["takes"], told["gives"]) == ("vector", "vector")
+    assert "limit" in told["input_schema"]["properties"]

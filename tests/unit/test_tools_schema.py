@@ -145,7 +145,7 @@ def test_the_hand_written_tools_show_an_example():
 def desk(tmp_path: Path) -> Desk:
     root = tmp_path / "ws"
     root.mkdir()
-    for name in ("a.tif", "b.tif", "dem.tif", "zones.gpkg", "--config", "-of"):
+    for name in (*"a.tif b.tif dem.tif scene.tif n43.tif n44.tif classes.tif zones.gpkg lakes.gpkg".split(), "--config", "-of"):
         (root / name).write_bytes(b"x")
     settings = load_settings(workspaces=(root,))
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
