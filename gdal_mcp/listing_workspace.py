@@ -7,7 +7,6 @@ written in a call says so.
 import base64
 import binascii
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -109,7 +108,7 @@ def told(shown: Page, report: Any = None) -> Mapping[str, Any]:
 def _entry(row: Row, driver: Any) -> dict[str, Any]:
     found = row.found
     entry: dict[str, Any] = {
-        "path": shown_text(f"{found.workspace.root}{os.sep}{found.shown}"),
+        "path": shown_text(f"{found.workspace.root}/{found.shown}"),
         "kind": found.kind,
     }
     if isinstance(driver, str):
@@ -181,11 +180,11 @@ def _row(found: Found, companions: list[Found]) -> Row:
 
 def _key(found: Found) -> Key:
     """The place in the order of a walk."""
-    return tuple(os.fsencode(part) for part in found.relative.parts)
+    return tuple(found.raw.split(b"/"))
 
 
 def _cursor(row: Row, query: Query) -> str:
-    return base64.urlsafe_b64encode(_signature(query) + os.fsencode(row.found.relative)).decode()
+    return base64.urlsafe_b64encode(_signature(query) + row.found.raw).decode()
 
 
 def _read_cursor(cursor: str, query: Query) -> Key:

@@ -69,9 +69,14 @@ class Found:
         return self.identity.mtime_ns
 
     @property
+    def raw(self) -> bytes:
+        """The path from the root as the file system has it."""
+        return os.fsencode(self.relative)
+
+    @property
     def shown(self) -> str:
         r"""The path from the root as text; bytes that are no UTF-8 as `\xff`. May still hold control characters."""
-        return os.fsencode(self.relative).decode("utf-8", "backslashreplace")
+        return self.raw.decode("utf-8", "backslashreplace")
 
     @property
     def located(self) -> Located:

@@ -122,8 +122,12 @@ def _sure(work: _Work, grid: Grid, header: Header) -> Sure:
 
 def _least_seconds(work: _Work, values: float) -> float:
     """For so many values of the output, most of which may be empty."""
-    general = work.table.general
-    return values * min(work.cost.pixel_ns, general.empty_ns) * _NANO / general.doubt
+    return values * min(work.cost.pixel_ns, work.table.general.empty_ns) * _NANO / _doubt(work)
+
+
+def _doubt(work: _Work) -> float:
+    """What an estimate is divided by to be certain: other machines and data, and all processors at once."""
+    return work.table.general.doubt * max(1.0, work.request.limits.cpus)
 
 
 def _made(work: _Work, grid: Grid) -> Header:
@@ -206,7 +210,7 @@ def _tiled(work: _Work) -> Estimate | None:
             memory_bytes=_memory(work, None) + general.warp_bytes,
             seconds=round(general.start_seconds + made.count * each, 2),
             basis="raster tile: number of tiles by zoom level over the extent",
-            sure=Sure(files=made.sure, seconds=made.sure * each / general.doubt),
+            sure=Sure(files=made.sure, seconds=made.sure * each / _doubt(work)),
         )
         if request.input
         else None
@@ -237,7 +241,7 @@ def _read(work: _Work) -> Estimate | None:
 def _least_read(work: _Work, inputs: list[Header]) -> float:
     """Seconds that reading takes at least, where every pixel of a band is looked at and nothing is known beforehand."""
     pixels = inputs[0].pixels if work.cost.whole else 0
-    return pixels * work.cost.input_ns * _NANO / work.table.general.doubt
+    return pixels * work.cost.input_ns * _NANO / _doubt(work)
 
 
 def _content_bytes(work: _Work, inputs: list[Header]) -> int | None:

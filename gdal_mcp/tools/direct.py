@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.schema import input_schema
 from gdal_mcp.plan import Draft
@@ -54,11 +55,11 @@ def brief_tool(path: str, shown: tuple[str, ...], description: str) -> Tool:
         return {**complete, "properties": properties, "required": required}
 
     def draft(arguments: Mapping[str, Any], desk: Desk) -> Draft:
-        more = arguments.get(OPTIONS)
+        more = arguments.get(OPTIONS, {})
+        if not isinstance(more, Mapping):
+            raise ArgumentRefused("`options` is no object.", 'Give its arguments by name: {"NAME": VALUE}.')
         merged = {key: value for key, value in arguments.items() if key != OPTIONS}
-        return draft_call(
-            algorithm_named(path, desk), {**(more if isinstance(more, dict) else {}), **merged}, desk
-        )
+        return draft_call(algorithm_named(path, desk), {**more, **merged}, desk)
 
     return Tool(
         name=full.name,

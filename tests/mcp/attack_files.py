@@ -144,7 +144,7 @@ def refused_all(talk: Talk, place: Place, calls: dict[str, tuple[str, dict[str, 
             errors[key] = judged(answer)
         except AssertionError:
             wrong[key] = answer.structured_content
-    assert wrong == {}
+    assert wrong == {}, wrong
     started = started_calls(place)
     assert not [key for key, error in errors.items() if error["call_id"] in started]
     return errors

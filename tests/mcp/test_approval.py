@@ -44,7 +44,7 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
         assert mute.done("info", path="rgb.tif")["size"] == [40, 30]
         error = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="mute.tif")
     assert (error["code"], error["stage"]) == ("DENIED", "approval")
-    assert "--approval never" in error["suggestion"]
+    assert "gdal-mcp call" in error["suggestion"]
     assert not place.path("mute.tif").exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from gdal_mcp.tools.listing import core
-from tests.mcp.talk import Talk
+from tests.mcp.talk import Place, Talk
 
 pytestmark = pytest.mark.engine
 
@@ -33,23 +33,60 @@ def test_every_tool_is_listed_with_schemas_and_true_annotations(talk: Talk):
             jsonschema.Draft202012Validator.check_schema(schema)
 
 
+OPEN = {  # objects whose names are the catalogue's business: it refuses what it does not know, as the next test shows
+    *("arguments", "options", "creation-option", "layer-creation-option", "metadata", "open-option"),
+    *("creation_options", "warp_options", "transform_options"),
+}
+
+
 def test_no_tool_takes_an_argument_it_does_not_name(modern: Talk):
     for one in modern.ask("list_tools").tools:
-        for inner in _objects(one.input_schema):
-            # options are a map of names to scalars: its values are described, its names are the catalogue's business
-            assert inner.get("additionalProperties") is False or "properties" not in inner
+        assert one.input_schema["additionalProperties"] is False
+        for name, inner in _objects(one.input_schema):
+            if "properties" in inner:
+                assert inner["additionalProperties"] is False
+            else:
+                assert name in OPEN
 
 
-def _objects(schema: Any) -> Iterator[dict[str, Any]]:
+def _objects(schema: Any, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema of an object, by the name of the property that has it."""
     if isinstance(schema, dict):
-        if schema.get("type") == "object":
-            assert "additionalProperties" in schema
-            yield schema
-        for value in schema.values():
-            yield from _objects(value)
+        if "object" in (schema.get("type"), *_as_list(schema.get("type"))):
+            yield name, schema
+        for key, value in schema.items():
+            if key == "properties":
+                for inner, one in value.items():
+                    yield from _objects(one, inner)
+            else:
+                yield from _objects(value, name)
     elif isinstance(schema, list):
         for value in schema:
-            yield from _objects(value)
+            yield from _objects(value, name)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("gdal_read", {"algorithm": "raster info", "arguments": {"input": "dem.tif", "shell": "x"}}),
+        ("gdal_write", {"algorithm": "raster slope", "arguments": {"input": "dem.tif", "output": "o.tif", "shell": "x"}}),
+        ("raster_clip", {"input": "dem.tif", "output": "o.tif", "bbox": [0, 0, 1, 1], "options": {"shell": "x"}}),
+        ("raster_clip", {"input": "dem.tif", "output": "o.tif", "bbox": [0, 0, 1, 1], "options": "--config=A=B"}),
+        ("convert", {"input": "dem.tif", "output": "o.tif", "creation_options": {"SHELL": "x"}}),
+        ("pipeline", {"pipeline": [{"step": "read", "input": "dem.tif", "shell": "x"}, {"step": "info"}]}),
+        ("validate_call", {"tool": "info", "arguments": {"path": "dem.tif", "shell": "x"}}),
+    ],
+)  # fmt: skip
+def test_an_object_that_names_arguments_takes_none_that_is_unknown(
+    modern: Talk, place: Place, tool: str, arguments: dict[str, Any]
+):
+    error = modern.failed(tool, **arguments)
+    assert (error["code"], error["stage"]) == ("INVALID_ARGUMENT", "validate")
+    assert not place.path("o.tif").exists()
 
 
 def test_the_list_is_the_same_each_time_and_in_both_eras(talks: dict[str, Talk]):

@@ -215,11 +215,23 @@ def test_a_shapefile_grows_too(writer: Talk, own: Place, oracle: Oracle):
 
 
 def test_a_file_of_the_output_does_not_replace_a_strangers(writer: Talk, own: Place):
-    own.path("strange.idx").write_bytes(b"somebody's index")
-    error = writer.failed("convert", input="rgb.tif", output="strange.mrf")
+    own.path("strange.slc.xml").write_bytes(b"somebody's notes")
+    error = writer.failed("convert", input="rgb.tif", output="strange.slc", output_format="ISCE")
     assert error["code"] == "OUTPUT_REJECTED"
-    assert own.path("strange.idx").read_bytes() == b"somebody's index"
-    assert not own.path("strange.mrf").exists()
+    assert own.path("strange.slc.xml").read_bytes() == b"somebody's notes"
+    assert not own.path("strange.slc").exists()
+    own.path("strange.slc.xml").unlink()
+    made = writer.done("convert", input="rgb.tif", output="strange.slc", output_format="ISCE")
+    assert {"strange.slc", "strange.slc.xml"} <= {Path(row["path"]).name for row in made["files"]}
+
+
+def test_what_is_left_of_an_old_dataset_goes_with_the_new_one_and_comes_back(writer: Talk, own: Place):
+    own.path("left.idx").write_bytes(b"an index without its data")
+    result = writer.done("convert", input="rgb.tif", output="left.mrf")
+    assert own.path("left.idx").read_bytes() != b"an index without its data"
+    undo(own, result)
+    assert own.path("left.idx").read_bytes() == b"an index without its data"
+    assert not own.path("left.mrf").exists()
 
 
 def test_gdal_rasterize_makes_anew_what_is_there(writer: Talk, own: Place, oracle: Oracle):

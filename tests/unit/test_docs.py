@@ -1,6 +1,8 @@
 """The generated parts of the documentation say what the code says."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +11,18 @@ import pytest
 
 from docs import __main__ as docs
 from gdal_mcp.errors import Code
-from gdal_mcp.settings import Settings
-from gdal_mcp.tools.listing import ALL
+from gdal_mcp.foreseeing import Foresight
+from gdal_mcp.paths import Paths
+from gdal_mcp.plan import Draft
+from gdal_mcp.settings import TOOLSETS, Settings, load_settings
+from gdal_mcp.surface import surface
+from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.model import Desk, Told
+from sandbox.workspace import Workspace, Workspaces
 
 ROOT = Path(__file__).parents[2]
+# what the examples read; a draft only looks at whether it is there
+EXAMPLE_DATA = ("dem.tif", "west.tif", "east.tif", "zones.gpkg")
 
 
 def page_with(part, text=""):
@@ -96,7 +106,8 @@ def cells(part):
 
 
 def test_every_tool_setting_and_code_has_its_row():
-    assert cells("tools") == {tool.name for tool in ALL}
+    assert cells("tools") == {tool.name for tool in (*core(), *CLASSIC)}
+    assert cells("toolsets") == set(TOOLSETS)
     assert cells("settings") == set(Settings.model_fields)
     assert cells("errors") == {str(code) for code in Code}
 
@@ -125,6 +136,36 @@ def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_e
     monkeypatch.setattr(docs, table, kept)
     with pytest.raises(docs.Drift):
         docs.filled(page_with("hardening") + page_with("errors"))
+
+
+def examples():
+    """Every call that a page shows: in a block of calls, or as a command."""
+    for page in docs.pages():
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```calls\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        shown = [line.split(" ", 1) for block in blocks for line in block.splitlines()]
+        shown += re.findall(r"gdal-mcp call (\w+) '(\{.*\})'", text)
+        yield from (pytest.param(tool, given, id=f"{page.name}-{tool}") for tool, given in shown)
+
+
+@pytest.fixture
+def desk(tmp_path):
+    folder = tmp_path / "maps"
+    folder.mkdir()
+    for name in EXAMPLE_DATA:
+        (folder / name).touch()
+    settings = load_settings(workspaces=[folder], state_dir=tmp_path / "state")
+    paths = Paths(Workspaces((Workspace.at(folder, writable=True),)), "outputs", "0" * 16, 1)
+    return Desk(paths, settings, surface(settings), Foresight(settings.limits()))
+
+
+@pytest.mark.parametrize(("tool", "given"), tuple(examples()))
+def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk, tool, given):
+    assert isinstance(desk.surface.callable[tool].draft(json.loads(given), desk), Draft | Told)
+
+
+def test_the_readme_shows_calls():
+    assert len([one for one in examples() if one.id.startswith("README.md")]) > 8
 
 
 def test_a_bar_in_a_text_does_not_end_its_cell():
