@@ -1,7 +1,7 @@
 """Foresight on drafts: what a call would cost, which limit it is certain to break, and what is odd about it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gdal_mcp.catalogue.formats import driver_for
@@ -20,6 +20,7 @@ from sandbox.template import Limits
 from sandbox.workspace import Located
 
 _ABOUT = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
+_ENDS = {"raster write": "raster convert", "vector write": "vector convert"}  # what a last step is like
 _CODES = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 
 
@@ -41,7 +42,7 @@ class Foresight:
     headers: HeaderCache = field(default_factory=HeaderCache)
 
     def look(self, draft: Draft) -> Foreseen:
-        request = self.request(draft)
+        request = self._end_of_chain(draft) or self.request(draft)
         cost = estimate(request)
         broken = excess(cost, self.limits) if cost is not None else None
         return Foreseen(request, cost, broken, advise(request) if draft.writes else ())
@@ -67,6 +68,29 @@ class Foresight:
             others=others,
             driver=_driver(draft) if output else "",
             output=output.target.name if output else "",
+            limits=self.limits,
+        )
+
+    def _end_of_chain(self, draft: Draft) -> Request | None:
+        """What a pipeline ends with, on the raster that its steps would make; None where that cannot be told."""
+        if not draft.chain or draft.output is None:
+            return None
+        about, others = self._inputs(draft)
+        header = about[0] if about else None
+        for path, arguments in draft.chain[1:-1]:
+            step = estimate(Request(path, arguments, (header,), others, limits=self.limits))
+            header = step.output if step is not None else None
+        path, arguments = draft.chain[-1]
+        name = draft.output.target.name
+        ended = _ENDS.get(path, path)
+        driver = _driver(replace(draft, algorithm=ended, arguments=arguments))
+        return Request(
+            algorithm=ended,
+            arguments=arguments,
+            inputs=(header,),
+            others=others,
+            driver=driver,
+            output=name,
             limits=self.limits,
         )
 

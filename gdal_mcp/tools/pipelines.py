@@ -92,6 +92,7 @@ def _draft(path: str, arguments: PipelineArguments, desk: Desk) -> Draft:
         named=places.named,
         algorithm=path,
         arguments=_said(flat),
+        chain=tuple((one.step.algorithm.path, _said([one])) for one in steps),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.attack_files import World, everything, judged, lay_all, refused_all, told
+from tests.mcp.attack_files import World, lay_all, names_of, refused_all, told
 from tests.mcp.attack_options import OPTIONS
 from tests.mcp.conftest import Containers
 from tests.mcp.hostile_files import CANARY
@@ -418,7 +418,7 @@ SQL = [
     "SELECT * FROM \"GPKG:../outside/x.gpkg\".x", "SELECT * FROM [/etc/passwd]", "SELECT * FROM `CSV:/etc/passwd`", "SELECT randomblob(900000000) FROM zones",
     "SELECT * FROM zones WHERE name IN (SELECT field_1 FROM 'CSV:/etc/passwd'.passwd)", "SELECT writefile('PWNED', 'x')", "SELECT fileio_read('x')",
     "SELECT * FROM fsdir('/etc')", "SELECT ogr_geocode('x')", "SELECT * FROM json_each(readfile('/etc/passwd'))", "CREATE TABLE x AS SELECT 1",
-    "SELECT printf('%.900000000c', 'x')", "SELECT replace(hex(zeroblob(99999999)), '0', 'aaaaaaaaaa')", "SELECT CAST(x'2f' AS TEXT)\0", "ALTER TABLE zones RENAME TO x",
+    "SELECT replace(hex(zeroblob(99999999)), '0', 'aaaaaaaaaa')", "SELECT CAST(x'2f' AS TEXT)\0", "ALTER TABLE zones RENAME TO x",
 ]  # fmt: skip
 
 
@@ -482,7 +482,7 @@ def test_names_that_only_look_dangerous_are_names(victim: Talk, own: Place):
     answers = ends(
         victim,
         *(read("raster info", input=name) for name in odd),
-        *(steps(f'read "{name}" ! info') for name in ("a b.tif", "-oo.tif"[1:] and "semi;colon.tif", "comma,name.tif")),
+        *(steps(f'read "{name}" ! info') for name in ("a b.tif", "semi;colon.tif", "comma,name.tif", "$(id).tif")),
     )
     assert [answer["untrusted"]["report"]["size"] for answer in answers] == [[20, 20]] * len(answers)
 
@@ -511,13 +511,14 @@ def test_deleting_a_dataset_that_refers_to_others_takes_away_itself_alone(victim
         victim,
         write("dataset delete", filename=["gone.vrt"]),
         write("dataset rename", source="renamed.vrt", destination="other-name.vrt"),
-        write("dataset copy", source="copied.vrt", destination="sub/copy-of.vrt"),
+        write("dataset copy", source="copied.vrt", destination="copy-of.vrt"),
     )
     assert not [answer for answer in answers if "error" in answer]
     assert [own.path(name).exists() for name in ("gone.vrt", "renamed.vrt", "copied.vrt")] == [False, False, True]
     assert own.path("other-name.vrt").is_file()
-    assert [path.name for path in own.path("sub").iterdir()] == ["copy-of.vrt"]
-    assert own.path("ok.tif").read_bytes() == source
+    assert own.path("copy-of.vrt").is_file()
+    assert own.path("ok.tif").read_bytes() == source  # neither deleted, renamed nor copied along
+    assert not [path for path in own.workspace.glob("*.tif") if path.stem in ("other-name", "copy-of")]
 
 
 def test_an_overwrite_of_a_dataset_that_refers_to_others_leaves_them(victim: Talk, own: Place):
@@ -557,8 +558,6 @@ FLOODS: dict[str, Call] = {
     "R10": write("raster tile", input="dem.tif", output="tiles", min_zoom=0, max_zoom=24),
     "R11": write("vector rasterize", input="zones.gpkg", output="big.tif", size=[200_000, 200_000], burn=[1]),
     "R13": write("vector grid invdist", input="places.geojson", output="big.tif", size=[200_000, 200_000]),
-    "R04 step": steps("read dem.tif ! resize --size=200000,200000 ! write big.tif"),
-    "R10 step": steps("read dem.tif ! tile --min-zoom=0 --max-zoom=24 tiles"),
 }  # fmt: skip
 
 
@@ -567,3 +566,16 @@ def test_a_flood_is_refused_by_its_estimate(victim: Talk, own: Place):
     assert {error["code"] for error in errors.values()} <= {"DISK_LIMIT", "MEMORY_LIMIT", "TIMEOUT"}
     assert not own.path("big.tif").exists()
     assert not own.path("tiles").exists()
+
+
+def test_a_flood_that_nobody_foresaw_is_ended_by_the_limits(victim: Talk, with_sql: Talk, own: Place):
+    """A13 and R04 in the steps of a pipeline, A59 in a function of SQL: nothing is published, nothing is left."""
+    under_way = [
+        victim.start("pipeline", steps="read dem.tif ! resize --size=200000,200000 ! write flood.tif"),
+        victim.start("pipeline", steps="read dem.tif ! tile --min-zoom=0 --max-zoom=24 flood"),
+        with_sql.start("gdal_read", **read("vector info", input="zones.gpkg", sql="SELECT printf('%.900000000c', 'x')")[1]),
+    ]
+    answers = [one.result(timeout=120) for one in under_way]
+    assert all(answer.is_error for answer in answers)
+    assert not [name for name in names_of(own.workspace) if name.startswith("flood")]
+    assert own.staged == []

@@ -215,14 +215,14 @@ def test_a_shapefile_grows_too(writer: Talk, own: Place, oracle: Oracle):
 
 
 def test_a_file_of_the_output_does_not_replace_a_strangers(writer: Talk, own: Place):
-    own.path("strange.slc.xml").write_bytes(b"somebody's notes")
-    error = writer.failed("convert", input="rgb.tif", output="strange.slc", output_format="ISCE")
+    own.path("strange.img").write_bytes(b"somebody's notes")
+    error = writer.failed("convert", input="classes.tif", output="strange.xml", output_format="PDS4")
     assert error["code"] == "OUTPUT_REJECTED"
-    assert own.path("strange.slc.xml").read_bytes() == b"somebody's notes"
-    assert not own.path("strange.slc").exists()
-    own.path("strange.slc.xml").unlink()
-    made = writer.done("convert", input="rgb.tif", output="strange.slc", output_format="ISCE")
-    assert {"strange.slc", "strange.slc.xml"} <= {Path(row["path"]).name for row in made["files"]}
+    assert own.path("strange.img").read_bytes() == b"somebody's notes"
+    assert not own.path("strange.xml").exists()
+    own.path("strange.img").unlink()
+    made = writer.done("convert", input="classes.tif", output="strange.xml", output_format="PDS4")
+    assert {"strange.xml", "strange.img"} <= {Path(row["path"]).name for row in made["files"]}
 
 
 def test_what_is_left_of_an_old_dataset_goes_with_the_new_one_and_comes_back(writer: Talk, own: Place):

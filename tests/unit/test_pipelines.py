@@ -1,0 +1,194 @@
+"""Pipelines as JSON and in GDAL's notation: one reading, the same words, every output published together."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.errors import ToolError
+from gdal_mcp.foreseeing import Foresight
+from gdal_mcp.paths import Paths
+from gdal_mcp.plan import Draft, Effect, effect_of
+from gdal_mcp.settings import Settings
+from gdal_mcp.surface import surface
+from gdal_mcp.tools.model import Desk
+from gdal_mcp.tools.pipelines import MAX_STEPS, PIPELINE, draft_pipeline
+from sandbox.workspace import Workspace, Workspaces
+
+Drafting = Callable[..., Draft]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "workspace"
+    (made / "sub").mkdir(parents=True)
+    for name in ("dem.tif", "other.tif", "zones.gpkg", "old.tif", "sub/in.tif"):
+        (made / name).write_bytes(b"x")
+    return made
+
+
+@pytest.fixture
+def draft(root: Path, tmp_path: Path) -> Drafting:
+    """`draft(steps, path="pipeline", **settings)`: what a server makes of a pipeline."""
+
+    def make(steps: Any, path: str = "pipeline", **given: Any) -> Draft:
+        settings = Settings(workspaces=[root], state_dir=tmp_path / "state", **given)
+        workspaces = Workspaces((Workspace.at(root, writable=True),))
+        paths = Paths(workspaces, "outputs", "0123456789abcdef", 2)
+        desk = Desk(paths, settings, surface(settings), Foresight(settings.limits()))
+        return draft_pipeline(path, {"pipeline": steps}, desk)
+
+    return make
+
+
+def step(name: str, **arguments: Any) -> dict[str, Any]:
+    branches = arguments.pop("branches", None)
+    named = {key.replace("_", "-"): value for key, value in arguments.items()}
+    return {"step": name, "arguments": named, **({"branches": branches} if branches else {})}
+
+
+SAME = [
+    ([step("read", input="dem.tif"), step("hillshade", zfactor=2), step("write", output="out.tif")],
+     "read dem.tif ! hillshade --zfactor=2 ! write out.tif"),
+    ([step("read", input="dem.tif"), step("hillshade", zfactor=2), step("write", output="out.tif")],
+     "read --input dem.tif ! hillshade -z 2 ! write --output=out.tif"),
+    ([step("read", input="dem.tif"), step("contour", interval=10), step("simplify", tolerance=5), step("write", output="lines.gpkg")],
+     "read dem.tif ! contour --interval=10 ! simplify --tolerance=5 ! write lines.gpkg"),
+    ([step("read", input="zones.gpkg"), step("rasterize", size=[10, 20], burn=[1]), step("write", output="burnt.tif")],
+     "read zones.gpkg ! rasterize --size=10,20 --burn=1 ! write burnt.tif"),
+    ([step("read", input="dem.tif"), step("tee", branches=[[step("slope"), step("write", output="slope.tif")], [step("write", output="sub/copy.tif")]]),
+      step("hillshade"), step("write", output="shade.tif")],
+     "read dem.tif ! tee [ slope ! write slope.tif ] [ write sub/copy.tif ] ! hillshade ! write shade.tif"),
+    ([step("mosaic", input=["dem.tif", "other.tif"]), step("write", output="both.tif", creation_option=["COMPRESS=LZW", "TILED=YES"])],
+     "mosaic dem.tif other.tif ! write --co=COMPRESS=LZW --co TILED=YES both.tif"),
+    ([step("read", input="dem.tif"), step("reproject", output_crs="EPSG:4326", resolution=[0.1, 0.1]), step("info")],
+     "read dem.tif ! reproject --output-crs=EPSG:4326 --resolution=0.1,0.1 ! info"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("listed", "text"), SAME, ids=[text for _, text in SAME])
+def test_both_ways_to_write_a_pipeline_give_the_same_command(
+    draft: Drafting, listed: list[dict[str, Any]], text: str
+) -> None:
+    one, other = draft(listed), draft(text)
+    assert one.command.argv == other.command.argv
+    assert (one.inputs, one.outputs, one.named) == (other.inputs, other.outputs, other.named)
+    assert one.arguments == other.arguments
+
+
+def test_every_path_in_the_command_is_absolute_and_outputs_are_in_staging(draft: Drafting, root: Path) -> None:
+    made = draft("read sub/in.tif ! clip --like=zones.gpkg ! write out.tif")
+    assert made.command.argv == ("gdal", "pipeline", "read", f"--input={root}/sub/in.tif", "!", "clip",
+                                 f"--like={root}/zones.gpkg", "!", "write", "--output=/staging/out.tif")  # fmt: skip
+    assert [one.path for one in made.inputs] == [root / "sub/in.tif", root / "zones.gpkg"]
+
+
+def test_rasters_become_vectors_and_back_where_a_step_makes_them(draft: Drafting) -> None:
+    draft("read dem.tif ! polygonize ! buffer --distance=1 ! rasterize --size=9,9 --burn=1 ! hillshade ! write out.tif")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("pipeline", "read dem.tif ! hillshade ! buffer --distance=1 ! write x.gpkg"),
+        ("pipeline", "read zones.gpkg ! buffer --distance=1 ! hillshade ! write x.tif"),
+        ("pipeline", "read dem.tif ! rasterize --size=9,9 --burn=1 ! hillshade ! polygonize ! hillshade ! write x.tif"),
+        ("pipeline", "hillshade ! write x.tif"),
+        ("pipeline", "read dem.tif ! info ! write x.tif"),
+        ("pipeline", "read dem.tif ! read other.tif ! write x.tif"),
+        ("raster pipeline", "read dem.tif ! polygonize ! write x.gpkg"),
+        ("raster pipeline", "read zones.gpkg ! buffer --distance=1 ! write x.gpkg"),
+        ("vector pipeline", "read zones.gpkg ! hillshade ! write x.tif"),
+        ("pipeline", "read dem.tif ! tee [ buffer --distance=1 ! write y.gpkg ] ! hillshade ! write x.tif"),
+        ("pipeline", "read dem.tif ! write x.tif ! write y.tif"),
+    ],
+)  # fmt: skip
+def test_a_step_that_does_not_take_what_the_one_before_gives_is_refused(
+    draft: Drafting, path: str, text: str
+) -> None:
+    with pytest.raises(ArgumentRefused):
+        draft(text, path)
+
+
+def test_the_outputs_of_branches_are_published_with_the_last_one(draft: Drafting, root: Path) -> None:
+    made = draft("read dem.tif ! tee [ write a.tif ] [ slope ! tee [ write b.tif ] ! write sub/c.tif ] ! write d.tif")
+    assert [one.target.path for one in made.outputs] == [root / name for name in ("d.tif", "a.tif", "b.tif", "sub/c.tif")]  # fmt: skip
+    assert made.output is not None
+    assert made.output.target.name == "d.tif"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read dem.tif ! tee [ write same.tif ] ! write sub/same.tif",  # both are same.tif in staging
+        "read dem.tif ! tee [ write dem.tif --overwrite ] ! write x.tif",
+        "read dem.tif ! clip --like=other.tif ! write other.tif --overwrite",
+        "read dem.tif ! write old.tif",
+        "read dem.tif ! tee [ write old.tif ] ! write x.tif",
+        "read missing.tif ! write x.tif",
+        "read dem.tif ! write missing/x.tif",
+    ],
+)
+def test_outputs_that_meet_each_other_an_input_or_what_is_there_are_refused(
+    draft: Drafting, text: str
+) -> None:
+    with pytest.raises(ToolError):
+        draft(text)
+
+
+def test_an_overwrite_says_what_is_replaced(draft: Drafting, root: Path) -> None:
+    made = draft("read dem.tif ! tee [ write old.tif --overwrite ] ! write x.tif")
+    assert [old.path for one in made.outputs for old in one.replaces] == [root / "old.tif"]
+    assert effect_of(made) is Effect.REPLACE
+
+
+@pytest.mark.parametrize("text", ["read dem.tif ! hillshade ! info", "read zones.gpkg ! info", "read dem.tif ! compare --reference=other.tif"])  # fmt: skip
+def test_a_pipeline_that_only_reads_is_a_read(draft: Drafting, text: str) -> None:
+    made = draft(text)
+    assert (made.outputs, effect_of(made)) == ((), Effect.READ)
+
+
+@pytest.mark.parametrize("name", ["raster_hillshade", "raster hillshade", "gdal_raster_hillshade"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read dem.tif ! hillshade ! write x.tif",
+        "read dem.tif ! HILLSHADE ! write x.tif",
+        "read dem.tif ! tee [ hillshade ! write y.tif ] ! write x.tif",
+    ],
+)
+def test_an_excluded_algorithm_is_no_step_either(draft: Drafting, name: str, text: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        draft(text, exclude_tools=(name,))
+    assert caught.value.code == "DENIED"
+    draft(text.replace("hillshade", "slope").replace("HILLSHADE", "slope"), exclude_tools=(name,))
+
+
+def test_a_step_of_both_kinds_stays_for_the_one_that_is_permitted(draft: Drafting) -> None:
+    draft("read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg", exclude_tools=("raster_reproject",))
+    with pytest.raises(ToolError):
+        draft("read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg",
+              exclude_tools=("raster_reproject", "vector_reproject"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [step("hillshade", branches=[[step("write", output="x.tif")]])],
+        [step("read", input="dem.tif"), step("tee")],
+        [step("read", input="dem.tif")] + [step("hillshade")] * MAX_STEPS,
+        [step("read", input="dem.tif"), step("tee", branches=[[step("slope")] * (MAX_STEPS + 1)])],
+        [step("read", inputs="dem.tif")],
+        [step("read", input="dem.tif"), step("hillshade", config="x")],
+        [step("read", input="dem.tif"), step("hillshade", zfactor="two")],
+    ],
+)
+def test_a_step_is_held_to_its_own_arguments(draft: Drafting, listed: list[dict[str, Any]]) -> None:
+    with pytest.raises(ArgumentRefused):
+        draft(listed)
+
+
+def test_the_tool_says_that_it_may_write_and_replace() -> None:
+    assert (PIPELINE.writes, PIPELINE.replaces) == (True, True)
