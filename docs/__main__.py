@@ -49,9 +49,9 @@ MEANINGS: Mapping[Code, str] = {
     Code.APPROVAL_EXPIRED: "the yes came too late, was used already, or was for another plan",
     Code.RATE_LIMITED: "too many calls in a short time",
     Code.BUSY: "too many calls are waiting",
-    Code.TIMEOUT: "the call reached its time limit and its container was removed",
-    Code.MEMORY_LIMIT: "GDAL reached its memory limit",
-    Code.DISK_LIMIT: "the output reached a limit of size or count, or staging could not be used",
+    Code.TIMEOUT: "the call reached its time limit and its container was removed, or was certain to reach it and never began",
+    Code.MEMORY_LIMIT: "GDAL reached its memory limit, or was certain to",
+    Code.DISK_LIMIT: "the output reached a limit of size or count, or was certain to, or staging could not be used",
     Code.OUTPUT_LIMIT: "GDAL printed more than is read",
     Code.GDAL_ERROR: "GDAL reported an error or crashed; its own words are under `untrusted`",
     Code.OUTPUT_REJECTED: "what was left in staging may not be published, so nothing was",
@@ -61,7 +61,7 @@ MEANINGS: Mapping[Code, str] = {
 }
 
 SETS: Mapping[str, str] = {
-    "core": "the tools below, without the classic programs; what is listed when nothing is said",
+    "core": "what is picked by hand, and the four tools that reach the rest; listed when nothing is said",
     "raster": "one tool for each algorithm of `gdal raster`",
     "vector": "one tool for each algorithm of `gdal vector`",
     "mdim": "multidimensional data, such as netCDF and Zarr",

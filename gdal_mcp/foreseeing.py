@@ -68,6 +68,7 @@ class Foresight:
             others=others,
             driver=_driver(draft) if output else "",
             output=output.target.name if output else "",
+            updates=any(one.update for one in draft.outputs),
             limits=self.limits,
         )
 
@@ -76,10 +77,10 @@ class Foresight:
         if not draft.chain or draft.output is None:
             return None
         about, others = self._inputs(draft)
-        header = about[0] if about else None
+        header, trust = about[0] if about else None, 1.0
         for path, arguments in draft.chain[1:-1]:
-            step = estimate(Request(path, arguments, (header,), others, limits=self.limits))
-            header = step.output if step is not None else None
+            step = estimate(Request(path, arguments, (header,), others, trust=trust, limits=self.limits))
+            header, trust = (step.output, step.certain) if step is not None else (None, 0.0)
         path, arguments = draft.chain[-1]
         name = draft.output.target.name
         ended = _ENDS.get(path, path)
@@ -91,12 +92,15 @@ class Foresight:
             others=others,
             driver=driver,
             output=name,
+            trust=trust,
             limits=self.limits,
         )
 
     def _inputs(self, draft: Draft) -> tuple[tuple[Header | None, ...], Mapping[str, Header]]:
         """The headers of what a draft is about, and those of other datasets by the argument that names them."""
-        named = draft.named or tuple(("input", located) for located in draft.inputs)
+        named = draft.named
+        if named is None:
+            named = tuple(("input", located) for located in draft.inputs)
         changed = [("input", one.target) for one in draft.outputs if one.update]
         pairs = [(name, self.headers.get(located)) for name, located in (*named, *changed)]
         about = tuple(header for name, header in pairs if name in _ABOUT)

@@ -163,6 +163,8 @@ class Records:
         self.registry.finish_call(ticket.call_id, finish)
         if done is None and finish.outcome != "OK":
             told = replace(self._call(ticket), outcome=finish.outcome, message=finish.message)
+            if ticket.plan is None:  # what was not understood may hold a password: its digest alone is kept
+                told = replace(told, arguments={}, arguments_digest=_digest(ticket.request.arguments))
             self.registry.add_refused(replace(told, durations=finish.durations))
         if done is not None and done.published is not None:
             artifacts = [_artifact(file) for file in done.published.files]

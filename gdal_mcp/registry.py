@@ -171,7 +171,7 @@ class Registry:
         """
         text = _json(call.arguments)
         kept = call.arguments if len(text) <= _MAX_REFUSED else {}
-        digest, now = hashlib.sha256(text.encode()).hexdigest(), self._clock()
+        digest, now = call.arguments_digest or hashlib.sha256(text.encode()).hexdigest(), self._clock()
         ended = replace(
             call, arguments=kept, arguments_digest=digest, started=call.started or now, finished=now
         )

@@ -4,6 +4,7 @@ Ends with 1 as soon as something is not as it must be. `--keep` leaves the folde
 """
 
 import argparse
+import base64
 import hashlib
 import json
 import math
@@ -102,7 +103,7 @@ class Session:
     demo: Demo
     client: Client
 
-    async def call(self, tool: str, **arguments: Any) -> Mapping[str, Any]:
+    async def call(self, tool: str, /, **arguments: Any) -> Mapping[str, Any]:
         """A call that must succeed."""
         result = await self._send(tool, arguments)
         expect(not result.is_error, f"{tool} failed: {result.structured_content}")
@@ -110,7 +111,7 @@ class Session:
         self.demo.calls.append(found["receipt"]["call_id"])
         return found
 
-    async def refused(self, code: str, tool: str, **arguments: Any) -> str:
+    async def refused(self, code: str, tool: str, /, **arguments: Any) -> str:
         """A call that must fail with this code. Returns everything that the client was sent."""
         result = await self._send(tool, arguments)
         error = dict(result.structured_content or {}).get("error", {})
@@ -123,6 +124,21 @@ class Session:
             )
         )
         return result.model_dump_json()
+
+    async def seen(self, tool: str, /, **arguments: Any) -> t.ImageContent:
+        """The picture of a call that must succeed and have one."""
+        result = await self._send(tool, arguments)
+        expect(not result.is_error, f"{tool} failed: {result.structured_content}")
+        pictures = [one for one in result.content if isinstance(one, t.ImageContent)]
+        expect(len(pictures) == 1, f"{tool} shows {len(pictures)} pictures")
+        self.demo.calls.append(dict(result.structured_content or {})["receipt"]["call_id"])
+        return pictures[0]
+
+    async def told(self, tool: str, /, **arguments: Any) -> Mapping[str, Any]:
+        """The answer of a tool that needs no container."""
+        result = await self._send(tool, arguments)
+        expect(not result.is_error, f"{tool} failed: {result.structured_content}")
+        return dict(result.structured_content or {})
 
     async def _send(self, tool: str, arguments: dict[str, Any]) -> t.CallToolResult:
         say(f"{tool} {json.dumps(arguments)}")
@@ -166,9 +182,14 @@ async def make(session: Session) -> Mapping[str, Any]:
     step("What is in it")
     info = await session.call("info", path="hill.tif")
     expect(info["size"] == [SIDE, SIDE], f"wrong size: {info['size']}")
-    expect("UTM" in json.dumps(info["coordinateSystem"]), "the CRS was lost")
+    report = info["untrusted"]["report"]
+    expect("UTM" in json.dumps(report["coordinateSystem"]), "the CRS was lost")
+    expect(
+        "coordinateSystem" not in info or "wkt" not in info["coordinateSystem"], "text of a file is a fact"
+    )
     say(
-        f"{info['driverLongName']}, {info['size'][0]} x {info['size'][1]}, band type {info['bands'][0]['type']}"
+        f"facts: {info['driverShortName']}, {info['size'][0]} x {info['size'][1]}, band type {info['bands'][0]['type']}\n"
+        f"under `untrusted`, GDAL's whole report: {len(json.dumps(report))} characters"
     )
 
     step("A Cloud Optimized GeoTIFF")
@@ -180,8 +201,9 @@ async def look(session: Session, cog: Mapping[str, Any]) -> None:
     reprojected = await session.call(
         "reproject", input="hill_cog.tif", output="hill_3857.tif", dst_crs="EPSG:3857", resampling="bilinear"
     )
-    described = reprojected["description"]
+    described = reprojected["outputs"][0]["description"]
     expect(described["crs"]["code"] == "EPSG:3857", f"wrong CRS: {described['crs']}")
+    expect(described["wgs84"], "its place on earth is not told")
     say(f"re-opened in the same container: {json.dumps(described)[:300]} ...")
 
     step("The receipt of the Cloud Optimized GeoTIFF")
@@ -210,6 +232,53 @@ async def look(session: Session, cog: Mapping[str, Any]) -> None:
         say(f"{name:<14} {one.size:>8} bytes  {one.mime_type}")
     read = await session.client.read_resource(str(names["hill_3857.tif"].uri))
     say(f"read back: {len(read.contents)} part, {read.contents[0].mime_type}")
+
+
+async def discover(session: Session) -> None:
+    """All of GDAL without a list of all of it."""
+    step("All of GDAL: find the algorithm")
+    hits = (await session.told("gdal_search", query="shade the mountains", limit=3))["hits"]
+    say("\n".join(json.dumps(hit)[:150] for hit in hits))
+    expect("raster hillshade" in json.dumps(hits), "the search does not find hillshade")
+
+    step("Its arguments, as GDAL itself describes them")
+    described = await session.told("gdal_describe", algorithm="raster hillshade")
+    say(f"{json.dumps(described)[:300]} ...")
+    expect("zfactor" in json.dumps(described), "the description lacks an argument")
+
+    step("What a pipeline would do, before it does: no container, nobody is asked")
+    steps = [
+        {"step": "read", "arguments": {"input": "hill.tif"}},
+        {"step": "hillshade", "arguments": {"zfactor": 2}},
+        {"step": "write", "arguments": {"output": "shade.tif"}},
+    ]
+    asked = len(session.demo.questions)
+    foreseen = await session.told("validate_call", tool="pipeline", arguments={"steps": steps})
+    say(
+        f"{' '.join(foreseen['argv'])}\nneeds approval: {foreseen['needs_approval']}, estimate: {foreseen.get('estimate')}"
+    )
+    expect(foreseen["valid"] and foreseen["needs_approval"], "the pipeline should be valid, and ask")
+    expect(len(session.demo.questions) == asked, "a question was asked about a dry run")
+    expect(not (session.demo.workspace / "shade.tif").exists(), "a dry run wrote its output")
+
+    step("The pipeline, in one container without a file in between")
+    made = await session.call("pipeline", steps=steps)
+    expect(made["receipt"]["argv"] == foreseen["argv"], "what ran is not what was foreseen")
+    for suggestion in made.get("next", ()):
+        say(f"next: {suggestion['tool']} {json.dumps(suggestion['arguments'])}")
+
+
+async def see(session: Session) -> None:
+    step("See it")
+    picture = await session.seen("preview", path="shade.tif", max_size=256)
+    data = base64.b64decode(picture.data)
+    expect(data.startswith(b"\x89PNG"), "the picture is no PNG")
+    say(f"a picture for the client: {picture.mime_type}, {len(data)} bytes")
+
+    step("What is in the workspace")
+    listed = await session.call("list_workspace", pattern="*.tif")
+    say("\n".join(json.dumps(row) for row in listed["entries"]))
+    expect("shade.tif" in json.dumps(listed), "the list lacks an output")
 
 
 async def attack(session: Session) -> None:
@@ -242,6 +311,8 @@ async def talk(demo: Demo) -> tuple[str, str]:
         write_hill(demo)
         cog = await make(session)
         await look(session, cog)
+        await discover(session)
+        await see(session)
         await attack(session)
         step("The Cloud Optimized GeoTIFF is replaced; what it replaces is kept")
         before = _digest(demo.workspace / "hill_cog.tif")

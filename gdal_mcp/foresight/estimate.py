@@ -5,7 +5,7 @@ if it succeeds. Only the latter refuses anything, and it is zero wherever that i
 files, for formats whose size depends on the content, for extents that only PROJ could convert.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gdal_mcp.environment import CACHE_SHARE
@@ -41,6 +41,9 @@ class Estimate:
     basis: str
     sure: Sure = Sure()
     output: Header | None = None  # the raster that would be made, as far as that can be said
+    certain: float = (
+        0.0  # part of its pixels that is certainly made; the `trust` of the request for a next step
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def estimate(request: Request) -> Estimate | None:
         return _tiled(work)
     if cost.grid:
         grid = RULES[cost.grid](request)
-        return _raster(work, grid) if grid else None
+        return _raster(work, replace(grid, sure=grid.sure * request.trust)) if grid else None
     return _read(work)
 
 
@@ -100,6 +103,7 @@ def _raster(work: _Work, grid: Grid) -> Estimate:
         basis=f"{work.request.path}: size by the rule `{work.cost.grid}`",
         sure=_sure(work, grid, header),
         output=header,
+        certain=grid.sure,
     )
 
 
@@ -115,7 +119,7 @@ def _sure(work: _Work, grid: Grid, header: Header) -> Sure:
     return Sure(
         bytes=int(header.raw_bytes * grid.sure * share) if written else 0,
         files=1,
-        memory_bytes=held * work.cost.held_input,
+        memory_bytes=int(held * work.cost.held_input * work.request.trust),
         seconds=0.0 if sparse else _least_seconds(work, header.pixels * header.bands * grid.sure),
     )
 
@@ -199,6 +203,8 @@ def _tiled(work: _Work) -> Estimate | None:
     made = tiles(work.request)
     if made is None:
         return None
+    if work.request.trust < 1:
+        made = replace(made, sure=0)
     general, request = work.table.general, work.request
     share = (made.side / 256) ** 2  # the table is about tiles of 256 pixels
     each = general.tile_ns * _NANO * share
@@ -240,7 +246,7 @@ def _read(work: _Work) -> Estimate | None:
 
 def _least_read(work: _Work, inputs: list[Header]) -> float:
     """Seconds that reading takes at least, where every pixel of a band is looked at and nothing is known beforehand."""
-    pixels = inputs[0].pixels if work.cost.whole else 0
+    pixels = inputs[0].pixels * work.request.trust if work.cost.whole else 0
     return pixels * work.cost.input_ns * _NANO / _doubt(work)
 
 

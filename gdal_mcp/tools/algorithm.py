@@ -93,7 +93,14 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], desk: De
     resolved = places.resolve(bound)
     command = Command("gdal", (*algorithm.path.split(), *render(resolved)))
     given = {one.name: one.values for one in bound.arguments}
-    return Draft(command, places.inputs, together(places.outputs), algorithm=algorithm.path, arguments=given)
+    return Draft(
+        command,
+        places.inputs,
+        together(places.outputs),
+        named=places.named,
+        algorithm=algorithm.path,
+        arguments=given,
+    )
 
 
 def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -159,7 +166,8 @@ class Places:
             return str(located)
         found = self.desk.paths.source(text)
         self._inputs.append(found)
-        self._named.append((argument.name, found.located))
+        if found.is_plain:  # a part of a file is not what the file's header says
+            self._named.append((argument.name, found.located))
         return found.name
 
     def _any(self, argument: Argument, text: str) -> str:

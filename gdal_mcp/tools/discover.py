@@ -37,7 +37,7 @@ class FindCrsArguments(Arguments):
 
 
 def _search(arguments: SearchArguments, desk: Desk) -> Told:
-    tools = desk.surface.callable.values()
+    tools = (one for one in desk.surface.callable.values() if one is not GDAL_SEARCH)  # never its own answer
     picked = [(one.name, one.title, one.description) for one in tools if not is_algorithm(one.name)]
     found = search(arguments.query, limit=50, picked=picked)
     hits = [hit for hit in found if not hit.path or desk.permits(hit.path)]

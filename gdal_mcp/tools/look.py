@@ -83,4 +83,5 @@ LIST_WORKSPACE = Tool(
     schema=schema_of(ListArguments),
     draft=typed(ListArguments, _list),
     writes=False,
+    runs=False,  # a page without files needs no container, and has no receipt
 )

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gdal_mcp.described import facts
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.fileops import FILE_OPERATIONS
 from gdal_mcp.foreseeing import Foreseen
 from gdal_mcp.foresight.header import Header
 from gdal_mcp.plan import Command, Draft, Effect, effect_of
@@ -31,7 +32,7 @@ def _draft(arguments: ValidateArguments, desk: Desk) -> Draft | Told:
     if isinstance(draft, Told):
         return Told({"valid": True, "effect": "read", "container": False})
     unknown = [one for one in draft.inputs if desk.foresight.headers.get(one) is None and not one.is_folder]
-    if not unknown or not draft.named:
+    if not unknown or draft.algorithm in FILE_OPERATIONS:
         return Told(_told(draft, desk))
 
     def present(answer: Answer) -> Mapping[str, Any]:

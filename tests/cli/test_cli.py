@@ -17,20 +17,19 @@ from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-NAMES = {
-    *(
-        "info",
-        "convert",
-        "reproject",
-        "gdalinfo",
-        "gdal_translate",
-        "gdalwarp",
-        "gdalbuildvrt",
-        "gdal_rasterize",
-    ),
+CLASSIC = {
+    *("gdalinfo", "gdal_translate", "gdalwarp", "gdalbuildvrt", "gdal_rasterize"),
     *("gdal2xyz", "gdal_merge", "gdal_polygonize"),
 }
-WRITERS = NAMES - {"info", "gdalinfo"}
+READERS = {
+    *("list_workspace", "info", "preview", "vector_info", "validate_call", "formats"),
+    *("find_crs", "gdal_search", "gdal_describe", "gdal_read"),
+}
+WRITERS = {
+    *("convert", "reproject", "raster_clip", "raster_overview_add", "raster_overview_delete"),
+    *("vector_convert", "vector_reproject", "vector_clip", "pipeline", "gdal_write"),
+}
+NAMES = READERS | WRITERS
 RGB = {"src_dataset": "rgb.tif"}
 
 
@@ -139,7 +138,7 @@ def listed() -> list[dict[str, Any]]:
     return ended.json
 
 
-def test_the_tools_are_the_products_eleven(listed: list[dict[str, Any]]):
+def test_the_tools_are_those_picked_by_hand(listed: list[dict[str, Any]]):
     assert len(listed) == len(NAMES)
     assert {row["name"] for row in listed} == NAMES
     assert {row["name"] for row in listed if row["writes"]} == WRITERS
@@ -157,6 +156,30 @@ def test_the_list_for_people_has_one_line_for_each_tool():
     ended = gdal_mcp("tools")
     assert ended.code == 0
     assert {line.split()[0] for line in ended.stdout.splitlines()} == NAMES
+
+
+@pytest.mark.parametrize(
+    ("options", "named", "not_named"),
+    [
+        (["--all"], NAMES | CLASSIC | {"raster_hillshade", "vsi_delete"}, set()),
+        (["--toolsets", "classic"], CLASSIC, NAMES),
+        (["--read-only"], READERS, WRITERS),
+        (
+            ["--toolsets", "all", "--read-only"],
+            READERS | {"gdalinfo", "raster_info"},
+            WRITERS | {"vsi_delete"},
+        ),
+        (
+            ["--exclude-tools", "gdal_write,pipeline"],
+            NAMES - {"gdal_write", "pipeline"},
+            {"gdal_write", "pipeline"},
+        ),
+    ],
+)
+def test_the_settings_choose_the_tools(options: list[str], named: set[str], not_named: set[str]):
+    found = {line.split()[0] for line in gdal_mcp("tools", *options).stdout.splitlines()}
+    assert named <= found
+    assert found.isdisjoint(not_named)
 
 
 def rows(report: dict[str, Any], state: str) -> list[dict[str, Any]]:

@@ -129,15 +129,15 @@ DATASET_NAMES = [
     "/vsizip//outside/x.zip/a.tif", "/vsistdin?buffer_limit=-1", "/vsimem/x.tif", "/vsicrypt/key=00,file=/etc/passwd", "/vsicached?file=ok.tif",
     "/vsikerchunk_json_ref/{kerchunk.json}/a/0.0", "vrt://ok.tif?bands=1,1", "vrt:///outside/secret.tif?bands=1",
     "<GDAL_WMS><Service name='TMS'><ServerUrl>http://127.0.0.1/${z}</ServerUrl></Service></GDAL_WMS>", "WMS:http://127.0.0.1/?SERVICE=WMS",
-    "WMTS:http://127.0.0.1/", 'NETCDF:"ok.tif":v', 'NETCDF:"http://127.0.0.1/x":v', 'HDF5:"/outside/x.h5"://a',
-    'ZARR:"/vsicurl/http://127.0.0.1/x.zarr"', 'ZARR:"/vsikerchunk_json_ref/{kerchunk.json}":/a', "DERIVED_SUBDATASET:AMPLITUDE:ok.tif",
+    "WMTS:http://127.0.0.1/", 'NETCDF:"http://127.0.0.1/x":v', 'HDF5:"/outside/x.h5"://a',
+    'ZARR:"/vsicurl/http://127.0.0.1/x.zarr"', 'ZARR:"/vsikerchunk_json_ref/{kerchunk.json}":/a',
     "MEM:::DATAPOINTER=4194304,PIXELS=16,LINES=16", "PG:host=127.0.0.1 dbname=x table=t", "/vsicurl?url=http%3A%2F%2F127.0.0.1%2Fx.mbtiles",
     "EEDAI:x", "OGCAPI:http://127.0.0.1/", "DAAS:http://127.0.0.1/", "PLMOSAIC:", "JPEG_SUBDATASET:1,1,/etc/passwd", "NITF_IM:0:/etc/passwd",
-    "RADARSAT_2_CALIB:UNCALIB:ok.tif", '{"type":"FeatureCollection","stac_version":"1.0.0","features":[]}', "PG:host=127.0.0.1 port=5432 dbname=x",
+    '{"type":"FeatureCollection","stac_version":"1.0.0","features":[]}', "PG:host=127.0.0.1 port=5432 dbname=x",
     "MYSQL:x,host=127.0.0.1", "ODBC:x", "CSW:http://127.0.0.1", "CARTO:x", "NGW:http://127.0.0.1/resource/1",
     '{"type":"Point","coordinates":[2,49]}', "GEOJSON:/etc/passwd", "GEOJSONSeq:http://127.0.0.1/x", "ESRIJSON:http://127.0.0.1/x",
     "TopoJSON:http://127.0.0.1/x", "MVT:x.pbf", "MVT:http://127.0.0.1/0", "GMLAS:xxe.gml", "GPSBABEL:gpx:/etc/passwd", "ADBC:x",
-    "GPKG:zones.gpkg:zones", "/vsistdin/", "CSV:/etc/passwd",
+    "/vsistdin/", "CSV:/etc/passwd",
     "<OGRVRTDataSource><OGRVRTLayer name='passwd'><SrcDataSource>CSV:/etc/passwd</SrcDataSource></OGRVRTLayer></OGRVRTDataSource>",
     "AVCE00:/etc/passwd", "CAD:/etc/passwd", "GNM:x", "XLS:/etc/passwd", "/vsizip/slip.zip",
 ]  # fmt: skip
@@ -154,6 +154,38 @@ def test_a_dataset_name_that_is_no_file_is_refused_before_anything_runs(victim: 
         result = victim.call(tool, **arguments)
         assert result.structured_content["error"]["stage"] in EARLY
         told(result)
+
+
+PARTS = [
+    'NETCDF:"ok.tif":v', "DERIVED_SUBDATASET:AMPLITUDE:ok.tif", "RADARSAT_2_CALIB:UNCALIB:ok.tif", "GPKG:zones.gpkg:zones",
+]  # fmt: skip
+ASTRAY = [
+    ("ok.tif", "../outside/secret.tif"), ("ok.tif", "/etc/passwd"), ("zones.gpkg", "/etc/passwd"), ("ok.tif", "ln_rel.tif"),
+    ("zones.gpkg", "ln_passwd.csv"), ("ok.tif", "/vsicurl/http://127.0.0.1/x.tif"), ("ok.tif", "http://127.0.0.1/x.tif"),
+    ("ok.tif", "/vsistdin/"), ("zones.gpkg", "/dev/zero"),
+]  # fmt: skip
+
+
+def test_a_name_of_a_part_opens_that_file_of_the_workspace_or_nothing(victim: Talk, own: Place):
+    calls = {name: victim.start("info", path=name) for name in PARTS}
+    for name, call in calls.items():
+        result = call.result(timeout=120)
+        told(result)
+        if result.is_error:
+            assert result.structured_content["error"]["code"] == "GDAL_ERROR"
+        else:
+            inside = str(own.path("zones.gpkg" if "zones" in name else "ok.tif"))
+            assert inside in result.structured_content["receipt"]["argv"][-1]
+    assert not calls["GPKG:zones.gpkg:zones"].result().is_error
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_name_of_a_part_of_another_place_is_refused_before_anything_runs(victim: Talk, name: str):
+    for inside, astray in ASTRAY:
+        if inside in name:
+            result = victim.call("info", path=name.replace(inside, astray))
+            assert result.structured_content["error"]["stage"] in EARLY, astray
+            told(result)
 
 
 OUT = {"input": "ok.tif", "output": "out.tif"}

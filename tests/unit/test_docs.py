@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from docs import __main__ as docs
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import Role
 from gdal_mcp.errors import Code
 from gdal_mcp.foreseeing import Foresight
+from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import TOOLSETS, Settings, load_settings
-from gdal_mcp.surface import surface
+from gdal_mcp.surface import known_tools, surface
 from gdal_mcp.tools.listing import CLASSIC, core
 from gdal_mcp.tools.model import Desk, Told
 from sandbox.workspace import Workspace, Workspaces
@@ -112,6 +115,39 @@ def test_every_tool_setting_and_code_has_its_row():
     assert cells("errors") == {str(code) for code in Code}
 
 
+def test_every_toolset_role_and_prompt_has_its_row():
+    assert cells("toolsets") == set(TOOLSETS)
+    assert cells("roles") == {str(role) for role in Role}
+    assert cells("prompts") == set(prompts())
+
+
+def test_a_toolset_is_counted_as_it_is_listed():
+    rows = (line.split("|") for line in docs.PARTS["toolsets"]() if line.startswith("| `"))
+    counted = {name.strip(" `"): int(number) for _, name, number, *_ in rows}
+    assert counted["core"] == len(core())
+    assert counted["all"] == len(known_tools())
+
+
+def test_every_algorithm_is_named_once_and_every_argument_counted_once():
+    rows = [line.split("|") for line in docs.PARTS["algorithms"]() if line.startswith("| ")][1:]
+    named = [
+        f"{group.strip(' `')} {name.strip(' *').rstrip('*').replace(chr(92), '')}".replace("*", "").strip()
+        for _, group, _, names, _ in rows[1:]
+        for name in names.split(", ")
+    ]
+    assert sorted(named) == sorted(catalogue().algorithms)
+    arguments = sum(len(one.arguments) for one in catalogue().algorithms.values())
+    counts = [int(line.split("|")[3]) for line in docs.PARTS["roles"]() if line.startswith("| `")]
+    assert sum(counts) == arguments
+
+
+@pytest.mark.parametrize("part", docs.PARTS)
+def test_every_part_has_its_place_in_the_documentation(part):
+    assert [
+        page for page in docs.pages() if f"<!-- generated: {part} -->" in page.read_text(encoding="utf-8")
+    ]
+
+
 def test_every_command_has_its_row():
     rows = [line for line in docs.PARTS["cli"]() if line.startswith("| `gdal-mcp ")]
     names = {line.split("`")[1].split(" [")[0] for line in rows}
@@ -123,7 +159,7 @@ def test_every_command_has_its_row():
     } <= names
 
 
-@pytest.mark.parametrize("table", ["REASONS", "MEANINGS"])
+@pytest.mark.parametrize("table", ["REASONS", "MEANINGS", "SETS", "ROLES"])
 @pytest.mark.parametrize("change", ["drop", "add"])
 def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_errors(
     monkeypatch, table, change
@@ -135,7 +171,7 @@ def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_e
         kept["Invented"] = "nothing has this name"
     monkeypatch.setattr(docs, table, kept)
     with pytest.raises(docs.Drift):
-        docs.filled(page_with("hardening") + page_with("errors"))
+        docs.filled("".join(page_with(one) for one in ("hardening", "errors", "toolsets", "roles")))
 
 
 def examples():

@@ -84,6 +84,7 @@ NOT_DUE = [
     ("nearest_on_continuous", ask("raster reproject", DEM, output_crs="EPSG:4326", resampling="bilinear")),
     ("nearest_on_continuous", ask("raster reproject", BYTES, output_crs="EPSG:4326")),
     ("nearest_on_continuous", ask("raster reproject", WORLD, output_crs="EPSG:3857")),
+    ("nearest_on_continuous", ask("raster reproject", replace(FLOAT, bands=3), output_crs="EPSG:4326")),
     ("nearest_on_continuous", ask("raster convert", DEM)),
     ("nearest_on_continuous", ask("raster overview add", FLOAT, resampling="average", driver="")),
     ("nearest_on_continuous", ask("raster reproject", None, output_crs="EPSG:4326")),

@@ -123,6 +123,7 @@ POSSIBLE = {
     "the input is not known": ask("raster resize", None, resolution=(0.001, 0.001)),
     "into an existing raster": ask("vector rasterize", ZONES, size=(100_000, 100_000), update="true"),
     "a clip to a part": ask("raster clip", replace(DEM, width=10**6, height=10**6), window=(0, 0, 10, 10)),
+    "a window that is larger than the raster": ask("raster clip", DEM, window=(0, 0, 10**6, 10**6)),
     "a clip by a shape": ask(
         "raster clip", replace(DEM, width=10**6, height=10**6), geometry="POLYGON((0 0))"
     ),
@@ -156,6 +157,17 @@ def test_an_output_that_is_changed_in_place_has_no_size_of_its_own():
     assert refused(replace(request, updates=True)) is None
 
 
+def test_what_one_step_is_not_sure_of_the_next_is_not_either():
+    huge = replace(DEM, width=10**6, height=10**6)
+    clip = foresee(ask("raster clip", huge, geometry="POLYGON((0 0))"))
+    assert clip.certain == 0
+    for path in ("raster convert", "raster slope", "raster contour", "raster tile", "gdal_merge"):
+        step = ask(path, clip.output, max_zoom=24)
+        assert refused(step) is not None
+        assert refused(replace(step, trust=clip.certain)) is None
+    assert foresee(ask("raster convert", huge)).certain == 1
+
+
 def test_each_limit_is_broken_by_itself():
     request = ask("raster create", size=(1000, 1000))  # 1 MB
     assert refused(request) is None
@@ -185,6 +197,16 @@ def test_bands_and_types_follow_the_arguments():
     assert foresee(ask("raster stack", WORLD, WORLD)).output.bands == 6
     assert foresee(ask("raster select", WORLD, band=(2, 1))).output.bands == 2
     assert foresee(ask("raster calc", WORLD, calc=("A*2", "A+1"))).output.bands == 6
+
+
+def test_a_mosaic_has_the_resolution_that_is_asked_for():
+    coarse = replace(DEM, width=50, height=50)
+    finest, coarsest = (
+        foresee(ask("raster mosaic", DEM, coarse, resolution=which)).output for which in ("highest", "lowest")
+    )
+    assert finest is not None
+    assert coarsest is not None
+    assert (finest.width, coarsest.width) == (100, 50)
 
 
 def test_the_shortcuts_are_of_the_inputs_kind():
@@ -310,6 +332,11 @@ def test_there_and_back_is_the_same_place(aside: float, latitude: float, zone: s
 
 def test_the_middle_of_a_zone_is_its_meridian():
     box = projected((500_000.0, 0.0, 500_000.0, 0.0), "EPSG:32633", "EPSG:4326")
+    assert box == pytest.approx((15.0, 0.0, 15.0, 0.0), abs=1e-9)
+
+
+def test_the_southern_half_counts_from_ten_thousand_kilometres():
+    box = projected((500_000.0, 1e7, 500_000.0, 1e7), "EPSG:32733", "EPSG:4326")
     assert box == pytest.approx((15.0, 0.0, 15.0, 0.0), abs=1e-9)
 
 

@@ -119,6 +119,7 @@ def test_a_crs_that_is_spelled_out_is_one_without_a_code():
     keys = read_keys((1, 1, 0, 2, 1024, 0, 1, 1, 3072, 0, 1, 32767))
     assert (keys.code, keys.has_crs, keys.degrees) == (None, True, False)
     assert read_keys(DEGREES).degrees is True
+    assert read_keys((1, 1, 0, 2, 1024, 0, 1, 1, 3072, 34736, 1, 5000)).code is None  # its value is elsewhere
     assert read_keys((1, 1, 0, 3, *DEGREES[4:], 2054, 0, 1, 9105)).degrees is False  # grads
 
 
@@ -136,6 +137,39 @@ def test_a_crs_that_is_spelled_out_is_one_without_a_code():
 )
 def test_a_directory_that_cannot_be_is_no_header(tmp_path: Path, tags: dict):
     assert read(tmp_path, tiff(tags)) is None
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e300])
+@pytest.mark.parametrize("tag", [256, 258, 259, 277, 278, 322, 339, 34735, 42113])
+def test_fractions_in_the_place_of_counts_are_not_believed(tmp_path: Path, tag: int, number: float):
+    header = read(
+        tmp_path, tiff(BASIC | {322: (SHORT, (16,)), 323: (SHORT, (16,)), tag: (DOUBLE, (number,) * 8)})
+    )
+    assert header is None or tag != 256
+
+
+def test_a_directory_without_end_is_not_read(tmp_path: Path):
+    many = {40_000 + tag: (SHORT, (1,)) for tag in range(600)}
+    assert read(tmp_path, tiff(BASIC | many)) is None
+    assert read(tmp_path, tiff(BASIC | dict(list(many.items())[:100]))) is not None
+
+
+def test_a_picture_with_thousands_of_control_points_is_read(tmp_path: Path):
+    points = {33922: (DOUBLE, (1.0,) * 7000), 33550: (DOUBLE, (1.0,) * 7000)}
+    header = read(tmp_path, tiff(BASIC | points))
+    assert header is not None
+    assert (header.width, header.extent) == (60, None)
+
+
+def test_a_file_of_long_lists_gets_its_share_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    amounts: list[int] = []
+    honest = os.pread
+    monkeypatch.setattr(
+        window.os, "pread", lambda file, length, at: (amounts.append(length), honest(file, length, at))[1]
+    )
+    tags = dict.fromkeys((256, 257, 258, 259, 277, 278, 322, 323, 339, 34735), (LONG8, (1,) * 2000))
+    assert read(tmp_path, tiff(tags, big=True)) is None
+    assert sum(amounts) <= window.MAX_BYTES
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e308])

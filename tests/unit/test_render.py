@@ -4,7 +4,6 @@ import base64
 import json
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any
 
 import mcp_types as t
 import pytest

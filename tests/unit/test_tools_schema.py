@@ -4,7 +4,6 @@ no new tool can dodge it."""
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -141,11 +140,15 @@ def test_the_hand_written_tools_show_an_example():
     assert {*SHOWN, *META} <= set(SAID)
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    root = tmp_path / "ws"
-    root.mkdir()
-    for name in (*"a.tif b.tif dem.tif scene.tif n43.tif n44.tif classes.tif zones.gpkg lakes.gpkg".split(), "--config", "-of"):
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """One for all: a draft changes nothing."""
+    root = tmp_path_factory.mktemp("ws")
+    for name in (
+        *"a.tif b.tif dem.tif scene.tif n43.tif n44.tif classes.tif zones.gpkg lakes.gpkg".split(),
+        "--config",
+        "-of",
+    ):
         (root / name).write_bytes(b"x")
     settings = load_settings(workspaces=(root,))
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
@@ -188,8 +191,28 @@ def test_an_argument_that_the_schema_does_not_know_is_refused_before_anything_el
         assert caught.value.code is Code.INVALID_ARGUMENT
 
 
+BRIEF = [tool for tool in core() if "options" in tool.input_schema["properties"]]
+
+
+@pytest.mark.parametrize("tool", BRIEF, ids=lambda tool: tool.name)
+@pytest.mark.parametrize(
+    "options", ["--config=A=B", ["--config=A=B"], 5, None, {"shell": "x"}, {"config": "A=B"}]
+)
+def test_further_options_are_an_object_of_known_names(desk: Desk, tool: Tool, options: Any):
+    """Nothing that was given is left out without a word."""
+    given = {"input": "zones.gpkg" if "vector" in tool.name else "a.tif"}
+    if "output" in tool.input_schema["properties"]:
+        given["output"] = "o.gpkg" if "vector" in tool.name else "o.tif"
+    with pytest.raises(REFUSALS) as caught:
+        tool.draft({**given, "options": options}, desk)
+    if not isinstance(caught.value, ValidationError):
+        assert caught.value.code is Code.INVALID_ARGUMENT
+
+
 @each
-@pytest.mark.parametrize("nonsense", [{}, {"input": {"$": 1}, "path": 5, "algorithm": []}], ids=["none", "odd"])
+@pytest.mark.parametrize(
+    "nonsense", [{}, {"input": {"$": 1}, "path": 5, "algorithm": []}], ids=["none", "odd"]
+)
 def test_no_tool_breaks_on_what_it_cannot_use(desk: Desk, tool: Tool, nonsense: dict[str, Any]):
     """Either it is refused, or nothing was needed."""
     try:

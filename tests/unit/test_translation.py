@@ -111,8 +111,11 @@ NONSENSE = [
 def test_a_container_may_answer_anything(nonsense: Any):
     """Whatever takes over a container can send any JSON as its last word."""
     final = {
-        **{"errors": nonsense, "outputs": nonsense, "done": nonsense},
-        **{"gdal_version": nonsense, "return_code": nonsense},
+        "errors": nonsense,
+        "outputs": nonsense,
+        "done": nonsense,
+        "gdal_version": nonsense,
+        "return_code": nonsense,
     }
     told = judge(result(Exited(1), final), writes=True)
     assert told is not None

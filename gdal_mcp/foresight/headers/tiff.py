@@ -70,9 +70,12 @@ class _Directory:
         count = min(count, _MAX_VALUES)
         return self.window.unpack(f"{self.layout.order}{count}{letter}", place) if count else ()
 
-    def number(self, tag: int, default: int = 0) -> int:
+    def wholes(self, tag: int) -> tuple[int, ...]:
         values = self.values(tag)
-        return int(values[0]) if values and not isinstance(values[0], bytes) else default
+        return values if values and isinstance(values[0], int) else ()
+
+    def number(self, tag: int, default: int = 0) -> int:
+        return (self.wholes(tag) or (default,))[0]
 
     def numbers(self, tag: int) -> tuple[float, ...]:
         values = self.values(tag)
@@ -92,7 +95,7 @@ def read_tiff(window: Window) -> Header:
     bands = directory.number(SAMPLES, 1)
     if not 1 <= bands <= _MAX_BANDS:
         raise Unreadable
-    keys = read_keys(tuple(map(int, directory.numbers(GEO_KEYS))))
+    keys = read_keys(directory.wholes(GEO_KEYS))
     return Header(
         "GTiff",
         "raster",

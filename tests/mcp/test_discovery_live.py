@@ -1,0 +1,80 @@
+"""The tools that tell what there is, over the wire: formats, CRSs, search and description, against the image itself."""
+
+import json
+
+import pytest
+
+from tests.mcp.talk import Place, Talk
+from tests.oracle.container import Oracle
+
+pytestmark = pytest.mark.engine
+
+DRIVERS = """
+import json
+from osgeo import gdal
+found = {}
+for number in range(gdal.GetDriverCount()):
+    driver = gdal.GetDriver(number)
+    found[driver.ShortName] = driver.GetMetadata()
+print(json.dumps({name: sorted(key for key in ("DCAP_RASTER", "DCAP_VECTOR", "DCAP_CREATE", "DCAP_CREATECOPY") if data.get(key) == "YES") for name, data in found.items()}))
+"""
+
+
+def test_a_format_that_is_listed_is_in_the_image(modern: Talk, oracle: Oracle):
+    present = json.loads(oracle.python(DRIVERS))
+    for kind, mark in (("raster", "DCAP_RASTER"), ("vector", "DCAP_VECTOR")):
+        rows = modern.done("formats", kind=kind)["formats"]
+        names = {row[0] for row in rows}
+        assert {"raster": {"GTiff", "COG", "PNG", "VRT"}, "vector": {"GPKG", "GeoJSON", "FlatGeobuf"}}[kind] <= names
+        assert all(mark in present[name] for name in names & set(present))
+        assert not names & {"PostgreSQL", "MySQL", "PostGISRaster", "WMS", "CSW"}
+
+
+def test_one_format_tells_the_options_that_a_call_may_set(modern: Talk):
+    told = modern.done("formats", name="gtiff")
+    text = str(told)
+    assert "COMPRESS" in text
+    assert "DEFLATE" in text
+    assert modern.call("formats", name="no such format").is_error
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [("utm 33 north", "EPSG:32633"), ("web mercator", "EPSG:3857"), ("4326", "EPSG:4326"), ("EPSG:2056", "EPSG:2056"), ("wgs 84", "EPSG:4326")],
+)  # fmt: skip
+def test_a_crs_is_found_by_what_people_call_it(modern: Talk, query: str, code: str):
+    matches = modern.done("find_crs", query=query)["matches"]
+    assert code in [row["code"] for row in matches[:3]], matches[:3]
+
+
+@pytest.mark.parametrize("query", ["'; DROP TABLE x", "%", "no such place at all xyzzy", "/etc/passwd", "é\u202e", "\\", "*" * 200])
+def test_an_odd_question_for_a_crs_is_answered(modern: Talk, query: str):
+    result = modern.call("find_crs", query=query)
+    assert not result.is_error or result.structured_content["error"]["code"] == "INVALID_ARGUMENT"
+    if not result.is_error:
+        assert len(result.structured_content["matches"]) <= 10
+
+
+def test_what_is_found_can_be_described_and_run(modern: Talk, place: Place):
+    hits = modern.done("gdal_search", query="shade the mountains")["hits"]
+    [path] = [hit for hit in hits[:3] if "hillshade" in str(hit)][:1]
+    described = modern.done("gdal_describe", algorithm="raster hillshade")
+    assert "zfactor" in str(described)
+    assert path
+    for number, example in enumerate(described["examples"]):
+        arguments = {**example["arguments"], "input": "dem.tif", "output": f"example-{number}.tif"}
+        again = {"algorithm": "raster hillshade", "arguments": arguments}
+        assert modern.done("validate_call", tool="gdal_write", arguments=again)["valid"]
+
+
+@pytest.mark.parametrize("name", ["", "nothing", "raster", "../x", "external", "raster hillshade\0", "x" * 101])
+def test_what_does_not_exist_is_not_described(modern: Talk, name: str):
+    assert modern.call("gdal_describe", algorithm=name).is_error
+
+
+def test_these_need_no_container(modern: Talk, place: Place):
+    before = sum("object" in event for event in place.audited)
+    modern.done("gdal_search", query="buffer")
+    modern.done("gdal_describe", algorithm="vector buffer")
+    modern.done("formats", kind="vector")
+    assert sum("object" in event for event in place.audited) == before

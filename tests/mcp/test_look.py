@@ -1,0 +1,241 @@
+"""What a model sees before and after: pictures, lists, descriptions, formats, CRSs, and next steps that work."""
+
+import base64
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types as t
+import pytest
+
+from tests.mcp.attack_files import lay_all, told
+from tests.mcp.hostile_files import HIDDEN
+from tests.mcp.talk import Person, Place, Talk, talking
+from tests.oracle.container import Oracle
+
+pytestmark = pytest.mark.engine
+
+PROGRAM = r"""
+import sys
+import numpy as np
+from osgeo import gdal
+gdal.UseExceptions()
+out = sys.argv[1] + "/"
+def made(name, array, nodata=None, colors=None):
+    rows, columns = array.shape
+    kinds = {"uint8": gdal.GDT_Byte, "float32": gdal.GDT_Float32}
+    one = gdal.GetDriverByName("GTiff").Create(out + name, columns, rows, 1, kinds[str(array.dtype)])
+    band = one.GetRasterBand(1)
+    if colors:
+        table = gdal.ColorTable()
+        for value, color in colors.items():
+            table.SetColorEntry(value, color)
+        band.SetRasterColorTable(table)
+    if nodata is not None:
+        band.SetNoDataValue(nodata)
+    band.WriteArray(array)
+made("palette.tif", np.tile(np.array([[1, 2]], "uint8"), (20, 10)), colors={1: (255, 0, 0), 2: (0, 0, 255)})
+made("one.tif", np.array([[7]], "uint8"))
+made("nothing.tif", np.full((10, 10), -9, "float32"), nodata=-9)
+made("nan.tif", np.full((10, 10), np.nan, "float32"))
+made("wide.tif", np.arange(2000, dtype="float32").reshape(1, 2000))
+"""
+
+
+@pytest.fixture(scope="module")
+def own(grounds: Path, place: Place, oracle: Oracle) -> Place:
+    made = Place.made(grounds / "look")
+    folder = oracle.folder("look")
+    oracle.python(PROGRAM, str(folder))
+    for path in (*folder.iterdir(), *place.workspace.iterdir()):
+        if path.is_file() and path.stem in ("palette", "one", "nothing", "nan", "wide", "dem", "rgb", "zones", "places", "float"):  # fmt: skip
+            made.path(path.name).write_bytes(path.read_bytes())
+    return made
+
+
+@pytest.fixture(scope="module")
+def talker(own: Place, grounds: Path) -> Iterator[Talk]:
+    with talking(own.command("--approval", "never"), grounds / "look.log", person=Person()) as made:
+        yield made
+
+
+def picture(result: t.CallToolResult) -> tuple[int, int, bytes]:
+    """Width, height and bytes of the one picture of a result."""
+    [image] = [one for one in result.content if isinstance(one, t.ImageContent)]
+    assert image.mime_type == "image/png"
+    data = base64.b64decode(image.data)
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height, data
+
+
+SHOWN: dict[str, dict[str, Any]] = {
+    "raster": {"path": "dem.tif"},
+    "photograph": {"path": "rgb.tif", "color": "rgb", "bands": [1, 2, 3]},
+    "one band": {"path": "rgb.tif", "bands": [2], "color": "gray"},
+    "palette": {"path": "palette.tif"},
+    "vector": {"path": "zones.gpkg"},
+    "points": {"path": "places.geojson", "max_size": 64},
+    "hillshade": {"path": "dem.tif", "color": "hillshade"},
+    "one pixel": {"path": "one.tif"},
+    "all nodata": {"path": "nothing.tif"},
+    "all nan": {"path": "nan.tif"},
+    "very wide": {"path": "wide.tif", "max_size": 100},
+}
+
+
+def test_a_preview_is_a_picture_of_bounded_size(talker: Talk):
+    under_way = {key: talker.start("preview", **arguments) for key, arguments in SHOWN.items()}
+    pictures = {}
+    for key, call in under_way.items():
+        result = call.result(timeout=120)
+        assert not result.is_error, (key, result.structured_content)
+        width, height, data = picture(result)
+        most = SHOWN[key].get("max_size", 512)
+        assert 1 <= width <= most, key
+        assert 1 <= height <= most, key
+        assert len(data) < 4 << 20
+        assert isinstance(result.structured_content["shown"], dict)
+        pictures[key] = data
+    assert pictures["raster"] != pictures["hillshade"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"path": "absent.tif"}, {"path": "../x.tif"}, {"path": "/etc/passwd"}, {"path": "dem.tif", "max_size": 5},
+     {"path": "dem.tif", "max_size": 100_000}, {"path": "dem.tif", "bands": [0]}, {"path": "dem.tif", "bands": [9]},
+     {"path": "dem.tif", "color": "plaid"}, {"path": "dem.tif", "bands": []}],
+)  # fmt: skip
+def test_a_preview_of_what_is_not_there_is_an_error(talker: Talk, arguments: dict[str, Any]):
+    result = talker.call("preview", **arguments)
+    assert result.is_error
+    assert not [one for one in result.content if isinstance(one, t.ImageContent)]
+    assert result.structured_content["error"]["code"] != "INTERNAL"
+
+
+def test_a_write_comes_with_its_picture_and_what_was_written(talker: Talk, own: Place):
+    result = talker.call("reproject", input="dem.tif", output="degrees.tif", dst_crs="EPSG:4326")
+    width, height, _ = picture(result)
+    assert max(width, height) <= 512
+    [row] = result.structured_content["outputs"]
+    described = row["description"]
+    assert row["path"] == str(own.path("degrees.tif"))
+    assert described["driver"] == "GTiff"
+    assert described["crs"]["code"] == "EPSG:4326"
+    west, south, east, north = described["wgs84"]
+    assert -180 < west < east < 0 < south < north < 90  # zone 11 north is in the west
+    vector = talker.call("vector_reproject", input="zones.gpkg", output="zones-degrees.gpkg", **{"output-crs": "EPSG:4326"})  # fmt: skip
+    picture(vector)
+    [layer] = vector.structured_content["outputs"][0]["description"]["layers"]
+    assert (layer["features"], layer["geometry"]) == (2, "Polygon")
+
+
+def test_cheap_checks_tell_what_is_odd_about_an_output(talker: Talk):
+    empty = talker.done("gdal_write", algorithm="vector filter",
+                        arguments={"input": "zones.gpkg", "output": "none.gpkg", "where": "value > 1000"})  # fmt: skip
+    blank = talker.done("convert", input="nothing.tif", output="blank.tif")
+    fine = talker.done("gdal_write", algorithm="raster slope", arguments={"input": "dem.tif", "output": "fine.tif"})
+    codes = [{check["code"] for check in made["outputs"][0]["checks"]} for made in (empty, blank, fine)]
+    assert codes[0]
+    assert codes[1]
+    assert codes[0] != codes[1]
+    assert codes[2] == set()
+
+
+def test_the_picture_is_a_setting(own: Place, grounds: Path):
+    command = own.command("--approval", "never", "--no-preview")
+    with talking(command, grounds / "look-plain.log", person=Person()) as plain:
+        result = plain.call("convert", input="dem.tif", output="no-picture.tif")
+        assert not result.is_error
+        assert not [one for one in result.content if isinstance(one, t.ImageContent)]
+
+
+def test_next_steps_are_calls_that_would_be_taken(talker: Talk):
+    """Each is put to validate_call as it stands."""
+    made = [
+        talker.done("gdal_write", algorithm="raster hillshade", arguments={"input": "dem.tif", "output": "next-shade.tif"}),
+        talker.done("convert", input="float.tif", output="next.tif"),
+        talker.done("vector_convert", input="zones.gpkg", output="next.geojson"),
+        talker.done("gdal_write", algorithm="raster polygonize", arguments={"input": "palette.tif", "output": "next.gpkg"}),
+    ]  # fmt: skip
+    steps = [step for one in made for step in one.get("next", [])]
+    assert steps
+    assert all(step["reason"] for step in steps)
+    for step in steps:
+        again = {"algorithm": step["algorithm"], "arguments": step["arguments"]}
+        planned = talker.done("validate_call", tool="gdal_write", arguments=again)
+        assert planned["valid"], (step, planned)
+
+
+@pytest.fixture(scope="module")
+def hostile(grounds: Path, oracle: Oracle, place: Place) -> Iterator[tuple[Talk, Place]]:
+    made = Place.made(grounds / "look-hostile")
+    lay_all(made, oracle, place.workspace)
+    made.path(f"hid{HIDDEN}den.tif").write_bytes(made.path("ok.tif").read_bytes())
+    for suffix in ("shp", "shx", "dbf", "prj"):
+        made.path(f"zones.{suffix}").write_bytes(place.path(f"zones.{suffix}").read_bytes())
+    with talking(made.command("--approval", "never"), grounds / "look-hostile.log", person=Person()) as talk:
+        yield talk, made
+
+
+def listed(talk: Talk, **arguments: Any) -> list[dict[str, Any]]:
+    """All pages of a list."""
+    rows, cursor = [], None
+    while True:
+        more = {"cursor": cursor} if cursor else {}
+        result = talk.call("list_workspace", **arguments, **more)
+        assert not result.is_error, result.structured_content
+        told(result)
+        rows += result.structured_content["entries"]
+        cursor = result.structured_content.get("next_cursor")
+        if cursor is None:
+            return rows
+
+
+def test_a_list_shows_links_and_follows_none(hostile: tuple[Talk, Place]):
+    talk, place = hostile
+    rows = listed(talk)
+    by_name = {Path(row["path"]).name: row for row in rows}
+    assert {by_name[name]["kind"] for name in ("ln_dir", "ln_abs.tif", "ln_root", "ln_loop.tif", "ln_inside.tif")} == {"link"}
+    assert all(Path(row["path"]).is_relative_to(place.workspace) for row in rows)
+    assert not [row for row in rows if "/ln_dir/" in row["path"] or "/ln_root/" in row["path"] or "/link/" in row["path"]]  # fmt: skip
+    assert not [row for row in rows if ".gdal-mcp" in row["path"]]
+    assert by_name["ok.tif"]["driver"] == "GTiff"
+    assert by_name["ok.tif"]["bytes"] == place.path("ok.tif").stat().st_size
+    assert "driver" not in by_name["inputs.txt"]
+
+
+def test_a_dataset_of_several_files_is_one_row(hostile: tuple[Talk, Place]):
+    talk, _place = hostile
+    [row] = [row for row in listed(talk, pattern="zones.*") if row["path"].endswith("zones.shp")]
+    assert set(row["files"]) >= {"zones.shx", "zones.dbf"}
+    names = [Path(one["path"]).name for one in listed(talk, pattern="zones.*")]
+    assert not {"zones.shx", "zones.dbf"} & set(names)
+
+
+def test_pages_are_the_whole_list_in_pieces(hostile: tuple[Talk, Place]):
+    talk, _place = hostile
+    whole = [row["path"] for row in listed(talk, pattern="*.vrt")]
+    pages = [row["path"] for row in listed(talk, pattern="*.vrt", limit=7)]
+    assert pages == whole
+    assert len(whole) == len(set(whole)) > 7
+    first = talk.done("list_workspace", pattern="*.vrt", limit=7)
+    for arguments in ({"pattern": "*.tif"}, {"pattern": "*.vrt", "path": "sub"}):
+        talk.failed("list_workspace", **arguments, cursor=first["next_cursor"])
+    for cursor in ("x", "", "AAAA", first["next_cursor"][:-4]):
+        result = talk.call("list_workspace", pattern="*.vrt", cursor=cursor)
+        assert not result.is_error or result.structured_content["error"]["code"] == "INVALID_ARGUMENT"
+
+
+def test_a_name_that_hides_something_is_shown_for_what_it_is(hostile: tuple[Talk, Place]):
+    talk, _place = hostile
+    rows = listed(talk, pattern="*den.tif")
+    [row] = [row for row in rows if Path(row["path"]).name.startswith("hid")]
+    assert not set(HIDDEN) & set(row["path"])
+    assert "\\u202e" in row["path"]
+
+
+@pytest.mark.parametrize("path", ["..", "/", "ln_dir", "ln_root", ".gdal-mcp", "ok.tif", "absent", "/etc", "~"])
+def test_a_list_of_another_place_is_refused(hostile: tuple[Talk, Place], path: str):
+    hostile[0].failed("list_workspace", path=path)

@@ -1,0 +1,140 @@
+"""Pipelines through a real server: one container, several outputs or none, and one question for all of them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.talk import Person, Place, Talk, talking
+from tests.oracle.container import Oracle
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def own(grounds: Path, place: Place) -> Place:
+    made = Place.made(grounds / "pipelines")
+    for name in ("dem.tif", "classes.tif", "zones.gpkg"):
+        made.path(name).write_bytes(place.path(name).read_bytes())
+    made.path("sub").mkdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def asking(own: Place, grounds: Path) -> Iterator[Talk]:
+    with talking(own.command(), grounds / "pipelines.log", person=Person()) as made:
+        yield made
+
+
+@pytest.fixture
+def talker(asking: Talk) -> Talk:
+    asking.person.action = "accept"
+    asking.person.asked.clear()
+    return asking
+
+
+@pytest.fixture(scope="module")
+def reader(own: Place, grounds: Path) -> Iterator[Talk]:
+    with talking(own.command("--read-only"), grounds / "pipelines-reader.log") as made:
+        yield made
+
+
+def names(result: dict[str, Any]) -> list[str]:
+    return [Path(row["path"]).name for row in result["outputs"]]
+
+
+def test_steps_and_notation_do_the_same(talker: Talk, own: Place, oracle: Oracle):
+    listed = [
+        {"step": "read", "arguments": {"input": "dem.tif"}},
+        {"step": "hillshade", "arguments": {"zfactor": 2}},
+        {"step": "write", "arguments": {"output": "listed.tif"}},
+    ]
+    talker.done("pipeline", steps=listed)
+    talker.done("pipeline", steps="read dem.tif ! hillshade --zfactor=2 ! write written.tif")
+    talker.done(
+        "gdal_write", algorithm="raster pipeline", arguments={"pipeline": "read dem.tif ! hillshade -z 2 ! write raster.tif"}
+    )  # fmt: skip
+    alone = oracle.folder("pipelines") / "alone.tif"
+    oracle.must("gdal", "raster", "hillshade", "--zfactor=2", str(own.path("dem.tif")), str(alone))
+    expected = oracle.checksums(alone)
+    for name in ("listed.tif", "written.tif", "raster.tif"):
+        assert oracle.checksums(own.path(name)) == expected
+
+
+def test_a_raster_becomes_a_vector_on_the_way(talker: Talk, own: Place, oracle: Oracle):
+    made = talker.done(
+        "pipeline", steps="read classes.tif ! polygonize ! filter --where=\"DN > 0\" ! write polygons.gpkg"
+    )  # fmt: skip
+    assert oracle.counts(own.path("polygons.gpkg")) == [3]
+    assert made["outputs"][0]["description"]["layers"][0]["features"] == 3
+
+
+def test_one_run_publishes_the_outputs_of_all_branches(talker: Talk, own: Place, oracle: Oracle):
+    text = "read dem.tif ! tee [ slope ! write slope.tif ] [ write sub/copy.tif ] ! hillshade ! write shade.tif"
+    made = talker.done("pipeline", steps=text)
+    assert names(made) == ["shade.tif", "slope.tif", "copy.tif"]
+    assert {Path(row["path"]).name for row in made["files"]} == {"slope.tif", "copy.tif", "shade.tif"}
+    assert oracle.checksums(own.path("sub/copy.tif")) == oracle.checksums(own.path("dem.tif"))
+    assert len(talker.person.asked) == 1
+
+
+def test_when_one_branch_fails_none_is_published(talker: Talk, own: Place):
+    text = "read dem.tif ! tee [ write none-a.tif ] [ select --band=9 ! write sub/none-b.tif ] ! write none-c.tif"
+    error = talker.failed("pipeline", steps=text)
+    assert error["stage"] == "run"
+    assert not [path for path in own.workspace.rglob("none-*")]
+    assert own.staged == []
+
+
+def test_the_question_names_every_output_and_what_is_replaced(talker: Talk, own: Place):
+    old = own.path("sub/old.tif")
+    old.write_bytes(own.path("dem.tif").read_bytes())
+    text = "read dem.tif ! tee [ write sub/old.tif --overwrite ] ! hillshade ! write asked.tif"
+    talker.person.action = "decline"
+    error = talker.failed("pipeline", steps=text)
+    assert (error["code"], error["stage"]) == ("DENIED", "approval")
+    [question] = talker.person.asked
+    for path in (own.path("asked.tif"), old):
+        assert str(path) in question
+    assert not own.path("asked.tif").exists()
+    assert old.read_bytes() == own.path("dem.tif").read_bytes()
+    talker.person.action = "accept"
+    assert [Path(one) for one in talker.done("pipeline", steps=text)["replaced"]] == [old]
+
+
+def test_a_pipeline_that_reads_needs_no_yes(talker: Talk):
+    made = talker.done("gdal_read", algorithm="pipeline", arguments={"pipeline": "read dem.tif ! aspect ! info"})
+    assert made["untrusted"]["report"]["size"] == [60, 50]
+    assert talker.person.asked == []
+
+
+def test_what_would_write_is_not_run_as_a_read(talker: Talk, own: Place):
+    arguments = {"pipeline": "read dem.tif ! tee [ write sneaked.tif ] ! info"}
+    error = talker.failed("gdal_read", algorithm="pipeline", arguments=arguments)
+    assert error["code"] == "INVALID_ARGUMENT"
+    assert not own.path("sneaked.tif").exists()
+
+
+def test_a_server_that_only_reads_runs_what_only_reads(reader: Talk, own: Place):
+    listed = {one.name for one in reader.ask("list_tools").tools}
+    assert not listed & {"pipeline", "gdal_write", "convert", "raster_clip"}
+    made = reader.done("gdal_read", algorithm="raster pipeline", arguments={"pipeline": "read dem.tif ! info"})
+    assert made["untrusted"]["report"]["size"] == [60, 50]
+    for text in ("read dem.tif ! write x.tif", "read dem.tif ! tee [ write x.tif ] ! info", "read dem.tif ! tile tiles"):
+        reader.failed("gdal_read", algorithm="pipeline", arguments={"pipeline": text})
+    assert not own.path("x.tif").exists()
+    assert json.loads((own.state / "audit.jsonl").read_text().splitlines()[-1])["event"]["outcome"] != "OK"
+
+
+def test_two_readings_of_a_step_run_as_what_the_data_is(talker: Talk, own: Place, oracle: Oracle):
+    """`reproject` is a step for rasters and one for vectors, and the file decides."""
+    calls = [
+        talker.start("pipeline", steps="read dem.tif ! reproject --output-crs=EPSG:4326 ! write degrees.tif"),
+        talker.start("pipeline", steps="read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write degrees.gpkg"),
+    ]
+    for call in calls:
+        assert not call.result(timeout=120).is_error
+    assert 'ID["EPSG",4326]' in oracle.raster(own.path("degrees.tif"))["coordinateSystem"]["wkt"]
+    assert oracle.counts(own.path("degrees.gpkg")) == [2]
