@@ -6,6 +6,8 @@ python := .venv/bin/python
 PYTHON ?=
 export PYTHON
 pytest_options ?=
+# Tests wait for containers more than they compute; a file stays with one worker, so that its servers are shared
+workers ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup venv engine image lock lint format types unit test demo bench docs snapshots clean
@@ -39,10 +41,10 @@ types: venv ## mypy, strict
 	$(python) -m mypy
 
 unit: venv ## the tests that need no container engine
-	$(python) -m pytest -m 'not engine' $(pytest_options)
+	$(python) -m pytest -n $(workers) --dist loadfile -m 'not engine' $(pytest_options)
 
 test: setup lint types ## everything that must pass: set-up, lint, types, all tests
-	$(python) -m pytest $(pytest_options)
+	$(python) -m pytest -n $(workers) --dist loadfile $(pytest_options)
 
 demo: setup ## the main job, visibly, in a new temporary folder
 	$(python) scripts/demo.py
