@@ -225,7 +225,7 @@ def _tools(arguments: argparse.Namespace) -> int:
     width = max((len(tool.name) for tool in tools), default=0)
     for tool in tools:
         _print(
-            f"{tool.name:<{width}}  {'writes' if tool.writes else 'reads '}  {tool.description.split('. ')[0]}."
+            f"{tool.name:<{width}}  {'writes' if tool.writes else 'reads '}  {tool.description.split('. ')[0].rstrip('.')}."
         )
     return OK
 

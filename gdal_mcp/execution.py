@@ -243,7 +243,8 @@ def _is_appended(name: str, target: str) -> bool:
 
 
 def _has_stem(name: str, target: str) -> bool:
-    return name.startswith(f"{target.rsplit('.', 1)[0]}.")
+    stem = target.rsplit(".", 1)[0]
+    return name == stem or name.startswith(f"{stem}.")  # the pixels of `x.ers` are in `x`
 
 
 def _rejected(name: str, why: str) -> ToolError:

@@ -152,7 +152,9 @@ def some(name: str, number: int) -> dict[str, Call]:
 
 
 @pytest.mark.parametrize("start", range(0, len(PATHS), 8))
-def test_a_path_out_of_the_workspace_is_refused_wherever_a_path_can_stand(victim: Talk, own: Place, start: int):
+def test_a_path_out_of_the_workspace_is_refused_wherever_a_path_can_stand(
+    victim: Talk, own: Place, start: int
+):
     calls = {
         (key, use): call
         for number, (key, path) in list(enumerate(PATHS.items()))[start : start + 8]
@@ -330,8 +332,7 @@ def test_a_driver_option_that_reaches_further_is_refused_whatever_its_value(
         for number, name in enumerate(names.split()):
             value = VALUES[(number + len(driver)) % len(VALUES)]
             calls |= {
-                (driver, name, value, use): call
-                for use, call in options_of(argument, driver, name, value)
+                (driver, name, value, use): call for use, call in options_of(argument, driver, name, value)
             }
     errors = refused_all(victim, own, calls)
     assert {error["code"] for error in errors.values()} <= {"INVALID_ARGUMENT", "NETWORK_BLOCKED"}
@@ -381,9 +382,19 @@ def test_no_step_runs_a_program_however_it_is_spelt(victim: Talk, own: Place):
     calls = {text: steps(text) for text in EXTERNAL}
     for path in ("pipeline", "raster pipeline", "vector pipeline"):
         calls |= {
-            (path, text): write(path, pipeline=text) for text in EXTERNAL if "zones" in text or "vector" not in path
+            (path, text): write(path, pipeline=text)
+            for text in EXTERNAL
+            if "zones" in text or "vector" not in path
         }
-    spellings = ("external", "External", " external", "raster external", "gdal external", "exter\u200bnal", "external\0")
+    spellings = (
+        "external",
+        "External",
+        " external",
+        "raster external",
+        "gdal external",
+        "exter\u200bnal",
+        "external\0",
+    )
     for name in spellings:
         for given in ({"command": "id"}, {}):
             listed = [
@@ -482,7 +493,10 @@ def test_names_that_only_look_dangerous_are_names(victim: Talk, own: Place):
     answers = ends(
         victim,
         *(read("raster info", input=name) for name in odd),
-        *(steps(f'read "{name}" ! info') for name in ("a b.tif", "semi;colon.tif", "comma,name.tif", "$(id).tif")),
+        *(
+            steps(f'read "{name}" ! info')
+            for name in ("a b.tif", "semi;colon.tif", "comma,name.tif", "$(id).tif")
+        ),
     )
     assert [answer["untrusted"]["report"]["size"] for answer in answers] == [[20, 20]] * len(answers)
 
@@ -497,7 +511,10 @@ def test_an_archive_of_the_workspace_is_read_and_nothing_behind_it(victim: Talk,
         read("raster info", input=name)
         for name in ("/vsizip/slip.zip/etc/PWNED.tif", "/vsitar/links.tar/secret.tif", "/vsizip/slip.zip/outside/secret.tif")
     ]  # fmt: skip
-    lists = [read("vsi sozip list", input="slip.zip"), write("vsi sozip optimize", input=["slip.zip"], output="again.zip")]
+    lists = [
+        read("vsi sozip list", input="slip.zip"),
+        write("vsi sozip optimize", input=["slip.zip"], output="again.zip"),
+    ]
     answers = ends(victim, *good, *bad, *lists)
     assert [answer["untrusted"]["report"]["size"] for answer in answers[:3]] == [[20, 20]] * 3
     assert all("error" in answer for answer in answers[4:5])
@@ -514,7 +531,11 @@ def test_deleting_a_dataset_that_refers_to_others_takes_away_itself_alone(victim
         write("dataset copy", source="copied.vrt", destination="copy-of.vrt"),
     )
     assert not [answer for answer in answers if "error" in answer]
-    assert [own.path(name).exists() for name in ("gone.vrt", "renamed.vrt", "copied.vrt")] == [False, False, True]
+    assert [own.path(name).exists() for name in ("gone.vrt", "renamed.vrt", "copied.vrt")] == [
+        False,
+        False,
+        True,
+    ]
     assert own.path("other-name.vrt").is_file()
     assert own.path("copy-of.vrt").is_file()
     assert own.path("ok.tif").read_bytes() == source  # neither deleted, renamed nor copied along

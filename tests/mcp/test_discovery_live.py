@@ -25,7 +25,9 @@ def test_a_format_that_is_listed_is_in_the_image(modern: Talk, oracle: Oracle):
     for kind, mark in (("raster", "DCAP_RASTER"), ("vector", "DCAP_VECTOR")):
         rows = modern.done("formats", kind=kind)["formats"]
         names = {row[0] for row in rows}
-        assert {"raster": {"GTiff", "COG", "PNG", "VRT"}, "vector": {"GPKG", "GeoJSON", "FlatGeobuf"}}[kind] <= names
+        assert {"raster": {"GTiff", "COG", "PNG", "VRT"}, "vector": {"GPKG", "GeoJSON", "FlatGeobuf"}}[
+            kind
+        ] <= names
         assert all(mark in present[name] for name in names & set(present))
         assert not names & {"PostgreSQL", "MySQL", "PostGISRaster", "WMS", "CSW"}
 
@@ -47,7 +49,9 @@ def test_a_crs_is_found_by_what_people_call_it(modern: Talk, query: str, code: s
     assert code in [row["code"] for row in matches[:3]], matches[:3]
 
 
-@pytest.mark.parametrize("query", ["'; DROP TABLE x", "%", "no such place at all xyzzy", "/etc/passwd", "é\u202e", "\\", "*" * 200])
+@pytest.mark.parametrize(
+    "query", ["'; DROP TABLE x", "%", "no such place at all xyzzy", "/etc/passwd", "é\u202e", "\\", "*" * 200]
+)
 def test_an_odd_question_for_a_crs_is_answered(modern: Talk, query: str):
     result = modern.call("find_crs", query=query)
     assert not result.is_error or result.structured_content["error"]["code"] == "INVALID_ARGUMENT"
@@ -67,7 +71,9 @@ def test_what_is_found_can_be_described_and_run(modern: Talk, place: Place):
         assert modern.done("validate_call", tool="gdal_write", arguments=again)["valid"]
 
 
-@pytest.mark.parametrize("name", ["", "nothing", "raster", "../x", "external", "raster hillshade\0", "x" * 101])
+@pytest.mark.parametrize(
+    "name", ["", "nothing", "raster", "../x", "external", "raster hillshade\0", "x" * 101]
+)
 def test_what_does_not_exist_is_not_described(modern: Talk, name: str):
     assert modern.call("gdal_describe", algorithm=name).is_error
 

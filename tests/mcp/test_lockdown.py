@@ -127,7 +127,9 @@ def resources(talk: Talk, call_id: str) -> Iterator[str]:
 
 def answers(talk: Talk) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Every call's name, structured result, and the whole reply as text with what its resources say; pictures aside."""
-    under_way = [(f"{tool} {arguments}", talk.start(tool, **arguments)) for tool, arguments in CALLS]
+    locked = "preview" not in {one.name for one in talk.ask("list_tools").tools}
+    calls = [call for call in CALLS if not (locked and "preview" in call)]
+    under_way = [(f"{tool} {arguments}", talk.start(tool, **arguments)) for tool, arguments in calls]
     for name, call in under_way:
         result = call.result(timeout=120)
         structured = result.structured_content
@@ -144,6 +146,14 @@ def test_in_lockdown_no_text_of_a_file_reaches_a_client(locked: Talk):
         assert "untrusted" not in structured.get("error", {}), name
     for page in (locked.ask("list_resources"), locked.ask("list_tools"), locked.ask("list_prompts")):
         assert MARK not in page.model_dump_json()
+
+
+def test_in_lockdown_there_are_no_pictures_as_they_can_show_text(locked: Talk):
+    with pytest.raises(MCPError):
+        locked.call("preview", path="text.tif")
+    result = locked.call("convert", input="text.tif", output="unseen.tif", overwrite=True)
+    assert not result.is_error
+    assert not [one for one in result.content if one.type == "image"]
 
 
 def test_facts_are_still_told_in_lockdown(locked: Talk):

@@ -135,7 +135,9 @@ def test_cheap_checks_tell_what_is_odd_about_an_output(talker: Talk):
     empty = talker.done("gdal_write", algorithm="vector filter",
                         arguments={"input": "zones.gpkg", "output": "none.gpkg", "where": "value > 1000"})  # fmt: skip
     blank = talker.done("convert", input="nothing.tif", output="blank.tif")
-    fine = talker.done("gdal_write", algorithm="raster slope", arguments={"input": "dem.tif", "output": "fine.tif"})
+    fine = talker.done(
+        "gdal_write", algorithm="raster slope", arguments={"input": "dem.tif", "output": "fine.tif"}
+    )
     codes = [{check["code"] for check in made["outputs"][0]["checks"]} for made in (empty, blank, fine)]
     assert codes[0]
     assert codes[1]
@@ -197,7 +199,9 @@ def test_a_list_shows_links_and_follows_none(hostile: tuple[Talk, Place]):
     talk, place = hostile
     rows = listed(talk)
     by_name = {Path(row["path"]).name: row for row in rows}
-    assert {by_name[name]["kind"] for name in ("ln_dir", "ln_abs.tif", "ln_root", "ln_loop.tif", "ln_inside.tif")} == {"link"}
+    assert {
+        by_name[name]["kind"] for name in ("ln_dir", "ln_abs.tif", "ln_root", "ln_loop.tif", "ln_inside.tif")
+    } == {"link"}
     assert all(Path(row["path"]).is_relative_to(place.workspace) for row in rows)
     assert not [row for row in rows if "/ln_dir/" in row["path"] or "/ln_root/" in row["path"] or "/link/" in row["path"]]  # fmt: skip
     assert not [row for row in rows if ".gdal-mcp" in row["path"]]
@@ -232,10 +236,12 @@ def test_a_name_that_hides_something_is_shown_for_what_it_is(hostile: tuple[Talk
     talk, _place = hostile
     rows = listed(talk, pattern="*den.tif")
     [row] = [row for row in rows if Path(row["path"]).name.startswith("hid")]
-    assert not set(HIDDEN) & set(row["path"])
+    assert row["path"].isascii()
     assert "\\u202e" in row["path"]
 
 
-@pytest.mark.parametrize("path", ["..", "/", "ln_dir", "ln_root", ".gdal-mcp", "ok.tif", "absent", "/etc", "~"])
+@pytest.mark.parametrize(
+    "path", ["..", "/", "ln_dir", "ln_root", ".gdal-mcp", "ok.tif", "absent", "/etc", "~"]
+)
 def test_a_list_of_another_place_is_refused(hostile: tuple[Talk, Place], path: str):
     hostile[0].failed("list_workspace", path=path)

@@ -72,7 +72,9 @@ def test_a_raster_becomes_a_vector_on_the_way(talker: Talk, own: Place, oracle: 
 
 
 def test_one_run_publishes_the_outputs_of_all_branches(talker: Talk, own: Place, oracle: Oracle):
-    text = "read dem.tif ! tee [ slope ! write slope.tif ] [ write sub/copy.tif ] ! hillshade ! write shade.tif"
+    text = (
+        "read dem.tif ! tee [ slope ! write slope.tif ] [ write sub/copy.tif ] ! hillshade ! write shade.tif"
+    )
     made = talker.done("pipeline", steps=text)
     assert names(made) == ["shade.tif", "slope.tif", "copy.tif"]
     assert {Path(row["path"]).name for row in made["files"]} == {"slope.tif", "copy.tif", "shade.tif"}
@@ -105,7 +107,9 @@ def test_the_question_names_every_output_and_what_is_replaced(talker: Talk, own:
 
 
 def test_a_pipeline_that_reads_needs_no_yes(talker: Talk):
-    made = talker.done("gdal_read", algorithm="pipeline", arguments={"pipeline": "read dem.tif ! aspect ! info"})
+    made = talker.done(
+        "gdal_read", algorithm="pipeline", arguments={"pipeline": "read dem.tif ! aspect ! info"}
+    )
     assert made["untrusted"]["report"]["size"] == [60, 50]
     assert talker.person.asked == []
 
@@ -120,9 +124,15 @@ def test_what_would_write_is_not_run_as_a_read(talker: Talk, own: Place):
 def test_a_server_that_only_reads_runs_what_only_reads(reader: Talk, own: Place):
     listed = {one.name for one in reader.ask("list_tools").tools}
     assert not listed & {"pipeline", "gdal_write", "convert", "raster_clip"}
-    made = reader.done("gdal_read", algorithm="raster pipeline", arguments={"pipeline": "read dem.tif ! info"})
+    made = reader.done(
+        "gdal_read", algorithm="raster pipeline", arguments={"pipeline": "read dem.tif ! info"}
+    )
     assert made["untrusted"]["report"]["size"] == [60, 50]
-    for text in ("read dem.tif ! write x.tif", "read dem.tif ! tee [ write x.tif ] ! info", "read dem.tif ! tile tiles"):
+    for text in (
+        "read dem.tif ! write x.tif",
+        "read dem.tif ! tee [ write x.tif ] ! info",
+        "read dem.tif ! tile tiles",
+    ):
         reader.failed("gdal_read", algorithm="pipeline", arguments={"pipeline": text})
     assert not own.path("x.tif").exists()
     assert json.loads((own.state / "audit.jsonl").read_text().splitlines()[-1])["event"]["outcome"] != "OK"
@@ -132,7 +142,9 @@ def test_two_readings_of_a_step_run_as_what_the_data_is(talker: Talk, own: Place
     """`reproject` is a step for rasters and one for vectors, and the file decides."""
     calls = [
         talker.start("pipeline", steps="read dem.tif ! reproject --output-crs=EPSG:4326 ! write degrees.tif"),
-        talker.start("pipeline", steps="read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write degrees.gpkg"),
+        talker.start(
+            "pipeline", steps="read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write degrees.gpkg"
+        ),
     ]
     for call in calls:
         assert not call.result(timeout=120).is_error

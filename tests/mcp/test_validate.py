@@ -11,11 +11,19 @@ from tests.mcp.talk import Person, Place, Talk, talking
 
 pytestmark = pytest.mark.engine
 
+
 @pytest.fixture(scope="module")
 def own(grounds: Path, place: Place) -> Place:
     made = Place.made(grounds / "validate")
     for path in place.workspace.iterdir():
-        if path.is_file() and path.name.split(".")[0] in ("dem", "rgb", "zones", "float", "classes", "places"):
+        if path.is_file() and path.name.split(".")[0] in (
+            "dem",
+            "rgb",
+            "zones",
+            "float",
+            "classes",
+            "places",
+        ):
             made.path(path.name).write_bytes(path.read_bytes())
     return made
 
@@ -187,7 +195,10 @@ def test_a_format_that_only_gdal_reads_is_looked_at_once(talker: Talk, own: Plac
         ("info", {"path": "../x.tif"}),
         ("info", {}),
         ("gdal_write", {"algorithm": "raster nothing", "arguments": {}}),
-        ("gdal_read", {"algorithm": "raster hillshade", "arguments": {"input": "dem.tif", "output": "x.tif"}}),
+        (
+            "gdal_read",
+            {"algorithm": "raster hillshade", "arguments": {"input": "dem.tif", "output": "x.tif"}},
+        ),
     ],
 )
 def test_a_call_that_would_be_refused_is_refused_in_the_same_words(
@@ -203,7 +214,14 @@ def test_a_call_that_would_be_refused_is_refused_in_the_same_words(
 
 def damaged(data: bytes) -> Iterator[bytes]:
     """A header that lies: cut, all ones, with each number of its directory made enormous, one after the other."""
-    yield from (b"", data[:3], data[:8], data[:60], data[:4] + b"\xff" * 400, b"MM\0+\0\x08\0\0" + b"\xff" * 60)
+    yield from (
+        b"",
+        data[:3],
+        data[:8],
+        data[:60],
+        data[:4] + b"\xff" * 400,
+        b"MM\0+\0\x08\0\0" + b"\xff" * 60,
+    )
     for start in range(8, 200, 24):
         yield data[:start] + b"\xff" * 4 + data[start + 4 :]
 

@@ -79,7 +79,9 @@ def test_both_ways_to_write_a_pipeline_give_the_same_command(
     assert one.arguments == other.arguments
 
 
-def test_every_path_in_the_command_is_absolute_and_outputs_are_in_staging(draft: Drafting, root: Path) -> None:
+def test_every_path_in_the_command_is_absolute_and_outputs_are_in_staging(
+    draft: Drafting, root: Path
+) -> None:
     made = draft("read sub/in.tif ! clip --like=zones.gpkg ! write out.tif")
     assert made.command.argv == ("gdal", "pipeline", "read", f"--input={root}/sub/in.tif", "!", "clip",
                                  f"--like={root}/zones.gpkg", "!", "write", "--output=/staging/out.tif")  # fmt: skip
@@ -87,7 +89,9 @@ def test_every_path_in_the_command_is_absolute_and_outputs_are_in_staging(draft:
 
 
 def test_rasters_become_vectors_and_back_where_a_step_makes_them(draft: Drafting) -> None:
-    draft("read dem.tif ! polygonize ! buffer --distance=1 ! rasterize --size=9,9 --burn=1 ! hillshade ! write out.tif")
+    draft(
+        "read dem.tif ! polygonize ! buffer --distance=1 ! rasterize --size=9,9 --burn=1 ! hillshade ! write out.tif"
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,9 @@ def test_a_step_that_does_not_take_what_the_one_before_gives_is_refused(
 
 
 def test_the_outputs_of_branches_are_published_with_the_last_one(draft: Drafting, root: Path) -> None:
-    made = draft("read dem.tif ! tee [ write a.tif ] [ slope ! tee [ write b.tif ] ! write sub/c.tif ] ! write d.tif")
+    made = draft(
+        "read dem.tif ! tee [ write a.tif ] [ slope ! tee [ write b.tif ] ! write sub/c.tif ] ! write d.tif"
+    )
     assert [one.target.path for one in made.outputs] == [root / name for name in ("d.tif", "a.tif", "b.tif", "sub/c.tif")]  # fmt: skip
     assert made.output is not None
     assert made.output.target.name == "d.tif"
@@ -168,7 +174,10 @@ def test_an_excluded_algorithm_is_no_step_either(draft: Drafting, name: str, tex
 
 
 def test_a_step_of_both_kinds_stays_for_the_one_that_is_permitted(draft: Drafting) -> None:
-    draft("read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg", exclude_tools=("raster_reproject",))
+    draft(
+        "read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg",
+        exclude_tools=("raster_reproject",),
+    )
     with pytest.raises(ToolError):
         draft("read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg",
               exclude_tools=("raster_reproject", "vector_reproject"))  # fmt: skip

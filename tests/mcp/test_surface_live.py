@@ -1,0 +1,204 @@
+"""Which tools a server has, as clients of both eras see it; prompts and completions over the wire."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import mcp_types as t
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from gdal_mcp.settings import Settings
+from gdal_mcp.surface import surface
+from tests.mcp.talk import ERAS, Person, Place, Talk, talking
+
+pytestmark = pytest.mark.engine
+
+Serve = Callable[..., Talk]
+
+
+@pytest.fixture(scope="module")
+def own(grounds: Path, place: Place) -> Place:
+    made = Place.made(grounds / "surface")
+    for name in ("dem.tif", "zones.gpkg"):
+        made.path(name).write_bytes(place.path(name).read_bytes())
+    return made
+
+
+@pytest.fixture(scope="module")
+def serve(own: Place, grounds: Path) -> Iterator[Serve]:
+    """`serve(era, option, ...)`: a client of a server with these options, kept for the tests of this file."""
+    kept: dict[tuple[str, ...], Talk] = {}
+    with ExitStack() as stack:
+
+        def make(era: str, *options: str) -> Talk:
+            key = (era, *options)
+            if key not in kept:
+                log = grounds / f"surface-{len(kept)}.log"
+                command = own.command("--approval", "never", *options)
+                kept[key] = stack.enter_context(talking(command, log, era=era, person=Person()))
+            return kept[key]
+
+        yield make
+
+
+def listed(talk: Talk) -> list[t.Tool]:
+    return talk.ask("list_tools", cache_mode="bypass").tools
+
+
+SURFACES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "default": ((), {}),
+    "all": (("--toolsets", "all"), {"toolsets": ("all",)}),
+    "read-only": (("--read-only", "--toolsets", "all"), {"toolsets": ("all",), "read_only": True}),
+    "groups": (("--toolsets", "vsi,driver", "--tools", "raster_hillshade"), {"toolsets": ("vsi", "driver"), "tools": ("raster_hillshade",)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("key", SURFACES)
+def test_the_tools_are_those_of_the_settings_with_true_annotations(
+    serve: Serve, own: Place, tmp_path: Path, key: str, era: str
+):
+    options, given = SURFACES[key]
+    expected = surface(Settings(workspaces=[own.workspace], state_dir=tmp_path, **given)).listed
+    tools = listed(serve(era, *options))
+    assert [one.name for one in tools] == [one.name for one in expected]
+    for one, ours in zip(tools, expected, strict=True):
+        assert one.annotations.read_only_hint is not ours.writes
+        for schema in (one.input_schema, one.output_schema):
+            jsonschema.Draft202012Validator.check_schema(schema)
+    if "read-only" in key:
+        assert all(one.annotations.read_only_hint for one in tools)
+
+
+def test_the_default_list_is_small_and_that_of_all_is_all(serve: Serve):
+    sizes = {
+        key: len(json.dumps([one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in listed(serve(ERAS[1], *SURFACES[key][0]))], separators=(",", ":")))
+        for key in ("default", "all")
+    }  # fmt: skip
+    assert sizes["default"] < 20_000 < sizes["all"]
+    assert len(listed(serve(ERAS[1], *SURFACES["all"][0]))) > 110
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_calls_never_change_the_list(serve: Serve, era: str):
+    talk = serve(era)
+    before = [one.model_dump_json() for one in listed(talk)]
+    talk.done("gdal_describe", algorithm="vector buffer")
+    talk.done(
+        "gdal_write", algorithm="raster slope", arguments={"input": "dem.tif", "output": f"slope-{era}.tif"}
+    )
+    assert [one.model_dump_json() for one in listed(talk)] == before
+
+
+OUT = ("--exclude-tools", "raster_hillshade,gdal vector buffer,dataset-delete,info", "--toolsets", "all")
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_what_is_excluded_is_nowhere(serve: Serve, own: Place, era: str):
+    talk = serve(era, *OUT)
+    names = {one.name for one in listed(talk)}
+    assert not names & {"raster_hillshade", "vector_buffer", "dataset_delete", "info"}
+    for name in ("raster_hillshade", "info", "dataset_delete"):
+        with pytest.raises(MCPError) as caught:
+            talk.call(name, input="dem.tif", output="x.tif", path="dem.tif")
+        assert caught.value.error.code == -32602
+    shade = {"input": "dem.tif", "output": "x.tif"}
+    for spelling in (
+        "raster hillshade",
+        "raster_hillshade",
+        "gdal raster hillshade",
+        "RASTER HILLSHADE",
+        "raster-hillshade",
+    ):
+        assert talk.failed("gdal_write", algorithm=spelling, arguments=shade)["code"] == "DENIED"
+    for text in (
+        "read dem.tif ! hillshade ! write x.tif",
+        "read dem.tif ! tee [ Hillshade ! write y.tif ] ! write x.tif",
+        "read zones.gpkg ! buffer --distance=1 ! write x.gpkg",
+    ):
+        assert talk.failed("pipeline", steps=text)["code"] == "DENIED"
+        assert (
+            talk.failed("gdal_write", algorithm="pipeline", arguments={"pipeline": text})["code"] == "DENIED"
+        )
+    assert talk.failed("gdal_describe", algorithm="raster hillshade")["code"] == "DENIED"
+    assert "hillshade" not in str(
+        [hit.get("path", hit.get("algorithm")) for hit in talk.done("gdal_search", query="hillshade")["hits"]]
+    )
+    talk.failed("validate_call", tool="raster_hillshade", arguments=shade)
+    made = talk.done(
+        "gdal_write", algorithm="raster slope", arguments={"input": "dem.tif", "output": f"next-{era}.tif"}
+    )
+    assert not [step for step in made.get("next", []) if step["algorithm"] in ("raster hillshade", "info")]
+    assert not own.path("x.tif").exists()
+
+
+def test_a_reading_server_has_no_way_to_write(serve: Serve, own: Place):
+    talk = serve(ERAS[1], *SURFACES["read-only"][0])
+    for name in ("convert", "gdal_write", "pipeline", "raster_hillshade", "vsi_delete", "gdal_translate"):
+        with pytest.raises(MCPError):
+            talk.call(name, input="dem.tif", output="x.tif")
+    before = sorted(own.workspace.iterdir())
+    for algorithm, arguments in (
+        ("raster hillshade", {"input": "dem.tif", "output": "x.tif"}),
+        ("dataset delete", {"filename": ["dem.tif"]}),
+        ("vsi move", {"source": "dem.tif", "destination": "y.tif"}),
+        ("raster pixel-info", {"input": "dem.tif", "position": [1, 1], "output": "x.gpkg"}),
+        ("dataset identify", {"filename": ["dem.tif"], "output": "x.gpkg"}),
+    ):
+        talk.failed("gdal_read", algorithm=algorithm, arguments=arguments)
+    assert sorted(own.workspace.iterdir()) == before
+    assert talk.done("gdal_read", algorithm="raster info", arguments={"input": "dem.tif"})
+
+
+VALUES = {"path": "dem.tif", "input": "dem.tif", "output": "made.tif", "output_crs": "EPSG:3857"}
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_prompts_are_listed_and_filled_in(serve: Serve, era: str):
+    talk = serve(era)
+    prompts = talk.ask("list_prompts").prompts
+    assert len(prompts) >= 5
+    for one in prompts:
+        given = {
+            argument.name: _value(argument.name) for argument in one.arguments or () if argument.required
+        }
+        result = talk.ask("get_prompt", one.name, given)
+        text = " ".join(message.content.text for message in result.messages)
+        assert all(value in text for value in given.values()), one.name
+    for name, given in (("no such prompt", {}), (prompts[0].name, {"no_such": "x"}), (prompts[0].name, {})):
+        with pytest.raises(MCPError):
+            talk.ask("get_prompt", name, given)
+
+
+def _value(name: str) -> str:
+    return (
+        "EPSG:3857"
+        if "crs" in name
+        else "made.tif"
+        if "output" in name
+        else "zones.gpkg"
+        if "zones" in name
+        else "dem.tif"
+    )
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_prompt_arguments_are_completed(serve: Serve, era: str):
+    talk = serve(era)
+    found: dict[str, list[str]] = {}
+    for one in talk.ask("list_prompts").prompts:
+        for argument in one.arguments or ():
+            typed = {"crs": "web merc"}.get(argument.name.rsplit("_", 1)[-1], "de")
+            reference = t.PromptReference(type="ref/prompt", name=one.name)
+            result = talk.ask("complete", reference, {"name": argument.name, "value": typed})
+            assert len(result.completion.values) <= 100
+            found.setdefault(typed, []).extend(result.completion.values)
+    assert "dem.tif" in found["de"]
+    assert any("3857" in value for value in found.get("web merc", ["3857"]))
+    reference = t.PromptReference(type="ref/prompt", name="no such prompt")
+    with pytest.raises(MCPError):
+        talk.ask("complete", reference, {"name": "path", "value": ""})
