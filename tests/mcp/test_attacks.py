@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.attack_files import World, lay_all, names_of, refused_all, told
+from tests.mcp.attack_files import World, lay_all, refused_all, told
 from tests.mcp.attack_options import OPTIONS
 from tests.mcp.conftest import Containers
 from tests.mcp.hostile_files import CANARY
@@ -298,7 +298,7 @@ ARGUMENTS: dict[str, Call] = {
     "X12": write("vsi delete", filename="ln_root/etc", recursive=True),
     "X13": write("vsi copy", source="symdir", destination="copied", recursive=True),
     "X13b": write("vsi sync", source="symdir/", destination="copied", recursive=True),
-    "X15": read("raster info", **{"input": "ok.tif", "config": {"GDAL_SKIP": ""}}),
+    "X15": read("raster info", input="ok.tif", config={"GDAL_SKIP": ""}),
 }  # fmt: skip
 
 
@@ -426,7 +426,7 @@ SQL = [
     "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c", "INSERT INTO zones (name) VALUES ('x')",
     "SELECT * FROM zones; DROP TABLE zones", "SELECT * FROM zones; ATTACH DATABASE 'PWNED.db' AS a", "UPDATE zones SET name = 'x'",
     "SELECT * FROM zones /* x */ ; DELETE FROM zones", "SELECT * FROM zones -- x\n; DELETE FROM zones", "EXPLAIN SELECT 1", "SELECT * FROM sqlite_master",
-    "SELECT * FROM \"GPKG:../outside/x.gpkg\".x", "SELECT * FROM [/etc/passwd]", "SELECT * FROM `CSV:/etc/passwd`", "SELECT randomblob(900000000) FROM zones",
+    'SELECT * FROM "GPKG:../outside/x.gpkg".x', "SELECT * FROM [/etc/passwd]", "SELECT * FROM `CSV:/etc/passwd`", "SELECT randomblob(900000000) FROM zones",
     "SELECT * FROM zones WHERE name IN (SELECT field_1 FROM 'CSV:/etc/passwd'.passwd)", "SELECT writefile('PWNED', 'x')", "SELECT fileio_read('x')",
     "SELECT * FROM fsdir('/etc')", "SELECT ogr_geocode('x')", "SELECT * FROM json_each(readfile('/etc/passwd'))", "CREATE TABLE x AS SELECT 1",
     "SELECT replace(hex(zeroblob(99999999)), '0', 'aaaaaaaaaa')", "SELECT CAST(x'2f' AS TEXT)\0", "ALTER TABLE zones RENAME TO x",

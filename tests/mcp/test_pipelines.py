@@ -65,7 +65,7 @@ def test_steps_and_notation_do_the_same(talker: Talk, own: Place, oracle: Oracle
 
 def test_a_raster_becomes_a_vector_on_the_way(talker: Talk, own: Place, oracle: Oracle):
     made = talker.done(
-        "pipeline", steps="read classes.tif ! polygonize ! filter --where=\"DN > 0\" ! write polygons.gpkg"
+        "pipeline", steps='read classes.tif ! polygonize ! filter --where="DN > 0" ! write polygons.gpkg'
     )  # fmt: skip
     assert oracle.counts(own.path("polygons.gpkg")) == [3]
     assert made["outputs"][0]["description"]["layers"][0]["features"] == 3
