@@ -246,8 +246,10 @@ def _words(bound: BoundArgument) -> Iterator[str]:
 def _guarded(word: str) -> str:
     """The word itself. A last look, independent of all that came before."""
     token = word.partition("=")[0].lower()
-    if not word.startswith("--") or token in RESERVED_TOKENS or word.endswith("=?") or "\0" in word:
+    if not word.startswith("--") or token in RESERVED_TOKENS or "\0" in word:
         raise ValueError(f"{token} must never be passed to GDAL")
+    if word.endswith("=?"):  # a path may
+        raise ArgumentRefused(f"{token} ends with =?, which asks GDAL for completions.", "Use another name.")
     if len(word.encode()) > ELEMENT_BYTES + 1024:
         raise ArgumentRefused(f"{token} is too long.", f"The most is {ELEMENT_BYTES} bytes.")
     return word

@@ -82,16 +82,21 @@ def attacks() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
         next(payloads)  # so that arguments of the same name do not meet the same texts
 
 
+# names of layers, fields and arrays inside of a file, and texts that stand in one: whatever they hold, they open nothing
+INNER = frozenset({"layer", "new-layer", "field", "label", "metadata", "multidim", "page-text", "page-url"})
+
+
 def faults(argv: list[str], path: str, name: str, text: str) -> Iterator[str]:
     """What is wrong with the command of a call that was accepted."""
     words = argv[1 + len(path.split()) :]
+    inner = catalogue().algorithms[path].long_names[name].rule.check in INNER
     for word in words:
         switch = word.partition("=")[0]
         if not switch.startswith("--") or switch.lower() in RESERVED_TOKENS or "\0" in word:
             yield f"{word} is a word of its own"
         if switch != f"--{name}" and text in word and len(text) > 3:
             yield f"{word} holds the text"
-        if any(place in word for place in REACHING):
+        if not (inner and switch == f"--{name}") and any(place in word for place in REACHING):
             yield f"{word} reaches out"
 
 
