@@ -86,7 +86,7 @@ def test_when_one_branch_fails_none_is_published(talker: Talk, own: Place):
     text = "read dem.tif ! tee [ write none-a.tif ] [ select --band=9 ! write sub/none-b.tif ] ! write none-c.tif"
     error = talker.failed("pipeline", steps=text)
     assert error["stage"] == "run"
-    assert not [path for path in own.workspace.rglob("none-*")]
+    assert not list(own.workspace.rglob("none-*"))
     assert own.staged == []
 
 
