@@ -127,6 +127,8 @@ class Paths:
         except PathRefused as error:
             parse(text)
             raise _refusal(error) from error
+        if target.identity is None:
+            _refuse_other_name(text)
         _refuse_other_kind(target, kind)
         replaces = _replaced(target, kind)
         shared = () if kind == "folder" else _shared(target, replaces)
@@ -187,6 +189,21 @@ def _takes(inputs: tuple[Located | Source, ...], places: tuple[Located, ...]) ->
         for source in inputs
         for path in family(source)
     )
+
+
+def _refuse_other_name(text: str) -> None:
+    """A new file whose name reads like a part of a dataset, or like a database, would hide what it reads like."""
+    try:
+        plain = parse(text).is_plain
+    except ToolError as error:
+        plain = error.code is not Code.NETWORK_BLOCKED
+    if not plain:
+        raise ToolError(
+            Code.PATH_NOT_ALLOWED,
+            Stage.RESOLVE,
+            "the name of the output reads like a part of a dataset or like a connection, and only files are written.",
+            "Give the plain name of a file, such as out.tif.",
+        )
 
 
 def _refuse_other_kind(target: Located, kind: OutputKind) -> None:

@@ -151,7 +151,8 @@ class Pipeline:
             done = await self._run(ticket, plan, host)
         self._learn(plan.draft, done)
         receipt = self.records.receipt(ticket, done)
-        ran = Ran(tool, plan, done, receipt, ticket.advice, self.surface.algorithms)
+        served, tools = self.surface.algorithms, self.surface.callable
+        ran = Ran(tool, plan, done, receipt, ticket.advice, served, tools)
         return Reply(ticket.call_id, structured(ran), done)
 
     def _learn(self, draft: Draft, done: Done) -> None:

@@ -8,11 +8,13 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gdal_mcp.chaining import next_steps
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.chaining import Suggestion, next_steps
 from gdal_mcp.described import Described
 from gdal_mcp.execution import Done
 from gdal_mcp.foresight.advice import Advice
 from gdal_mcp.plan import Draft, Plan
+from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.model import Answer, Receipt, Tool
 from sandbox.publication import Published, PublishedFile
 from sandbox.workspace import Located
@@ -20,7 +22,7 @@ from sandbox.workspace import Located
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A call that ran. `served` are the algorithms that the server has: no other is named as a next step."""
+    """A call that ran. `served` are the algorithms that the server has, `tools` its tools: no other is named as a next step."""
 
     tool: Tool
     plan: Plan
@@ -28,6 +30,7 @@ class Ran:
     receipt: Receipt
     advice: Sequence[Advice] = ()
     served: Container[str] = frozenset()
+    tools: Container[str] = frozenset()
 
 
 def structured(ran: Ran) -> dict[str, Any]:
@@ -44,14 +47,26 @@ def structured(ran: Ran) -> dict[str, Any]:
     if done.published is not None:
         result |= _written(draft, done, done.published)
         steps = next_steps(draft.algorithm, result["outputs"], ran.plan.arguments, ran.served)
-        if steps:
-            result["next"] = [step.as_dict() for step in steps]
+        if rows := [row for step in steps if (row := _next(step, ran.tools))]:
+            result["next"] = rows
     if ran.advice:
         result["warnings"] = [asdict(one) for one in ran.advice]
     if draft.present is None and (untrusted := _untrusted(done)):
         result["untrusted"] = untrusted
     result["receipt"] = ran.receipt.model_dump(mode="json")
     return result
+
+
+def _next(step: Suggestion, tools: Container[str]) -> dict[str, Any] | None:
+    """A next call as this server takes it: by the algorithm's own tool, else by the one that runs any algorithm."""
+    arguments: dict[str, Any] = dict(step.arguments)
+    tool = step.tool
+    if tool not in tools:
+        tool = "gdal_write" if may_write(catalogue().algorithms[step.algorithm]) else "gdal_read"
+        arguments = {"algorithm": step.algorithm, "arguments": arguments}
+    if tool not in tools:
+        return None
+    return {"tool": tool, "reason": step.reason, "arguments": arguments}
 
 
 def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:

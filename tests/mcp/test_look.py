@@ -165,8 +165,7 @@ def test_next_steps_are_calls_that_would_be_taken(talker: Talk):
     assert steps
     assert all(step["reason"] for step in steps)
     for step in steps:
-        again = {"algorithm": step["algorithm"], "arguments": step["arguments"]}
-        planned = talker.done("validate_call", tool="gdal_write", arguments=again)
+        planned = talker.done("validate_call", tool=step["tool"], arguments=step["arguments"])
         assert planned["valid"], (step, planned)
 
 

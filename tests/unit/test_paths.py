@@ -478,3 +478,15 @@ def test_the_server_s_own_folder_is_no_part_of_a_workspace_that_is_walked(paths:
     (root / ".gdal-mcp" / "undo").mkdir(parents=True)
     (root / ".gdal-mcp" / "undo" / "old.lnk").symlink_to("/etc")
     assert paths.tree(".").path == root
+
+
+@pytest.mark.parametrize("name", ["GTIFF_DIR:1:a.tif", "PG:dbname=x", "http:x.tif", "NETCDF:a.nc:v"])
+def test_an_output_that_reads_like_something_else_is_refused(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / "a.tif").write_bytes(b"x")
+    paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
+    with pytest.raises(ToolError):
+        paths.output(name, inputs=(), overwrite=True)
+    for plain in ("2024-01-01T12:30.tif", "a:b.tif"):
+        assert paths.output(plain, inputs=(), overwrite=True).target.name == plain
