@@ -38,8 +38,6 @@ def build(settings: Settings, output: Path | None, write: Say, say: Say) -> int:
         say(f"{output} cannot be written: {error.strerror or error}. Name another file.")
         return FAILED
     write(f"{place}: {summary(made)}")
-    if output is None and made.release == load.RELEASE:
-        write("GDAL of this release is served by the packaged catalogue; this one is not needed.")
     return OK
 
 
@@ -57,19 +55,29 @@ def show(settings: Settings, write: Say, say: Say) -> int:
 
 
 def after_setup(settings: Settings, image: Image, say: Say) -> int:
-    """Stores a catalogue when the image's GDAL is of another release than the packaged one's. Raises SandboxError."""
+    """Stores what the image itself says, unless the packaged data was captured from its like. Raises SandboxError.
+
+    Images of one release differ in their drivers. Where what such an image says cannot be served, the packaged data is.
+    """
+    same = _release(image.gdal_version) == load.RELEASE
+    if same and image.standin:
+        store.forget(settings.state_dir, settings.image)
+        return OK
+    if store.holds(settings.state_dir, settings.image, image.digest):
+        return OK
+    say(f"asking {image.reference} what its GDAL can be told")
+    image, text = _asked(settings)
     try:
-        if _release(image.gdal_version) == load.RELEASE:
-            store.forget(settings.state_dir, settings.image)
-            return OK
-        say(f"asking {image.reference} what its GDAL can be told")
-        image, text = _asked(settings)
-        if store.release_of(text) == load.RELEASE:
+        if text == load.packaged_text():
             store.forget(settings.state_dir, settings.image)
             return OK
         made = load.catalogue_of(text)
         say(f"{store.save(settings.state_dir, settings.image, image.digest, text)}: {summary(made)}")
     except CatalogueBroken as error:
+        if same:
+            store.forget(settings.state_dir, settings.image)
+            say(f"the packaged catalogue is served; what {image.reference} says cannot be: {error}")
+            return OK
         say(f"GDAL {image.gdal_version} of {image.reference} cannot be served: {error}")
         return FAILED
     return OK

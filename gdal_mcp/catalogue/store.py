@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.catalogue.errors import CatalogueBroken
-from gdal_mcp.catalogue.load import GENERATOR, RELEASE, packaged_text
+from gdal_mcp.catalogue.load import GENERATOR, packaged_text
 
 FOLDER: Final = "catalogue"
 INDEX: Final = "images.json"
@@ -49,7 +49,14 @@ def select(state_dir: Path, image: str | None) -> str:
         raise CatalogueBroken(
             f"the catalogue of {image or 'the image'} is gone. Run `gdal-mcp catalogue build`."
         )
-    return text if release_of(text) != RELEASE else packaged_text()
+    release_of(text)
+    return text
+
+
+def holds(state_dir: Path, image: str | None, digest: str) -> bool:
+    """Whether there is stored data for this image setting, of this very image."""
+    with _folder(state_dir, make=False) as folder:
+        return folder is not None and _index(folder).get(image or "") == digest
 
 
 def save(state_dir: Path, image: str | None, digest: str, text: str) -> Path:

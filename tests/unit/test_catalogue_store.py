@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,12 @@ def test_an_image_that_moved_is_known_by_its_last_build(state: Path, stored: Pat
     assert store.select(state, IMAGE) == release("3.12.0")
 
 
-def test_for_the_packaged_release_nothing_else_is_used(state: Path) -> None:
+def test_what_was_stored_for_an_image_is_used_whatever_its_release(state: Path) -> None:
     store.save(state, IMAGE, DIGEST, release("3.13.9"))
-    assert store.select(state, IMAGE) == packaged_text()
+    assert store.select(state, IMAGE) == release("3.13.9")
+    assert store.holds(state, IMAGE, DIGEST)
+    assert not store.holds(state, IMAGE, OTHER)
+    assert not store.holds(state, None, DIGEST)
 
 
 def test_what_is_forgotten_is_not_used(state: Path, stored: Path) -> None:
@@ -248,15 +252,44 @@ def test_set_up_asks_an_image_that_does_not_say_its_version(
     assert store.select(state, IMAGE) == NEWER
 
 
-@pytest.mark.parametrize(("version", "times"), [("3.13.3", 0), ("3.13.9", 0), ("", 1)])
-def test_set_up_with_the_packaged_release_goes_back_to_the_packaged_data(
-    state: Path, settings: Settings, stored: Path, monkeypatch: pytest.MonkeyPatch, version: str, times: int
+@pytest.mark.parametrize(
+    ("version", "standin", "times"), [("3.13.3", True, 0), ("3.13.3", False, 1), ("", False, 1)]
+)
+def test_set_up_goes_back_to_the_packaged_data_where_that_is_what_the_image_says(
+    state: Path,
+    settings: Settings,
+    stored: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    standin: bool,
+    times: int,
 ) -> None:
     asked = Asked(monkeypatch, version, packaged_text())
-    assert catalogue_command.after_setup(settings, asked.image, lambda _line: None) == 0
+    image = replace(asked.image, standin=standin, digest=OTHER)
+    assert catalogue_command.after_setup(settings, image, lambda _line: None) == 0
     assert store.select(state, IMAGE) == packaged_text()
     assert json.loads((stored.parent / store.INDEX).read_text()) == {}
     assert asked.times == times
+
+
+def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(
+    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(monkeypatch, "3.13.9", release("3.13.9"))
+    for _ in range(2):
+        assert catalogue_command.after_setup(settings, asked.image, lambda _line: None) == 0
+    assert store.select(state, IMAGE) == release("3.13.9")
+    assert asked.times == 1
+
+
+def test_what_cannot_be_served_of_the_packaged_release_leaves_the_packaged_data(
+    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(monkeypatch, "3.13.9", UNKNOWN.replace("3.14.0", "3.13.9"))
+    said: list[str] = []
+    assert catalogue_command.after_setup(settings, asked.image, said.append) == 0
+    assert "brand-new" in "\n".join(said)
+    assert store.select(state, IMAGE) == packaged_text()
 
 
 def test_an_argument_without_a_role_is_named_and_nothing_is_stored(
