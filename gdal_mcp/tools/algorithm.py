@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from gdal_mcp.catalogue.binding import Bound, Context, bind_json, render
@@ -89,7 +90,7 @@ def must_write(algorithm: Algorithm) -> bool:
 def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], desk: Desk) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
     bound = bind_json(algorithm, _explicit(algorithm, arguments), context_of(desk))
-    places = Places(desk, replaces=bound.replaces, updates=bound.updates)
+    places = Places(desk)
     resolved = places.resolve(bound)
     command = Command("gdal", (*algorithm.path.split(), *render(resolved)))
     given = {one.name: one.values for one in bound.arguments}
@@ -127,8 +128,6 @@ class Places:
     """Looks the paths of one call up: inputs first, since an output must not be one of them."""
 
     desk: Desk
-    replaces: bool
-    updates: bool
     _inputs: list[Located | Source] = field(default_factory=list)
     _named: list[tuple[str, Located]] = field(default_factory=list)
     _outputs: dict[str, Output] = field(default_factory=dict)
@@ -154,7 +153,7 @@ class Places:
         recursive = any(bound.get("recursive") == ("true",) for bound in parts)
         for bound in parts:
             bound.resolve(lambda argument, text: self._input(argument, text, recursive=recursive))
-        return tuple(bound.resolve(self._any) for bound in parts)
+        return tuple(bound.resolve(partial(self._any, bound)) for bound in parts)
 
     def _input(self, argument: Argument, text: str, *, recursive: bool) -> str:
         if argument.role is not Role.INPUT:
@@ -170,7 +169,8 @@ class Places:
             self._named.append((argument.name, found.located))
         return found.name
 
-    def _any(self, argument: Argument, text: str) -> str:
+    def _any(self, bound: Bound, argument: Argument, text: str) -> str:
+        """What a step says of replacing and updating holds for its own outputs alone."""
         if argument.role is Role.INPUT:
             return self.desk.paths.source(text).name
         if argument.role is Role.UPDATE:
@@ -179,8 +179,8 @@ class Places:
         output = self.desk.paths.output(
             text,
             inputs=tuple(self._inputs),
-            overwrite=self.replaces,
-            update=self.updates,
+            overwrite=bound.replaces,
+            update=bound.updates,
             kind=kind,
         )
         return self._place(text, output).inside

@@ -77,11 +77,7 @@ def _draft(path: str, arguments: PipelineArguments, desk: Desk) -> Draft:
     calls = _from_notation(given) if isinstance(given, str) else _from_json(given)
     steps = _reading(path, calls, desk)
     flat = tuple(_flattened(steps))
-    places = Places(
-        desk,
-        replaces=any(one.bound.replaces for one in flat),
-        updates=any(one.bound.updates for one in flat),
-    )
+    places = Places(desk)
     resolved = iter(places.resolve_all([one.bound for one in flat]))
     words = tuple(_words(steps, resolved))
     command = Command("gdal", (*path.split(), *words))

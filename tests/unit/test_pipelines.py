@@ -202,3 +202,11 @@ def test_a_step_is_held_to_its_own_arguments(draft: Drafting, listed: list[dict[
 
 def test_the_tool_says_that_it_may_write_and_replace() -> None:
     assert (PIPELINE.writes, PIPELINE.replaces) == (True, True)
+
+
+def test_what_one_step_may_replace_another_may_not(draft: Drafting) -> None:
+    """`overwrite` of one write says nothing of the file that another write names."""
+    with pytest.raises(ToolError):
+        draft("read dem.tif ! tee [ write --overwrite other.tif ] ! write old.tif")
+    made = draft("read dem.tif ! tee [ write --overwrite other.tif ] ! write new.tif")
+    assert [len(one.replaces) for one in made.outputs] == [0, 1]
