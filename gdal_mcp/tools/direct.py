@@ -49,7 +49,7 @@ def brief_tool(path: str, shown: tuple[str, ...], description: str) -> Tool:
         properties = {name: complete["properties"][name] for name in shown}
         properties[OPTIONS] = {
             "type": "object",
-            "description": f"Its other arguments, as gdal_describe lists them for `{path}`",
+            "description": "Its other arguments by name (see gdal_describe)",
         }
         required = [name for name in complete.get("required", ()) if name in properties]
         return {**complete, "properties": properties, "required": required}
