@@ -74,6 +74,7 @@ def check_statement(text: str, what: str) -> str:
         raise ArgumentRefused(
             f"{what} is no SELECT statement.", "Only SELECT, and WITH ... SELECT, are passed on."
         )
+    _check_dots(tokens, what)
     _check_words(tokens, what)
     _check_tables(tokens, what)
     _check_recursion(tokens, what)
@@ -93,6 +94,7 @@ def check_condition(text: str, what: str) -> str:
             f"{what} holds {found}; it is a condition on the fields of one layer.",
             f'Quote it as "{found.lower()}" if it is a field; subqueries are for SQL.',
         )
+    _check_dots(tokens, what)
     _check_words(tokens, what)
     return _written(tokens)
 
@@ -143,6 +145,15 @@ def _check_quoted(token: Token, following: str, what: str) -> None:
         raise ArgumentRefused(
             f"{what} holds a doubled quote.", "The dialects read it differently; rename it."
         )
+
+
+def _check_dots(tokens: Sequence[Token], what: str) -> None:
+    """A dot stands between two names, or a name and *: anywhere else it would join what is apart once it is written."""
+    ends = Token("sign", "")
+    for before, token, after in zip([ends, *tokens], tokens, [*tokens[1:], ends], strict=False):
+        named = before.kind in ("name", "quoted", "text")
+        if token.text == "." and not (named and (after.kind in ("name", "quoted") or after.text == "*")):
+            raise ArgumentRefused(f"{what} has a dot that is between no names.", "Write layer.field.")
 
 
 def _check_words(tokens: Sequence[Token], what: str) -> None:

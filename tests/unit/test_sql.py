@@ -284,3 +284,19 @@ def test_any_text_is_refused_or_read_the_same_twice(text: str) -> None:
         assert check(passed, "sql") == passed
         assert "\0" not in passed
         assert "\n" not in passed
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1 . .", "SELECT . 1", "SELECT a . . b FROM t", "SELECT 1 . a FROM t"]
+)
+def test_a_dot_that_is_between_no_names_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentRefused):
+        check_statement(text, "sql")
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT t.a, t.* FROM t", 'SELECT "t" . "a" FROM t', "SELECT .5 + 1.5 FROM t"]
+)
+def test_dots_of_names_and_numbers_are_kept(text: str) -> None:
+    passed = check_statement(text, "sql")
+    assert check_statement(passed, "sql") == passed
