@@ -172,7 +172,8 @@ class Settings(BaseSettings):
     )
     allow_sql: bool = Field(default=False, description="Whether arguments may hold SQL statements.")
     lockdown: bool = Field(
-        default=False, description="Whether results leave out all text that comes from files or from GDAL."
+        default=False,
+        description="Whether results leave out all text from files and from GDAL, and pictures.",
     )
     result_size: Size = Field(
         48 << 10,
