@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.discovery.tables import read
-from gdal_mcp.mcp.prompts import PromptValue, prompts
+from gdal_mcp.mcp.prompts import PromptValue, prompts, resampling_names
 from gdal_mcp.untrusted import shown_text
 from sandbox.browse import Kind, TreeTooLarge, walk
 from sandbox.errors import PathRefused
@@ -135,8 +135,8 @@ def drivers(typed: str) -> Iterable[str]:
 
 
 def resampling(typed: str) -> Iterable[str]:
-    """The names of resampling methods that any algorithm takes."""
-    return _beginning(_choices("resampling"), typed)
+    """The names of resampling methods that any algorithm takes, and the word that leaves the choice open."""
+    return _beginning(("auto", *resampling_names()), typed)
 
 
 def algorithms(typed: str) -> Iterable[str]:

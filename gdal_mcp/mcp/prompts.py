@@ -18,6 +18,8 @@ from mcp.shared.exceptions import MCPError
 
 from gdal_mcp.catalogue.crs import check_crs
 from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.catalogue.formats import output_format
+from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.discovery.tables import read
 from gdal_mcp.untrusted import shown_text
 
@@ -132,6 +134,34 @@ def _crs(value: PromptValue, text: str) -> str:
         raise _refused(value.name, f"{error.message} {error.suggestion}") from error
 
 
+def _driver(value: PromptValue, text: str) -> str:
+    try:
+        return output_format(text, None)
+    except ArgumentRefused as error:
+        raise _refused(value.name, f"{error.message} {error.suggestion}") from error
+
+
+def _resampling(value: PromptValue, text: str) -> str:
+    known = ("auto", *resampling_names())
+    found = next((one for one in known if one == text.lower()), None)
+    if found is None:
+        raise _refused(value.name, f"it is one of {', '.join(known)}")
+    return found
+
+
+@lru_cache(maxsize=1)
+def resampling_names() -> tuple[str, ...]:
+    """The methods that any algorithm takes."""
+    found = (
+        choice
+        for algorithm in catalogue().algorithms.values()
+        for argument in algorithm.arguments
+        if argument.name == "resampling"
+        for choice in argument.choices
+    )
+    return tuple(dict.fromkeys(found))
+
+
 def _choice(value: PromptValue, text: str) -> str:
     found = next((one for one in value.choices if one.lower() == text.lower()), None)
     if found is None:
@@ -157,6 +187,8 @@ CHECKS: Final[Mapping[str, Callable[[PromptValue, str], str]]] = MappingProxyTyp
     {
         "path": lambda _value, text: text,  # looked up when a tool is called with it
         "crs": _crs,
+        "driver": _driver,
+        "resampling": _resampling,
         "choice": _choice,
         "number": _number,
         "words": _words,

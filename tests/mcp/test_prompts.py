@@ -23,11 +23,19 @@ from gdal_mcp.mcp.prompts import (
 )
 from sandbox.workspace import Workspace, Workspaces
 
-VALUES = {"path": "dem.tif", "choice": "auto", "number": "12", "words": "mean,max", "crs": "EPSG:4326"}
+VALUES = {
+    "path": "dem.tif",
+    "choice": "auto",
+    "number": "12",
+    "words": "mean,max",
+    "crs": "EPSG:4326",
+    "driver": "GPKG",
+    "resampling": "bilinear",
+}
 # hand-picked tools; any other name in backquotes is an algorithm, or an argument of one or of these
 TOOLS = frozenset(
     "list_workspace info preview convert reproject pipeline validate_call formats find_crs gdal_search gdal_describe"
-    " gdal_read gdal_write".split()
+    " gdal_read gdal_write vector_reproject".split()
 )
 
 
@@ -40,7 +48,16 @@ def filled(name: str, **changed: str) -> str:
 
 def test_the_prompts_are_listed_with_their_arguments():
     listed = {one.name: one for one in list_prompts().prompts}
-    assert set(listed) == {"inspect_dataset", "make_cog", "prepare_web_map", "compare_rasters", "zonal_statistics"}  # fmt: skip
+    assert set(listed) == {
+        *(
+            "inspect_dataset",
+            "make_cog",
+            "convert_dataset",
+            "prepare_web_map",
+            "compare_rasters",
+            "zonal_statistics",
+        )
+    }
     assert [(one.name, one.required) for one in listed["make_cog"].arguments or []] == [
         ("input", True),
         ("output", True),
@@ -59,7 +76,7 @@ def test_every_prompt_uses_every_argument_and_no_other(name: str):
 @pytest.mark.parametrize("name", prompts())
 def test_every_tool_and_algorithm_in_a_prompt_exists(name: str):
     arguments = {one.name for algorithm in catalogue().algorithms.values() for one in algorithm.arguments}
-    ours = {"untrusted", "overwrite", "output_format"}
+    ours = {"untrusted", "overwrite", "output_format", "dst_crs"}
     for word in re.findall(r"`([^`]+)`", filled(name)):
         assert word in TOOLS | set(catalogue().algorithms) | arguments | ours, word
 
@@ -274,3 +291,28 @@ def test_drivers_resampling_and_algorithms_are_completed(sources: Sources):
 def test_no_kind_fails_on_odd_text(kind: str):
     for typed in ("", " ", "\\", "*", "[", "😀", "x" * 1000):
         assert isinstance(list(KINDS[kind](typed)), list)
+
+
+@pytest.mark.parametrize(
+    ("argument", "typed", "expected"),
+    [
+        ("crs", "web merc", "EPSG:3857"),
+        ("format", "gp", "GPKG"),
+        ("resampling", "cub", "cubic"),
+        ("resampling", "", "auto"),
+    ],
+)
+def test_codes_formats_and_methods_are_completed(sources: Sources, argument: str, typed: str, expected: str):
+    reference = t.PromptReference(type="ref/prompt", name="convert_dataset")
+    told = complete(reference, t.CompletionArgument(name=argument, value=typed), None, sources)
+    assert expected in told.completion.values
+    assert get_prompt("convert_dataset", {"input": "a.tif", "output": "b.tif", argument: expected}).messages
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong"),
+    [("format", "PostgreSQL"), ("format", "no such"), ("resampling", "best"), ("crs", "/etc/passwd")],
+)
+def test_a_format_method_or_code_that_does_not_exist_is_refused(argument: str, wrong: str):
+    with pytest.raises(MCPError):
+        get_prompt("convert_dataset", {"input": "a.tif", "output": "b.tif", argument: wrong})
