@@ -41,7 +41,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_calls(commands)
+    _add_host(commands)
+    _add_records(commands)
+    return parser
 
+
+def _add_calls(commands: Any) -> None:
+    """Serving and calling."""
     serve = _command(commands, "serve", _serve, "serve the Model Context Protocol")
     serve.add_argument(
         "--transport", choices=["stdio"], default="stdio", help="how clients connect (default: stdio)"
@@ -58,6 +65,9 @@ def build_parser() -> argparse.ArgumentParser:
     tools.add_argument("--json", action="store_true", help="with their schemas")
     tools.add_argument("--all", action="store_true", help="every tool there is")
 
+
+def _add_host(commands: Any) -> None:
+    """What the server runs on."""
     doctor = _command(
         commands,
         "doctor",
@@ -77,6 +87,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _command(catalogue, "show", _catalogue_show, "show what a server with these settings goes by")
 
+
+def _add_records(commands: Any) -> None:
+    """What calls left behind."""
     audit = commands.add_parser(
         "audit", help="verify or show the audit log", allow_abbrev=False
     ).add_subparsers(metavar="ACTION", required=True)
@@ -100,7 +113,6 @@ def build_parser() -> argparse.ArgumentParser:
 
     undo = _command(commands, "undo", _undo, "restore what a call replaced and take away what it made")
     undo.add_argument("call", metavar="CALL", help="the call's id, as in its receipt")
-    return parser
 
 
 def _command(

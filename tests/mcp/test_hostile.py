@@ -12,6 +12,7 @@ from typing import Any
 import mcp_types as t
 import pytest
 
+from tests.mcp.attack_files import everything
 from tests.mcp.conftest import Containers
 from tests.mcp.hostile_files import CANARY, HIDDEN, LONGEST, Ground, endless_view, lay
 from tests.mcp.talk import Person, Place, Talk, talking
@@ -36,19 +37,6 @@ def own(grounds: Path, oracle: Oracle, place: Place) -> Place:
 @pytest.fixture(scope="module")
 def outside(own: Place) -> Path:
     return own.workspace.parent / "outside"
-
-
-def everything(folder: Path) -> dict[str, bytes | str]:
-    """Names, contents and targets below a folder, without following a link or waiting on a pipe."""
-    found: dict[str, bytes | str] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_symlink():
-            found[str(path)] = str(path.readlink())
-        elif path.is_file():
-            found[str(path)] = path.read_bytes()
-        else:
-            found[str(path)] = ""
-    return found
 
 
 @pytest.fixture(scope="module")
