@@ -23,7 +23,8 @@ from gdal_mcp.catalogue.model import Algorithm, Role
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.fileops import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.mcp.prompts import prompts
-from gdal_mcp.settings import TOOLSETS, Settings, describe
+from gdal_mcp.settings import TOOLSETS, Settings
+from gdal_mcp.settings_table import describe
 from gdal_mcp.surface import surface
 from gdal_mcp.tools.listing import CLASSIC, core
 from gdal_mcp.tools.model import Tool

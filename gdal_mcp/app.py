@@ -1,6 +1,7 @@
 """The composition root: the only place that constructs things."""
 
 import getpass
+import math
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 import anyio
 import structlog
 
+from gdal_mcp.admission import Admission
 from gdal_mcp.audit import AuditLog, AuditUnavailable
 from gdal_mcp.catalogue import load, store
 from gdal_mcp.execution import Execution
@@ -27,8 +29,6 @@ from sandbox.undo import Retention
 from sandbox.workspace import Workspace, Workspaces
 
 _log = structlog.get_logger()
-
-CALLS_PER_CPU = 2  # containers at once for each CPU of this host; more only take turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,10 @@ def running(settings: Settings) -> Iterator[App]:
         for area in areas.values():
             area.prepare()
         _recover(areas, audit, registry, owner)
-        own = StagingArea(Workspace(settings.state_dir, writable=True), keep)
-        hosting = Hosting(settings, workspaces, owner, next(iter(areas.values()), own))
+        hosting = Hosting(settings, workspaces, owner, areas)
         stack.callback(hosting.close)
         records = Records(settings, audit, registry, owner.id)
-        execution = Execution(settings, hosting, areas)
-        limiter = anyio.CapacityLimiter(CALLS_PER_CPU * (os.cpu_count() or 1))
+        execution = Execution(settings, hosting)
         tools = surface(settings)
         pipeline = Pipeline(
             settings=settings,
@@ -85,7 +83,8 @@ def running(settings: Settings) -> Iterator[App]:
             results=store_of(settings),
             surface=tools,
             foresight=Foresight(settings.limits()),
-            running=limiter,
+            admission=Admission(1, settings.queue_length, settings.queue_seconds),
+            threads=anyio.CapacityLimiter(math.inf),
         )
         yield App(settings, workspaces, owner, hosting, registry, audit, areas, tools, pipeline)
 
@@ -126,7 +125,7 @@ def _recover(areas: dict[Path, StagingArea], audit: AuditLog, registry: Registry
                 }
             )
             _log.warning("recovered", call=recovery.call_id, outcome=str(recovery.finding))
-    for call in registry.interrupted(lambda server: _is_alive(server, owner)):
+    for call in registry.interrupted(lambda server: is_alive(server, owner)):
         audit.append(
             {
                 "type": "call.finished",
@@ -137,7 +136,7 @@ def _recover(areas: dict[Path, StagingArea], audit: AuditLog, registry: Registry
         )
 
 
-def _is_alive(server: str, owner: Owner) -> bool:
+def is_alive(server: str, owner: Owner) -> bool:
     """Whether a server that kept its records here still lives. One without a lock file ended, or was swept away since."""
     return server == owner.id or ((owner.folder / f"{server}.lock").exists() and not owner.is_dead(server))
 

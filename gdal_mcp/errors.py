@@ -36,6 +36,7 @@ class Stage(StrEnum):
     RESOLVE = "resolve"
     POLICY = "policy"
     APPROVAL = "approval"
+    QUEUE = "queue"
     AUDIT = "audit"
     RUN = "run"
     PUBLISH = "publish"
@@ -46,13 +47,17 @@ class Stage(StrEnum):
     eq=False
 )  # neither frozen nor compared: contextlib sets attributes of an exception that passes through it
 class ToolError(Exception):
-    """A failed call. `message` and `suggestion` are ours; `untrusted` holds cleaned text from GDAL or from a file."""
+    """A failed call. `message` and `suggestion` are ours; `untrusted` holds cleaned text from GDAL or from a file.
+
+    `retry_after` is an estimate of when the same call may find room, in seconds from now.
+    """
 
     code: Code
     stage: Stage
     message: str
     suggestion: str = ""
     untrusted: Mapping[str, Any] = field(default_factory=dict)
+    retry_after: float | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
@@ -65,6 +70,8 @@ class ToolError(Exception):
             "suggestion": self.suggestion,
             "call_id": call_id,
         }
+        if self.retry_after is not None:
+            error["retry_after_seconds"] = self.retry_after
         if self.untrusted:
             error["untrusted"] = dict(self.untrusted)
         return {"error": error}

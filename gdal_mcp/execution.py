@@ -4,9 +4,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from gdal_mcp.described import Described, described
@@ -18,10 +17,12 @@ from gdal_mcp.translation import explain, judge, reported, stderr_of
 from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.cancel import Cancellation
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
-from sandbox.outcome import SandboxResult, Usage
+from sandbox.lease import Lease
+from sandbox.outcome import Cancelled, SandboxResult, Usage
 from sandbox.publication import Publication, Published
 from sandbox.runner import Job
-from sandbox.staging import Staging, StagingArea
+from sandbox.slot import LaunchCancelled
+from sandbox.staging import Staging
 from sandbox.workspace import Located, Workspace, open_folder
 
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
@@ -51,7 +52,6 @@ class Execution:
 
     settings: Settings
     hosting: Hosting
-    areas: Mapping[Path, StagingArea] = field(default_factory=dict)  # by workspace root
 
     def run(
         self,
@@ -64,21 +64,25 @@ class Execution:
         """What became of the plan. Never raises for what a job, the engine or a file did."""
         stage = Stage.RUN
         try:
-            with self._staging(plan) as staging:
-                result = self._launch(plan, host, staging, on_progress, cancel)
+            with self._lease(plan, host, lap, cancel) as lease:
+                result = lease.run(self._job(plan, lease, on_progress), cancel)
                 lap("run", time.monotonic() - result.usage.run_seconds)
-                if failure := judge(result, writes=staging is not None):
+                if failure := judge(result, writes=lease.staging is not None):
                     return self._with_places(failure, plan)
                 done = self._done(plan, result)
                 if plan.draft.verify is not None:
                     plan.draft.verify(done.parsed)
-                if staging is None:
+                if lease.staging is None:
                     return done
                 stage = Stage.PUBLISH
                 begun = time.monotonic()
-                done = replace(done, published=self._publish(plan, staging))
+                done = replace(done, published=self._publish(plan, lease.staging))
                 lap("publish", begun)
                 return done
+        except LaunchCancelled:
+            failure = judge(SandboxResult(Cancelled(), Usage("cold")))
+            assert failure is not None
+            return failure
         except SandboxError as error:
             if isinstance(error, EngineUnavailable | ImageMissing):
                 self.hosting.lost()
@@ -91,28 +95,29 @@ class Execution:
         """A picture can show words, so that a server in lockdown makes none."""
         return self.settings.preview and not self.settings.lockdown
 
-    def _staging(self, plan: Plan) -> AbstractContextManager[Staging | None]:
-        draft = plan.draft
-        if not draft.writes:
-            return nullcontext()
+    def _lease(
+        self, plan: Plan, host: Host, lap: Callable[[str, float], None], cancel: Cancellation
+    ) -> Lease:
+        """A started container for this call alone, with what the command works on copied to its staging."""
+        begun, draft = time.monotonic(), plan.draft
         for output in draft.outputs:
             if output.server_named:
                 _make_outputs_folder(output.target)
-        return self.areas[home(draft).root].open(plan.call_id, self.hosting.user())
+        kind = self.hosting.kind(host.image, home(draft).root if draft.writes else None)
+        lease = host.pool.claim(kind, plan.call_id, cancel)
+        lap("claim", begun)
+        return lease
 
-    def _launch(
-        self,
-        plan: Plan,
-        host: Host,
-        staging: Staging | None,
-        on_progress: Callable[[float, str], None],
-        cancel: Cancellation,
-    ) -> SandboxResult:
-        if staging is not None:
+    def _job(self, plan: Plan, lease: Lease, on_progress: Callable[[float, str], None]) -> Job:
+        """What the container is asked to do, once what it works on lies in its staging."""
+        staging = lease.staging
+        job = Job(
+            plan.call_id, lease.template, self._request(plan), staging, on_progress, answers=staging is None
+        )
+        if staging is not None and _copies(plan.draft):
+            lease.hold(job)
             _copy_in(plan, staging)
-        template = self.hosting.template(host.image, staging.mount_source if staging else None)
-        job = Job(plan.call_id, template, self._request(plan), staging, on_progress)
-        return host.runner.run(job, cancel)
+        return job
 
     def _request(self, plan: Plan) -> Mapping[str, Any]:
         command = plan.draft.command
@@ -188,6 +193,10 @@ def _make_outputs_folder(target: Located) -> None:
         if os.geteuid() == 0:
             owner = os.fstat(root)
             os.chown(name, owner.st_uid, owner.st_gid, dir_fd=root, follow_symlinks=False)
+
+
+def _copies(draft: Draft) -> bool:
+    return bool(draft.copies) or any(output.update for output in draft.outputs)
 
 
 def _copy_in(plan: Plan, staging: Staging) -> None:

@@ -38,13 +38,17 @@ def part(name):
 
 
 def prepare():
-    sys.meta_path.insert(0, Parts(sys.argv[2:]))
+    sys.meta_path.insert(0, Parts(sys.argv[3:]))
     os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: statistics of read-only data go there
     from osgeo import gdal, ogr, osr  # importing them registers the drivers
 
     for module in (gdal, ogr, osr):
         module._DontUseExceptions()  # gdal.DontUseExceptions() would import NumPy: half as much again as GDAL
     part("programs")
+
+
+def warm():
+    yield from part("warming").steps(run)
 
 
 def run(job, report):

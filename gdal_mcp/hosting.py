@@ -5,9 +5,12 @@ import json
 import os
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
+from gdal_mcp.admission import capacity
 from gdal_mcp.catalogue.drift import unfit
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.environment import environment
@@ -18,17 +21,21 @@ from sandbox import hardening, probe, seccomp, worker
 from sandbox.attest import Row
 from sandbox.attestation import attest
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity
 from sandbox.engine import EngineInfo
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import AttestationFailed
 from sandbox.idmap import Views, sweep
+from sandbox.lease import Kind
+from sandbox.machine import memory
 from sandbox.owner import Owner
+from sandbox.pool import IDLE_MARGIN, WarmPool
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
 from sandbox.staging import StagingArea
 from sandbox.template import STAGING_TARGET, Mount, SandboxTemplate
-from sandbox.workspace import RESERVED, Workspaces
+from sandbox.workspace import RESERVED, Workspace, Workspaces
 
 NOBODY = 65534
 _READ_AND_ENTER = 0o5
@@ -45,7 +52,9 @@ class Host:
     info: EngineInfo
     image: Image
     runner: Runner
+    pool: WarmPool
     attested: tuple[Row, ...]
+    concurrent: int  # calls that fit at once
 
     def tier(self, settings: Settings) -> str:
         return settings.runtime or "runc"
@@ -54,13 +63,18 @@ class Host:
 class Hosting:
     """Connects when first needed, and again after the engine was gone. Safe to use from several threads."""
 
-    def __init__(self, settings: Settings, workspaces: Workspaces, owner: Owner, area: StagingArea) -> None:
+    def __init__(
+        self, settings: Settings, workspaces: Workspaces, owner: Owner, areas: Mapping[Path, StagingArea]
+    ) -> None:
+        """`areas` are the staging areas of the writable workspaces, by their roots."""
         self._settings = settings
         self._workspaces = workspaces
         self._owner = owner
-        self._area = area
+        self._areas = areas
         self._lock = threading.Lock()
         self._host: Host | None = None
+        self._capacity: Capacity | None = None
+        self._warm = False
         self._views = Views(settings.state_dir / "views", owner)
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
@@ -71,10 +85,18 @@ class Hosting:
                 self._host = self._connect(fresh=fresh)
             return self._host
 
+    def keep_warm(self) -> None:
+        """From now on started containers wait for calls. Raises SandboxError when this host cannot be used."""
+        with self._lock:
+            self._warm = True
+        self.ready().pool.keep()
+
     def lost(self) -> None:
         """The engine or the image went away: the next call connects anew."""
         with self._lock:
-            self._host = None
+            lost, self._host = self._host, None
+        if lost is not None:  # its containers are removed, or not, while the call gets its answer
+            threading.Thread(target=lost.pool.close, name="lost", daemon=True).start()
 
     def reap(self) -> tuple[str, ...]:
         """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
@@ -85,17 +107,22 @@ class Hosting:
         """Ends an attestation that is under way; returns when its container is gone."""
         self._cancel.set()
         with self._lock:
-            self._host = None
+            last, self._host = self._host, None
+            if last is not None:
+                last.pool.close()
+            if self._capacity is not None:
+                self._capacity.close()
+                self._capacity = None
             self._views.close()
 
     def _connect(self, *, fresh: bool) -> Host:
         client = connect(self._settings.engine)
         image = resolve(client, self._settings.image)
         engine = DockerEngine(client, image.environment)
-        runner = Runner(engine, self._owner.id)
+        info = engine.info()
+        runner = Runner(engine, self._owner.id, self._capacity_of(info))
         sweep(self._settings.state_dir / "views", self._owner)
         reap(engine, self._owner)
-        info = engine.info()
         if self._settings.runtime and self._settings.runtime not in info.runtimes:
             raise AttestationFailed(
                 f"runtime {self._settings.runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, "
@@ -106,7 +133,36 @@ class Hosting:
             image = suitable(replace(image, gdal_version=self._asked_version(runner, image)))
         if reason := unfit(catalogue(), image.gdal_version):
             raise ImageUnsuitable(reason)
-        return Host(engine, info, image, runner, attested)
+        pool = WarmPool(runner, self._settings.sizes(), partial(self._standing, image))
+        if self._warm:
+            pool.keep()
+        return Host(engine, info, image, runner, pool, attested, self._concurrent(info))
+
+    def _capacity_of(self, info: EngineInfo) -> Capacity:
+        """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
+        total = int(_memory_bytes(info) * self._settings.memory_share)
+        if self._capacity is None:
+            self._capacity = Capacity(self._settings.state_dir / "memory.lock", total)
+        self._capacity.total_bytes = total
+        return self._capacity
+
+    def _concurrent(self, info: EngineInfo) -> int:
+        """Calls at once. Raises CapacityExhausted when not even one fits."""
+        cpus = info.cpus or os.cpu_count() or 1
+        settings = self._settings
+        return capacity(
+            cpus, _memory_bytes(info), settings.limits(), settings.memory_share, settings.concurrent
+        )
+
+    def _standing(self, image: Image) -> tuple[Kind, ...]:
+        """What is kept waiting even when nobody asks: one kind that reads, and one that writes to the first workspace."""
+        writable = None if self._settings.read_only else next(iter(self._areas), None)
+        kinds = [self.kind(image, None)]
+        return (*kinds, *([self.kind(image, writable)] if writable is not None else []))
+
+    def kind(self, image: Image, home: Path | None) -> Kind:
+        """The containers for calls that write to the workspace at `home`, or for those that only read."""
+        return Kind(self.template(image, None), self._areas[home] if home is not None else None)
 
     def _asked_version(self, runner: Runner, image: Image) -> str:
         """GDAL's own word for its version, from a container of an image that does not say it."""
@@ -129,7 +185,7 @@ class Hosting:
             mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
         return SandboxTemplate(
             image=image.id,
-            command=gdal_command(),
+            command=gdal_command(self._settings.pool_seconds + IDLE_MARGIN),
             user=user,
             limits=limits,
             mounts=tuple(mounts),
@@ -160,7 +216,9 @@ class Hosting:
         path = self._settings.state_dir / "attestation.json"
         if not fresh and (rows := _remembered(path, key)):
             return rows
-        with self._area.open(f"attest-{self._owner.id}", self.user()) as staging:
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True))
+        area = next(iter(self._areas.values()), own)
+        with area.open(f"attest-{self._owner.id}", self.user()) as staging:
             found = attest(
                 runner, self.template(image, staging.mount_source), staging.mount_source, self._cancel
             )
@@ -178,6 +236,11 @@ class Hosting:
         parts = [boot, asdict(info), template.image, template.user, asdict(template.limits), template.runtime]
         parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), *code]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _memory_bytes(info: EngineInfo) -> int:
+    """Of the engine's machine; one that does not say stands on this one."""
+    return info.memory_bytes or memory().get("MemTotal", 0)
 
 
 def _remembered(path: Path, key: str) -> tuple[Row, ...]:

@@ -16,6 +16,7 @@ import anyio.to_thread
 import structlog
 from pydantic import ValidationError
 
+from gdal_mcp.admission import Admission
 from gdal_mcp.approval.model import Approver, Question, Suspended, question_text
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.environment import gdal_threads
@@ -44,7 +45,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call as it came in. `on_progress` is called from another thread."""
+    """One call as it came in. `on_progress` is called from another thread, or from the event loop's while the call waits."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -95,7 +96,8 @@ class Pipeline:
     results: ResultStore
     surface: Surface
     foresight: Foresight
-    running: anyio.CapacityLimiter
+    admission: Admission
+    threads: anyio.CapacityLimiter  # for calls that run, as many as are admitted
     active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
 
     async def call(self, request: Request) -> Reply:
@@ -144,7 +146,10 @@ class Pipeline:
         if not isinstance(decide(plan.draft, self.settings.approval), Allow):
             plan, host = await self._unchanged(ticket, tool, plan)
         ticket.lap("approval", begun)
-        async with self.running:
+        self.admission.resize(host.concurrent)
+        begun = time.monotonic()
+        async with self.admission.place(ticket.request.principal, partial(_tell_waiting, ticket.request)):
+            ticket.lap("queue", begun)
             begun = time.monotonic()
             await anyio.to_thread.run_sync(partial(self.records.started, ticket))
             ticket.lap("audit", begun)
@@ -288,7 +293,7 @@ class Pipeline:
                     work = partial(
                         self.execution.run, plan, host, ticket.request.on_progress, ticket.lap, cancel
                     )
-                    ticket.ended = await anyio.to_thread.run_sync(work)
+                    ticket.ended = await anyio.to_thread.run_sync(work, limiter=self.threads)
                 group.cancel_scope.cancel()
         finally:
             cancel.close()
@@ -313,6 +318,10 @@ class Pipeline:
         if failure is None or error is not None:
             return None
         return Reply(ticket.call_id, failure.as_dict(ticket.call_id), error=failure)
+
+
+def _tell_waiting(request: Request) -> None:
+    request.on_progress(0.0, "waiting for a free place")
 
 
 def _failed(call_id: str) -> Reply:

@@ -122,7 +122,7 @@ def _repeatable(app: App, call_id: str) -> Call:
 def _replayed(app: App, call: Call) -> Replayed:
     changed = tuple(_changes(app, call, app.hosting.ready()))
     parts = {one.name: getattr(app.pipeline, one.name) for one in fields(Pipeline)}
-    runs = Rehearsal(app.settings, app.hosting, app.areas, app.workspaces, call)
+    runs = Rehearsal(app.settings, app.hosting, app.workspaces, call)
     pipeline = Rehearsing(**{**parts, "execution": runs}, recorded=call.id)
     user = local_principal()
     request = Request(call.tool, call.arguments, user, CLIENT, _Commanded(user))

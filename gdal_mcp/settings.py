@@ -11,14 +11,11 @@ import re
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 from platformdirs import user_state_path
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
-from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -27,6 +24,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from sandbox.demand import Sizes
 from sandbox.template import Limits
 from sandbox.workspace import MAX_NAME, RESERVED
 
@@ -45,17 +43,6 @@ class SettingsError(Exception):
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
-
-
-@dataclass(frozen=True, slots=True)
-class SettingRow:
-    """One setting as documentation shows it."""
-
-    name: str
-    type: str
-    default: str
-    env: str
-    description: str
 
 
 def parse_size(value: object) -> int:
@@ -158,6 +145,36 @@ class Settings(BaseSettings):
     scratch_size: Size = Field(
         _LIMITS.scratch_bytes, ge=1 << 20, description="Temporary files of one call, in memory."
     )
+    memory_share: float = Field(
+        0.75,
+        gt=0,
+        le=1,
+        description="Share of the machine's memory that all containers together may be promised, waiting ones as well.",
+    )
+    concurrent: int = Field(
+        0, ge=0, le=4096, description="Calls at once; 0 is two for each processor, if memory suffices."
+    )
+    queue_length: int = Field(128, ge=0, le=10_000, description="Calls that may wait for a place, in all.")
+    queue_seconds: float = Field(60.0, ge=0, le=_DAY, description="How long a call waits for a place.")
+    pool_min: int = Field(
+        1, ge=0, le=64, description="Started containers of each kind that wait for a call, at least."
+    )
+    pool_max: int = Field(
+        6,
+        ge=0,
+        le=256,
+        description="Started containers that wait for a call, at most; with 0 each call starts its own.",
+    )
+    pool_seconds: float = Field(
+        600.0, ge=5, le=_DAY, description="How long a started container waits before another takes its place."
+    )
+    task_after: float = Field(
+        3.0,
+        ge=0,
+        le=_DAY,
+        description="Seconds after which a call goes on as a task, for clients that know tasks.",
+    )
+    task_seconds: float = Field(3600.0, ge=60, le=_DAY, description="How long the result of a task is kept.")
     undo_calls: int = Field(50, ge=0, description="How many calls can be undone; 0 keeps nothing.")
     undo_size: Size = Field(
         10 << 30, ge=0, description="What is kept for undo, in all, on the workspace's disk."
@@ -263,6 +280,10 @@ class Settings(BaseSettings):
             scratch_bytes=self.scratch_size,
         )
 
+    def sizes(self) -> Sizes:
+        """How many started containers wait for calls."""
+        return Sizes(self.pool_min, self.pool_max, self.pool_seconds)
+
     def require_workspaces(self) -> None:
         """Raises SettingsError when no workspace is set."""
         if not self.workspaces and not self.workspaces_ro:
@@ -291,16 +312,6 @@ def load_settings(**explicit: Any) -> Settings:
     if problems:
         raise SettingsError(*problems)
     return settings
-
-
-def describe() -> tuple[SettingRow, ...]:
-    """Every setting, in order, the same on every host: the documentation's table is made from it."""
-    return tuple(
-        SettingRow(
-            name, _type_text(field), _default_text(field), PREFIX + name.upper(), field.description or ""
-        )
-        for name, field in Settings.model_fields.items()
-    )
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -350,34 +361,3 @@ def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any]) -> str:
     variable = PREFIX + name.upper()
     shown = variable if name not in explicit and os.environ.get(variable) else name
     return f"{shown} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."
-
-
-def _type_text(field: FieldInfo) -> str:
-    if any(getattr(mark, "func", None) is parse_size for mark in field.metadata):
-        return "size"
-    annotation = field.annotation
-    if get_origin(annotation) is Literal:
-        return " or ".join(get_args(annotation))
-    if get_origin(annotation) is tuple:
-        return "folders" if get_args(annotation)[0] is not str else "names"
-    plain: Any = next((one for one in get_args(annotation) if one is not NoneType), annotation)
-    plain = get_args(plain)[0] if get_args(plain) else plain  # of an Annotated
-    return {bool: "true or false", float: "number", int: "whole number", Path: "path"}.get(plain, "text")
-
-
-def _default_text(field: FieldInfo) -> str:
-    if isinstance(field.json_schema_extra, dict):
-        return str(field.json_schema_extra["shown"])
-    value = field.default
-    if _type_text(field) == "size":
-        return _size_text(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _size_text(size: int) -> str:
-    power = next(power for power in (4, 3, 2, 1, 0) if size % 1024**power == 0)
-    return f"{size // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

@@ -7,6 +7,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import (
     AttestationFailed,
+    CapacityExhausted,
     EngineUnavailable,
     ImageMissing,
     IsolationRefused,
@@ -33,6 +34,7 @@ STDERR_CHARACTERS = 8000
 _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
+    (CapacityExhausted, Code.BUSY, "Call again when other calls have ended."),
     (ImageMissing, Code.ENGINE_UNAVAILABLE, "Run `gdal-mcp setup` to get the image."),
     (
         EngineUnavailable,

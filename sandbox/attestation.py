@@ -34,12 +34,13 @@ class Attestation:
         return all(row.ok for row in self.rows)
 
 
-def worker_command(handler: str, *parts: str) -> tuple[str, ...]:
+def worker_command(handler: str, *parts: str, idle_seconds: float = 120.0) -> tuple[str, ...]:
     """The command of a container: our worker with a handler's source, both passed as text and never mounted.
 
-    The handler finds `parts` in its `sys.argv[2:]`. Linux takes no word of 128 KiB or more.
+    The worker ends by itself when no job came within `idle_seconds` of its being ready. The handler finds `parts` in its
+    `sys.argv[3:]`. Linux takes no word of 128 KiB or more.
     """
-    return ("python3", "-I", "-c", source("sandbox", "worker.py"), handler, *parts)
+    return ("python3", "-I", "-c", source("sandbox", "worker.py"), repr(float(idle_seconds)), handler, *parts)
 
 
 def source(package: str, name: str) -> str:

@@ -23,6 +23,8 @@ class EngineInfo:
     runtimes: tuple[str, ...]
     address: str
     identity: str  # the engine's own stable id
+    cpus: int = 0  # of its machine; 0 when it does not say
+    memory_bytes: int = 0  # likewise
 
 
 @dataclass(frozen=True, slots=True)

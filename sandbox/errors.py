@@ -3,6 +3,7 @@
 SandboxError
 ├── EngineUnavailable      no engine answers, or it stopped answering
 ├── ImageMissing           the image is not on this host; a call never pulls
+├── CapacityExhausted      no memory is left for one more container
 ├── IsolationRefused       the engine did not do what was asked
 │   └── AttestationFailed  what a container saw from inside is not what was asked
 ├── PathRefused            a path that may not be used
@@ -22,6 +23,10 @@ class EngineUnavailable(SandboxError):
 
 class ImageMissing(SandboxError):
     """The image is not present on the engine's host."""
+
+
+class CapacityExhausted(SandboxError):
+    """The memory that containers may use together is promised to others, or too small for one."""
 
 
 class IsolationRefused(SandboxError):

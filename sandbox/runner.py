@@ -5,9 +5,11 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity, Place
 from sandbox.engine import STDERR, ContainerState, Engine
 from sandbox.filetree import StagingUsage
 from sandbox.labels import labels
@@ -38,6 +40,8 @@ WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments 
 QUOTA_PAUSE = 0.05  # seconds between two looks at staging, at least
 QUOTA_SHARE = 10  # a look may take at most one part in so many of the time
 PROGRESS_GAP = 0.05  # seconds; half of a worker's, so that only what no worker sends is left out
+PLACE_SECONDS = 30.0  # for the memory of another container to be free again
+_ANSWERED = ContainerState(running=False, exit_code=0, out_of_memory=False)
 _SIGXFSZ_EXIT = 153
 _WORKER_DEADLINE_EXIT = 72  # sandbox/worker.py
 
@@ -48,7 +52,7 @@ class Quota(Protocol):
     def usage(self, limits: Limits) -> StagingUsage: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """One request and everything that bounds it."""
 
@@ -57,6 +61,12 @@ class Job:
     request: Mapping[str, Any]
     quota: Quota | None = None  # None: the job has nowhere to write
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
+    answers: bool = False  # its final answer is all that counts, so that nobody waits for the container's end
+
+    @cached_property
+    def message(self) -> bytes:
+        """What its container is sent. Raises ValueError for a request that is not JSON."""
+        return encode_job(self.request, self.template.limits.wall_seconds + WORKER_GRACE)
 
 
 @dataclass(slots=True)
@@ -140,8 +150,10 @@ class _Watch:
 class Runner:
     """Runs jobs on one engine, each in a container of its own. Safe to use from several threads."""
 
-    def __init__(self, engine: Engine, owner: str) -> None:
+    def __init__(self, engine: Engine, owner: str, capacity: Capacity | None = None) -> None:
+        """`capacity` bounds the memory of all containers together; None is for an engine that has nothing else to do."""
         self.engine = engine
+        self.capacity = capacity
         self._owner = owner
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
@@ -151,23 +163,56 @@ class Runner:
             SandboxError: the sandbox itself failed; whatever was created has been removed, or is left to the reaper
                 when the engine does not answer any more.
         """
-        limits = job.template.limits
-        message = encode_job(job.request, limits.wall_seconds + WORKER_GRACE)
+        assert job.message
         if cancel.is_set:
             return SandboxResult(Cancelled(), Usage("cold"))
-        marks = labels(self._owner, job.call, limits.wall_seconds)
         try:
-            slot = launch(self.engine, job.template, marks, cancel)
+            slot = self.launch(job.template, job.call, cancel)
         except LaunchCancelled:
             return SandboxResult(Cancelled(), Usage("cold"))
-        heard = _Conversation(limits, slot.stderr, job.on_progress)
-        begun = time.monotonic()
+        return self.serve(slot, job, cancel)
+
+    def launch(
+        self,
+        template: SandboxTemplate,
+        call: str,
+        cancel: Cancellation | None = None,
+        place: Place | None = None,
+        idle_seconds: float = 0.0,
+    ) -> Slot:
+        """A slot that waits for its job, for `idle_seconds` at most. Raises as `slot.launch`, and CapacityExhausted."""
+        limits = template.limits
+        if place is None and self.capacity is not None:
+            place = self.capacity.wait(limits.memory_bytes, PLACE_SECONDS)
+        marks = labels(self._owner, call, idle_seconds + limits.wall_seconds)
         try:
-            cut = _converse(slot, message, heard, _Watch(job, cancel))
+            slot = launch(self.engine, template, marks, cancel)
+        except BaseException:
+            if place is not None:
+                place.release()
+            raise
+        slot.place = place
+        return slot
+
+    def serve(
+        self, slot: Slot, job: Job, cancel: Cancellation, bury: Callable[[Slot], object] = Slot.remove
+    ) -> SandboxResult:
+        """Gives a slot its job. `bury` sees to the removal of a container that ended by itself, as soon as the result is
+        sure; one that had to be cut short is gone when this returns. Raises EngineUnavailable.
+        """
+        limits = job.template.limits
+        heard = _Conversation(limits, slot.stderr, job.on_progress)
+        begun, ended = time.monotonic(), False
+        try:
+            cut = _converse(slot, job, heard, _Watch(job, cancel))
             ran = time.monotonic() - begun
-            state = stopped(None if cut else slot.engine.wait(slot.container, STOP_SECONDS))
+            state = _end_of(slot, job, cut, heard)
+            ended = cut is None
         finally:
-            slot.remove()
+            if ended:
+                bury(slot)
+            else:
+                slot.remove()
         outcome = cut or _judge(heard.final, state, limits)
         if isinstance(outcome, Exited):  # it may have ended between two looks
             outcome = _over_quota(job.quota, limits) or outcome
@@ -182,10 +227,19 @@ class Runner:
         )
 
 
-def _converse(slot: Slot, message: bytes, heard: _Conversation, watch: _Watch) -> Outcome | None:
+def _end_of(slot: Slot, job: Job, cut: Outcome | None, heard: _Conversation) -> ContainerState:
+    """How the container ended; of one whose answer is all that counts, that it gave it."""
+    if cut is not None:
+        return stopped(None)
+    if job.answers and heard.final is not None:
+        return _ANSWERED
+    return stopped(slot.engine.wait(slot.container, STOP_SECONDS))
+
+
+def _converse(slot: Slot, job: Job, heard: _Conversation, watch: _Watch) -> Outcome | None:
     """Sends the job and listens to the end. An outcome when the host cut it short, None when it ended by itself."""
     with contextlib.suppress(OSError):  # it died before it read the job: the state says how
-        slot.wire.send(message, SEND_SECONDS)
+        slot.send(job.message, SEND_SECONDS)
     while (over := watch.over()) is None:
         if slot.wire not in readable([slot.wire, watch], watch.pause()):
             continue
@@ -195,6 +249,8 @@ def _converse(slot: Slot, message: bytes, heard: _Conversation, watch: _Watch) -
         if (ending := _listen(slot, pieces, heard)) is not None:
             return ending
         if heard.final is not None:
+            if job.answers:
+                return None
             watch.answered()
     return over
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sandbox.attest import shortfalls
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Place
 from sandbox.engine import STDERR, ContainerState, Engine, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
 from sandbox.outcome import Usage
@@ -32,12 +33,34 @@ class Slot:
     facts: Mapping[str, Any]
     usage: Usage
     stderr: bytearray
+    place: Place | None = None  # the memory that it was promised
+    started: float = field(default_factory=time.monotonic)
+    sent: int = 0  # bytes of its job that are on their way
+
+    @property
+    def waits(self) -> bool:
+        """Whether it lives and has said nothing since it was ready, as a worker without a job does."""
+        return not readable([self.wire], 0)
+
+    def send(self, message: bytes, seconds: float) -> None:
+        """The rest of its one message. Raises TimeoutError or OSError when the container does not take it."""
+        begun, self.sent = self.sent, len(message)
+        self.wire.send(message[begun:], seconds)
+
+    def hold(self, message: bytes, seconds: float) -> None:
+        """The beginning of its message, which keeps a worker from ending for want of a job; the rest may take its time."""
+        self.sent = 1
+        self.wire.send(message[:1], seconds)
 
     def remove(self) -> Usage:
         """Kills and removes the container; returns the receipt with the time that took. Raises EngineUnavailable."""
         begun = time.monotonic()
         self.wire.close()
-        self.engine.remove(self.container)
+        try:
+            self.engine.remove(self.container)
+        finally:  # without its stdin a worker ends, whether or not the engine answers
+            if self.place is not None:
+                self.place.release()
         self.usage = replace(self.usage, remove_seconds=time.monotonic() - begun)
         return self.usage
 

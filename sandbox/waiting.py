@@ -1,6 +1,9 @@
 """Waits for descriptors, of any number: `select` refuses those above 1023, which a busy server has."""
 
+import contextlib
+import os
 import select
+import threading
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -26,3 +29,30 @@ def _wait(items: Iterable[HasDescriptor], event: int, seconds: float) -> tuple[H
         poll.register(number, event)
     milliseconds = max(0, int(seconds * 1000 + 0.999))  # rounded up: a wait that ends early would spin
     return tuple(by_number[number] for number, _ in poll.poll(milliseconds))
+
+
+class Bell:
+    """Wakes a thread that waits for descriptors, from any other thread. Rung twice, it is heard once; closed, it is silent."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def ring(self) -> None:
+        with self._lock, contextlib.suppress(BlockingIOError):  # full: it rings already
+            if not self._closed:
+                os.write(self._writing, b"!")
+
+    def hush(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._reading, 1 << 16)
+
+    def fileno(self) -> int:
+        return self._reading
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            os.close(self._reading)
+            os.close(self._writing)

@@ -1,11 +1,12 @@
 """The program inside the container: standard library only; reads one job, runs it, exits.
 
-Run as `python3 -I -c <this file> <handler source>`, so that nothing of the host is mounted to bring it in.
-The handler is a module text that offers `prepare()`, called before a job is there, and `run(job, report) -> dict`.
+Run as `python3 -I -c <this file> <idle seconds> <handler source>`, so that nothing of the host is mounted to bring it in.
+The handler is a module text that offers `prepare()`, called before the worker is ready, and `run(job, report) -> dict`. It may
+offer `warm()`, a generator: its steps are run one by one for as long as no job has come. All three run in the main thread.
 
 The real stdout carries frames only: one kind byte, four bytes of length, the payload. What the job prints on stdout is
 captured and framed; stderr is left alone, so that it survives even a kill. The worker ends by itself when stdin closes
-(its host is gone) and at the job's deadline.
+(its host is gone), when no job has come for its idle seconds, and at the job's deadline.
 """
 
 import contextlib
@@ -27,6 +28,9 @@ CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
 EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
+UNUSED = (
+    0.05  # seconds after which a job that has not come is not about to come, so that there is time to warm up
+)
 LINE_BUFFERED = 1  # _IOLBF of stdio.h
 
 
@@ -207,6 +211,17 @@ def read_job():
     return json.loads(read_exactly(length))
 
 
+def await_job(steps, idle_seconds):
+    """Returns when there is something to read; warms up meanwhile. Ends the process quietly when nothing comes in time."""
+    end, pause = time.monotonic() + idle_seconds, UNUSED
+    while not select.select([0], [], [], max(0.0, min(pause, end - time.monotonic())))[0]:
+        if time.monotonic() >= end:
+            os._exit(0)
+        pause = (
+            next(steps, idle_seconds) or 0.0
+        )  # a step yields nothing; after the last one there is only waiting
+
+
 def watch(deadline):
     """Ends the process when its host is gone or the deadline has passed, whatever the main thread is doing."""
     while True:
@@ -245,12 +260,13 @@ def main():
     os.dup2(2, 1)  # what is printed while the handler loads is no job's output
     flush_library = by_lines()
     FileLimit.watch()
-    handler = types.ModuleType("handler")
-    exec(compile(sys.argv[1], "handler.py", "exec"), handler.__dict__)
+    idle_seconds, handler = float(sys.argv[1]), types.ModuleType("handler")
+    exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
     handler.prepare()
-    capture = Capture(wire, flush_library)
     wire.send_json(b"R", measure())
+    await_job(handler.warm() if hasattr(handler, "warm") else iter(()), idle_seconds)
     job = read_job()
+    capture = Capture(wire, flush_library)
     threading.Thread(target=watch, args=(time.monotonic() + job["deadline_seconds"],), daemon=True).start()
     os.chdir("/tmp")
     try:

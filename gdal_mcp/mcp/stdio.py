@@ -32,9 +32,9 @@ async def serve(app: App) -> None:
 
 
 async def _get_ready(app: App) -> None:
-    """Attests the host while the client says hello, so that the first call need not wait for it."""
+    """Attests the host and starts the first containers while the client says hello, so that no call waits for them."""
     try:
-        await anyio.to_thread.run_sync(app.hosting.ready, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(app.hosting.keep_warm, abandon_on_cancel=True)
     except Exception as error:  # noqa: BLE001 - each call says it again, and tries again
         _log.warning("not_ready", reason=str(error))
 

@@ -67,6 +67,8 @@ class DockerEngine:
             runtimes=tuple(sorted(info.get("Runtimes") or ())),
             address=str(self._api.base_url),
             identity=str(info.get("ID") or ""),
+            cpus=int(info.get("NCPU") or 0),
+            memory_bytes=int(info.get("MemTotal") or 0),
         )
 
     @cached_property

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from sandbox import worker
-from sandbox.attestation import source
+from sandbox.attestation import worker_command
 from sandbox.protocol import LENGTH, Attachment, Final, FrameReader, Printed, Progress, Ready, encode_job
 
 FORM = "import os, sys\n\ndef prepare():\n    {prepare}\n\ndef run(job, report):\n{body}\n    return {{'code': 0}}\n"
@@ -19,11 +19,11 @@ FORM = "import os, sys\n\ndef prepare():\n    {prepare}\n\ndef run(job, report):
 class Worker:
     """A worker process and everything that it has said."""
 
-    def __init__(self, body, prepare="pass", **options):
+    def __init__(self, body, prepare="pass", warm="", idle=60.0, **options):
         lines = "\n".join(f"    {line}" for line in body.strip("\n").splitlines())
-        text = FORM.format(prepare=prepare, body=lines)
+        text = FORM.format(prepare=prepare, body=lines) + warm
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", source("sandbox", "worker.py"), text],
+            [sys.executable, *worker_command(text, idle_seconds=idle)[1:]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -13,7 +13,7 @@ HOST = r"""
 import base64, contextlib, io, json, sys, types
 jobs = json.loads(sys.argv.pop())
 handler = types.ModuleType("handler")
-exec(compile(sys.argv[1], "handler.py", "exec"), handler.__dict__)
+exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
 handler.prepare()
 
 class Report:

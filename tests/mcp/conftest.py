@@ -12,9 +12,10 @@ import pytest
 from gdal_mcp.audit import verify
 from sandbox.labels import CALL, OWNER
 from tests.data.make import make_data
-from tests.mcp.talk import ERAS, Person, Place, Talk, talking
+from tests.mcp.talk import ERAS, Person, Place, Talk, environment, talking
 from tests.oracle.container import Oracle
 from tests.oracle.fixtures import grounds, oracle
+from tests.waiting import until
 
 __all__ = ["grounds", "oracle"]
 
@@ -31,6 +32,11 @@ class Containers:
     def of_owners(self, owners: set[str]) -> list[str]:
         """The calls whose containers exist, running or not."""
         return [row["Labels"][CALL] for row in self._rows(owners)]
+
+    def none_of(self, owners: set[str]) -> bool:
+        """Whether all are gone; that of a call which only reads may outlive the answer by a moment."""
+        until(lambda: self.of_owners(owners) == [])
+        return True
 
     def kill(self, owners: set[str]) -> None:
         """Kills what runs for these servers, as the kernel or an operator may."""
@@ -57,10 +63,13 @@ def place(grounds: Path, oracle: Oracle) -> Place:
 
 @pytest.fixture(scope="session")
 def talks(place: Place, grounds: Path, containers: Containers) -> Iterator[dict[str, Talk]]:
-    """Both servers at once. After all the tests nothing of theirs is left, and their common record is whole."""
+    """Both servers at once, one with containers that wait for calls. After all the tests nothing of theirs is left, and their
+    common record is whole.
+    """
+    warm = environment(GDAL_MCP_POOL_MAX="4")
     with (
         talking(place.command(), grounds / "legacy.log", era=ERAS[0], person=Person()) as legacy,
-        talking(place.command(), grounds / "modern.log", era=ERAS[1], person=Person()) as modern,
+        talking(place.command(), grounds / "modern.log", era=ERAS[1], person=Person(), env=warm) as modern,
     ):
         yield {ERAS[0]: legacy, ERAS[1]: modern}
         owners = place.owners

@@ -20,12 +20,17 @@ PASSED_ON = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "
 
 
 def environment(**more: str) -> dict[str, str]:
-    """A server's environment: where the engine and the image are, and nothing else of ours."""
+    """A server's environment: where the engine and the image are, and nothing else of ours.
+
+    No container waits for calls, so that each that exists is of a call; `GDAL_MCP_POOL_MAX` among `more` says otherwise. As
+    many calls may wait as a test likes to send at once.
+    """
     ours = {name: value for name, value in os.environ.items() if name in PASSED_ON}
     chosen = {
         name: value for name, value in os.environ.items() if name in ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE")
     }
-    return {**ours, **chosen, **more}
+    patient = {"GDAL_MCP_QUEUE_LENGTH": "4000", "GDAL_MCP_QUEUE_SECONDS": "900"}
+    return {**ours, **chosen, **patient, "GDAL_MCP_POOL_MAX": "0", **more}
 
 
 @dataclass(frozen=True)

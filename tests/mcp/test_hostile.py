@@ -50,7 +50,7 @@ def victim(own: Place, outside: Path, grounds: Path, containers: Containers) -> 
     log = grounds / "hostile.log"
     with talking(command, log, person=Person()) as made:
         yield made
-        assert containers.of_owners(own.owners) == []
+        assert containers.none_of(own.owners)
         assert own.staged == []
     assert everything(outside) == before
     after = everything(own.workspace)

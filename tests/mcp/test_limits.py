@@ -70,7 +70,7 @@ def test_a_limit_ends_a_call_in_its_own_error(
     error = tight.failed(tool, **arguments)
     assert (error["code"], error["stage"]) == (code, "run")
     assert error["suggestion"]
-    assert containers.of_owners(own.owners) == []
+    assert containers.none_of(own.owners)
     assert own.staged == []
     assert [path.name for path in own.workspace.glob("outputs/*")] == []
     assert tight.done("info", path="rgb.tif")["size"] == [40, 30]

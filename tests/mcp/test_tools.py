@@ -245,7 +245,7 @@ def test_the_receipt_says_what_ran_where_and_how_it_was_allowed(modern: Talk):
     receipt = modern.done("gdal_translate", src_dataset="rgb.tif")["receipt"]
     assert receipt["argv"][0] == "gdal_translate"
     assert receipt["tier"] == "runc"
-    assert receipt["pool"] == "cold"
+    assert receipt["pool"] in ("cold", "warm")
     assert receipt["approval"]
     assert receipt["limits"]["wall_seconds"] > 0
     assert receipt["gdal_version"].startswith("3.")

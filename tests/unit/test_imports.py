@@ -32,12 +32,14 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
     "doors": (
         *("gdal_mcp.mcp", "gdal_mcp.cli", "gdal_mcp.__main__", "gdal_mcp.calling", "gdal_mcp.doctor"),
         *("gdal_mcp.replay", "gdal_mcp.rehearsal", "gdal_mcp.catalogue_command"),
+        "gdal_mcp.stats_command",
     ),
     "app": ("gdal_mcp.app",),
     "pipeline": ("gdal_mcp.pipeline",),
     "parts": (
         *("gdal_mcp.approval", "gdal_mcp.records", "gdal_mcp.results", "gdal_mcp.longresults"),
         *("gdal_mcp.execution", "gdal_mcp.surface", "gdal_mcp.statement"),
+        *("gdal_mcp.metrics", "gdal_mcp.exposition"),
     ),
     "tools": ("gdal_mcp.tools",),
     "knowledge": (
@@ -47,7 +49,8 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
     "ground": (
         *("gdal_mcp.paths", "gdal_mcp.dataset_files", "gdal_mcp.dataset_names", "gdal_mcp.plan"),
         *("gdal_mcp.described", "gdal_mcp.described_words", "gdal_mcp.translation", "gdal_mcp.foresight"),
-        *("gdal_mcp.catalogue", "gdal_mcp.registry", "gdal_mcp.audit", "gdal_mcp.hosting"),
+        *("gdal_mcp.catalogue", "gdal_mcp.registry", "gdal_mcp.tasks", "gdal_mcp.audit", "gdal_mcp.hosting"),
+        "gdal_mcp.admission",
     ),
     "base": (
         *(
@@ -58,7 +61,7 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
             "gdal_mcp.logs",
         ),
         *("gdal_mcp.audit_record", "gdal_mcp.registry_schema", "gdal_mcp.registry_pull", "gdal_mcp.standin"),
-        *("gdal_mcp.image", "gdal_mcp.worker_source"),
+        *("gdal_mcp.image", "gdal_mcp.worker_source", "gdal_mcp.settings_table"),
     ),
     "inside": ("gdal_mcp.gdal_worker", "gdal_mcp.worker_parts", "gdal_mcp.compare_program"),
 }

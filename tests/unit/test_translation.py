@@ -46,6 +46,7 @@ SANDBOX = {
     "SandboxError": Code.INTERNAL,
     "EngineUnavailable": Code.ENGINE_UNAVAILABLE,
     "ImageMissing": Code.ENGINE_UNAVAILABLE,
+    "CapacityExhausted": Code.BUSY,
     "IsolationRefused": Code.ENGINE_UNAVAILABLE,
     "AttestationFailed": Code.ENGINE_UNAVAILABLE,
     "PathRefused": Code.PATH_NOT_ALLOWED,

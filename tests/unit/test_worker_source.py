@@ -12,8 +12,8 @@ def test_every_word_is_one_that_linux_takes():
 
 def test_every_part_goes_along_once_under_its_name():
     command = gdal_command()
-    named = [word.partition("\n")[0] for word in command[5:]]
+    named = [word.partition("\n")[0] for word in command[6:]]
     assert sorted(named) == sorted(module.removeprefix(f"{PARTS}.") for module in ALL if within(module, PARTS) and module != PARTS)  # fmt: skip
-    for word in command[5:]:
+    for word in command[6:]:
         name, _, text = word.partition("\n")
         assert text == ALL[f"{PARTS}.{name}"].read_text(encoding="utf-8")

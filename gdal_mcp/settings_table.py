@@ -1,0 +1,62 @@
+"""The settings as documentation shows them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from gdal_mcp.settings import PREFIX, Settings, parse_size
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting as documentation shows it."""
+
+    name: str
+    type: str
+    default: str
+    env: str
+    description: str
+
+
+def describe() -> tuple[SettingRow, ...]:
+    """Every setting, in order, the same on every host: the documentation's table is made from it."""
+    return tuple(
+        SettingRow(
+            name, _type_text(field), _default_text(field), PREFIX + name.upper(), field.description or ""
+        )
+        for name, field in Settings.model_fields.items()
+    )
+
+
+def _type_text(field: FieldInfo) -> str:
+    if any(getattr(mark, "func", None) is parse_size for mark in field.metadata):
+        return "size"
+    annotation = field.annotation
+    if get_origin(annotation) is Literal:
+        return " or ".join(get_args(annotation))
+    if get_origin(annotation) is tuple:
+        return "folders" if get_args(annotation)[0] is not str else "names"
+    plain: Any = next((one for one in get_args(annotation) if one is not NoneType), annotation)
+    plain = get_args(plain)[0] if get_args(plain) else plain  # of an Annotated
+    return {bool: "true or false", float: "number", int: "whole number", Path: "path"}.get(plain, "text")
+
+
+def _default_text(field: FieldInfo) -> str:
+    if isinstance(field.json_schema_extra, dict):
+        return str(field.json_schema_extra["shown"])
+    value = field.default
+    if _type_text(field) == "size":
+        return _size_text(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _size_text(size: int) -> str:
+    power = next(power for power in (4, 3, 2, 1, 0) if size % 1024**power == 0)
+    return f"{size // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

@@ -1,0 +1,509 @@
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.admission import Admission, Load, capacity
+from gdal_mcp.errors import Code, Stage, ToolError
+from sandbox.errors import CapacityExhausted
+from sandbox.template import Limits
+from tests.unit.virtual_time import run, settle
+
+GIB = 1 << 30
+NAMES = ("ann", "bob", "eve")
+
+
+@dataclass(eq=False)
+class Visit:
+    """One call, driven by hand: it holds its place until `end` or `cancel`."""
+
+    who: str
+    number: int
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    done: anyio.Event = field(default_factory=anyio.Event)
+    state: str = "came"
+    waited: float = 0.0
+    asked: int = 0  # how often it was told to wait
+    refusal: ToolError | None = None
+
+    def end(self) -> None:
+        self.done.set()
+
+    def cancel(self) -> None:
+        self.scope.cancel()
+
+
+@dataclass(eq=False)
+class Hall:
+    """An admission and everybody who came."""
+
+    admission: Admission
+    group: TaskGroup
+    visits: list[Visit] = field(default_factory=list)
+    served: list[Visit] = field(default_factory=list)  # in the order of their places
+
+    def come(self, who: str, times: int = 1) -> list[Visit]:
+        visits = [Visit(who, len(self.visits) + one) for one in range(times)]
+        self.visits += visits
+        for visit in visits:
+            self.group.start_soon(self._stay, visit)
+        return visits
+
+    async def _stay(self, visit: Visit) -> None:
+        with visit.scope:
+            try:
+                async with self.admission.place(visit.who, lambda: self._told(visit)) as place:
+                    visit.state, visit.waited = "runs", place.waited
+                    self.served.append(visit)
+                    await visit.done.wait()
+            except ToolError as error:
+                visit.state, visit.refusal = "refused", error
+            except BaseException:
+                visit.state = "cancelled"
+                raise
+            else:
+                visit.state = "ended"
+
+    @staticmethod
+    def _told(visit: Visit) -> None:
+        visit.asked += 1
+        visit.state = "waits"
+
+    def those(self, state: str) -> list[Visit]:
+        return [visit for visit in self.visits if visit.state == state]
+
+    async def drain(self) -> None:
+        """Everybody leaves, one after another."""
+        await settle()
+        while running := self.those("runs"):
+            running[0].end()
+            await settle()
+
+
+Play = Callable[[Hall], Coroutine[Any, Any, None]]
+
+
+def play(admission: Admission, acts: Play) -> None:
+    """Acts it out at once, and sees that everybody is gone and forgotten at the end."""
+
+    async def whole() -> None:
+        async with anyio.create_task_group() as group:
+            hall = Hall(admission, group)
+            await acts(hall)
+            await hall.drain()
+            assert hall.those("waits") == []
+            for name in NAMES:  # who came first was served first
+                numbers = [visit.number for visit in hall.served if visit.who == name]
+                assert numbers == sorted(numbers)
+        assert_empty(admission)
+
+    run(whole)
+
+
+def assert_empty(admission: Admission) -> None:
+    load = admission.load()
+    assert (load.running, load.waiting, dict(load.principals)) == (0, 0, {})
+    assert admission._lines == {}
+
+
+def counted(load: Load) -> tuple[int, int]:
+    rows = load.principals.values()
+    return sum(row.running for row in rows), sum(row.waiting for row in rows)
+
+
+def names(visits: list[Visit]) -> list[str]:
+    return [visit.who for visit in visits]
+
+
+# Bounds
+
+
+def test_as_many_as_there_are_places_run_at_once_and_the_next_when_one_has_ended():
+    async def acts(hall: Hall) -> None:
+        first, second, third = hall.come("ann", 3)
+        await settle()
+        assert [first.state, second.state, third.state] == ["runs", "runs", "waits"]
+        second.end()
+        await settle()
+        assert [first.state, second.state, third.state] == ["runs", "ended", "runs"]
+
+    play(Admission(2, 8, 60), acts)
+
+
+def test_only_a_call_that_has_to_wait_is_told_so_and_how_long_it_did_is_known():
+    async def acts(hall: Hall) -> None:
+        first, second = hall.come("ann", 2)
+        await settle()
+        await anyio.sleep(7)
+        first.end()
+        await settle()
+        assert (first.asked, second.asked) == (0, 1)
+        assert (first.waited, second.waited) == (0, 7)
+
+    play(Admission(1, 8, 60), acts)
+
+
+def test_one_principal_cannot_fill_the_queue_and_each_next_one_finds_room():
+    async def acts(hall: Hall) -> None:
+        hall.come("ann", 101)
+        hall.come("bob", 100)
+        hall.come("eve", 100)
+        await settle()
+        waiting = names(hall.those("waits"))
+        assert {name: waiting.count(name) for name in NAMES} == {"ann": 8, "bob": 4, "eve": 2}
+        assert hall.admission.load().turned_away == 301 - 1 - 14
+
+    play(Admission(1, 16, 60), acts)
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_a_queue_may_be_as_short_as_nothing(length: int):
+    async def acts(hall: Hall) -> None:
+        visits = hall.come("ann", 3)
+        await settle()
+        assert [visit.state for visit in visits].count("waits") == length
+        assert [visit.state for visit in visits].count("refused") == 2 - length
+
+    play(Admission(1, length, 60), acts)
+
+
+def test_a_call_that_finds_no_room_fails_at_once_and_says_when_to_come_again():
+    async def acts(hall: Hall) -> None:
+        hall.come("ann", 1)
+        await settle()
+        await anyio.sleep(30)  # so long, at least, does a call take here
+        (late,) = hall.come("ann")
+        await settle()
+        assert late.refusal is not None
+        assert (late.refusal.code, late.refusal.stage) == (Code.BUSY, Stage.QUEUE)
+        assert late.refusal.as_dict("c1")["error"]["retry_after_seconds"] == 30
+
+    play(Admission(1, 0, 60), acts)
+
+
+def test_nobody_waits_longer_than_is_set_and_who_gave_up_takes_no_place():
+    async def acts(hall: Hall) -> None:
+        first, second = hall.come("ann", 2)
+        await settle()
+        await anyio.sleep(4)
+        (third,) = hall.come("ann")
+        await anyio.sleep(1.5)
+        await settle()
+        assert [first.state, second.state, third.state] == ["runs", "refused", "waits"]
+        assert second.refusal is not None
+        assert second.refusal.code is Code.BUSY
+        first.end()
+        await settle()
+        assert (third.state, third.waited) == ("runs", 1.5)
+
+    play(Admission(1, 8, 5), acts)
+
+
+def test_the_hint_follows_what_calls_take_and_how_many_wait():
+    async def hint(seconds: float, waiting: int) -> float:
+        admission = Admission(1, 2 * waiting + 2, 600)
+        for _ in range(20):
+            async with admission.place("ann"):
+                await anyio.sleep(seconds)
+        found = None
+        async with anyio.create_task_group() as group:
+            hall = Hall(admission, group)
+            hall.come("bob")
+            await settle()
+            hall.come("ann", waiting)
+            hall.come("bob", 2 * waiting + 4)
+            await settle()
+            found = hall.those("refused")[0].refusal
+            await hall.drain()
+        assert found is not None
+        assert found.retry_after is not None
+        return found.retry_after
+
+    async def whole() -> None:
+        assert await hint(2, 3) < await hint(20, 3) < await hint(20, 9)
+        assert 0 < await hint(0.001, 1) <= 2
+        assert await hint(80_000, 9) <= 600
+
+    run(whole)
+
+
+def test_a_call_that_had_to_wait_keeps_nothing_when_it_fails():
+    async def acts(hall: Hall) -> None:
+        hall.come("ann")
+        await settle()
+
+        def broken() -> None:
+            raise KeyError
+
+        with pytest.raises(KeyError):
+            async with hall.admission.place("bob", broken):
+                pytest.fail("it has no place")
+        assert set(hall.admission.load().principals) == {"ann"}
+
+    play(Admission(1, 8, 60), acts)
+
+
+def test_a_place_is_given_back_when_the_call_raises():
+    async def whole() -> None:
+        admission = Admission(1, 0, 60)
+        for _ in range(3):
+            with pytest.raises(KeyError):
+                async with admission.place("ann"):
+                    raise KeyError
+        assert_empty(admission)
+
+    run(whole)
+
+
+@pytest.mark.parametrize("wrong", [(0, 1, 1.0), (1, -1, 1.0), (1, 1, -1.0)])
+def test_a_hall_without_places_is_refused(wrong: tuple[int, int, float]):
+    with pytest.raises(ValueError):
+        Admission(*wrong)
+    with pytest.raises(ValueError):
+        Admission(1, 1, 1.0).resize(0)
+
+
+def test_a_place_given_to_a_call_that_is_cancelled_in_the_same_moment_goes_to_the_next():
+    async def acts(hall: Hall) -> None:
+        first, second, third = hall.come("ann", 3)
+        await settle()
+        second.cancel()
+        hall.admission.resize(2)  # the place is the second call's before that knows of its end
+        assert hall.admission.load().running == 2
+        await settle()
+        assert [first.state, second.state, third.state] == ["runs", "cancelled", "runs"]
+
+    play(Admission(1, 8, 60), acts)
+
+
+# Fairness
+
+
+@pytest.mark.parametrize("places", [1, 2, 5])
+def test_a_hundred_calls_of_one_delay_the_first_of_another_by_no_more_than_what_runs(places: int):
+    async def acts(hall: Hall) -> None:
+        hall.come("ann", 100)
+        await settle()
+        hall.come("bob")
+        await settle()
+        hall.served[0].end()
+        await settle()
+        assert names(hall.served) == ["ann"] * places + ["bob"]
+
+    play(Admission(places, 400, 60), acts)
+
+
+def test_two_who_have_many_calls_get_half_each():
+    async def acts(hall: Hall) -> None:
+        hall.come("ann", 102)
+        await settle()
+        hall.come("bob", 3)
+        await settle()
+        for _ in range(5):
+            next(visit for visit in hall.served if visit.state == "runs").end()
+            await settle()
+        assert names(hall.served[:7]) == ["ann", "ann", "bob", "ann", "bob", "ann", "bob"]
+
+    play(Admission(2, 400, 60), acts)
+
+
+def test_three_who_always_have_calls_take_turns():
+    async def acts(hall: Hall) -> None:
+        for name in NAMES:
+            hall.come(name, 9)
+        await settle()
+        while running := hall.those("runs"):
+            running[0].end()
+            await settle()
+        order = names(hall.served)
+        assert len(order) == 27
+        for begin in range(2, 22):  # from when all three wait until the first has no more
+            assert set(order[begin : begin + 3]) == set(NAMES)
+
+    play(Admission(1, 100, 60), acts)
+
+
+def test_who_comes_again_and_again_does_not_starve_who_waits():
+    """Two that send their next call as soon as one is answered, beside one with a long queue."""
+
+    async def acts(hall: Hall) -> None:
+        hall.come("ann", 20)
+        await settle()
+        hall.come("bob")
+        hall.come("eve")
+        await settle()
+        for _ in range(30):
+            (running,) = hall.those("runs")
+            running.end()
+            if running.who != "ann":
+                hall.come(running.who)
+            await settle()
+        assert names(hall.served[-9:]).count("ann") == 3
+
+    play(Admission(1, 60, 60), acts)
+
+
+def test_who_holds_a_place_for_long_leaves_the_others_to_those_who_have_none():
+    async def acts(hall: Hall) -> None:
+        hall.come("ann", 6)
+        await settle()
+        hall.come("bob", 3)
+        await settle()
+        hall.served[0].end()
+        await settle()
+        for _ in range(2):  # the one of ann's goes on
+            hall.served[-1].end()
+            await settle()
+        assert names(hall.served) == ["ann", "ann", "bob", "bob", "bob"]
+
+    play(Admission(2, 60, 60), acts)
+
+
+# Sizes
+
+
+def test_more_places_are_filled_at_once_and_fewer_as_calls_end():
+    async def acts(hall: Hall) -> None:
+        hall.come("ann", 6)
+        await settle()
+        hall.admission.resize(3)
+        await settle()
+        assert len(hall.those("runs")) == 3
+        hall.admission.resize(1)
+        await settle()
+        for left in (2, 1, 1):
+            hall.those("runs")[0].end()
+            await settle()
+            assert len(hall.those("runs")) == left
+
+    play(Admission(1, 60, 60), acts)
+
+
+# Anything, at any moment
+
+PRINCIPALS = st.sampled_from(NAMES)
+INDEX = st.integers(0, 40)
+ACTS = st.one_of(
+    st.tuples(st.just("come"), PRINCIPALS),
+    st.tuples(st.just("come"), PRINCIPALS),
+    st.tuples(st.just("end"), INDEX),
+    st.tuples(st.just("cancel"), INDEX),
+    st.tuples(st.just("sleep"), st.sampled_from([1.0, 3.0, 10.0])),
+    st.tuples(st.just("resize"), st.integers(1, 4)),
+    st.tuples(st.just("settle"), st.none()),
+)
+
+
+async def act(hall: Hall, kind: str, value: Any) -> None:
+    if kind == "come":
+        hall.come(value)
+    elif kind == "sleep":
+        await anyio.sleep(value)
+    elif kind == "settle":
+        await settle()
+    elif kind == "resize":
+        hall.admission.resize(value)
+    elif hall.visits:
+        visit = hall.visits[value % len(hall.visits)]
+        visit.end() if kind == "end" else visit.cancel()
+
+
+@given(st.integers(1, 3), st.integers(0, 5), st.lists(ACTS, max_size=40))
+def test_whatever_happens_in_one_moment_the_bounds_hold_and_nothing_is_left_behind(
+    concurrent: int, length: int, plan: list[tuple[str, Any]]
+):
+    async def acts(hall: Hall) -> None:
+        most = concurrent
+        for kind, value in plan:
+            await act(hall, kind, value)
+            load = hall.admission.load()
+            assert counted(load) == (load.running, load.waiting)
+            assert all(row.running or row.waiting for row in load.principals.values())
+            most = max(most, load.concurrent) if kind == "resize" else most
+            assert load.running <= most
+            assert load.waiting <= length
+            assert not load.waiting or load.running >= load.concurrent
+            if kind == "settle":
+                assert len(hall.those("runs")) == load.running
+                assert len(hall.those("waits")) == load.waiting
+        await settle()
+        assert not [visit for visit in hall.those("waits") if visit.scope.cancel_called]
+
+    play(Admission(concurrent, length, 5.0), acts)
+
+
+@given(
+    st.integers(1, 4),
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("come"), PRINCIPALS),
+            st.tuples(st.just("end"), INDEX),
+            st.tuples(st.just("resize"), st.integers(1, 4)),
+        ),
+        max_size=40,
+    ),
+)
+def test_while_one_without_a_place_waits_no_other_gets_more_than_one(
+    concurrent: int, plan: list[tuple[str, Any]]
+):
+    async def acts(hall: Hall) -> None:
+        since: dict[str, int] = {}  # who waits without a place -> how many had been served before
+        for kind, value in plan:
+            await act(hall, kind, value)
+            await settle()
+            rows = hall.admission.load().principals
+            poor = {name for name, row in rows.items() if row.waiting and not row.running}
+            since = {name: since.get(name, len(hall.served)) for name in poor}
+            for begun in since.values():
+                got = names(hall.served[begun:])
+                assert len(got) == len(set(got))
+
+    play(Admission(concurrent, 100, 600.0), acts)
+
+
+# How many
+
+
+def test_processors_decide_how_many_calls_fit_unless_it_is_said():
+    limits = Limits(memory_bytes=GIB)
+    assert capacity(4, 64 * GIB, limits, 0.5) == 8
+    assert capacity(4, 64 * GIB, limits, 0.5, concurrent=3) == 3
+    assert capacity(4, 64 * GIB, limits, 0.5, concurrent=20) == 20
+    assert capacity(0, 64 * GIB, limits, 0.5) >= 1
+
+
+def test_no_more_fit_than_the_share_of_the_memory_holds():
+    limits = Limits(memory_bytes=GIB)
+    assert capacity(64, 10 * GIB, limits, 0.5) == 5
+    assert capacity(64, 10 * GIB, limits, 0.5, concurrent=20) == 5
+    assert capacity(64, 2 * GIB, limits, 0.5) == 1
+
+
+@pytest.mark.parametrize("memory", [2 * GIB - 2, 0])
+def test_a_machine_on_which_not_one_fits_is_refused(memory: int):
+    with pytest.raises(CapacityExhausted):
+        capacity(64, memory, Limits(memory_bytes=GIB), 0.5, concurrent=1)
+
+
+@given(
+    st.integers(1, 512),
+    st.integers(0, 1 << 45),
+    st.integers(1 << 26, 1 << 40),
+    st.floats(0.01, 1.0),
+    st.integers(0, 99),
+)
+def test_the_sum_of_what_runs_at_once_never_exceeds_the_share(
+    cpus: int, memory: int, each: int, share: float, asked: int
+):
+    try:
+        found = capacity(cpus, memory, Limits(memory_bytes=each), share, asked)
+    except CapacityExhausted:
+        assert each > int(memory * share)
+    else:
+        assert found >= 1
+        assert found * each <= memory * share

@@ -1,0 +1,388 @@
+"""Calls that outlive their requests: how each ends exactly once, whoever is quicker."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as t
+import pytest
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from gdal_mcp.mcp import jobs
+from gdal_mcp.registry_schema import RegistryUnavailable
+from gdal_mcp.tasks import Keeping, Task, TaskStore
+from tests.conformance.profile import questions, text
+
+DONE = text("done")
+YES = {"action": "accept", "content": {"name": "x"}}
+
+
+@dataclass
+class Call:
+    """A call that ends when the test says so, and tells how it went."""
+
+    go: anyio.Event = field(default_factory=anyio.Event)
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    outcome: Any = field(default_factory=lambda: DONE)
+    heard: list[dict[str, Any]] = field(default_factory=list)
+    cancelled: bool = False
+    tell: Callable[[float, str], None] = lambda _fraction, _words: None
+
+    async def work(self, params: t.CallToolRequestParams, tell: Callable[[float, str], None]) -> Any:
+        self.heard.append({key: value.model_dump() for key, value in (params.input_responses or {}).items()})
+        self.tell = tell
+        self.begun.set()
+        try:
+            await self.go.wait()
+        except anyio.get_cancelled_exc_class():
+            self.cancelled = True
+            raise
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome.pop(0) if isinstance(self.outcome, list) else self.outcome
+
+    def job(self, principal: str = "ann") -> jobs.Job:
+        params = t.CallToolRequestParams(name="warp", arguments={})
+        return jobs.Job(principal, params, self.work, lambda _fraction, _words: None)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "registry.sqlite"
+
+
+@dataclass
+class Table:
+    """The jobs of a server that runs, and what is behind them."""
+
+    jobs: jobs.Jobs
+    store: TaskStore
+    pending: set[str]
+
+    async def until(self, task: Task, *statuses: str) -> Task:
+        """The task once it has one of these statuses."""
+        while (found := await self.jobs.get(task.id, task.principal)).status not in statuses:
+            await anyio.lowlevel.checkpoint()
+        return found
+
+    async def as_task(self, call: Call, principal: str = "ann") -> Task:
+        made = await self.jobs.call(call.job(principal))
+        assert isinstance(made, Task)
+        await call.begun.wait()
+        return made
+
+
+@asynccontextmanager
+async def table(path: Path, after: float = 0.0, answer_seconds: float = 600.0) -> AsyncIterator[Table]:
+    """With `after` 0 every call is a task at once, with infinity none is."""
+    store = TaskStore(path, Keeping("one", lambda _server: False, most=2))
+    pending: set[str] = set()
+    rules = jobs.Rules(after, answer_seconds)
+    async with jobs.running(None, store, rules, pending) as made:  # type: ignore[arg-type]
+        yield Table(made, store, pending)
+    assert pending == set()
+
+
+def with_table(path: Path, test: Callable[[Table], Awaitable[None]], **given: float) -> None:
+    async def bounded() -> None:
+        with anyio.fail_after(30):  # far above what anything takes
+            async with table(path, **given) as made:
+                await test(made)
+
+    anyio.run(bounded)
+
+
+def test_a_call_that_ends_in_time_is_its_own_answer_and_leaves_no_task(path: Path):
+    async def test(made: Table) -> None:
+        for outcome in (DONE, text("no", is_error=True), questions("name")):
+            call = Call(outcome=outcome)
+            call.go.set()
+            assert await made.jobs.call(call.job()) == outcome
+        assert not path.exists()
+
+    with_table(path, test, after=600.0)
+
+
+def test_a_failure_in_time_is_the_requests_own(path: Path):
+    async def test(made: Table) -> None:
+        for failure, code in ((MCPError(-32602, "no"), -32602), (RuntimeError("secret"), -32603)):
+            call = Call(outcome=failure)
+            call.go.set()
+            with pytest.raises(MCPError) as caught:
+                await made.jobs.call(call.job())
+            assert caught.value.error.code == code
+            assert "secret" not in caught.value.error.message
+
+    with_table(path, test, after=600.0)
+
+
+def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
+    async def test(made: Table) -> None:
+        call = Call()
+        task = await made.as_task(call)
+        assert (task.status, task.principal) == ("working", "ann")
+        assert made.store.get(task.id, "ann") is not None  # it was on disk before anybody was told
+        assert made.pending != set()
+        call.tell(0.4, "warping")
+        told = await made.jobs.get(task.id, "ann")
+        assert "warping" in told.message
+        assert "40%" in told.message
+        assert told.updated >= task.updated
+        call.go.set()
+        ended = await made.until(task, "completed")
+        assert ended.payload["content"] == [{"type": "text", "text": "done"}]
+        assert made.store.get(task.id, "ann") == ended
+        while made.pending:
+            await anyio.lowlevel.checkpoint()
+
+    with_table(path, test)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "shown"),
+    [
+        (text("no", is_error=True), "completed", {"isError": True}),
+        (MCPError(-32001, "no"), "failed", {"code": -32001, "message": "no"}),
+        (RuntimeError("secret"), "failed", {"code": -32603}),
+    ],
+)
+def test_only_an_error_of_the_protocol_is_a_failed_task(path: Path, outcome: Any, status: str, shown: Any):
+    async def test(made: Table) -> None:
+        call = Call(outcome=outcome)
+        task = await made.as_task(call)
+        call.go.set()
+        ended = await made.until(task, "completed", "failed", "cancelled")
+        assert ended.status == status
+        assert ended.payload.items() >= shown.items()
+        assert "secret" not in repr(ended)
+        second = Call()  # the server lives on
+        await made.as_task(second)
+        second.go.set()
+
+    with_table(path, test)
+
+
+def test_a_cancelled_task_is_stopped_and_says_so(path: Path):
+    async def test(made: Table) -> None:
+        call = Call()
+        task = await made.as_task(call)
+        await made.jobs.cancel(task.id, "ann")
+        ended = await made.until(task, "cancelled", "completed")
+        assert (ended.status, ended.payload, call.cancelled) == ("cancelled", None, True)
+        await made.jobs.cancel(task.id, "ann")  # again: nothing more
+        assert await made.jobs.get(task.id, "ann") == ended
+
+    with_table(path, test)
+
+
+def test_a_strangers_task_is_as_absent_as_none(path: Path):
+    async def test(made: Table) -> None:
+        call = Call()
+        task = await made.as_task(call)
+        answers = []
+        for task_id, principal in ((task.id, "bob"), ("no such", "ann"), ("no such", "bob")):
+            for ask in (
+                made.jobs.get(task_id, principal),
+                made.jobs.cancel(task_id, principal),
+                made.jobs.update(task_id, principal, {}),
+            ):
+                with pytest.raises(MCPError) as caught:
+                    await ask
+                answers.append(caught.value.error.model_dump())
+        assert answers == [answers[0]] * 9
+        assert answers[0]["code"] == -32602
+        assert not call.cancelled
+        call.go.set()
+        await made.until(task, "completed")
+
+    with_table(path, test)
+
+
+def test_a_cancelled_request_takes_its_call_along(path: Path):
+    async def test(made: Table) -> None:
+        call = Call()
+        async with anyio.create_task_group() as group:
+            group.start_soon(made.jobs.call, call.job())
+            await call.begun.wait()
+            group.cancel_scope.cancel()
+        assert call.cancelled
+        assert made.pending == set()
+        assert not path.exists()
+
+    with_table(path, test, after=600.0)
+
+
+class Slow(TaskStore):
+    """A store that waits for the test before and after it writes a new task."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, Keeping("one", lambda _server: False))
+        self.asked, self.go = anyio.Event(), anyio.Event()
+
+    def create(self, principal: str, tool: str) -> Task | None:
+        anyio.from_thread.run_sync(self.asked.set)
+        made = super().create(principal, tool)
+        anyio.from_thread.run(self.go.wait)
+        return made
+
+
+def with_slow_store(path: Path, test: Callable[[jobs.Jobs, Slow], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        store = Slow(path)
+        with anyio.fail_after(30):
+            async with jobs.running(None, store, jobs.Rules(0.0), set()) as made:  # type: ignore[arg-type]
+                await test(made, store)
+
+    anyio.run(bounded)
+
+
+def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path):
+    async def test(made: jobs.Jobs, store: Slow) -> None:
+        call = Call()
+        answers = []
+
+        async def ask() -> None:
+            answers.append(await made.call(call.job()))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await store.asked.wait()
+            call.go.set()
+            while made._pending:
+                await anyio.lowlevel.checkpoint()
+            store.go.set()
+        assert answers == [DONE]
+        assert store._db.execute("SELECT count(*) FROM tasks").fetchone()[0] == 0
+
+    with_slow_store(path, test)
+
+
+def test_a_request_cancelled_while_its_task_is_written_leaves_nothing_running(path: Path):
+    async def test(made: jobs.Jobs, store: Slow) -> None:
+        call = Call()
+        async with anyio.create_task_group() as group:
+            group.start_soon(made.call, call.job())
+            await store.asked.wait()
+            group.cancel_scope.cancel()
+            store.go.set()
+        assert call.cancelled
+        [row] = store._db.execute("SELECT status FROM tasks").fetchall()
+        assert row["status"] == "cancelled"
+
+    with_slow_store(path, test)
+
+
+def test_over_the_bound_a_call_is_answered_when_it_ends(path: Path):
+    async def test(made: Table) -> None:
+        for _ in range(2):
+            await made.as_task(Call())
+        third, answers = Call(), []
+
+        async def ask() -> None:
+            answers.append(await made.jobs.call(third.job()))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await third.begun.wait()
+            third.go.set()
+        assert answers == [DONE]
+
+    with_table(path, test)
+
+
+def test_without_a_registry_a_call_is_answered_when_it_ends(path: Path):
+    path.mkdir()
+
+    async def test(made: Table) -> None:
+        call = Call()
+        call.go.set()
+        assert await made.jobs.call(call.job()) == DONE
+
+    with_table(path, test)
+
+
+def test_an_end_that_cannot_be_written_is_still_told(path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: Any) -> None:
+        raise RegistryUnavailable("the disk is full")
+
+    async def test(made: Table) -> None:
+        call = Call()
+        task = await made.as_task(call)
+        monkeypatch.setattr(made.store, "end", full)
+        call.go.set()
+        ended = await made.until(task, "completed")
+        assert ended.payload["content"] == [{"type": "text", "text": "done"}]
+
+    with_table(path, test)
+
+
+def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(path: Path):
+    call, tasks = Call(), []
+
+    async def test(made: Table) -> None:
+        tasks.append(await made.as_task(call))
+
+    with_table(path, test)
+    assert call.cancelled
+    store = TaskStore(path, Keeping("two", lambda _server: False))
+    assert store.get(tasks[0].id, "ann").status == "failed"
+    store.close()
+
+
+def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
+    async def test(made: Table) -> None:
+        call = Call(outcome=[questions("first", "second"), DONE])
+        task = await made.as_task(call)
+        call.go.set()
+        asking = await made.until(task, "input_required")
+        assert asking.payload.keys() == {"first", "second"}
+        assert asking.payload["first"]["method"] == "elicitation/create"
+        await made.jobs.update(task.id, "ann", {"third": {"nonsense": 1}, "first": YES})
+        assert (await made.jobs.get(task.id, "ann")).payload.keys() == {"second"}
+        with pytest.raises(ValidationError):
+            await made.jobs.update(task.id, "ann", {"second": {"action": 5}})
+        await made.jobs.update(task.id, "ann", {"first": {"nonsense": 1}})  # it has its answer
+        assert (await made.jobs.get(task.id, "ann")).payload.keys() == {"second"}
+        await made.jobs.update(task.id, "ann", {"second": YES})
+        await made.until(task, "completed")
+        assert [sorted(heard) for heard in call.heard] == [[], ["first", "second"]]
+        await made.jobs.update(task.id, "ann", {"first": YES})  # too late: passed over
+
+    with_table(path, test)
+
+
+def test_no_key_asks_twice_in_one_task(path: Path):
+    async def test(made: Table) -> None:
+        call = Call(outcome=[questions("name"), questions("name"), questions("name"), DONE])
+        task = await made.as_task(call)
+        call.go.set()
+        keys: list[str] = []
+        for _ in range(3):
+            while (asking := await made.until(task, "input_required")).payload.keys() <= set(keys):
+                await anyio.lowlevel.checkpoint()
+            [key] = asking.payload
+            keys.append(key)
+            await made.jobs.update(task.id, "ann", {key: YES})
+        await made.until(task, "completed")
+        assert len(set(keys)) == 3
+        assert [sorted(heard) for heard in call.heard] == [[], ["name"], ["name"], ["name"]]
+
+    with_table(path, test)
+
+
+@pytest.mark.parametrize("how", ["cancel", "silence"])
+def test_a_task_that_gets_no_answer_ends(path: Path, how: str):
+    async def test(made: Table) -> None:
+        call = Call(outcome=[questions("name")])
+        task = await made.as_task(call)
+        call.go.set()
+        if how == "cancel":
+            await made.until(task, "input_required")
+            await made.jobs.cancel(task.id, "ann")
+        assert (await made.until(task, "cancelled")).payload is None
+
+    with_table(path, test, answer_seconds=0.05 if how == "silence" else 600.0)

@@ -1,0 +1,228 @@
+"""What is kept of long calls: for whom, for how long, and what becomes of them when their server is gone."""
+
+import multiprocessing
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.registry import Registry, RegistryUnavailable
+from gdal_mcp.registry_schema import MIGRATIONS
+from gdal_mcp.tasks import Keeping, TaskStore
+
+KEPT = 600.0
+RESULT = {"content": [{"type": "text", "text": "é \ud800 \x00"}], "isError": False}
+
+
+@dataclass
+class World:
+    """The time, and the servers that live."""
+
+    now: float = 1_000.0
+    living: set[str] = field(default_factory=lambda: {"one", "two"})
+    opened: list[TaskStore] = field(default_factory=list)
+
+    def keeping(self, server: str, most: int) -> Keeping:
+        return Keeping(server, lambda other: other in self.living, KEPT, most, lambda: self.now)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    for store in made.opened:
+        store.close()
+
+
+Open = Callable[..., TaskStore]
+
+
+@pytest.fixture
+def opened(tmp_path: Path, world: World) -> Open:
+    """`opened("one", most=...)`: the store of a server; all of them share one file."""
+
+    def make(server: str = "one", most: int = 5) -> TaskStore:
+        store = TaskStore(tmp_path / "registry.sqlite", world.keeping(server, most))
+        world.opened.append(store)
+        return store
+
+    return make
+
+
+def test_a_task_is_found_by_its_principal_alone(opened: Open):
+    store = opened()
+    task = store.create("ann", "warp")
+    assert store.get(task.id, "ann") == task
+    for stranger in ("bob", "", "ANN", "ann "):
+        assert store.get(task.id, stranger) is None
+    for other in ("", task.id[:-1], task.id + " ", "x", "\ud800", "a" * 100_000):
+        assert store.get(other, "ann") is None
+
+
+def test_ids_are_long_and_never_the_same(opened: Open):
+    store = opened(most=50)
+    ids = {store.create("ann", "warp").id for _ in range(50)}
+    assert len(ids) == 50
+    assert min(map(len, ids)) >= 32  # 24 bytes from the system's source of randomness
+
+
+def test_a_result_is_there_until_its_time_is_over(opened: Open, world: World):
+    store = opened()
+    task = store.create("ann", "warp")
+    world.now += 10 * KEPT  # it works for long
+    assert store.get(task.id, "ann").status == "working"
+    ended = store.end(task, "completed", "done", RESULT)
+    world.now += KEPT - 1
+    assert store.get(task.id, "ann") == ended
+    assert ended.payload == RESULT
+    world.now += 1
+    assert store.get(task.id, "ann") is None
+
+
+def test_what_is_promised_while_it_works_is_never_taken_back(opened: Open, world: World):
+    store = opened()
+    task = store.create("ann", "warp")
+    promises = []
+    for _ in range(3):
+        promises.append(task.kept_until(world.now))
+        world.now += 100
+    ended = store.end(task, "completed", "done", RESULT)
+    assert ended.kept_until(world.now) >= max(promises)
+    assert promises == sorted(promises)
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
+def test_the_first_ending_stays(opened: Open, status: str):
+    store = opened()
+    task = store.create("ann", "warp")
+    store.end(task, status, "first", {"first": 1})
+    store.end(task, "completed", "second", {"second": 2})
+    found = store.get(task.id, "ann")
+    assert (found.status, found.message, found.payload) == (status, "first", {"first": 1})
+
+
+def test_no_principal_has_more_than_the_bound_and_none_of_those_is_dropped_for_another(
+    opened: Open, world: World
+):
+    store = opened(most=3)
+    mine = [store.create("ann", "warp") for _ in range(3)]
+    store.end(mine[0], "completed", "done", RESULT)
+    assert store.create("ann", "warp") is None
+    assert store.create("bob", "warp") is not None
+    assert [store.get(task.id, "ann").id for task in mine] == [task.id for task in mine]
+    world.now += KEPT  # the one that has ended makes room
+    assert store.create("ann", "warp") is not None
+    assert store.create("ann", "warp") is None
+
+
+def test_a_dropped_task_never_was(opened: Open):
+    store = opened(most=1)
+    task = store.create("ann", "warp")
+    store.drop(task)
+    assert store.get(task.id, "ann") is None
+    assert store.create("ann", "warp") is not None
+
+
+def test_a_task_of_a_server_that_is_gone_has_failed_for_good(opened: Open, world: World):
+    running, ended = (opened("one").create("ann", "warp") for _ in range(2))
+    opened("one").end(ended, "completed", "done", RESULT)
+    world.living.discard("one")
+    later = opened("two")
+    world.now += 5
+    found = later.get(running.id, "ann")
+    assert (found.status, found.message, found.updated) == ("failed", "server restarted", world.now)
+    assert found.payload["code"] == -32603
+    assert later.get(ended.id, "ann").payload == RESULT
+    world.living.add("one")
+    world.now += 5
+    assert later.get(running.id, "ann") == found
+    world.now += KEPT
+    assert later.get(running.id, "ann") is None
+
+
+def test_a_task_of_another_server_that_lives_is_left_to_it(opened: Open):
+    task = opened("one").create("ann", "warp")
+    assert opened("two").get(task.id, "ann").status == "working"
+    assert opened("one").end(task, "completed", "done", RESULT).ended
+    assert opened("two").get(task.id, "ann").payload == RESULT
+
+
+def test_lost_tasks_do_not_take_room_for_ever(opened: Open, world: World):
+    lost = opened("one", most=1).create("ann", "warp")
+    assert lost is not None
+    world.living.discard("one")
+    store = opened("two", most=1)
+    assert store.create("ann", "warp") is None  # its end is still to be told
+    world.now += KEPT
+    assert store.create("ann", "warp") is not None
+
+
+def test_a_task_is_on_disk_when_it_was_created(tmp_path: Path):
+    context = multiprocessing.get_context("spawn")
+    said = context.SimpleQueue()
+    process = context.Process(target=_create_and_die, args=(tmp_path / "registry.sqlite", said))
+    process.start()
+    task_id = said.get()
+    process.join()
+    store = TaskStore(tmp_path / "registry.sqlite", Keeping("two", lambda _server: False))
+    assert store.get(task_id, "ann").status == "failed"
+    store.close()
+
+
+def _create_and_die(path: Path, said: "multiprocessing.SimpleQueue[str]") -> None:
+    store = TaskStore(path, Keeping("one", lambda _server: True))
+    said.put(store.create("ann", "warp").id)
+    os._exit(0)
+
+
+def test_the_file_is_synced_before_a_task_is_told_of(opened: Open):
+    store = opened()
+    store.create("ann", "warp")
+    assert store._db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL: each commit of a WAL file
+
+
+def test_nothing_is_opened_before_the_first_task(opened: Open):
+    store = opened()
+    store.close()
+    assert not store.path.exists()
+
+
+def test_threads_create_no_more_than_the_bound_together(opened: Open):
+    stores = [opened("one", most=5), opened("two", most=5)]
+    made: list[object] = []
+
+    def several(store: TaskStore) -> None:
+        made.extend(store.create("ann", "warp") for _ in range(5))
+
+    threads = [threading.Thread(target=several, args=[store]) for store in stores * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(one is not None for one in made) == 5
+
+
+def test_a_registry_of_before_is_taken_over(tmp_path: Path, opened: Open):
+    with sqlite3.connect(tmp_path / "registry.sqlite") as db:
+        for step in MIGRATIONS[:2]:
+            for statement in step:
+                db.execute(statement)
+        db.execute("PRAGMA user_version = 2")
+    db.close()
+    registry = Registry(tmp_path / "registry.sqlite")
+    assert opened().create("ann", "warp") is not None
+    assert registry.calls() == ()
+    registry.close()
+
+
+def test_a_file_that_cannot_be_used_is_said_to_be_so(tmp_path: Path, opened: Open):
+    (tmp_path / "registry.sqlite").write_bytes(b"this is no database at all" * 100)
+    store = opened()
+    with pytest.raises(RegistryUnavailable):
+        store.create("ann", "warp")
+    with pytest.raises(RegistryUnavailable):
+        store.get("x", "ann")
