@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Protocol
 
 from gdal_mcp.described import Described, described
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -46,6 +46,14 @@ class Done:
     preview: bytes | None = None
 
 
+class CallLog(Protocol):
+    """Where a call's own figures are noted."""
+
+    usage: Usage | None
+
+    def lap(self, name: str, since: float) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """Runs plans on the host that the hosting found."""
@@ -58,15 +66,18 @@ class Execution:
         plan: Plan,
         host: Host,
         on_progress: Callable[[float, str], None],
-        lap: Callable[[str, float], None],
+        log: CallLog,
         cancel: Cancellation,
     ) -> Done | ToolError:
         """What became of the plan. Never raises for what a job, the engine or a file did."""
         stage = Stage.RUN
         try:
-            with self._lease(plan, host, lap, cancel) as lease:
+            begun = time.monotonic()
+            with self._lease(plan, host, cancel) as lease:
+                log.lap("claim", begun)
                 result = lease.run(self._job(plan, lease, on_progress), cancel)
-                lap("run", time.monotonic() - result.usage.run_seconds)
+                log.usage = result.usage
+                log.lap("run", time.monotonic() - result.usage.run_seconds)
                 if failure := judge(result, writes=lease.staging is not None):
                     return self._with_places(failure, plan)
                 done = self._done(plan, result)
@@ -77,7 +88,7 @@ class Execution:
                 stage = Stage.PUBLISH
                 begun = time.monotonic()
                 done = replace(done, published=self._publish(plan, lease.staging))
-                lap("publish", begun)
+                log.lap("publish", begun)
                 return done
         except LaunchCancelled:
             failure = judge(SandboxResult(Cancelled(), Usage("cold")))
@@ -95,18 +106,14 @@ class Execution:
         """A picture can show words, so that a server in lockdown makes none."""
         return self.settings.preview and not self.settings.lockdown
 
-    def _lease(
-        self, plan: Plan, host: Host, lap: Callable[[str, float], None], cancel: Cancellation
-    ) -> Lease:
-        """A started container for this call alone, with what the command works on copied to its staging."""
-        begun, draft = time.monotonic(), plan.draft
+    def _lease(self, plan: Plan, host: Host, cancel: Cancellation) -> Lease:
+        """A started container for this call alone."""
+        draft = plan.draft
         for output in draft.outputs:
             if output.server_named:
                 _make_outputs_folder(output.target)
         kind = self.hosting.kind(host.image, home(draft).root if draft.writes else None)
-        lease = host.pool.claim(kind, plan.call_id, cancel)
-        lap("claim", begun)
-        return lease
+        return host.pool.claim(kind, plan.call_id, cancel)
 
     def _job(self, plan: Plan, lease: Lease, on_progress: Callable[[float, str], None]) -> Job:
         """What the container is asked to do, once what it works on lies in its staging."""

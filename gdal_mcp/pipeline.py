@@ -28,7 +28,7 @@ from gdal_mcp.hosting import Host, Hosting
 from gdal_mcp.longresults import ResultStore, presented
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft, Plan
-from gdal_mcp.policy import Allow, decide
+from gdal_mcp.policy import Allow, RequireApproval, decide
 from gdal_mcp.records import Records
 from gdal_mcp.registry import Registry, RegistryUnavailable
 from gdal_mcp.results import Ran, structured
@@ -38,6 +38,7 @@ from gdal_mcp.tools.model import Desk, Told, Tool
 from gdal_mcp.translation import explain
 from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
+from sandbox.outcome import Usage
 from sandbox.workspace import Workspaces
 
 _log = structlog.get_logger()
@@ -67,6 +68,7 @@ class Ticket:
     begun: float = field(default_factory=time.monotonic)
     seconds: dict[str, float] = field(default_factory=dict)
     ended: Done | ToolError | None = None
+    usage: Usage | None = None  # of its container, however the call ended
     advice: tuple[Advice, ...] = ()
 
     def lap(self, name: str, since: float) -> None:
@@ -142,8 +144,11 @@ class Pipeline:
         ticket.plan, ticket.host = plan, host
         ticket.lap("plan", begun)
         begun = time.monotonic()
-        ticket.approval = await self._approve(ticket, plan)
-        if not isinstance(decide(plan.draft, self.settings.approval), Allow):
+        verdict = decide(plan.draft, self.settings.approval)
+        if isinstance(verdict, Allow):
+            ticket.approval = f"allowed: {verdict.reason}"
+        else:
+            await self._approve(ticket, plan, verdict)
             plan, host = await self._unchanged(ticket, tool, plan)
         ticket.lap("approval", begun)
         self.admission.resize(host.concurrent)
@@ -151,6 +156,8 @@ class Pipeline:
         async with self.admission.place(ticket.request.principal, partial(_tell_waiting, ticket.request)):
             ticket.lap("queue", begun)
             begun = time.monotonic()
+            if not ticket.approval:  # used up only now: a call that found no place may be sent again
+                ticket.approval = self._used(plan)
             await anyio.to_thread.run_sync(partial(self.records.started, ticket))
             ticket.lap("audit", begun)
             done = await self._run(ticket, plan, host)
@@ -229,22 +236,14 @@ class Pipeline:
             )
         return tool
 
-    async def _approve(self, ticket: Ticket, plan: Plan) -> str:
-        """How the call was allowed. Raises ToolError when it was not, Suspended when the answer is still to come."""
-        verdict = decide(plan.draft, self.settings.approval)
-        if isinstance(verdict, Allow):
-            return f"allowed: {verdict.reason}"
+    async def _approve(self, ticket: Ticket, plan: Plan, verdict: RequireApproval) -> None:
+        """Returns when a person said yes. Raises ToolError when not, Suspended when the answer is still to come."""
         try:
-            return await self._ask(ticket.request.approver, plan, verdict.reason)
+            await self._ask(ticket.request.approver, plan, verdict.reason)
         except RegistryUnavailable as error:
-            raise ToolError(
-                Code.INTERNAL,
-                Stage.APPROVAL,
-                str(error),
-                "Approvals cannot be kept, so nothing that needs one runs.",
-            ) from error
+            raise _unapprovable(error) from error
 
-    async def _ask(self, approver: Approver, plan: Plan, reason: str) -> str:
+    async def _ask(self, approver: Approver, plan: Plan, reason: str) -> None:
         given = approver.answered()
         if given is None:
             text = question_text(plan, reason)
@@ -271,7 +270,13 @@ class Pipeline:
                 f"{decision.by} said no.",
                 "Do not repeat the call unless the person asks for it.",
             )
-        used = self.registry.consume(plan.digest, plan.principal)
+
+    def _used(self, plan: Plan) -> str:
+        """Uses the one yes for this plan up, and says whose it was. Raises ToolError when there is none."""
+        try:
+            used = self.registry.consume(plan.digest, plan.principal)
+        except RegistryUnavailable as error:
+            raise _unapprovable(error) from error
         if used is None:
             raise _expired("the yes was for something else, was used already, or came too late.")
         return f"approved by {used.decided_by} ({used.decided_how})"
@@ -290,9 +295,7 @@ class Pipeline:
             async with anyio.create_task_group() as group:
                 group.start_soon(pass_on_cancellation)
                 with anyio.CancelScope(shield=True):
-                    work = partial(
-                        self.execution.run, plan, host, ticket.request.on_progress, ticket.lap, cancel
-                    )
+                    work = partial(self.execution.run, plan, host, ticket.request.on_progress, ticket, cancel)
                     ticket.ended = await anyio.to_thread.run_sync(work, limiter=self.threads)
                 group.cancel_scope.cancel()
         finally:
@@ -329,6 +332,15 @@ def _failed(call_id: str) -> Reply:
         Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}."
     )
     return Reply(call_id, error.as_dict(call_id), error=error)
+
+
+def _unapprovable(error: RegistryUnavailable) -> ToolError:
+    return ToolError(
+        Code.INTERNAL,
+        Stage.APPROVAL,
+        str(error),
+        "Approvals cannot be kept, so nothing that needs one runs.",
+    )
 
 
 def _reads_only() -> ToolError:

@@ -21,6 +21,7 @@ from gdal_mcp.registry import Artifact, Call, Finish, Registry, RegistryUnavaila
 from gdal_mcp.results import file_row, place_row
 from gdal_mcp.settings import Settings
 from gdal_mcp.tools.model import Receipt
+from sandbox.outcome import Usage
 from sandbox.publication import PublishedFile
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Records:
             inputs=tuple(one.row() for one in materials),
         )
         if done is None or ticket.plan is None:
-            return ended
+            return replace(ended, receipt=_cost(ticket.usage, ticket.seconds)) if ticket.usage else ended
         published = done.published
         return replace(
             ended,
@@ -208,12 +209,6 @@ class Records:
         plan, host, usage = ticket.plan, ticket.host, done.usage
         assert plan is not None
         assert host is not None
-        seconds = {
-            **ticket.seconds,
-            "create": usage.create_seconds,
-            "start": usage.start_seconds,
-            "remove": usage.remove_seconds,
-        }
         return Receipt(
             call_id=ticket.call_id,
             image=host.image.reference,
@@ -222,15 +217,23 @@ class Records:
             stand_in=host.image.standin,
             engine=f"{host.info.name} {host.info.version}",
             tier=host.tier(self.settings),
-            pool=usage.pool,
             argv=list(plan.draft.command.argv),
             plan_digest=plan.digest,
             limits={name: float(value) for name, value in asdict(plan.limits).items()},
-            seconds={name: round(value, 4) for name, value in seconds.items()},
-            cpu_seconds=usage.cpu_seconds,
-            peak_memory_bytes=usage.peak_memory_bytes,
             approval=ticket.approval,
+            **_cost(usage, ticket.seconds),
         )
+
+
+def _cost(usage: Usage, laps: Mapping[str, float]) -> dict[str, Any]:
+    """What a call took, in the words of its receipt."""
+    own = {"create": usage.create_seconds, "start": usage.start_seconds, "remove": usage.remove_seconds}
+    return {
+        "pool": usage.pool,
+        "seconds": {name: round(value, 4) for name, value in {**laps, **own}.items()},
+        "cpu_seconds": usage.cpu_seconds,
+        "peak_memory_bytes": usage.peak_memory_bytes,
+    }
 
 
 def _digest(arguments: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gdal_mcp.comparison import Verdict, by_content, own_files
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.execution import Done, Execution
+from gdal_mcp.execution import CallLog, Done, Execution
 from gdal_mcp.hosting import Host
 from gdal_mcp.paths import Paths, Source
 from gdal_mcp.pipeline import Pipeline, Ticket
@@ -67,11 +67,11 @@ class Rehearsal(Execution):
         plan: Plan,
         host: Host,
         on_progress: Callable[[float, str], None],
-        lap: Callable[[str, float], None],
+        log: CallLog,
         cancel: Cancellation,
     ) -> Done | ToolError:
         self.running.append((host, cancel))
-        return super().run(plan, host, on_progress, lap, cancel)
+        return super().run(plan, host, on_progress, log, cancel)
 
     def _publish(self, plan: Plan, staging: Staging) -> Published:
         """Nothing is published."""

@@ -97,9 +97,6 @@ def play(admission: Admission, acts: Play) -> None:
             await acts(hall)
             await hall.drain()
             assert hall.those("waits") == []
-            for name in NAMES:  # who came first was served first
-                numbers = [visit.number for visit in hall.served if visit.who == name]
-                assert numbers == sorted(numbers)
         assert_empty(admission)
 
     run(whole)
@@ -133,6 +130,15 @@ def test_as_many_as_there_are_places_run_at_once_and_the_next_when_one_has_ended
         assert [first.state, second.state, third.state] == ["runs", "ended", "runs"]
 
     play(Admission(2, 8, 60), acts)
+
+
+def test_who_comes_first_is_served_first():
+    async def acts(hall: Hall) -> None:
+        visits = hall.come("ann", 5)
+        await hall.drain()
+        assert hall.served == visits
+
+    play(Admission(1, 16, 60), acts)
 
 
 def test_only_a_call_that_has_to_wait_is_told_so_and_how_long_it_did_is_known():
@@ -448,7 +454,7 @@ def test_whatever_happens_in_one_moment_the_bounds_hold_and_nothing_is_left_behi
         max_size=40,
     ),
 )
-def test_while_one_without_a_place_waits_no_other_gets_more_than_one(
+def test_calls_are_served_in_order_and_while_one_without_a_place_waits_no_other_gets_more_than_one(
     concurrent: int, plan: list[tuple[str, Any]]
 ):
     async def acts(hall: Hall) -> None:
@@ -459,6 +465,9 @@ def test_while_one_without_a_place_waits_no_other_gets_more_than_one(
             rows = hall.admission.load().principals
             poor = {name for name, row in rows.items() if row.waiting and not row.running}
             since = {name: since.get(name, len(hall.served)) for name in poor}
+            for name in NAMES:  # of one's own, the first that came is the first
+                numbers = [visit.number for visit in hall.served if visit.who == name]
+                assert numbers == sorted(numbers)
             for begun in since.values():
                 got = names(hall.served[begun:])
                 assert len(got) == len(set(got))

@@ -1,0 +1,116 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gdal_mcp.metrics import Now, Tally
+from gdal_mcp.registry import Call, Finish, Registry
+from gdal_mcp.settings import Settings, SettingsError, load_settings
+from gdal_mcp.stats_command import Figures, Form, _lines, age, show
+
+DEAD = "unix:///nonexistent.sock"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "ws").mkdir()
+    return load_settings(state_dir=tmp_path / "state", workspaces=[tmp_path / "ws"], engine=DEAD)
+
+
+@pytest.fixture
+def registry(settings: Settings) -> Iterator[Registry]:
+    made = Registry(settings.state_dir / "registry.sqlite")
+    yield made
+    made.close()
+
+
+def shown(settings: Settings, form: Form, since: str = "24h") -> tuple[str, list[str]]:
+    written: list[str] = []
+    said: list[str] = []
+    assert show(settings, since, form, written.append, said.append) == 0
+    return "\n".join(written), said
+
+
+def record(registry: Registry, tool: str = "info") -> None:
+    call = registry.begin_call(Call(f"call-{len(registry.calls())}", "ann", tool, {}))
+    registry.finish_call(call.id, Finish("OK", durations={"run": 0.25}))
+
+
+def test_without_an_engine_the_registry_is_shown_and_the_reason_is_told(
+    settings: Settings, registry: Registry
+):
+    record(registry)
+    text, said = shown(settings, "json")
+    told = json.loads(text)
+    assert told["total"]["by_tool_and_outcome"] == [{"tool": "info", "outcome": "OK", "count": 1}]
+    assert told["containers"] is None
+    assert len(said) == 1
+
+
+def test_json_has_the_window_and_everything(settings: Settings, registry: Registry):
+    past = Registry(registry.path, lambda: 1_000.0)
+    record(past)
+    past.close()
+    record(registry, "convert")
+    told = json.loads(shown(settings, "json")[0])
+    assert told["since"] == "24h"
+    assert (told["lately"]["calls"], told["total"]["calls"]) == (1, 2)
+    assert told["total"]["seconds"]["run"]["p95"] == 0.25
+    assert told["unfinished"] == 0
+    places = (settings.state_dir, *settings.workspaces)
+    assert told["staging_folders"] == {str(place): 0 for place in places}
+
+
+def test_the_text_shows_each_tool_and_no_name_of_a_clients(settings: Settings, registry: Registry):
+    record(registry)
+    record(registry, "\x1b[2J evil")
+    text, _ = shown(settings, "text")
+    assert "info OK" in text
+    assert "other OK" in text
+    assert "evil" not in text
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_prometheus_text_can_be_read_back(settings: Settings, registry: Registry):
+    record(registry)
+    families = {one.name: one for one in text_string_to_metric_families(shown(settings, "prometheus")[0])}
+    (sample,) = families["gdal_mcp_calls"].samples
+    assert (sample.labels, sample.value) == ({"tool": "info", "outcome": "OK"}, 1)
+
+
+def test_where_nothing_was_recorded_there_is_nothing_to_show(settings: Settings):
+    assert json.loads(shown(settings, "json")[0])["total"]["calls"] == 0
+    assert not (settings.state_dir / "registry.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604800), ("0s", 0)]
+)
+def test_an_age_is_a_number_and_a_unit(text: str, seconds: float):
+    assert age(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "24", "h", "-1h", "1.5h", "1w", "24h ", "١h", "9" * 10 + "d"])
+def test_what_is_no_age_is_refused_before_anything_is_read(settings: Settings, text: str):
+    with pytest.raises(SettingsError):
+        age(text)
+    with pytest.raises(SettingsError):
+        shown(settings, "json", text)
+
+
+def test_the_text_shows_the_middle_and_the_slow_ones():
+    tally = Tally()
+    for number in range(1, 101):
+        tally.seconds["run"].add(number)
+    text = "\n".join(_lines(Figures("24h", tally, tally, Now())))
+    assert text.count("50 / 95") == 2  # of the window, and in all
+
+
+def test_what_there_is_now_is_in_the_text():
+    now = Now(2, {("alive", "running"): 3, ("foreign", "stopped"): 1}, {"/a": 4, "/b": None})
+    text = "\n".join(_lines(Figures("24h", Tally(), Tally(), now)))
+    assert "4  /a" in text
+    assert "unknown  /b" in text
+    assert "foreign" in text
