@@ -89,7 +89,7 @@ REASONS: Mapping[str, str] = {
     "AttachStdin": "the one job comes in here",
     "AttachStdout": "frames go out here, length-limited and strictly parsed",
     "CapDrop": "no capability, whatever the image or the engine adds by default",
-    "Cmd": "our worker and its GDAL part, passed as text, so that nothing of the host is mounted to bring them in",
+    "Cmd": "a few lines that read our worker from stdin and run it if its SHA-256 is the one named here; nothing is mounted to bring it in",
     "Dns": "otherwise resolv.conf would show the host's name servers",
     "Entrypoint": "not the image's",
     "Env": "our own environment; every variable of the image and the engine is removed",

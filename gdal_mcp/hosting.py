@@ -17,7 +17,7 @@ from gdal_mcp.environment import environment
 from gdal_mcp.image import Image, ImageUnsuitable, parse_version, resolve, suitable
 from gdal_mcp.settings import Settings
 from gdal_mcp.worker_source import gdal_command
-from sandbox import hardening, probe, seccomp, worker
+from sandbox import hardening, probe, program, seccomp, worker
 from sandbox.attest import Row
 from sandbox.attestation import attest
 from sandbox.cancel import Cancellation
@@ -31,6 +31,7 @@ from sandbox.lease import Kind
 from sandbox.machine import memory
 from sandbox.owner import Owner
 from sandbox.pool import IDLE_MARGIN, WarmPool
+from sandbox.program import delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
 from sandbox.staging import StagingArea
@@ -183,9 +184,11 @@ class Hosting:
         mounts = [Mount(str(self._views.source(root, user)), PurePosixPath(root)) for root in roots]
         if staging is not None:
             mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
+        sent = delivered(gdal_command(self._settings.pool_seconds + IDLE_MARGIN))
         return SandboxTemplate(
             image=image.id,
-            command=gdal_command(self._settings.pool_seconds + IDLE_MARGIN),
+            command=sent.command,
+            program=sent.program,
             user=user,
             limits=limits,
             mounts=tuple(mounts),
@@ -230,7 +233,7 @@ class Hosting:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         code = [
             Path(module.__file__ or "").read_text(encoding="utf-8")
-            for module in (hardening, seccomp, probe, worker)
+            for module in (hardening, seccomp, probe, program, worker)
         ]
         template = self.template(image, None)
         parts = [boot, asdict(info), template.image, template.user, asdict(template.limits), template.runtime]

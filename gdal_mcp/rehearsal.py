@@ -25,6 +25,7 @@ from sandbox.attestation import source, worker_command
 from sandbox.cancel import Cancellation
 from sandbox.errors import PathRefused
 from sandbox.outputs import Staged
+from sandbox.program import delivered
 from sandbox.publication import Published
 from sandbox.runner import Job
 from sandbox.staging import Staging
@@ -124,8 +125,9 @@ class Rehearsal(Execution):
         host, cancel = self.running[-1]
         template = self.hosting.template(host.image, None)
         mount = Mount(str(staging.mount_source), STAGING_TARGET)
-        command = worker_command(source("gdal_mcp", "compare_program.py"))
-        template = replace(template, command=command, mounts=(*template.mounts, mount))
+        sent = delivered(worker_command(source("gdal_mcp", "compare_program.py")))
+        mounts = (*template.mounts, mount)
+        template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
         request = {"inputs": [path, output.inside]}
         result = host.runner.run(Job(f"compare-{staging.staging_id}", template, request), cancel)
         return (result.final or {}).get("datasets")

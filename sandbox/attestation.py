@@ -17,6 +17,7 @@ from sandbox.attest import Row, rows
 from sandbox.cancel import Cancellation
 from sandbox.errors import AttestationFailed
 from sandbox.outcome import Exited
+from sandbox.program import delivered
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET, SandboxTemplate
 
@@ -57,7 +58,8 @@ def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Can
     nonce = secrets.token_hex(16)
     folders = [str(mount.target) for mount in template.mounts if mount.read_only]
     (staging / NONCE_FILE).write_text(nonce, encoding="utf-8")
-    probing = replace(template, cgroup_visible=True, command=worker_command(source("sandbox", "probe.py")))
+    sent = delivered(worker_command(source("sandbox", "probe.py")))
+    probing = replace(template, cgroup_visible=True, command=sent.command, program=sent.program)
     request = {"files": [str(STAGING_TARGET / NONCE_FILE)], "folders": folders}
     result = runner.run(Job(f"attest-{nonce[:8]}", probing, request), cancel)
     if not isinstance(result.outcome, Exited) or result.final is None:

@@ -82,6 +82,7 @@ def launch(
     try:
         wire = engine.attach(container)
         engine.start(container)
+        _send_program(wire, template)
         heard = _Heard(template.limits.stderr_bytes)
         facts = _await_ready(wire, heard, cancel)
         _refuse_weaker(template, facts)
@@ -93,6 +94,12 @@ def launch(
         raise
     usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
     return Slot(engine, template, container, wire, heard.frames, facts, usage, heard.stderr)
+
+
+def _send_program(wire: Wire, template: SandboxTemplate) -> None:
+    """A container that does not take it ends, or is never ready: waiting for that tells more than the failure here."""
+    with contextlib.suppress(OSError):
+        wire.send(template.program, READY_SECONDS)
 
 
 class LaunchCancelled(SandboxError):

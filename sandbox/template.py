@@ -64,6 +64,7 @@ class SandboxTemplate:
     masks: tuple[PurePosixPath, ...] = ()  # folders covered by an empty read-only tmpfs
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     runtime: str = ""  # "" is the engine's default; "runsc" is gVisor
+    program: bytes = b""  # what is sent to its stdin as soon as it runs; `sandbox.program`
     cgroup_visible: bool = False  # shows /sys, read-only, to the attestation of the limits; never to a job
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.outcome import SandboxResult
 from sandbox.owner import Owner
+from sandbox.program import delivered
 from sandbox.runner import Job, Runner
 from sandbox.staging import Staging, StagingArea
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
@@ -113,9 +114,11 @@ def make_template(image: Image) -> TemplateMaker:
         mounts = [Mount(str(workspace), PurePosixPath(workspace))] if workspace else []
         if staging:
             mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
+        sent = delivered(worker_command(handler))
         return SandboxTemplate(
             image=image.id,
-            command=worker_command(handler),
+            command=sent.command,
+            program=sent.program,
             user=USER,
             limits=limits,
             mounts=tuple(mounts),

@@ -1,28 +1,28 @@
 """The MCP server: handlers on the SDK's low-level `Server`, both protocol eras."""
 
-import contextlib
 from functools import partial
 from typing import Any
 
-import anyio
-import anyio.from_thread
 import anyio.to_thread
 import mcp_types as t
 import structlog
-from mcp.server import CacheHint, Server, ServerRequestContext
+from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from gdal_mcp import __version__
-from gdal_mcp.app import App, local_principal
+from gdal_mcp.app import App, is_alive, local_principal
 from gdal_mcp.approval.model import Suspended
-from gdal_mcp.mcp import render
+from gdal_mcp.mcp import jobs, render, tasks
 from gdal_mcp.mcp.completions import Sources, complete
 from gdal_mcp.mcp.elicitation import approver
+from gdal_mcp.mcp.progress import Tell, relayed, worded
 from gdal_mcp.mcp.prompts import get_prompt, list_prompts
 from gdal_mcp.mcp.resources import TEMPLATES, Resources
-from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.mcp.tasks import Context
+from gdal_mcp.pipeline import Request
+from gdal_mcp.tasks import Keeping, Task, TaskStore
 from gdal_mcp.untrusted import shown_text
 
 _log = structlog.get_logger()
@@ -41,13 +41,17 @@ LIST_SECONDS = 300  # how long a client may keep the list of tools, which never 
 def build(app: App) -> Server:
     """A server over the app's pipeline."""
     handlers = Handlers(app)
-    server = Server(
+    settings = app.settings
+    keeping = Keeping(app.owner.id, partial(is_alive, owner=app.owner), settings.task_seconds)
+    store = TaskStore(app.registry.path, keeping)
+    rules = jobs.Rules(settings.task_after, settings.approval_seconds)
+    server: Server[Any] = Server(
         "gdal-mcp",
         version=__version__,
         title="GDAL in a sandbox",
         instructions=INSTRUCTIONS,
+        lifespan=partial(jobs.running, store=store, rules=rules, pending=app.pipeline.active),
         on_list_tools=handlers.list_tools,
-        on_call_tool=handlers.call_tool,
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
@@ -59,6 +63,9 @@ def build(app: App) -> Server:
             for method in ("tools/list", "prompts/list")
         },
     )
+    # not an argument above: a task is a result that its type does not know
+    server.add_request_handler("tools/call", t.CallToolRequestParams, handlers.call_tool)
+    tasks.serve_tasks(server, handlers.principal)
     security = RequestStateSecurity.ephemeral(ttl=app.settings.approval_seconds)
     server.middleware.append(RequestStateBoundary(security, default_audience=server.name))
     server.middleware.append(_without_leaks)
@@ -70,110 +77,85 @@ class Handlers:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._principal = local_principal()
+        self._local = local_principal()
         self._tools = [render.tool(one) for one in app.surface.listed]
         self._resources = Resources(
             app.registry, app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
         self._sources = Sources(app.workspaces, outputs=self._outputs)
 
+    def principal(self, _ctx: Context) -> str:
+        """Who sent this request."""
+        return self._local
+
     def _outputs(self) -> list[str]:
         return [one.path for one in self._app.registry.artifacts(None, COMPLETED).items]
 
-    async def list_tools(
-        self, _ctx: ServerRequestContext, _params: t.PaginatedRequestParams | None
-    ) -> t.ListToolsResult:
+    async def list_tools(self, _ctx: Context, _params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         return t.ListToolsResult(tools=self._tools)
 
-    async def call_tool(
-        self, ctx: ServerRequestContext, params: t.CallToolRequestParams
-    ) -> t.CallToolResult | t.InputRequiredResult:
+    async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
         if params.name not in self._app.surface.callable:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
-        progress = Progress(ctx)
+        work = partial(self._work, ctx)
+        if not tasks.offered(ctx):
+            return await relayed(ctx, partial(work, params))
+        principal = self.principal(ctx)
+        ended = await relayed(
+            ctx, lambda tell: ctx.lifespan_context.call(jobs.Job(principal, params, work, tell))
+        )
+        return tasks.created(ended) if isinstance(ended, Task) else ended
+
+    async def _work(self, ctx: Context, params: t.CallToolRequestParams, tell: Tell) -> jobs.Answer:
+        """One run of a call through the pipeline: its result, or what must be answered first."""
         request = Request(
             tool=params.name,
             arguments=params.arguments or {},
-            principal=self._principal,
+            principal=self.principal(ctx),
             client=_client(ctx),
             approver=approver(ctx, params, f"the user of {_client(ctx)}"),
-            on_progress=progress.tell,
+            on_progress=worded(tell, locked=self._app.settings.lockdown),
         )
-        ended: Reply | Suspended
-        async with anyio.create_task_group() as group:
-            group.start_soon(progress.relay)
-            try:
-                ended = await self._app.pipeline.call(request)
-            except Suspended as waiting:
-                ended = waiting
-            group.cancel_scope.cancel()
-        if isinstance(ended, Suspended):
-            assert isinstance(ended.reply, t.InputRequiredResult)
-            return ended.reply
-        return render.result(ended)
+        try:
+            return render.result(await self._app.pipeline.call(request))
+        except Suspended as waiting:
+            question = waiting.reply
+        assert isinstance(question, t.InputRequiredResult)
+        return question
 
     async def list_resources(
-        self, _ctx: ServerRequestContext, params: t.PaginatedRequestParams | None
+        self, _ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListResourcesResult:
         return await anyio.to_thread.run_sync(self._resources.page, params.cursor if params else None)
 
     async def list_templates(
-        self, _ctx: ServerRequestContext, _params: t.PaginatedRequestParams | None
+        self, _ctx: Context, _params: t.PaginatedRequestParams | None
     ) -> t.ListResourceTemplatesResult:
         return t.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
 
-    async def read_resource(
-        self, ctx: ServerRequestContext, params: t.ReadResourceRequestParams
-    ) -> t.ReadResourceResult:
+    async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
         return await anyio.to_thread.run_sync(self._resources.read, str(params.uri), ctx.protocol_version)
 
     async def list_prompts(
-        self, _ctx: ServerRequestContext, _params: t.PaginatedRequestParams | None
+        self, _ctx: Context, _params: t.PaginatedRequestParams | None
     ) -> t.ListPromptsResult:
         return list_prompts()
 
-    async def get_prompt(
-        self, _ctx: ServerRequestContext, params: t.GetPromptRequestParams
-    ) -> t.GetPromptResult:
+    async def get_prompt(self, _ctx: Context, params: t.GetPromptRequestParams) -> t.GetPromptResult:
         return get_prompt(params.name, params.arguments)
 
-    async def complete(self, _ctx: ServerRequestContext, params: t.CompleteRequestParams) -> t.CompleteResult:
+    async def complete(self, _ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
         work = partial(complete, params.ref, params.argument, params.context, self._sources)
         return await anyio.to_thread.run_sync(work)
 
 
-def _client(ctx: ServerRequestContext) -> str:
+def _client(ctx: Context) -> str:
     params = ctx.session.client_params
     info = params.client_info if params else None
     return shown_text(f"{info.name} {info.version}", 100) if info else "an unnamed client"
 
 
-class Progress:
-    """Passes progress from the thread that runs a call to the client. A slow client loses reports, never time."""
-
-    def __init__(self, ctx: ServerRequestContext) -> None:
-        self._ctx = ctx
-        self._sending, self._waiting = anyio.create_memory_object_stream[tuple[float, str]](1)
-
-    def tell(self, fraction: float, message: str) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closing
-            anyio.from_thread.run_sync(self._offer, (fraction, message))
-
-    def _offer(self, report: tuple[float, str]) -> None:
-        with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._sending.send_nowait(report)
-
-    async def relay(self) -> None:
-        with (
-            self._sending,
-            self._waiting,
-            contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError),
-        ):
-            async for fraction, message in self._waiting:
-                await self._ctx.session.report_progress(fraction, 1.0, message or None)
-
-
-async def _without_leaks(ctx: ServerRequestContext, call_next: Any) -> Any:
+async def _without_leaks(ctx: Context, call_next: Any) -> Any:
     """An exception that no handler expected is logged here and told to nobody: its text may hold data."""
     try:
         return await call_next(ctx)

@@ -1,6 +1,7 @@
 """A workspace that only root may enter is readable in a container, and is itself unchanged."""
 
 import os
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -50,10 +51,7 @@ def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
     cancel = Cancellation()
     try:
         mount = Mount(str(views.source(closed_workspace, USER)), PurePosixPath(closed_workspace))
-        plain = make_template(READER)
-        template = type(plain)(
-            plain.image, plain.command, plain.user, plain.limits, (mount,), (), plain.environment
-        )
+        template = replace(make_template(READER), mounts=(mount,))
         path = str(closed_workspace / "private.txt")
         result = runner.run(Job("idmap-test", template, {"path": path}), cancel)
     finally:

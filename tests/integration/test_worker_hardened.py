@@ -13,6 +13,7 @@ from gdal_mcp.environment import environment
 from gdal_mcp.worker_source import gdal_command
 from sandbox.cancel import Cancellation
 from sandbox.outcome import Exited, SandboxResult
+from sandbox.program import delivered
 from sandbox.runner import Job, Runner
 from sandbox.staging import Staging
 from sandbox.template import STAGING_TARGET
@@ -43,7 +44,8 @@ def work(
             staging=staging.mount_source,
             environment=dict(environment(LIMITS)),
         )
-        template = replace(template, command=gdal_command())
+        sent = delivered(gdal_command())
+        template = replace(template, command=sent.command, program=sent.program)
         return runner.run(Job("call-0001", template, {**EMPTY, "preview_pixels": 0, **job}, staging), cancel)
 
     return one

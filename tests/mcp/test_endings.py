@@ -12,7 +12,7 @@ import pytest
 from gdal_mcp.audit import verify
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import ERAS, Place, Talk, environment
+from tests.mcp.talk import ERAS, Place, environment, talking
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -136,12 +136,17 @@ def test_a_cancelled_call_loses_its_container_and_the_server_goes_on(
     assert not place.path("long.tif").exists()
 
 
-def test_a_call_the_sdk_abandons_is_cancelled(modern: Talk, place: Place, containers: Containers):
-    running = modern.start("reproject", **{**LONG, "output": "abandoned.tif"})
-    until(lambda: modern.progress != [])
-    running.cancel()
-    until(lambda: containers.of_owners(place.owners) == [])
-    assert not place.path("abandoned.tif").exists()
+def test_a_call_the_sdk_abandons_is_cancelled(
+    make_place: Callable[..., Place], containers: Containers, grounds: Path
+):
+    place = make_place("rgb.tif")
+    with talking(place.command("--approval", "never"), grounds / "endings.log") as modern:
+        running = modern.start("reproject", **LONG)
+        until(lambda: modern.progress != [])
+        running.cancel()
+        assert containers.none_of(place.owners)
+        until(lambda: [event["outcome"] for event in place.audited] == ["started", "CANCELLED"])
+    assert not place.path("long.tif").exists()
 
 
 def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_server(
@@ -179,8 +184,8 @@ def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(
         containers.kill(place.owners)
         result = pipes.answer(identifier)["result"]
         assert result["structuredContent"]["error"]["code"] == "GDAL_ERROR"
-        assert containers.of_owners(place.owners) == []
-        assert place.staged == []
+        assert containers.none_of(place.owners)
+        until(lambda: place.staged == [])
         assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
 
 

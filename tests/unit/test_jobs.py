@@ -1,13 +1,12 @@
 """Calls that outlive their requests: how each ends exactly once, whoever is quicker."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
-import mcp_types as t
+import anyio.from_thread
+import anyio.lowlevel
 import pytest
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -16,84 +15,15 @@ from gdal_mcp.mcp import jobs
 from gdal_mcp.registry_schema import RegistryUnavailable
 from gdal_mcp.tasks import Keeping, Task, TaskStore
 from tests.conformance.profile import questions, text
+from tests.unit.jobs_kit import DONE, Call, Table, with_table
+from tests.unit.virtual_time import settle
 
-DONE = text("done")
 YES = {"action": "accept", "content": {"name": "x"}}
-
-
-@dataclass
-class Call:
-    """A call that ends when the test says so, and tells how it went."""
-
-    go: anyio.Event = field(default_factory=anyio.Event)
-    begun: anyio.Event = field(default_factory=anyio.Event)
-    outcome: Any = field(default_factory=lambda: DONE)
-    heard: list[dict[str, Any]] = field(default_factory=list)
-    cancelled: bool = False
-    tell: Callable[[float, str], None] = lambda _fraction, _words: None
-
-    async def work(self, params: t.CallToolRequestParams, tell: Callable[[float, str], None]) -> Any:
-        self.heard.append({key: value.model_dump() for key, value in (params.input_responses or {}).items()})
-        self.tell = tell
-        self.begun.set()
-        try:
-            await self.go.wait()
-        except anyio.get_cancelled_exc_class():
-            self.cancelled = True
-            raise
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        return self.outcome.pop(0) if isinstance(self.outcome, list) else self.outcome
-
-    def job(self, principal: str = "ann") -> jobs.Job:
-        params = t.CallToolRequestParams(name="warp", arguments={})
-        return jobs.Job(principal, params, self.work, lambda _fraction, _words: None)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "registry.sqlite"
-
-
-@dataclass
-class Table:
-    """The jobs of a server that runs, and what is behind them."""
-
-    jobs: jobs.Jobs
-    store: TaskStore
-    pending: set[str]
-
-    async def until(self, task: Task, *statuses: str) -> Task:
-        """The task once it has one of these statuses."""
-        while (found := await self.jobs.get(task.id, task.principal)).status not in statuses:
-            await anyio.lowlevel.checkpoint()
-        return found
-
-    async def as_task(self, call: Call, principal: str = "ann") -> Task:
-        made = await self.jobs.call(call.job(principal))
-        assert isinstance(made, Task)
-        await call.begun.wait()
-        return made
-
-
-@asynccontextmanager
-async def table(path: Path, after: float = 0.0, answer_seconds: float = 600.0) -> AsyncIterator[Table]:
-    """With `after` 0 every call is a task at once, with infinity none is."""
-    store = TaskStore(path, Keeping("one", lambda _server: False, most=2))
-    pending: set[str] = set()
-    rules = jobs.Rules(after, answer_seconds)
-    async with jobs.running(None, store, rules, pending) as made:  # type: ignore[arg-type]
-        yield Table(made, store, pending)
-    assert pending == set()
-
-
-def with_table(path: Path, test: Callable[[Table], Awaitable[None]], **given: float) -> None:
-    async def bounded() -> None:
-        with anyio.fail_after(30):  # far above what anything takes
-            async with table(path, **given) as made:
-                await test(made)
-
-    anyio.run(bounded)
 
 
 def test_a_call_that_ends_in_time_is_its_own_answer_and_leaves_no_task(path: Path):
@@ -102,9 +32,9 @@ def test_a_call_that_ends_in_time_is_its_own_answer_and_leaves_no_task(path: Pat
             call = Call(outcome=outcome)
             call.go.set()
             assert await made.jobs.call(call.job()) == outcome
-        assert not path.exists()
 
     with_table(path, test, after=600.0)
+    assert not path.exists()
 
 
 def test_a_failure_in_time_is_the_requests_own(path: Path):
@@ -138,6 +68,7 @@ def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
         assert made.store.get(task.id, "ann") == ended
         while made.pending:
             await anyio.lowlevel.checkpoint()
+        assert made.jobs._live == {}
 
     with_table(path, test)
 
@@ -211,9 +142,9 @@ def test_a_cancelled_request_takes_its_call_along(path: Path):
             group.cancel_scope.cancel()
         assert call.cancelled
         assert made.pending == set()
-        assert not path.exists()
 
     with_table(path, test, after=600.0)
+    assert not path.exists()
 
 
 class Slow(TaskStore):
@@ -240,7 +171,8 @@ def with_slow_store(path: Path, test: Callable[[jobs.Jobs, Slow], Awaitable[None
     anyio.run(bounded)
 
 
-def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path):
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path, cancelled: bool):
     async def test(made: jobs.Jobs, store: Slow) -> None:
         call = Call()
         answers = []
@@ -252,10 +184,13 @@ def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path
             group.start_soon(ask)
             await store.asked.wait()
             call.go.set()
-            while made._pending:
-                await anyio.lowlevel.checkpoint()
+            with anyio.CancelScope(shield=True):
+                while made._pending:
+                    await anyio.lowlevel.checkpoint()
+            if cancelled:
+                group.cancel_scope.cancel()
             store.go.set()
-        assert answers == [DONE]
+        assert cancelled or answers == [DONE]
         assert store._db.execute("SELECT count(*) FROM tasks").fetchone()[0] == 0
 
     with_slow_store(path, test)
@@ -333,6 +268,20 @@ def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(path: P
     store.close()
 
 
+def test_what_was_done_as_the_server_ended_is_kept(path: Path):
+    tasks = []
+
+    async def test(made: Table) -> None:
+        call = Call()
+        tasks.append(await made.as_task(call))
+        call.go.set()
+
+    with_table(path, test)
+    store = TaskStore(path, Keeping("two", lambda _server: False))
+    assert store.get(tasks[0].id, "ann").status == "completed"
+    store.close()
+
+
 def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
     async def test(made: Table) -> None:
         call = Call(outcome=[questions("first", "second"), DONE])
@@ -342,6 +291,7 @@ def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
         assert asking.payload.keys() == {"first", "second"}
         assert asking.payload["first"]["method"] == "elicitation/create"
         await made.jobs.update(task.id, "ann", {"third": {"nonsense": 1}, "first": YES})
+        await settle()
         assert (await made.jobs.get(task.id, "ann")).payload.keys() == {"second"}
         with pytest.raises(ValidationError):
             await made.jobs.update(task.id, "ann", {"second": {"action": 5}})

@@ -1,0 +1,85 @@
+"""Progress of a call, from whichever thread runs it to the client that waits for it.
+
+Invariants:
+* what is told grows, and every report has words;
+* at most ten reports a second leave, the last one included;
+* who tells never waits: a slow client loses reports, always the older ones.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import anyio
+from mcp.server import ServerRequestContext
+
+from gdal_mcp.untrusted import shown_text
+
+Tell = Callable[[float, str], None]  # a part of 1 and some words; from any thread
+Send = Callable[[float, float | None, str | None], Awaitable[None]]
+
+GAP: Final = 0.125  # seconds between two reports; with the one at the end that is at most nine in a second
+RUNNING: Final = "running"
+_MAX_WORDS: Final = 100  # characters
+
+_Result = TypeVar("_Result")
+
+
+def worded(tell: Tell, *, locked: bool) -> Tell:
+    """Cleans what a container says of its progress: one visible line, and nothing but the number in lockdown."""
+
+    def told(fraction: float, message: str) -> None:
+        tell(fraction, RUNNING if locked or not message.strip() else shown_text(message, _MAX_WORDS))
+
+    return told
+
+
+async def relayed(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_Result]]) -> _Result:
+    """Does the work and passes its progress on to a client that asked for progress, until the work ends."""
+    if ctx.meta is None or "progress_token" not in ctx.meta:
+        return await work(lambda _fraction, _message: None)
+    relay = Relay(ctx.session.report_progress)
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(relay.run)
+        try:
+            result = await work(relay.tell)
+        except Exception as error:  # noqa: BLE001 - raised below: the group would wrap it
+            failure = error
+        relay.stop()
+    if failure is not None:
+        raise failure
+    return result
+
+
+class Relay:
+    """The newest report, and its way to one client."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._newest, self._sent = (-1.0, ""), -1.0
+        self._stopped = anyio.Event()
+
+    def tell(self, fraction: float, message: str) -> None:
+        if fraction >= self._newest[0]:
+            self._newest = (fraction, message)
+
+    def stop(self) -> None:
+        """What is newest now is the last that is sent."""
+        self._stopped.set()
+
+    async def run(self) -> None:
+        """Sends until it is stopped, or until the client is gone."""
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            ended = False
+            while not ended:
+                with anyio.move_on_after(GAP):
+                    await self._stopped.wait()
+                ended = self._stopped.is_set()
+                await self._pass_on()
+
+    async def _pass_on(self) -> None:
+        fraction, message = self._newest
+        if fraction > self._sent:
+            await self._send(fraction, 1.0, message or RUNNING)
+            self._sent = fraction

@@ -1,0 +1,119 @@
+"""The extension `io.modelcontextprotocol/tasks` (SEP-2663) of protocol 2026-07-28, as it is on the wire.
+
+Invariants:
+* a task is the reply only to a request that declares the extension; nothing of this is there in older protocols;
+* a task of somebody else's is answered as one that never was;
+* a task that asks for nothing takes answers to nothing: `tasks/update` says yes and changes nothing.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import mcp_types as t
+from mcp.server import Server, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from gdal_mcp.mcp.jobs import Jobs
+from gdal_mcp.tasks import Task
+
+EXTENSION: Final = "io.modelcontextprotocol/tasks"
+CAPABILITY: Final[Mapping[str, Any]] = {"extensions": {EXTENSION: {}}}
+_POLLS: Final = (0.5, 5.0)  # seconds between two looks: often at a young task, seldom at an old one
+_PAYLOADS: Final = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
+
+Context = ServerRequestContext[Any]
+Principal = Callable[[Context], str]
+
+
+class TaskParams(t.RequestParams):
+    """What all three methods take."""
+
+    task_id: str
+
+
+class UpdateParams(TaskParams):
+    """Answers by the keys of the questions. Those to no open question may be anything: they are passed over."""
+
+    input_responses: dict[str, Any]
+
+
+def created(task: Task) -> dict[str, Any]:
+    """The reply in place of a call's result."""
+    return {"resultType": "task", **_told(task)}
+
+
+def detailed(task: Task) -> dict[str, Any]:
+    """A task with its result, error or questions."""
+    key = _PAYLOADS.get(task.status)
+    return {**_told(task), **({key: task.payload or {}} if key else {})}
+
+
+def _told(task: Task) -> dict[str, Any]:
+    now = time.time()
+    kept = task.kept_until(now) - task.created
+    wire: dict[str, Any] = {
+        "taskId": task.id,
+        "status": task.status,
+        "createdAt": _moment(task.created),
+        "lastUpdatedAt": _moment(task.updated),
+        "ttlMs": int(kept * 1000),
+        "pollIntervalMs": int(min(max((now - task.created) / 10, _POLLS[0]), _POLLS[1]) * 1000),
+    }
+    if task.message:
+        wire["statusMessage"] = task.message
+    return wire
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def offered(ctx: Context) -> bool:
+    """Whether this very request says that its client takes tasks."""
+    capabilities = ctx.session.client_capabilities
+    declared = (capabilities.extensions or {}) if capabilities else {}
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and EXTENSION in declared
+
+
+def require(ctx: Context) -> None:
+    """Raises MCPError unless the client takes tasks."""
+    if not offered(ctx):
+        message = f"This needs the extension {EXTENSION}, which the request does not declare."
+        raise MCPError(t.MISSING_REQUIRED_CLIENT_CAPABILITY, message, {"requiredCapabilities": CAPABILITY})
+
+
+def _checked(ctx: Context, params: TaskParams) -> Jobs:
+    """What comes before every method; over HTTP the header by which requests are routed must name the task."""
+    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        raise MCPError(t.METHOD_NOT_FOUND, "Method not found")
+    require(ctx)
+    headers = getattr(ctx.request, "headers", None)
+    if headers is not None and decode_header_value(headers.get(MCP_NAME_HEADER)) != params.task_id:
+        raise MCPError(t.HEADER_MISMATCH, f"{MCP_NAME_HEADER} header does not match the request's taskId")
+    assert isinstance(ctx.lifespan_context, Jobs)
+    return ctx.lifespan_context
+
+
+def serve_tasks(server: Server[Any], principal: Principal) -> None:
+    """Adds the extension and its methods to a server whose lifespan is `jobs.running`."""
+
+    async def get(ctx: Context, params: TaskParams) -> dict[str, Any]:
+        task = await _checked(ctx, params).get(params.task_id, principal(ctx))
+        return detailed(task)
+
+    async def update(ctx: Context, params: UpdateParams) -> dict[str, Any]:
+        await _checked(ctx, params).update(params.task_id, principal(ctx), params.input_responses)
+        return {}
+
+    async def cancel(ctx: Context, params: TaskParams) -> dict[str, Any]:
+        await _checked(ctx, params).cancel(params.task_id, principal(ctx))
+        return {}
+
+    server.extensions[EXTENSION] = {}
+    server.add_request_handler("tasks/get", TaskParams, get)
+    server.add_request_handler("tasks/update", UpdateParams, update)
+    server.add_request_handler("tasks/cancel", TaskParams, cancel)

@@ -1,0 +1,211 @@
+"""Long calls as tasks, with real servers and containers: what a client sees, and what is left when they end."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.audit import verify
+from gdal_mcp.mcp.tasks import EXTENSION
+from tests.mcp.conftest import Containers
+from tests.mcp.pipes import Pipes, piped
+from tests.mcp.talk import ERAS, Place
+from tests.mcp.test_endings import LONG
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+DECLARED = {
+    "io.modelcontextprotocol/clientCapabilities": {
+        "elicitation": {"form": {}},
+        "extensions": {EXTENSION: {}},
+    }
+}
+ENDED = ("completed", "failed", "cancelled")
+SMALL = {"input": "rgb.tif", "dst_crs": "EPSG:3857", "size": [64, 64]}
+AT_ONCE = {"GDAL_MCP_TASK_AFTER": "0"}  # what needs a container is a task before it can end
+
+
+@dataclass
+class Client:
+    """A client that takes tasks."""
+
+    pipes: Pipes
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        answered = self.pipes.ask(method, {**params, "_meta": DECLARED})
+        return answered.get("result") or {"code": answered["error"]["code"]}
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        return self.ask("tools/call", name=tool, arguments=arguments)
+
+    def task(self, tool: str, **arguments: Any) -> str:
+        """The id of the task that a call became."""
+        made = self.call(tool, **arguments)
+        assert made["resultType"] == "task"
+        return str(made["taskId"])
+
+    def get(self, task: str) -> dict[str, Any]:
+        return self.ask("tasks/get", taskId=task)
+
+    def until(self, task: str, *statuses: str) -> dict[str, Any]:
+        until(lambda: self.get(task)["status"] in statuses, seconds=120)
+        return self.get(task)
+
+    def begun(self, task: str) -> None:
+        """Returns once its job in the container has told progress."""
+        until(lambda: "%" in self.get(task).get("statusMessage", ""), seconds=60)
+
+
+@pytest.fixture(scope="module")
+def own(grounds: Path, place: Place) -> Place:
+    made = Place.made(grounds / "tasks")
+    made.path("rgb.tif").write_bytes(place.path("rgb.tif").read_bytes())
+    made.path("broken.tif").write_bytes(b"II*\0 and nothing more")
+    return made
+
+
+@contextmanager
+def serving(own: Place, grounds: Path, *options: str, **env: str) -> Iterator[Client]:
+    command = own.command(*(options or ("--approval", "never")))
+    with piped(command, grounds / "tasks.log", era=ERAS[1], env={**AT_ONCE, **env}) as pipes:
+        yield Client(pipes)
+
+
+@pytest.fixture(scope="module")
+def taker(own: Place, grounds: Path) -> Iterator[Client]:
+    with serving(own, grounds) as made:
+        yield made
+    assert verify(own.state / "audit.jsonl").ok
+
+
+def outcomes(own: Place, tool: str, output: str = "") -> list[str]:
+    """What the audit log says of the calls of a tool that write to a place."""
+    return [
+        event["outcome"]
+        for event in own.audited
+        if event.get("tool") == tool and output in json.dumps(event.get("object", {}))
+    ]
+
+
+def test_a_call_that_ends_in_time_is_its_own_answer(own: Place, grounds: Path, containers: Containers):
+    limits = ("--approval", "never", "--timeout-seconds", "2")
+    with serving(own, grounds, *limits, GDAL_MCP_TASK_AFTER="600") as taker:
+        assert taker.call("gdal_search", query="hillshade")["structuredContent"]
+        assert taker.call("info", path="rgb.tif")["structuredContent"]["size"] == [40, 30]
+        late = taker.call("reproject", **{**LONG, "output": "late.tif"})
+        assert late["resultType"] == "complete"
+        assert late["structuredContent"]["error"]["code"] == "TIMEOUT"
+        assert containers.none_of(own.owners)
+    assert own.staged == []
+    assert not own.path("late.tif").exists()
+    assert outcomes(own, "reproject", "late.tif") == ["started", "TIMEOUT"]
+
+
+def test_a_task_ends_with_the_result_of_the_call(taker: Client, own: Place, grounds: Path):
+    task = taker.task("reproject", **SMALL, output="as-task.tif")
+    ended = taker.until(task, *ENDED)
+    assert ended["status"] == "completed"
+    result = ended["result"]
+    assert not result.get("isError")
+    assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+    assert [one["type"] for one in result["content"]][:2] == ["text", "resource_link"]
+    assert own.path("as-task.tif").exists()
+    assert result["structuredContent"]["files"][0]["bytes"] == own.path("as-task.tif").stat().st_size
+    assert outcomes(own, "reproject", "as-task.tif") == ["started", "OK"]
+    assert taker.get(task) == {**ended, "ttlMs": taker.get(task)["ttlMs"]}
+
+
+def test_a_failure_of_gdal_is_a_completed_task_with_an_error(taker: Client):
+    ended = taker.until(taker.task("info", path="broken.tif"), *ENDED)
+    assert ended["status"] == "completed"
+    assert ended["result"]["isError"] is True
+    assert ended["result"]["structuredContent"]["error"]["code"] == "GDAL_ERROR"
+
+
+def test_a_cancelled_task_leaves_nothing_and_the_server_goes_on(
+    taker: Client, own: Place, containers: Containers
+):
+    task = taker.task("reproject", **{**LONG, "output": "cancelled.tif"})
+    taker.begun(task)
+    assert containers.of_owners(own.owners) != []
+    assert taker.ask("tasks/cancel", taskId=task).keys() <= {"resultType", "_meta"}
+    assert taker.until(task, *ENDED)["status"] == "cancelled"
+    assert containers.none_of(own.owners)
+    assert own.staged == []
+    assert not own.path("cancelled.tif").exists()
+    assert outcomes(own, "reproject", "cancelled.tif") == ["started", "CANCELLED"]
+    assert taker.ask("tasks/cancel", taskId=task).keys() <= {"resultType", "_meta"}
+    assert taker.get(task)["status"] == "cancelled"
+
+
+def test_a_person_is_asked_by_the_task_and_answers_it(make_place: Callable[..., Place], grounds: Path):
+    place = make_place(
+        "rgb.tif"
+    )  # a new host for its server: the first call waits until that is attested, as a task
+    with serving(place, grounds, "--approval", "writes") as taker:
+        task = taker.task("reproject", **SMALL, output="asked.tif")
+        asking = taker.until(task, "input_required", *ENDED)
+        [key] = asking["inputRequests"]
+        assert "asked.tif" in asking["inputRequests"][key]["params"]["message"]
+        taker.ask("tasks/update", taskId=task, inputResponses={"another": {"action": "accept"}})
+        assert taker.get(task)["status"] == "input_required"
+        assert not place.path("asked.tif").exists()
+        taker.ask("tasks/update", taskId=task, inputResponses={key: {"action": "accept", "content": {}}})
+        result = taker.until(task, *ENDED)["result"]
+        assert "elicitation" in result["structuredContent"]["receipt"]["approval"]
+    assert place.path("asked.tif").exists()
+
+
+def _tidied_up(own: Place, grounds: Path, containers: Containers, owners: set[str]) -> None:
+    """Starts the next server, which removes what a killed one left."""
+    with serving(own, grounds) as following:
+        following.until(following.task("info", path="rgb.tif"), "completed")
+        until(lambda: own.staged == [] and containers.of_owners(owners) == [])
+
+
+@pytest.mark.parametrize("how", ["EOF", "SIGTERM", "SIGKILL"])
+def test_what_ran_when_its_server_ended_has_failed_and_what_was_done_is_kept(
+    taker: Client, own: Place, grounds: Path, containers: Containers, how: str
+):
+    output = f"{how}.tif"
+    before = own.owners
+    with serving(own, grounds) as ending:
+        done = ending.task("info", path="rgb.tif")
+        kept = ending.until(done, "completed")
+        running = ending.task("reproject", **{**LONG, "output": output})
+        ending.begun(running)
+        owners = own.owners - before
+        assert containers.of_owners(owners) != []
+        if how == "EOF":
+            ending.pipes.process.stdin.close()
+        else:
+            ending.pipes.process.send_signal(getattr(signal, how))
+        ending.pipes.end()
+    if how == "SIGKILL":
+        _tidied_up(own, grounds, containers, owners)
+    else:
+        assert containers.of_owners(owners) == []
+        assert own.staged == []
+        assert outcomes(own, "reproject", output) == ["started", "CANCELLED"]
+    lost = taker.get(running)  # of another server on the same folder, the next one as well as any
+    assert (lost["status"], lost["error"]["code"]) == ("failed", -32603)
+    assert taker.get(done)["result"] == kept["result"]
+    assert not own.path(output).exists()
+
+
+def test_another_principal_finds_no_task_at_all(taker: Client, own: Place, grounds: Path):
+    task = taker.task("info", path="rgb.tif")
+    taker.until(task, "completed")
+    with serving(own, grounds, LOGNAME="mallory", USER="mallory") as stranger:
+        for asked in (task, "no such task"):
+            assert stranger.get(asked) == {"code": -32602}
+            assert stranger.ask("tasks/cancel", taskId=asked) == {"code": -32602}
+            assert stranger.ask("tasks/update", taskId=asked, inputResponses={}) == {"code": -32602}
+        assert stranger.until(stranger.task("info", path="rgb.tif"), *ENDED)["status"] == "completed"
+    assert taker.get(task)["status"] == "completed"

@@ -1,0 +1,48 @@
+"""The program that goes in through stdin is the one that the command names, and runs as if it had been named itself."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from sandbox.program import EXIT_OTHER_PROGRAM, Delivery, delivered
+
+TEXT = "import json, os, sys\nprint(json.dumps([__name__, sys.argv[1:], os.read(0, 100).decode()]))\n"
+WORDS = ("python3", "-I", "-c", TEXT, "two words", "", "ä\n'\"")
+
+
+def run(delivery: Delivery, sent: bytes) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        [sys.executable, *delivery.command[1:]], input=sent, capture_output=True, check=False
+    )
+
+
+def test_a_program_finds_its_words_and_what_is_sent_after_it():
+    delivery = delivered(WORDS)
+    done = run(delivery, delivery.program + b"the job")
+    assert json.loads(done.stdout) == ["__main__", list(WORDS[4:]), "the job"]
+
+
+def test_another_program_than_the_one_that_was_named_does_not_run():
+    delivery, other = delivered(WORDS), delivered((*WORDS, "more"))
+    done = run(delivery, other.program)
+    assert (done.returncode, done.stdout) == (EXIT_OTHER_PROGRAM, b"")
+
+
+@pytest.mark.parametrize("cut", [0, 2, 4, 20])
+def test_without_the_whole_program_nothing_runs(cut: int):
+    delivery = delivered(WORDS)
+    done = run(delivery, delivery.program[:cut])
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_the_command_is_short_and_another_one_for_another_program():
+    long = ("python3", "-I", "-c", TEXT, "x" * 100_000)
+    assert sum(map(len, delivered(long).command)) < 2_000
+    assert delivered(long).command != delivered((*long[:-1], "x" * 99_999)).command
+
+
+def test_a_word_that_cannot_be_told_from_two_is_refused():
+    with pytest.raises(ValueError, match="NUL"):
+        delivered((*WORDS, "a\0b"))

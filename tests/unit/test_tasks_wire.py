@@ -1,0 +1,324 @@
+"""The tasks extension on the wire: who is offered what, in which words."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import mcp_types as t
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp.shared.memory import create_client_server_memory_streams
+from mcp.shared.message import SessionMessage
+
+from gdal_mcp.mcp import jobs, tasks
+from gdal_mcp.mcp.tasks import EXTENSION
+from gdal_mcp.tasks import Keeping, TaskStore
+from tests.conformance import profile
+
+MODERN, LEGACY = "2026-07-28", "2025-11-25"
+TASKS = {"extensions": {EXTENSION: {}}}
+METHODS = {"tasks/get": {}, "tasks/cancel": {}, "tasks/update": {"inputResponses": {}}}
+
+
+class Line:
+    """A client that writes what it likes. `capabilities` go with each request."""
+
+    def __init__(self, reading: Any, writing: Any, version: str, capabilities: dict[str, Any]) -> None:
+        self._reading, self._writing = reading, writing
+        self.version, self.capabilities = version, capabilities
+        self.heard: list[dict[str, Any]] = []
+        self._next = 0
+
+    async def send(self, method: str, params: dict[str, Any] | None = None, **meta: Any) -> int:
+        self._next += 1
+        await self._put(
+            t.JSONRPCRequest(jsonrpc="2.0", id=self._next, method=method, params=self._params(params, meta))
+        )
+        return self._next
+
+    async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
+        await self._put(t.JSONRPCNotification(jsonrpc="2.0", method=method, params=self._params(params, {})))
+
+    async def _put(self, message: t.JSONRPCMessage) -> None:
+        await self._writing.send(SessionMessage(message))
+
+    def _params(self, params: dict[str, Any] | None, meta: dict[str, Any]) -> dict[str, Any]:
+        if self.version == MODERN:
+            name = "io.modelcontextprotocol/"
+            meta = {f"{name}protocolVersion": MODERN, f"{name}clientCapabilities": self.capabilities, **meta}
+        return {**(params or {}), **({"_meta": meta} if meta else {})}
+
+    async def answer(self, identifier: int) -> dict[str, Any]:
+        """The response; what came before it is kept in `heard`."""
+        while True:
+            message = (await self._reading.receive()).message.model_dump(by_alias=True, exclude_none=True)
+            if message.get("id") == identifier:
+                return message
+            self.heard.append(message)
+
+    async def ask(self, method: str, params: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
+        return await self.answer(await self.send(method, params, **meta))
+
+    async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        return (await self.ask("tools/call", {"name": tool, "arguments": arguments}))["result"]
+
+    async def hello(self) -> dict[str, Any]:
+        client = {"name": "line", "version": "1"}
+        given = {"protocolVersion": LEGACY, "capabilities": self.capabilities, "clientInfo": client}
+        said = await self.ask("initialize", given)
+        await self.notify("notifications/initialized")
+        return said["result"]
+
+    async def until(self, task_id: str, *statuses: str) -> dict[str, Any]:
+        while (found := (await self.ask("tasks/get", {"taskId": task_id}))["result"])[
+            "status"
+        ] not in statuses:
+            pass
+        return found
+
+
+@asynccontextmanager
+async def line(path: Path, after: float, version: str, capabilities: dict[str, Any]) -> AsyncIterator[Line]:
+    server = profile.server(TaskStore(path, Keeping("one", lambda _server: True)), after)
+    async with (
+        create_client_server_memory_streams() as ((reading, writing), (server_reading, server_writing)),
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(server.run, server_reading, server_writing, server.create_initialization_options())
+        with anyio.fail_after(30):  # far above what anything takes
+            yield Line(reading, writing, version, capabilities)
+        group.cancel_scope.cancel()
+
+
+Talk = Callable[..., None]
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    """`talk(test, after=..., version=..., capabilities=...)`: runs a test with a client of a new server."""
+
+    def one(
+        test: Callable[[Line], Awaitable[None]],
+        after: float = 0.0,
+        version: str = MODERN,
+        capabilities: dict[str, Any] = TASKS,
+    ) -> None:
+        async def whole() -> None:
+            async with line(tmp_path / "registry.sqlite", after, version, capabilities) as made:
+                await test(made)
+
+        anyio.run(whole)
+
+    return one
+
+
+def test_the_extension_is_announced_to_the_new_protocol_alone(talk: Talk):
+    async def modern(line: Line) -> None:
+        found = (await line.ask("server/discover"))["result"]["capabilities"]
+        assert found["extensions"] == {EXTENSION: {}}
+        assert "tasks" not in found
+
+    async def legacy(line: Line) -> None:
+        found = (await line.hello())["capabilities"]
+        assert EXTENSION not in str(found)
+        assert "tasks" not in found
+
+    talk(modern)
+    talk(legacy, version=LEGACY)
+
+
+def test_an_older_protocol_has_no_tasks_whatever_its_client_says(talk: Talk):
+    async def test(line: Line) -> None:
+        await line.hello()
+        assert (await line.call("slow_compute", seconds=0.5))["content"]
+        for method, params in METHODS.items():
+            assert (await line.ask(method, {"taskId": "x", **params}))["error"]["code"] == -32601
+
+    talk(test, version=LEGACY)
+
+
+def test_a_request_that_does_not_declare_the_extension_gets_no_task_and_may_not_ask_for_one(talk: Talk):
+    async def test(line: Line) -> None:
+        result = await line.call("slow_compute", seconds=0.5)
+        assert result["resultType"] == "complete"
+        assert result["content"]
+        made = await line.ask(
+            "tools/call",
+            {"name": "slow_compute", "arguments": {"seconds": 60}},
+            **{"io.modelcontextprotocol/clientCapabilities": TASKS},
+        )
+        task_id = made["result"]["taskId"]
+        for method, params in METHODS.items():
+            for asked in (task_id, "no such"):
+                error = (await line.ask(method, {"taskId": asked, **params}))["error"]
+                assert error["code"] == -32021
+                assert error["data"] == {"requiredCapabilities": TASKS}
+
+    for capabilities in ({}, {"tasks": {}}, {"extensions": {"io.modelcontextprotocol/ui": {}}}):
+        talk(test, capabilities=capabilities)
+
+
+def test_a_task_is_told_flat_and_in_the_protocols_words(talk: Talk):
+    base = {
+        "taskId",
+        "status",
+        "createdAt",
+        "lastUpdatedAt",
+        "ttlMs",
+        "pollIntervalMs",
+        "resultType",
+        "_meta",
+    }
+
+    async def test(line: Line) -> None:
+        made = await line.call("slow_compute", seconds=60)
+        assert made["resultType"] == "task"
+        assert base <= made.keys() <= base | {"statusMessage"}
+        assert made["ttlMs"] >= 3_600_000
+        assert isinstance(made["pollIntervalMs"], int)
+        for moment in (made["createdAt"], made["lastUpdatedAt"]):
+            assert datetime.fromisoformat(moment).tzinfo is not None
+        working = (await line.ask("tasks/get", {"taskId": made["taskId"]}))["result"]
+        assert (working["resultType"], working["status"]) == ("complete", "working")
+        assert base <= working.keys() <= base | {"statusMessage"}
+        acknowledged = (await line.ask("tasks/cancel", {"taskId": made["taskId"]}))["result"]
+        assert acknowledged.keys() <= {"resultType", "_meta"}
+        cancelled = await line.until(made["taskId"], "cancelled", "completed")
+        assert cancelled["status"] == "cancelled"
+        assert base <= cancelled.keys() <= base | {"statusMessage"}
+
+    talk(test)
+
+
+def test_a_completed_task_has_the_result_that_the_call_would_have_had(talk: Talk):
+    results: list[dict[str, Any]] = []
+
+    async def at_once(line: Line) -> None:
+        results.append(await line.call("slow_compute", seconds=1))
+
+    async def as_task(line: Line) -> None:
+        made = await line.call("slow_compute", seconds=1)
+        results.append((await line.until(made["taskId"], "completed"))["result"])
+
+    talk(at_once, after=600.0)
+    talk(as_task)
+    for one in results:
+        one.pop("_meta", None)
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"mcp-name": "abc"}, None),
+        ({"mcp-name": "=?base64?YWJj?="}, None),
+        ({"mcp-name": "abd"}, -32020),
+        ({}, -32020),
+    ],
+)
+def test_over_http_the_routing_header_must_name_the_task(headers: dict[str, str], code: int | None):
+    table = jobs.Jobs.__new__(jobs.Jobs)
+    session = SimpleNamespace(client_capabilities=t.ClientCapabilities(extensions={EXTENSION: {}}))
+    request = SimpleNamespace(headers=headers)
+    ctx = SimpleNamespace(protocol_version=MODERN, session=session, request=request, lifespan_context=table)
+    asked = tasks.TaskParams(task_id="abc")
+    if code is None:
+        assert tasks._checked(ctx, asked) is table  # type: ignore[arg-type]
+        return
+    with pytest.raises(MCPError) as caught:
+        tasks._checked(ctx, asked)  # type: ignore[arg-type]
+    assert caught.value.error.code == code
+
+
+def test_what_was_removed_is_not_there(talk: Talk):
+    async def test(line: Line) -> None:
+        made = await line.call("slow_compute", seconds=60)
+        for method in ("tasks/list", "tasks/result"):
+            assert (await line.ask(method, {"taskId": made["taskId"]}))["error"]["code"] == -32601
+
+    talk(test)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tasks/get", {}),
+        ("tasks/get", {"taskId": 5}),
+        ("tasks/get", {"taskId": "no such"}),
+        ("tasks/get", {"taskId": "a\0b"}),
+        ("tasks/cancel", {"taskId": "no such"}),
+        ("tasks/update", {"taskId": "no such", "inputResponses": {}}),
+        ("tasks/update", {"taskId": "no such"}),
+        ("tasks/update", {"taskId": "no such", "inputResponses": [1]}),
+    ],
+)
+def test_a_request_about_no_task_is_an_error_of_its_parameters(
+    talk: Talk, method: str, params: dict[str, Any]
+):
+    async def test(line: Line) -> None:
+        assert (await line.ask(method, params))["error"]["code"] == -32602
+
+    talk(test)
+
+
+def test_progress_is_told_until_the_task_is_the_answer_and_in_the_task_from_then_on(talk: Talk):
+    async def test(line: Line) -> None:
+        identifier = await line.send(
+            "tools/call", {"name": "slow_compute", "arguments": {"seconds": 60}}, progressToken="p"
+        )
+        made = (await line.answer(identifier))["result"]
+        assert [one["params"]["progress"] for one in line.heard] == [0.5]
+        line.heard.clear()
+        working = await line.until(made["taskId"], "working")
+        assert "computing" in working["statusMessage"]
+        assert "50%" in working["statusMessage"]
+        assert line.heard == []
+
+    talk(test, after=0.3)
+
+
+def test_a_task_is_not_cancelled_by_the_notification_that_cancels_requests(talk: Talk):
+    async def test(line: Line) -> None:
+        identifier = await line.send("tools/call", {"name": "slow_compute", "arguments": {"seconds": 0.5}})
+        made = (await line.answer(identifier))["result"]
+        await line.notify("notifications/cancelled", {"requestId": identifier, "reason": "x"})
+        assert (await line.until(made["taskId"], "cancelled", "completed"))["status"] == "completed"
+
+    talk(test)
+
+
+def test_a_question_before_the_task_is_answered_by_calling_again(talk: Talk):
+    async def test(line: Line) -> None:
+        asked = await line.call("test_tool_with_task")
+        assert asked["resultType"] == "input_required"
+        again = {
+            "name": "test_tool_with_task",
+            "arguments": {},
+            "requestState": asked["requestState"],
+            "inputResponses": {"user_name": {"action": "accept", "content": {"name": "Ann"}}},
+        }
+        made = (await line.ask("tools/call", again))["result"]
+        assert made["resultType"] == "task"
+        assert made.keys().isdisjoint({"requestState", "inputRequests"})
+        ended = await line.until(made["taskId"], "completed")
+        assert "Ann" in ended["result"]["content"][0]["text"]
+
+    talk(test, after=0.2)
+
+
+def test_a_question_of_a_task_is_answered_by_an_update(talk: Talk):
+    async def test(line: Line) -> None:
+        made = await line.call("confirm_delete")
+        asking = await line.until(made["taskId"], "input_required")
+        assert "requestState" not in asking
+        [key] = asking["inputRequests"]
+        answer = {key: {"action": "accept", "content": {"confirm": True}}}
+        await line.ask("tasks/update", {"taskId": made["taskId"], "inputResponses": answer})
+        ended = await line.until(made["taskId"], "completed")
+        assert ended["result"]["content"][0]["text"] == "deleted"
+
+    talk(test)
