@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from gdal_mcp.admission import capacity
 from gdal_mcp.catalogue.drift import unfit
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.environment import environment
-from gdal_mcp.image import Image, ImageUnsuitable, parse_version, resolve, suitable
 from gdal_mcp.settings import Settings
 from gdal_mcp.worker_source import gdal_command
 from sandbox import hardening, probe, program, seccomp, worker
@@ -22,10 +22,8 @@ from sandbox.attest import Row
 from sandbox.attestation import attest
 from sandbox.cancel import Cancellation
 from sandbox.capacity import Capacity
-from sandbox.engine import EngineInfo
-from sandbox.engines.discovery import connect
-from sandbox.engines.docker import DockerEngine
-from sandbox.errors import AttestationFailed
+from sandbox.engine import Engine, EngineInfo
+from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.idmap import Views, sweep
 from sandbox.lease import Kind
 from sandbox.machine import memory
@@ -38,6 +36,10 @@ from sandbox.staging import StagingArea
 from sandbox.template import STAGING_TARGET, Mount, SandboxTemplate
 from sandbox.workspace import RESERVED, Workspace, Workspaces
 
+if TYPE_CHECKING:
+    from gdal_mcp.image import Image
+    from sandbox.engines.docker import DockerEngine
+
 NOBODY = 65534
 _READ_AND_ENTER = 0o5
 ATTESTATION_SECONDS = (
@@ -49,9 +51,9 @@ ATTESTATION_SECONDS = (
 class Host:
     """An engine that answers, an image that is there, and the proof that containers are as asked."""
 
-    engine: DockerEngine
+    engine: "DockerEngine"
     info: EngineInfo
-    image: Image
+    image: "Image"
     runner: Runner
     pool: WarmPool
     attested: tuple[Row, ...]
@@ -76,13 +78,18 @@ class Hosting:
         self._host: Host | None = None
         self._capacity: Capacity | None = None
         self._warm = False
+        self._ending: list[threading.Thread] = []  # pools of engines that went away
+        self._unremoved: set[str] = set()
         self._views = Views(settings.state_dir / "views", owner)
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
     def ready(self, *, fresh: bool = False) -> Host:
         """The host to run on. `fresh` believes no earlier attestation. Raises SandboxError."""
         with self._lock:
+            if self._cancel.is_set:
+                raise EngineUnavailable("the server is ending, so nothing is started any more.")
             if self._host is None or fresh:
+                self._part_with(self._host)
                 self._host = self._connect(fresh=fresh)
             return self._host
 
@@ -96,13 +103,24 @@ class Hosting:
         """The engine or the image went away: the next call connects anew."""
         with self._lock:
             lost, self._host = self._host, None
-        if lost is not None:  # its containers are removed, or not, while the call gets its answer
-            threading.Thread(target=lost.pool.close, name="lost", daemon=True).start()
+            self._part_with(lost)
+
+    def _part_with(self, host: Host | None) -> None:
+        """Its containers are removed, or not, while calls go on."""
+        if host is not None:
+            self._ending = [one for one in self._ending if one.is_alive()]
+            self._ending.append(threading.Thread(target=host.pool.close, name="lost", daemon=True))
+            self._ending[-1].start()
 
     def reap(self) -> tuple[str, ...]:
         """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
         host = self._host
-        return reap(host.engine, self._owner) if host is not None else ()
+        return self._reap(host.engine) if host is not None else ()
+
+    def _reap(self, engine: Engine) -> tuple[str, ...]:
+        removed = reap(engine, self._owner, self._unremoved)
+        self._unremoved.difference_update(removed)
+        return removed
 
     def close(self) -> None:
         """Ends an attestation that is under way; returns when its container is gone."""
@@ -111,19 +129,27 @@ class Hosting:
             last, self._host = self._host, None
             if last is not None:
                 last.pool.close()
+            for one in self._ending:
+                one.join()
             if self._capacity is not None:
                 self._capacity.close()
                 self._capacity = None
             self._views.close()
 
     def _connect(self, *, fresh: bool) -> Host:
+        # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
+        from gdal_mcp.image import ImageUnsuitable, resolve, suitable  # noqa: PLC0415
+        from sandbox.engines.discovery import connect  # noqa: PLC0415
+        from sandbox.engines.docker import DockerEngine  # noqa: PLC0415
+
         client = connect(self._settings.engine)
         image = resolve(client, self._settings.image)
         engine = DockerEngine(client, image.environment)
         info = engine.info()
         runner = Runner(engine, self._owner.id, self._capacity_of(info))
         sweep(self._settings.state_dir / "views", self._owner)
-        reap(engine, self._owner)
+        runner.unremoved = self._unremoved
+        self._reap(engine)
         if self._settings.runtime and self._settings.runtime not in info.runtimes:
             raise AttestationFailed(
                 f"runtime {self._settings.runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, "
@@ -155,18 +181,20 @@ class Hosting:
             cpus, _memory_bytes(info), settings.limits(), settings.memory_share, settings.concurrent
         )
 
-    def _standing(self, image: Image) -> tuple[Kind, ...]:
+    def _standing(self, image: "Image") -> tuple[Kind, ...]:
         """What is kept waiting even when nobody asks: one kind that reads, and one that writes to the first workspace."""
         writable = None if self._settings.read_only else next(iter(self._areas), None)
         kinds = [self.kind(image, None)]
         return (*kinds, *([self.kind(image, writable)] if writable is not None else []))
 
-    def kind(self, image: Image, home: Path | None) -> Kind:
+    def kind(self, image: "Image", home: Path | None) -> Kind:
         """The containers for calls that write to the workspace at `home`, or for those that only read."""
         return Kind(self.template(image, None), self._areas[home] if home is not None else None)
 
-    def _asked_version(self, runner: Runner, image: Image) -> str:
+    def _asked_version(self, runner: Runner, image: "Image") -> str:
         """GDAL's own word for its version, from a container of an image that does not say it."""
+        from gdal_mcp.image import ImageUnsuitable, parse_version  # noqa: PLC0415 - as in _connect
+
         request = {"program": "version", "outputs": [], "preview_pixels": 0}
         result = runner.run(
             Job(f"version-{self._owner.id}", self.template(image, None), request), self._cancel
@@ -176,7 +204,7 @@ class Hosting:
             raise ImageUnsuitable(f"the GDAL version of {image.reference} cannot be told. Use another image.")
         return found
 
-    def template(self, image: Image, staging: Path | None) -> SandboxTemplate:
+    def template(self, image: "Image", staging: Path | None) -> SandboxTemplate:
         """The container of a call; `staging` is the host folder that it may write to, if any."""
         limits = self._settings.limits()
         roots = [workspace.root for workspace in self._workspaces.items]
@@ -214,7 +242,7 @@ class Hosting:
         shift = 6 if status.st_uid == uid else 3 if status.st_gid == gid else 0
         return (status.st_mode >> shift) & _READ_AND_ENTER == _READ_AND_ENTER
 
-    def _attested(self, runner: Runner, info: EngineInfo, image: Image, *, fresh: bool) -> tuple[Row, ...]:
+    def _attested(self, runner: Runner, info: EngineInfo, image: "Image", *, fresh: bool) -> tuple[Row, ...]:
         key = self._attestation_key(info, image)
         path = self._settings.state_dir / "attestation.json"
         if not fresh and (rows := _remembered(path, key)):
@@ -228,7 +256,7 @@ class Hosting:
         _remember(path, key, found.rows)
         return found.rows
 
-    def _attestation_key(self, info: EngineInfo, image: Image) -> str:
+    def _attestation_key(self, info: EngineInfo, image: "Image") -> str:
         """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         code = [

@@ -8,6 +8,7 @@ import fcntl
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -74,8 +75,11 @@ class Capacity:
             self._unlock(spare)
             return place
 
-    def wait(self, size: int, seconds: float) -> Place:
-        """The next free place. Raises CapacityExhausted after `seconds`, or at once for what never fits."""
+    def wait(self, size: int, seconds: float, meanwhile: Callable[[], bool] = lambda: False) -> Place:
+        """The next free place. `meanwhile` is called after each look that found none; whether it made room.
+
+        Raises CapacityExhausted after `seconds`, or at once for what never fits; and whatever `meanwhile` raises.
+        """
         if not self.places(size):
             raise CapacityExhausted(
                 f"a container may use {_mib(size)} MiB, but all containers together only {self.total_bytes // _MIB} MiB. "
@@ -83,6 +87,8 @@ class Capacity:
             )
         end = time.monotonic() + seconds
         while (place := self.take(size)) is None:
+            if meanwhile():
+                continue
             left = end - time.monotonic()
             if left <= 0:
                 raise CapacityExhausted(
@@ -93,7 +99,10 @@ class Capacity:
         return place
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        """Ends every promise of this process; to release one later does nothing."""
+        with self._freed:
+            self._held.clear()
+            os.close(self._descriptor)
 
     def _lock(self, length: int) -> Place | None:
         """The first free range of `length`; ranges start at its multiples, as nearly all are of one length."""

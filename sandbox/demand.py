@@ -34,16 +34,14 @@ class Demand:
         """The most claims within any `window` seconds of the last minute."""
         while self.times and self.times[0] < now - MEMORY_SECONDS:
             self.times.popleft()
-        return max((_within(self.times, first, window) for first in range(len(self.times))), default=0)
-
-
-def _within(times: Sequence[float], first: int, window: float) -> int:
-    count = 0
-    for time in list(times)[first:]:
-        if time > times[first] + window:
-            break
-        count += 1
-    return count
+        within: deque[float] = deque()
+        most = 0
+        for time in self.times:
+            within.append(time)
+            while within[0] < time - window:
+                within.popleft()
+            most = max(most, len(within))
+        return most
 
 
 def shares(wanted: Sequence[int], least: Sequence[int], most: int) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ MAX_DEPTH = 64  # folders in folders; the deepest dataset formats (Zarr, tile py
 _CHUNK = 1 << 20  # bytes read at a time
 _BATCH = 10_000  # names held in memory at a time
 _MANY = 32  # files from which one syncfs is quicker than an fsync each (20 times, at a thousand files)
+_SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OURS = 0o700  # what we need on a folder to look into it and to empty it
@@ -221,6 +222,13 @@ def digest(file: int) -> str:
         total.update(chunk)
         offset += len(chunk)
     return total.hexdigest()
+
+
+def start_writing(file: int) -> None:
+    """Has an open file's contents on their way to the disk, so that a sync finds less to do. Promises nothing."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
+    if call is not None:
+        call(file, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_FILE_RANGE_WRITE)
 
 
 def sync_tree(top: int, files: int) -> None:

@@ -33,14 +33,16 @@ class Views:
 
     def __init__(self, folder: Path, owner: Owner) -> None:
         self._folder = folder / owner.id
-        self._views: dict[Path, Path] = {}
+        self._views: dict[tuple[Path, int, int], Path] = {}  # by what stands at a root, which may be replaced
 
     def source(self, root: Path, user: tuple[int, int]) -> Path:
         """What to mount for a workspace: itself, or a view of it where `user` could not read it otherwise."""
-        if root not in self._views and _needs_view(root):
+        status = root.stat()
+        key = (root, status.st_dev, status.st_ino)
+        if key not in self._views and _needs_view(root):
             with suppress(OSError):  # no such kernel or file system: the workspace itself, and doctor tells
-                self._views[root] = self._make(root, user)
-        return self._views.get(root, root)
+                self._views[key] = self._make(root, user)
+        return self._views.get(key, root)
 
     def _make(self, root: Path, user: tuple[int, int]) -> Path:
         place = self._folder / str(len(self._views))

@@ -20,6 +20,7 @@ from sandbox.filetree import (
     digest,
     opened_file,
     opened_folder,
+    start_writing,
     sync_tree,
     walk,
 )
@@ -188,6 +189,7 @@ def _seal_file(place: Place, mark: Mark, manner: Manner) -> Sealed:
         if not mark.fits(status):
             raise OutputRejected(f"{place.name!r} was changed after it was collected.")
         manner.apply(file, is_folder=False)
+        start_writing(file)  # the disk works while the processor digests
         sha256 = digest(file)
         os.fsync(file)
         return Sealed(Identity.of(os.fstat(file)), is_folder=False, size=status.st_size, sha256=sha256)
@@ -220,6 +222,7 @@ def _seal_parts(top: int, manner: Manner) -> Iterator[Part]:
         with opened_file(entry.folder, entry.name) as file:
             status = _fit(file, entry.path)
             manner.apply(file, is_folder=False)
+            start_writing(file)
             yield Part(entry.path, status.st_size, digest(file))
 
 

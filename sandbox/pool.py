@@ -105,9 +105,9 @@ class WarmPool:
                 one.slot.usage = Usage("warm")
                 self._bell.ring()
                 return Lease(self, one)
-            self._drop(one)
+            self._drop_lost(one)
         self._count(hit=False)
-        place = self._room(kind.template.limits.memory_bytes)
+        place = self._room(kind.template.limits.memory_bytes, cancel)
         return Lease(self, self._launch(kind, call, call, cancel, place))
 
     def served(self, one: Waiting) -> None:
@@ -178,20 +178,24 @@ class WarmPool:
         self._demands.append((kind, Demand()))
         return self._demands[-1][1]
 
-    def _room(self, size: int) -> Place | None:
-        """A place for a container that a call waits for; waiting slots give way. Raises CapacityExhausted."""
-        capacity = self.runner.capacity
-        if capacity is None:
-            return None
-        place = capacity.take(size)
-        while place is None and (one := self._least_wanted()) is not None:
-            self._remove(one.discard)
-            place = capacity.take(size)
-        return place or capacity.wait(size, PLACE_SECONDS)
+    def _room(self, size: int, cancel: Cancellation) -> Place | None:
+        """A place for a container that a call waits for. Raises CapacityExhausted and LaunchCancelled."""
 
-    def _least_wanted(self) -> Waiting | None:
+        def give_way() -> bool:
+            if cancel.is_set:
+                raise LaunchCancelled("cancelled before there was memory for a container")
+            return self._give_way()
+
+        capacity = self.runner.capacity
+        return capacity.wait(size, PLACE_SECONDS, give_way) if capacity is not None else None
+
+    def _give_way(self) -> bool:
+        """Whether a waiting slot, the newest, could be removed to make room."""
         with self._lock:
-            return self._waiting.pop() if self._waiting else None
+            one = self._waiting.pop() if self._waiting else None
+        if one is not None:
+            self._remove(one.discard)
+        return one is not None
 
     def _launch(self, kind: Kind, name: str, call: str, cancel: Cancellation, place: Place | None) -> Waiting:
         """A new slot with its staging. Nothing is left behind when this raises."""
@@ -210,6 +214,11 @@ class WarmPool:
     def _drop(self, one: Waiting) -> None:
         self._behind(one.discard)
 
+    def _drop_lost(self, one: Waiting) -> None:
+        with self._lock:
+            self._lost += 1
+        self._drop(one)
+
     def _behind(self, removal: Callable[[], object], rest: float = 0.0) -> None:
         try:
             self._removing.submit(self._remove, removal, rest)
@@ -226,12 +235,18 @@ class WarmPool:
 
     def _keep(self) -> None:
         while not self._closed:
-            now = time.monotonic()
-            for one in self._outworn(now):
-                self._drop(one)
-            for kind in self._lacking(now):
-                self._refilling.submit(self._refill, kind)
-            self._listen(self._until_next(now))
+            try:
+                self._look(time.monotonic())
+            except Exception:  # noqa: BLE001 - the outermost handler of a thread whose end would make every call cold
+                _log.exception("pool_failed")
+                readable([self._cancel], _FIRST_PAUSE)
+
+    def _look(self, now: float) -> None:
+        for one in self._outworn(now):
+            self._drop(one)
+        for kind in self._lacking(now):
+            self._refilling.submit(self._refill, kind)
+        self._listen(self._until_next(now))
 
     def _listen(self, seconds: float) -> None:
         """Until somebody rings, a slot ends while it waits, or it is time to look again."""
@@ -242,8 +257,7 @@ class WarmPool:
         self._bell.hush()
         for wire in found:
             if wire is not self._bell and self._forget(waiting[wire]):  # type: ignore[index]
-                self._lost += 1
-                self._drop(waiting[wire])  # type: ignore[index]
+                self._drop_lost(waiting[wire])  # type: ignore[index]
 
     def _forget(self, one: Waiting) -> bool:
         """Whether it was still waiting; else somebody has claimed it meanwhile, and sees to it."""
@@ -286,7 +300,7 @@ class WarmPool:
 
     def _targets(self, now: float) -> list[tuple[Kind, int]]:
         """How many of each kind are to wait: as many as were lately asked for at once, and at least the standing ones."""
-        standing = list(self._standing())
+        standing = self._stands()
         with self._lock:
             asked = [(kind, one.peak(now, self._refill_seconds)) for kind, one in self._demands]
             self._demands = [(kind, one) for kind, one in self._demands if one.times]
@@ -296,6 +310,12 @@ class WarmPool:
         least = [self._sizes.least if one in standing else 0 for one in kinds]
         most = min(self._sizes.most, have + _more_that_fit())
         return list(zip(kinds, shares(wanted, least, most), strict=True))
+
+    def _stands(self) -> list[Kind]:
+        try:
+            return list(self._standing())
+        except OSError:  # a workspace is not there now, so that no container can be made for it
+            return []
 
     def _until_next(self, now: float) -> float:
         """Seconds until something changes by itself."""
@@ -312,7 +332,7 @@ class WarmPool:
             self._pause = _FIRST_PAUSE
         except LaunchCancelled:
             pass
-        except SandboxError as error:
+        except Exception as error:  # noqa: BLE001 - the outermost handler of its thread; whatever it is, it may last
             self._resume = time.monotonic() + self._pause
             self._pause = min(self._pause * 2, _LONGEST_PAUSE)
             _log.warning("not_refilled", reason=str(error))

@@ -6,7 +6,7 @@ another state folder), or the engine did not answer when it was to be removed.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import structlog
 
@@ -30,15 +30,16 @@ def is_leftover(labels: Mapping[str, str], owner: Owner, now: float) -> bool:
     return now > deadline + GRACE_SECONDS
 
 
-def reap(engine: Engine, owner: Owner) -> tuple[str, ...]:
+def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple[str, ...]:
     """Removes what leftovers it can; returns their container ids. Raises EngineUnavailable when none are listed.
 
-    One that the engine cannot remove is left to the next time, and holds nobody up.
+    `unremoved` are containers of our own that could not be removed before. One that the engine cannot remove is left to the
+    next time, and holds nobody up.
     """
     dead = set(owner.dead())  # asked first: what a server makes, it makes before it dies
     removed = []
     for leftover in engine.leftovers():
-        if not is_leftover(leftover.labels, owner, time.time()):
+        if leftover.container not in unremoved and not is_leftover(leftover.labels, owner, time.time()):
             continue
         try:
             engine.remove(leftover.container)

@@ -154,6 +154,7 @@ class Runner:
         """`capacity` bounds the memory of all containers together; None is for an engine that has nothing else to do."""
         self.engine = engine
         self.capacity = capacity
+        self.unremoved: set[str] = set()  # containers that the engine did not remove when it was asked
         self._owner = owner
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
@@ -191,7 +192,7 @@ class Runner:
             if place is not None:
                 place.release()
             raise
-        slot.place = place
+        slot.place, slot.unremoved = place, self.unremoved
         return slot
 
     def serve(
@@ -207,7 +208,7 @@ class Runner:
             cut = _converse(slot, job, heard, _Watch(job, cancel))
             ran = time.monotonic() - begun
             state = _end_of(slot, job, cut, heard)
-            ended = cut is None
+            ended = cut is None and not state.running
         finally:
             if ended:
                 bury(slot)

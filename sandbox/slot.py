@@ -36,6 +36,7 @@ class Slot:
     place: Place | None = None  # the memory that it was promised
     started: float = field(default_factory=time.monotonic)
     sent: int = 0  # bytes of its job that are on their way
+    unremoved: set[str] | None = None  # where a container is noted that the engine did not remove
 
     @property
     def waits(self) -> bool:
@@ -58,6 +59,10 @@ class Slot:
         self.wire.close()
         try:
             self.engine.remove(self.container)
+        except EngineUnavailable:
+            if self.unremoved is not None:
+                self.unremoved.add(self.container)
+            raise
         finally:  # without its stdin a worker ends, whether or not the engine answers
             if self.place is not None:
                 self.place.release()

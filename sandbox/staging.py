@@ -6,14 +6,14 @@ puts right what a crash left.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Self
 
 from sandbox.copying import Copier
-from sandbox.errors import OutputRejected, StagingFailed
+from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.filetree import StagingUsage, measure, opened_folder, remove
 from sandbox.journal import Record, valid_id
 from sandbox.layout import Ground, Held, failing, ground, refused_as
@@ -29,13 +29,23 @@ _DEFAULT_LIMITS = Limits()
 _NO_LISTINGS: Mapping[PurePosixPath, str] = MappingProxyType({})
 
 
+def _at_once(work: Callable[[], None]) -> None:
+    work()
+
+
 class StagingArea:
     """The staging and undo of one writable workspace. Safe to use from several threads and processes."""
 
     def __init__(
-        self, workspace: Workspace, keep: Retention | None = None, moves: Moves | None = None
+        self,
+        workspace: Workspace,
+        keep: Retention | None = None,
+        moves: Moves | None = None,
+        later: Callable[[Callable[[], None]], object] = _at_once,
     ) -> None:
+        """`later` is given work that a published call need not wait for, and has it done soon, by any thread."""
         self.workspace = workspace
+        self.later = later
         self.keep = keep or Retention()
         self.moves = moves or Moves()
 
@@ -82,6 +92,11 @@ class StagingArea:
         """Forgets the oldest calls beyond what is kept; returns their ids. Done after every publication."""
         with failing("pruning undo"), ground(self.workspace, self.moves) as here:
             return prune(here, self.keep)
+
+    def prune_quietly(self) -> None:
+        """The same for nobody who waits: what cannot be forgotten now is left to the next publication."""
+        with suppress(SandboxError):
+            self.prune()
 
 
 class Staging:
@@ -169,8 +184,8 @@ class Staging:
         with ground(area.workspace, area.moves) as here:
             published = publish(here, request)
             self._published = True
-            with suppress(OSError):  # the publication stands; the next one prunes again
-                prune(here, area.keep)
+        with suppress(RuntimeError):  # nobody does such work any more; a later publication prunes again
+            area.later(area.prune_quietly)
         return published
 
     def discard(self) -> None:

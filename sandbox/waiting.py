@@ -24,6 +24,8 @@ def writable(item: HasDescriptor, seconds: float) -> bool:
 
 def _wait(items: Iterable[HasDescriptor], event: int, seconds: float) -> tuple[HasDescriptor, ...]:
     by_number = {item.fileno(): item for item in items}
+    if closed := by_number.get(-1):  # by another thread, just now
+        return (closed,)
     poll = select.poll()
     for number in by_number:
         poll.register(number, event)
@@ -53,6 +55,7 @@ class Bell:
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
-            os.close(self._reading)
-            os.close(self._writing)
+            if not self._closed:
+                self._closed = True
+                os.close(self._reading)
+                os.close(self._writing)

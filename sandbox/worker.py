@@ -2,7 +2,8 @@
 
 Run as `python3 -I -c <this file> <idle seconds> <handler source>`, so that nothing of the host is mounted to bring it in.
 The handler is a module text that offers `prepare()`, called before the worker is ready, and `run(job, report) -> dict`. It may
-offer `warm()`, a generator: its steps are run one by one for as long as no job has come. All three run in the main thread.
+offer `warm()`, a generator, whose steps are run one by one while no job has come; a step may yield the seconds until the next
+one. All of them run in the main thread.
 
 The real stdout carries frames only: one kind byte, four bytes of length, the payload. What the job prints on stdout is
 captured and framed; stderr is left alone, so that it survives even a kill. The worker ends by itself when stdin closes
@@ -11,6 +12,7 @@ captured and framed; stderr is left alone, so that it survives even a kill. The 
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -59,9 +61,10 @@ class Report:
         self._next = 0.0
         self._last = -1.0
 
-    def progress(self, fraction, message=""):
+    def progress(self, fraction, message="", *, at_once=False):
+        """0 to 1. What does not rise, or comes too soon after another, is left out, but for the end and what is `at_once`."""
         now, fraction = time.monotonic(), min(max(float(fraction), 0.0), 1.0)
-        if fraction > self._last and (now >= self._next or fraction == 1.0):
+        if fraction > self._last and (now >= self._next or at_once or fraction == 1.0):
             self._last, self._next = fraction, now + PROGRESS_GAP
             self._wire.send_json(b"P", {"fraction": fraction, "message": message[:200]})
 
@@ -211,6 +214,11 @@ def read_job():
     return json.loads(read_exactly(length))
 
 
+def warming(handler):
+    if hasattr(handler, "warm"):
+        yield from handler.warm()
+
+
 def await_job(steps, idle_seconds):
     """Returns when there is something to read; warms up meanwhile. Ends the process quietly when nothing comes in time."""
     end, pause = time.monotonic() + idle_seconds, UNUSED
@@ -256,6 +264,7 @@ def usage():
 
 
 def main():
+    gc.disable()  # what is loaded now stays
     wire = Wire(os.dup(1))
     os.dup2(2, 1)  # what is printed while the handler loads is no job's output
     flush_library = by_lines()
@@ -264,7 +273,10 @@ def main():
     exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
     handler.prepare()
     wire.send_json(b"R", measure())
-    await_job(handler.warm() if hasattr(handler, "warm") else iter(()), idle_seconds)
+    with contextlib.closing(warming(handler)) as steps:
+        await_job(steps, idle_seconds)
+    gc.freeze()
+    gc.enable()
     job = read_job()
     capture = Capture(wire, flush_library)
     threading.Thread(target=watch, args=(time.monotonic() + job["deadline_seconds"],), daemon=True).start()

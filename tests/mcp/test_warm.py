@@ -45,8 +45,6 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("gdal2xyz", {"dataset": "classes.tif", "dst_csv": "xyz.csv"}),
     ("gdal_write", {"algorithm": "vector buffer",
                     "arguments": {"input": "zones.gpkg", "output": "e.geojson", "distance": 100}}),
-    ("gdal_write", {"algorithm": "vector sql",
-                    "arguments": {"input": "zones.gpkg", "output": "q.csv", "sql": "SELECT name FROM zones"}}),
     ("gdal_write", {"algorithm": "raster edit", "arguments": {"dataset": "a2.tif", "nodata": "7"}}),
     ("pipeline", {"steps": "read dem.tif ! tee [ slope ! write h.tif ] ! hillshade ! write i.tif"}),
     ("pipeline", {"steps": "read rgb.tif ! clip --bbox=90,90,91,91 ! write never.tif"}),
@@ -72,7 +70,11 @@ class Side:
         until(lambda: all(any(one.kind == kind for one in list(pool._waiting)) for kind in kinds))
 
     def files(self) -> dict[str, str]:
-        rows = (path for path in self.place.workspace.rglob("*") if path.is_file() and ".gdal-mcp" not in path.parts)
+        rows = (
+            path
+            for path in self.place.workspace.rglob("*")
+            if path.is_file() and ".gdal-mcp" not in path.parts
+        )
         return {str(one.relative_to(self.place.workspace)): _digest(one, self.place) for one in rows}
 
 
@@ -88,7 +90,7 @@ def serving(place: Place, pool_max: int) -> Iterator[Side]:
     )
     with running(settings) as app, start_blocking_portal() as portal:
         app.hosting.keep_warm()
-        client = Client(build(app), elicitation_callback=None)
+        client = Client(build(app), elicitation_callback=Person())  # to delete is asked about in any case
         with portal.wrap_async_context_manager(client):
             yield Side(app, Talk(portal, client, Person(), place.state), place)
 
@@ -127,10 +129,10 @@ def test_cold_and_warm_give_identical_results_and_files(sides: tuple[Side, Side]
     cold, warm = sides
     found: dict[str, list[Any]] = {"cold": [], "warm": []}
     for tool, arguments in CALLS:
-        for side, how in ((cold, "cold"), (warm, "warm")):
-            if side is warm:
-                side.ready()
-            result = side.talk.call(tool, **arguments)
+        asked = cold.talk.start(tool, **arguments)
+        warm.ready()
+        answers = {"warm": warm.talk.call(tool, **arguments), "cold": asked.result(timeout=120)}
+        for how, result in answers.items():
             found[how].append((tool, arguments, result))
             receipt = (result.structured_content or {}).get("receipt")
             assert receipt is None or receipt["pool"] == how
@@ -138,13 +140,10 @@ def test_cold_and_warm_give_identical_results_and_files(sides: tuple[Side, Side]
         said = [comparable(side, {"error": made.is_error, "said": made.structured_content,
                                   "pictures": [part.data for part in made.content if part.type == "image"]})
                 for side, made in ((cold, one), (warm, other))]  # fmt: skip
-        if said[0] != said[1]:
-            import difflib, json
-            print(tool, arguments, *difflib.unified_diff(*(json.dumps(s, indent=1, sort_keys=True).splitlines() for s in said), n=1), sep='\n')
+        assert said[0] == said[1], (tool, arguments)
     assert cold.files() == warm.files()
-    print([(t_,a_,(m.structured_content or {}).get('error',{}).get('code'),(m.structured_content or {}).get('error',{}).get('message')) for t_,a_,m in found['cold'] if m.is_error])
     failed = [made.is_error for _, _, made in found["cold"]]
-    assert 4 <= sum(failed) <= 8
+    assert sum(failed) == 4  # the damaged, the one that is none, and the box that is elsewhere
     pool = warm.app.hosting.ready().pool.figures()
     assert pool.misses == 0
     assert pool.hits >= len(CALLS) - sum(failed)

@@ -1,0 +1,113 @@
+"""A server's pool when its engine goes away and comes back, and when the server ends."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from gdal_mcp.app import App, running
+from gdal_mcp.settings import load_settings
+from sandbox.cancel import Cancellation
+from sandbox.engines import docker as docker_module
+from sandbox.errors import SandboxError
+from sandbox.labels import OWNER
+from sandbox.lease import Kind
+from sandbox.outcome import Exited, SandboxResult
+from sandbox.runner import Job
+from tests.integration.engine_proxy import EngineProxy
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+VERSION = {"program": "version", "outputs": [], "preview_pixels": 0}
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[EngineProxy]:
+    engine = os.environ.get("DOCKER_HOST", "/var/run/docker.sock").removeprefix("unix://")
+    made = EngineProxy(tmp_path / "engine.sock", engine)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def app(workspace: Path, tmp_path: Path, proxy: EngineProxy) -> Iterator[App]:
+    settings = load_settings(
+        workspaces=(workspace,), state_dir=tmp_path / "state", engine=proxy.address, pool_max=2
+    )
+    with running(settings) as made:
+        yield made
+
+
+def of(client: docker.DockerClient, app: App) -> list[dict[str, object]]:
+    """All containers of a server, running or not."""
+    return client.api.containers(all=True, filters={"label": f"{OWNER}={app.owner.id}"})
+
+
+def call(app: App) -> SandboxResult:
+    """A call as the server makes it: one that fails makes it connect anew."""
+    cancel = Cancellation()
+    host = app.hosting.ready()
+    kind: Kind = app.hosting.kind(host.image, None)
+    try:
+        with host.pool.claim(kind, "call-0001", cancel) as lease:
+            return lease.run(Job("call-0001", lease.template, VERSION, answers=True), cancel)
+    except SandboxError:
+        app.hosting.lost()
+        raise
+    finally:
+        cancel.close()
+
+
+def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(
+    app: App, proxy: EngineProxy, client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.1)
+    app.hosting.keep_warm()
+    first = app.hosting.ready().pool
+    until(lambda: first.figures().waiting == 2)
+    proxy.meet("hang up")
+    proxy.cut()  # with the streams of those that wait
+    with pytest.raises(SandboxError):
+        call(app)
+    until(lambda: not any(one.name == "lost" for one in threading.enumerate()))
+    until(lambda: not [row for row in of(client, app) if row["State"] == "running"])
+    proxy.restore()
+    second = app.hosting.ready().pool
+    assert second is not first
+    until(lambda: second.figures().waiting == 2)
+    result = call(app)
+    assert (result.outcome, result.usage.pool) == (Exited(0), "warm")
+    assert first.figures().waiting == 0
+    app.hosting.close()
+    for row in of(
+        client, app
+    ):  # what the engine did not remove while it was away has ended, and is the reaper's
+        assert row["State"] == "exited"
+        client.api.remove_container(row["Id"])
+
+
+def test_a_pool_that_is_given_up_for_another_takes_all_of_its_own_along(
+    app: App, client: docker.DockerClient
+):
+    app.hosting.keep_warm()
+    first = app.hosting.ready().pool
+    until(lambda: first.figures().waiting == 2)
+    old = {row["Id"] for row in of(client, app)}
+    app.hosting.lost()
+    assert call(app).outcome == Exited(0)
+    until(lambda: old.isdisjoint(row["Id"] for row in of(client, app)))
+    until(lambda: app.hosting.ready().pool.figures().waiting == 2)
+
+
+def test_nothing_is_started_for_a_server_that_has_ended(app: App, client: docker.DockerClient):
+    """The thread that gets it ready may be late."""
+    app.hosting.ready()
+    app.hosting.close()
+    with pytest.raises(SandboxError):
+        app.hosting.keep_warm()
+    assert not [one for one in threading.enumerate() if one.name == "pool"]
+    assert of(client, app) == []

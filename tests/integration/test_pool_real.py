@@ -1,0 +1,329 @@
+"""The pool on the real engine: what one call leaves for the next (nothing), and slots and engines that die while they wait."""
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import docker
+import pytest
+
+from gdal_mcp.image import Image
+from sandbox.attestation import worker_command
+from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity
+from sandbox.demand import Sizes
+from sandbox.engine import Engine
+from sandbox.engines.docker import DockerEngine
+from sandbox.labels import OWNER
+from sandbox.lease import Kind
+from sandbox.outcome import Exited, SandboxResult
+from sandbox.owner import Owner
+from sandbox.pool import REFILLS, WarmPool
+from sandbox.program import delivered
+from sandbox.runner import Job, Runner
+from sandbox.staging import StagingArea
+from sandbox.workspace import RESERVED, Workspace
+from tests.conftest import SMALL, TemplateMaker, handler
+from tests.integration.engine_proxy import EngineProxy
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+NUMBERS = itertools.count(1)
+RUN = "found = {}\nexec(job['code'], {'found': found, 'report': report})\nreturn {'code': 0, **found}"
+
+# everything that a job can reach and change, changed
+SPOIL = """
+import ctypes, os, sys
+from osgeo import gdal
+for place in ("/tmp", "/staging", "/dev/shm", "/dev/mqueue", "/dev", "/proc/sys/kernel", "/work", "."):
+    try:
+        open(place + "/SPOILED", "w").write("SPOILED")
+    except OSError:
+        pass
+os.environ["SPOILED"] = "SPOILED"
+gdal.SetConfigOption("SPOILED", "SPOILED")
+gdal.SetConfigOption("GDAL_CACHEMAX", "17")
+gdal.FileFromMemBuffer("/vsimem/SPOILED", b"SPOILED")
+libc = ctypes.CDLL(None)
+found["shared memory"] = libc.shmget(0x5B011ED, 4096, 0o1666)
+found["queue"] = libc.msgget(0x5B011ED, 0o1666)
+os.chdir("/")
+os.umask(0)
+os.dup2(1, 77)
+if os.fork() == 0:
+    for number in (0, 1, 2):
+        os.close(number)
+    os.execv("/bin/sleep", ["SPOILED", "1000"])
+"""
+
+LOOK = """
+import ctypes, os, socket
+from osgeo import gdal
+def listed(place):
+    try:
+        return sorted(os.listdir(place))
+    except OSError as error:
+        return type(error).__name__
+def read(place):
+    try:
+        return open(place, errors="replace").read()
+    except OSError as error:
+        return type(error).__name__
+libc = ctypes.CDLL(None)
+umask = os.umask(0o22)
+found.update({
+    "tmp": listed("/tmp"), "staging": listed("/staging"), "shm": listed("/dev/shm"), "mqueue": listed("/dev/mqueue"),
+    "reserved": listed(RESERVED), "environment": dict(os.environ), "cwd": os.getcwd(), "umask": umask,
+    "processes": [name for name in os.listdir("/proc") if name.isdigit()],
+    "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd")),
+    "ipc": [read("/proc/sysvipc/" + name).count("\\n") for name in ("shm", "sem", "msg")],
+    "attached": [libc.shmget(0x5B011ED, 0, 0), libc.msgget(0x5B011ED, 0)],
+    "abstract": read("/proc/net/unix").count("@"),
+    "options": [gdal.GetConfigOption("SPOILED"), gdal.GetConfigOption("GDAL_CACHEMAX")],
+    "vsimem": gdal.VSIStatL("/vsimem/SPOILED") is not None,
+})
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(client: docker.DockerClient, owner: Owner, workspace: Path) -> Iterator[None]:
+    yield
+    assert client.api.containers(all=True, filters={"label": f"{OWNER}={owner.id}"}) == []
+    assert staged(workspace) == []
+
+
+@pytest.fixture
+def area(workspace: Path) -> StagingArea:
+    made = StagingArea(Workspace.at(workspace, writable=True))
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def kinds(make_template: TemplateMaker, workspace: Path, area: StagingArea) -> tuple[Kind, Kind]:
+    """Containers that only read, and containers that write, of a handler that does what it is told."""
+    template = replace(
+        make_template(handler(RUN, prepare="from osgeo import gdal"), workspace=workspace),
+        masks=(PurePosixPath(workspace / RESERVED),),
+    )
+    return Kind(template), Kind(template, area)
+
+
+@pytest.fixture
+def make(engine: DockerEngine, owner: Owner) -> Iterator[Callable[..., WarmPool]]:
+    pools = []
+
+    def one(
+        *standing: Kind, most: int = 8, engine: Engine = engine, capacity: Capacity | None = None
+    ) -> WarmPool:
+        pools.append(WarmPool(Runner(engine, owner.id, capacity), Sizes(1, most, 600.0), lambda: standing))
+        pools[-1].keep()
+        return pools[-1]
+
+    yield one
+    for pool in pools:
+        pool.close()
+
+
+def staged(workspace: Path) -> list[str]:
+    folder = workspace / RESERVED / "staging"
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def filled(pool: WarmPool, *kinds: Kind) -> None:
+    """One of each of them waits, and none more is on its way."""
+    until(lambda: {kinds.index(one.kind) for one in list(pool._waiting)} == set(range(len(kinds))))
+    until(lambda: not pool.figures().starting)
+
+
+def call(pool: WarmPool, kind: Kind, code: str = "") -> tuple[str, SandboxResult]:
+    """One call of its own thread; its container and what became of it."""
+    cancel = Cancellation()
+    name = f"call-{next(NUMBERS):04}"
+    with pool.claim(kind, name, cancel) as lease:
+        container = lease._one.slot.container
+        result = lease.run(Job(name, lease.template, {"code": code}, answers=lease.staging is None), cancel)
+    cancel.close()
+    return container, result
+
+
+def looked(workspace: Path) -> str:
+    return LOOK.replace("RESERVED", repr(str(workspace / RESERVED)))
+
+
+def test_nothing_of_one_call_is_seen_by_another(
+    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], workspace: Path
+):
+    pool = make(*kinds)
+    filled(pool, *kinds)
+    look = looked(workspace)
+    clean = [call(pool, kind, look)[1].final for kind in kinds]
+    spoiled = [call(pool, kind, SPOIL) for kind in kinds]
+    assert all(result.final["shared memory"] for _, result in spoiled)
+    filled(pool, *kinds)
+    after = [(kind, *call(pool, kind, look)) for kind in kinds]
+    assert {result.usage.pool for _, _, result in after} == {"warm"}
+    assert len({container for container, _ in spoiled} | {container for _, container, _ in after}) == 4
+    for kind, before, (_, _, result) in zip(kinds, clean, after, strict=True):
+        found = result.final
+        assert "SPOILED" not in str(found)
+        assert {**found, "usage": None} == {**before, "usage": None}
+        assert set(found["tmp"]) <= {
+            workspace.parts[2]
+        }  # the way to the workspace, where a test's lies below it
+        assert found["staging"] == ([] if kind.area else "FileNotFoundError")
+        assert found["reserved"] == []
+        assert found["shm"] == "FileNotFoundError"
+        assert found["processes"] == ["1"]
+        assert found["ipc"] == [1, 1, 1]  # the headings
+        assert found["attached"] == [-1, -1]
+        assert found["cwd"] == "/tmp"
+        assert not found["vsimem"]
+
+
+def test_two_that_write_at_once_see_nothing_of_each_other(
+    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], workspace: Path, cancel: Cancellation
+):
+    """While a container of another call writes, and another waits with its own folder."""
+    reads, writes = kinds
+    pool = make(reads, writes)
+    filled(pool, *kinds)
+    with pool.claim(writes, "call-0001", cancel) as lease:
+        assert lease.staging is not None
+        (lease.staging.mount_source / "SECRET").write_text("SECRET")
+        for kind in kinds:
+            found = call(pool, kind, looked(workspace))[1].final
+            assert "SECRET" not in str(found)
+            assert found["reserved"] == []
+        result = lease.run(Job("call-0001", lease.template, {"code": looked(workspace)}), cancel)
+        assert result.final["staging"] == ["SECRET"]
+
+
+def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(
+    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], client: docker.DockerClient
+):
+    pool = make(kinds[0])
+    for _ in range(2):
+        filled(pool, kinds[0])
+        victim = pool._waiting[0].slot.container
+        client.api.kill(victim)
+        container, result = call(pool, kinds[0])
+        assert result.outcome == Exited(0)
+        assert container != victim
+    until(lambda: pool.figures().lost == 2)
+
+
+def test_a_miss_is_served_although_the_engine_never_answers_a_refill(
+    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], client: docker.DockerClient, proxied: "Proxied"
+):
+    proxied.proxy.meet("silence", only=b"/start")
+    pool = make(kinds[0], engine=proxied.engine)
+    assert proxied.proxy.met.wait(30)
+    proxied.proxy.restore()
+    assert pool.figures().starting == 1
+    assert call(pool, kinds[0])[1].usage.pool == "cold"
+    assert pool.figures().waiting == 0
+    proxied.proxy.cut()  # the refill hears that it failed
+    pool.close()
+
+
+class Proxied:
+    """An engine behind a socket that can be cut."""
+
+    def __init__(self, folder: Path, environment: tuple[str, ...]) -> None:
+        engine = os.environ.get("DOCKER_HOST", "/var/run/docker.sock").removeprefix("unix://")
+        self.proxy = EngineProxy(folder / "engine.sock", engine)
+        self.client = docker.DockerClient(base_url=self.proxy.address)
+        self.engine = DockerEngine(self.client, environment)
+
+    def close(self) -> None:
+        self.client.close()
+        self.proxy.close()
+
+
+@pytest.fixture
+def proxied(tmp_path: Path, image: Image) -> Iterator[Proxied]:
+    made = Proxied(tmp_path, image.environment)
+    yield made
+    made.close()
+
+
+def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(
+    runner: Runner, make_template: TemplateMaker, cancel: Cancellation
+):
+    """Its host lives, and keeps its streams open, but does nothing: as a server that is stopped. One that is held waits."""
+    sent = delivered(worker_command(handler("return job"), idle_seconds=1.0))
+    template = replace(make_template(""), command=sent.command, program=sent.program)
+    held, idle = (runner.launch(template, f"call-000{n}") for n in range(2))
+    job = Job("call-0000", template, {"code": 0, "mine": 1})
+    held.hold(job.message, 5.0)
+    until(lambda: not runner.engine.state(idle.container).running)
+    assert not idle.waits
+    assert runner.engine.state(held.container).running
+    idle.remove()
+    assert runner.serve(held, job, cancel).final["mine"] == 1
+
+
+def test_a_call_is_given_the_memory_of_a_waiting_container(
+    make: Callable[..., WarmPool],
+    kinds: tuple[Kind, Kind],
+    tmp_path: Path,
+    client: docker.DockerClient,
+    owner: Owner,
+):
+    room = Capacity(tmp_path / "memory.lock", 2 * SMALL.memory_bytes)
+    other = Kind(replace(kinds[0].template, environment={**kinds[0].template.environment, "OTHER": "1"}))
+    pool = make(kinds[0], capacity=room)
+    filled(pool, kinds[0])
+    most, ended = [0], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.01):
+            rows = client.api.containers(filters={"label": f"{OWNER}={owner.id}"})
+            most[0] = max(most[0], len(rows))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    results: list[SandboxResult] = []
+    calls = [
+        threading.Thread(
+            target=lambda kind=kind: results.append(call(pool, kind, "import time; time.sleep(0.2)")[1])
+        )
+        for kind in (other, other, kinds[0])
+    ]
+    for thread in calls:
+        thread.start()
+    for thread in calls:
+        thread.join()
+    ended.set()
+    watching.join()
+    assert [result.outcome for result in results] == [Exited(0)] * 3
+    assert 1 <= most[0] <= 2
+    pool.close()
+    assert room.promised_bytes == 0
+    room.close()
+
+
+def test_calls_of_all_kinds_at_once_each_have_a_container_of_their_own(
+    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind]
+):
+    pool = make(*kinds)
+    filled(pool, *kinds)
+    answers: list[tuple[str, SandboxResult]] = []
+    calls = [
+        threading.Thread(target=lambda n=n: answers.append(call(pool, kinds[n % 2], f"found['n'] = {n}")))
+        for n in range(8)
+    ]
+    for thread in calls:
+        thread.start()
+    for thread in calls:
+        thread.join()
+    assert len({container for container, _ in answers}) == len(answers) == 8
+    assert sorted(result.final["n"] for _, result in answers) == list(range(8))
+    figures = pool.figures()
+    assert (figures.hits + figures.misses, figures.lost) == (8, 0)
+    assert figures.starting <= REFILLS

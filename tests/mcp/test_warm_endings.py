@@ -1,0 +1,240 @@
+"""However a server with waiting containers ends, and whoever tidies up meanwhile: nothing is left, and nothing living is touched."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from gdal_mcp.audit import verify
+from sandbox.engines.docker import DockerEngine
+from sandbox.labels import CALL, OWNER
+from sandbox.owner import Owner
+from sandbox.reaper import reap
+from tests.mcp.conftest import Containers
+from tests.mcp.pipes import Pipes, piped
+from tests.mcp.talk import Place
+from tests.mcp.test_endings import EXIT_CODES, LONG, ends
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+KINDS = 2  # that wait unasked: one to read, one to write
+WARM = {"GDAL_MCP_POOL_MAX": "4"}
+Serving = Callable[..., Any]
+
+
+@pytest.fixture
+def serving(grounds: Path) -> Serving:
+    """`with serving(place) as pipes`: a server that asks nobody and keeps containers waiting."""
+
+    @contextlib.contextmanager
+    def one(place: Place) -> Iterator[Pipes]:
+        with piped(place.command("--approval", "never"), grounds / "warm.log", env=WARM) as pipes:
+            pipes.hello()
+            yield pipes
+
+    return one
+
+
+def waiting(containers: Containers, owners: set[str]) -> list[str]:
+    return [name for name in containers.of_owners(owners) if name.startswith("slot-")]
+
+
+def info(pipes: Pipes) -> int:
+    return pipes.send("tools/call", {"name": "info", "arguments": {"path": "dem.tif"}})
+
+
+def right(message: dict[str, Any]) -> bool:
+    result = message.get("result", {})
+    return not result.get("isError") and result.get("structuredContent", {}).get("size") == [60, 50]
+
+
+@pytest.mark.parametrize("how", EXIT_CODES)
+def test_a_server_that_ends_takes_what_waits_and_what_runs_along(
+    make_place: Callable[..., Place], containers: Containers, serving: Serving, how: str
+):
+    place = make_place("rgb.tif")
+    with serving(place) as pipes:
+        until(lambda: len(waiting(containers, place.owners)) == KINDS)
+        pipes.begin("reproject", LONG)
+        owners = place.owners
+        assert ends(pipes, how) == EXIT_CODES[how]
+    assert containers.of_owners(owners) == []
+    assert place.staged == []
+    assert place.owners == set()
+    assert verify(place.state / "audit.jsonl").ok
+
+
+def refilling(pipes: Pipes, containers: Containers, place: Place) -> None:
+    until(lambda: waiting(containers, place.owners))
+
+
+def claiming(pipes: Pipes, containers: Containers, place: Place) -> None:
+    until(lambda: len(waiting(containers, place.owners)) == KINDS)
+    for _ in range(6):
+        info(pipes)
+    until(lambda: len(containers.of_owners(place.owners)) > KINDS)
+
+
+def removing(pipes: Pipes, containers: Containers, place: Place) -> None:
+    until(lambda: len(waiting(containers, place.owners)) == KINDS)
+    assert right(pipes.answer(info(pipes)))  # its container is removed now
+
+
+def writing(pipes: Pipes, containers: Containers, place: Place) -> None:
+    until(lambda: len(waiting(containers, place.owners)) == KINDS)
+    pipes.begin("reproject", LONG)
+
+
+def test_a_killed_server_s_containers_end_by_themselves_and_the_next_server_removes_them(
+    make_place: Callable[..., Place], containers: Containers, client: docker.DockerClient, serving: Serving
+):
+    place, killed = make_place("rgb.tif", "dem.tif"), set()
+    for moment in (refilling, claiming, removing, writing):
+        with serving(place) as pipes:
+            moment(pipes, containers, place)
+            assert containers.none_of(killed)
+            assert place.owners.isdisjoint(killed)
+            owners = place.owners
+            assert ends(pipes, "SIGKILL") == -signal.SIGKILL
+        killed |= owners
+        until(lambda owners=owners: not running(client, owners))
+    with serving(place) as pipes:
+        assert right(pipes.answer(info(pipes)))
+        assert containers.of_owners(killed) == []
+        assert place.owners.isdisjoint(killed)
+        assert len(place.staged) <= len(containers.of_owners(place.owners))
+        assert (
+            not (place.state / "views").exists()
+            or {path.name for path in (place.state / "views").iterdir()} <= place.owners
+        )
+    assert place.staged == []
+    assert not place.path("long.tif").exists()
+
+
+def running(client: docker.DockerClient, owners: set[str]) -> list[str]:
+    rows = client.api.containers(filters={"label": OWNER})
+    return [row["Labels"][CALL] for row in rows if row["Labels"][OWNER] in owners]
+
+
+def test_servers_that_start_die_and_tidy_up_leave_each_other_s_containers_alone(
+    make_place: Callable[..., Place],
+    containers: Containers,
+    client: docker.DockerClient,
+    engine: DockerEngine,
+    serving: Serving,
+):
+    place, over, faults = make_place("dem.tif"), threading.Event(), []
+    seen: set[str] = set()
+
+    def tidy() -> None:
+        while not over.is_set():
+            me = Owner(place.state / "servers")
+            try:
+                reap(engine, me)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the test fails with it
+                faults.append(error)
+            finally:
+                me.close()
+
+    with serving(place) as first, serving(place) as second:
+        tidying = threading.Thread(target=tidy)
+        tidying.start()
+        answers: list[bool] = []
+        for _ in range(3):
+            with serving(place) as third:
+                asked = [(pipes, info(pipes)) for pipes in (first, second, first, second, third)]
+                answers += [right(pipes.answer(identifier)) for pipes, identifier in asked]
+                info(third)
+                seen |= place.owners
+                ends(third, "SIGKILL")
+        over.set()
+        tidying.join()
+        assert answers == [True] * 15
+        assert [right(pipes.answer(info(pipes))) for pipes in (first, second)] == [True, True]
+        assert faults == []
+    assert containers.none_of(seen | place.owners)
+    assert place.staged == []
+
+
+def test_many_calls_leave_nothing_behind_and_each_is_answered_rightly(
+    make_place: Callable[..., Place], containers: Containers, serving: Serving
+):
+    place = make_place("dem.tif", "rgb.tif")
+    with serving(place) as pipes:
+        process = Path(f"/proc/{pipes.process.pid}")
+
+        def held() -> tuple[int, int]:
+            return len(os.listdir(process / "fd")), len(os.listdir(process / "task"))
+
+        def rest() -> tuple[int, int]:
+            """What the process holds once all that is left are the containers that wait."""
+            until(
+                lambda: (
+                    sorted(set(containers.of_owners(place.owners)))
+                    == sorted(waiting(containers, place.owners))
+                    != []
+                )
+            )
+            until(lambda: len(waiting(containers, place.owners)) >= KINDS)
+            return held()
+
+        answered(pipes, 12)
+        before = rest()
+        pools = answered(pipes, 60)
+        after = rest()
+        assert set(pools) <= {"warm", "cold"}
+        assert pools.count("warm") > 10
+        # connections to the engine and threads are kept for the next call, a few of each; a leak would be one for each call
+        assert after[0] <= before[0] + 20
+        assert after[1] <= before[1] + 10
+        assert len(waiting(containers, place.owners)) <= int(WARM["GDAL_MCP_POOL_MAX"])
+        assert all(name.startswith("slot-") for name in place.staged)
+        assert set(place.staged) <= set(containers.of_owners(place.owners))
+        owners = place.owners
+    assert containers.of_owners(owners) == []
+    assert place.staged == []
+    assert verify(place.state / "audit.jsonl").ok
+
+
+def answered(pipes: Pipes, count: int) -> list[str]:
+    """So many calls, four at a time; each must be right. How the container of each was found."""
+    found, open_ = [], []
+    for number in range(count):
+        open_.append((number, *ask(pipes, number)))
+        if len(open_) == 4:
+            found.append(judged(pipes, *open_.pop(0)))
+    return found + [judged(pipes, *one) for one in open_]
+
+
+def ask(pipes: Pipes, number: int) -> tuple[str, int]:
+    kind = ("info", "info", "convert", "wrong")[number % 4]
+    tool = "convert" if kind == "convert" else "info"
+    arguments = {
+        "info": {"path": "dem.tif"},
+        "convert": {"input": "rgb.tif", "output": f"{number}.png"},
+        "wrong": {"path": "absent.tif" if number % 8 == 3 else "rgb.tif", "format": "text"},
+    }[kind]
+    return kind, pipes.send("tools/call", {"name": tool, "arguments": arguments})
+
+
+def judged(pipes: Pipes, number: int, kind: str, identifier: int) -> str:
+    result = pipes.answer(identifier)["result"]
+    said = result["structuredContent"]
+    if kind == "info":
+        assert said["size"] == [60, 50]
+    elif kind == "convert":
+        assert Path(said["output"]).name == f"{number}.png"
+        assert said["outputs"][0]["description"]["size"] == [40, 30]
+    elif number % 8 == 3:
+        assert said["error"]["code"] == "NOT_FOUND"
+        return "cold"
+    else:
+        assert "Size is 40, 30" in said["untrusted"]["text"]
+    return said["receipt"]["pool"]

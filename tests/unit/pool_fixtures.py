@@ -1,0 +1,154 @@
+"""What the tests of the pool on an engine in memory share: fixtures, and how calls are made there."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox import pool as pool_module
+from sandbox import slot as slot_module
+from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity
+from sandbox.demand import Sizes
+from sandbox.errors import EngineUnavailable
+from sandbox.lease import Kind, Lease
+from sandbox.outcome import Exited
+from sandbox.pool import WarmPool
+from sandbox.runner import Job, Runner
+from sandbox.staging import StagingArea
+from sandbox.workspace import RESERVED, Workspace
+from tests.unit.pool_kit import LIMITS, Clock, MemoryEngine, kind
+from tests.waiting import until
+
+READS = kind("reads")
+Making = Callable[..., WarmPool]
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measures nothing, and has memory enough."""
+    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts: ())
+    monkeypatch.setattr(pool_module, "memory", dict)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(engine: MemoryEngine, _machine: None) -> Iterator[None]:
+    """No container, no descriptor and no thread more than before."""
+    before = set(os.listdir("/proc/self/fd")), set(threading.enumerate())
+    yield
+    assert engine.boxes == {}
+    until(lambda: (set(os.listdir("/proc/self/fd")), set(threading.enumerate())) == before)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(time, "monotonic", made)
+    return made
+
+
+@pytest.fixture
+def engine() -> MemoryEngine:
+    return MemoryEngine()
+
+
+@pytest.fixture
+def area(workspace: Path) -> StagingArea:
+    return StagingArea(Workspace.at(workspace, writable=True))
+
+
+@pytest.fixture
+def ended() -> threading.Event:
+    """Set when a test is over."""
+    return threading.Event()
+
+
+@pytest.fixture
+def make(engine: MemoryEngine, ended: threading.Event, room: Capacity) -> Iterator[Making]:
+    """`make(least=, most=, age=, standing=[kinds], capacity=)`: a pool that keeps; closed at the end, before `room`."""
+    pools = []
+
+    def one(
+        least: int = 1,
+        most: int = 4,
+        age: float = 600.0,
+        standing: list[Kind] | None = None,
+        capacity: Capacity | None = None,
+    ) -> WarmPool:
+        kinds = [READS] if standing is None else standing
+        pool = WarmPool(Runner(engine, "me", capacity), Sizes(least, most, age), lambda: kinds)
+        pools.append(pool)
+        pool.keep()
+        return pool
+
+    yield one
+    ended.set()
+    for pool in pools:
+        pool.close()
+
+
+@pytest.fixture
+def room(tmp_path: Path, _nothing_is_left: None) -> Iterator[Capacity]:
+    """Memory for two containers."""
+    made = Capacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
+    yield made
+    assert made.promised_bytes == 0
+    made.close()
+
+
+@pytest.fixture
+def deaf(monkeypatch: pytest.MonkeyPatch, ended: threading.Event) -> None:
+    """The pool looks once, and hears nothing afterwards: only who claims can notice anything."""
+    monkeypatch.setattr(pool_module, "readable", lambda *_: ended.wait() and ())
+
+
+def run(lease: Lease, cancel: Cancellation, **request: object):
+    return lease.run(Job("call-0001", lease.template, request, answers=lease.staging is None), cancel)
+
+
+def served(pool: WarmPool, kind: Kind, cancel: Cancellation, call: str = "call-0001") -> tuple[str, str]:
+    """One call; which container did it, and how that was found."""
+    with pool.claim(kind, call, cancel) as lease:
+        result = run(lease, cancel)
+        assert result.outcome == Exited(0)
+        return result.final["box"], result.usage.pool
+
+
+def filled(pool: WarmPool, waiting: int) -> None:
+    until(lambda: (pool.figures().waiting, pool.figures().starting) == (waiting, 0))
+
+
+def wake(pool: WarmPool) -> None:
+    """As a claim does: the pool looks at everything again."""
+    pool._bell.ring()
+
+
+def together(count: int, do: Callable[[int], object]) -> list[object]:
+    """What so many threads got, all begun in one moment."""
+    start, results = threading.Barrier(count), [None] * count
+
+    def one(number: int) -> None:
+        start.wait()
+        try:
+            results[number] = do(number)
+        except BaseException as error:  # noqa: BLE001 - the test's to look at
+            results[number] = error
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def refuse() -> None:
+    raise EngineUnavailable("not now")
+
+
+def staged(area: StagingArea) -> list[str]:
+    folder = area.workspace.root / RESERVED / "staging"
+    return sorted(os.listdir(folder)) if folder.is_dir() else []

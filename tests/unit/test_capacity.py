@@ -1,0 +1,279 @@
+"""The sum of what is promised, among the threads of a process and among processes."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from gdal_mcp.errors import Code, Stage
+from gdal_mcp.translation import explain
+from sandbox.capacity import Capacity
+from sandbox.errors import CapacityExhausted
+
+MIB = 1 << 20
+OTHER = """
+import sys
+from pathlib import Path
+from sandbox.capacity import Capacity
+file, total, size = sys.argv[1:]
+capacity, held = Capacity(Path(file), int(total)), []
+for line in sys.stdin:
+    if line == "take\\n":
+        place = capacity.take(int(size))
+        held += [place] if place else []
+        print("taken" if place else "none", flush=True)
+    else:
+        held.pop().release()
+        print("released", flush=True)
+"""
+
+
+class Other:
+    """Another process on the same file."""
+
+    def __init__(self, file: Path, total: int, size: int) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OTHER, str(file), str(total), str(size)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def do(self, what: str) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "memory.lock"
+
+
+@pytest.fixture
+def ours(file: Path) -> Iterator[Capacity]:
+    """Room for four of 64 MiB."""
+    made = Capacity(file, 256 * MIB)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def other(file: Path) -> Iterator[Other]:
+    made = Other(file, 256 * MIB, 64 * MIB)
+    yield made
+    made.close()
+
+
+def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: Capacity):
+    places = [ours.take(64 * MIB) for _ in range(4)]
+    assert all(places)
+    assert ours.take(64 * MIB) is None
+    places[1].release()
+    places[1].release()  # nothing more is free for it
+    assert ours.take(64 * MIB) is not None
+    assert ours.take(64 * MIB) is None
+    assert ours.promised_bytes == 256 * MIB
+
+
+def test_a_refill_leaves_room_for_one_more(ours: Capacity):
+    assert [bool(ours.take(64 * MIB, leaving=64 * MIB)) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert ours.promised_bytes == 192 * MIB
+    assert ours.take(64 * MIB)
+
+
+def test_a_part_of_a_mebibyte_is_promised_whole(file: Path):
+    capacity = Capacity(file, 3 * MIB)
+    assert capacity.places(MIB + 1) == 1
+    assert capacity.take(MIB + 1)
+    assert capacity.promised_bytes == 2 * MIB
+    assert not capacity.take(MIB + 1)
+    assert capacity.take(MIB)
+    capacity.close()
+
+
+def test_many_threads_at_once_never_hold_more_than_there_is(ours: Capacity):
+    now, most, lock, together = [0], [0], threading.Lock(), threading.Barrier(8)
+
+    def one() -> None:
+        together.wait()
+        for _ in range(50):
+            with ours.wait(64 * MIB, 60.0):
+                with lock:
+                    now[0] += 1
+                    most[0] = max(most[0], now[0])
+                with lock:
+                    now[0] -= 1
+
+    threads = [threading.Thread(target=one) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 1 <= most[0] <= 4
+    assert ours.promised_bytes == 0
+
+
+def test_what_another_process_holds_is_not_promised_again(ours: Capacity, other: Other):
+    assert [other.do("take") for _ in range(3)] == ["taken"] * 3
+    place = ours.take(64 * MIB)
+    assert place is not None
+    assert (ours.take(64 * MIB), other.do("take")) == (None, "none")
+    assert other.do("release") == "released"
+    assert ours.take(64 * MIB)
+    assert other.do("take") == "none"
+
+
+def test_our_refill_leaves_room_that_another_process_has_not_taken(ours: Capacity, other: Other):
+    assert [other.do("take") for _ in range(3)] == ["taken"] * 3
+    assert ours.take(64 * MIB, leaving=64 * MIB) is None
+    assert other.do("take") == "taken"  # nothing of the attempt stays
+
+
+def test_a_process_that_is_killed_gives_back_all_it_held(ours: Capacity, other: Other):
+    assert [other.do("take") for _ in range(4)] == ["taken"] * 4
+    waiting, got = threading.Event(), []
+
+    def meanwhile() -> bool:
+        waiting.set()
+        return False
+
+    thread = threading.Thread(target=lambda: got.append(ours.wait(64 * MIB, 60.0, meanwhile)))
+    thread.start()
+    assert waiting.wait(30)
+    assert got == []
+    other.process.send_signal(signal.SIGKILL)
+    other.process.wait()
+    thread.join()
+    assert got
+    assert all(ours.take(64 * MIB) for _ in range(3))
+
+
+def test_what_never_fits_is_refused_at_once_and_what_does_not_fit_now_in_time(ours: Capacity):
+    looks = []
+    with pytest.raises(CapacityExhausted):
+        ours.wait(257 * MIB, 1e9, lambda: bool(looks.append(1)))
+    assert looks == []
+    held = [ours.take(64 * MIB) for _ in range(4)]
+    with pytest.raises(CapacityExhausted):
+        ours.wait(64 * MIB, 0.0)
+    assert all(held)
+
+
+def test_who_waits_may_make_room_or_give_up(ours: Capacity):
+    held = [ours.take(256 * MIB)]
+
+    def make_room() -> bool:
+        held.pop().release()
+        return True
+
+    place = ours.wait(64 * MIB, 60.0, make_room)
+    assert ours.promised_bytes == 64 * MIB
+    assert held == []
+    place.release()
+    held.append(ours.take(256 * MIB))
+    with pytest.raises(KeyboardInterrupt):
+        ours.wait(64 * MIB, 60.0, lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+
+
+def test_less_memory_than_is_promised_already_promises_no_more_until_it_is_free(ours: Capacity):
+    places = [ours.take(64 * MIB) for _ in range(4)]
+    ours.total_bytes = 128 * MIB
+    places[3].release()
+    assert ours.take(64 * MIB) is None
+    places[0].release()
+    assert ours.take(64 * MIB)
+
+
+def test_a_promise_that_outlives_its_file_touches_no_other(file: Path, tmp_path: Path):
+    capacity = Capacity(file, 256 * MIB)
+    place = capacity.take(64 * MIB)
+    capacity.close()
+    successor = Capacity(file, 256 * MIB)  # most likely under the same descriptor
+    assert all(successor.take(64 * MIB) for _ in range(4))
+    place.release()
+    watcher = Other(file, 256 * MIB, 64 * MIB)
+    assert watcher.do("take") == "none"
+    watcher.close()
+    successor.close()
+
+
+def test_a_child_process_neither_inherits_nor_drops_a_promise(ours: Capacity, other: Other):
+    assert all(ours.take(64 * MIB) for _ in range(4))
+    if not (child := os.fork()):
+        os._exit(0)
+    os.waitpid(child, 0)
+    subprocess.run([sys.executable, "-c", ""], check=True)
+    assert other.do("take") == "none"
+
+
+def test_no_memory_for_a_container_is_told_as_busy():
+    told = explain(CapacityExhausted("no memory"), Stage.RUN)
+    assert told.code is Code.BUSY
+
+
+class Promises(RuleBasedStateMachine):
+    """Sizes of every kind, taken and given back in any order."""
+
+    places = Bundle("places")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.file = tempfile.NamedTemporaryFile()
+        self.capacity = Capacity(Path(self.file.name), 10 * MIB)
+        self.held: list = []
+
+    @rule(target=places, size=st.integers(1, 11 * MIB), leaving=st.integers(0, 4 * MIB))
+    def take(self, size, leaving):
+        place = self.capacity.take(size, leaving=leaving)
+        if place is not None:
+            self.held.append(place)
+            used = sum(one.length for one in self.held)
+            assert used + -(-leaving // MIB) <= 10
+        return place
+
+    @rule(place=consumes(places))
+    def give_back(self, place):
+        if place is not None:
+            place.release()
+            self.held.remove(place)
+
+    @invariant()
+    def ranges_are_apart_and_inside(self):
+        spans = sorted((one.start, one.start + one.length) for one in self.held)
+        assert all(end <= 10 for _, end in spans)
+        assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
+        assert self.capacity.promised_bytes == sum(one.length for one in self.held) * MIB
+
+    def teardown(self):
+        self.capacity.close()
+        self.file.close()
+
+
+TestPromises = Promises.TestCase
+
+
+@given(st.integers(1, 9 * MIB), st.integers(0, 40 * MIB))
+def test_as_many_places_can_be_taken_as_there_are_said_to_be(size, total):
+    with tempfile.NamedTemporaryFile() as file:
+        capacity, taken = Capacity(Path(file.name), total), 0
+        while capacity.take(size):
+            taken += 1
+        assert taken == capacity.places(size)
+        capacity.close()

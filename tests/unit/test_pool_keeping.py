@@ -1,0 +1,276 @@
+"""The pool on an engine in memory: what it keeps waiting, and that its end leaves nothing."""
+
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+from sandbox import pool as pool_module
+from sandbox.cancel import Cancellation
+from sandbox.demand import MEMORY_SECONDS, Sizes
+from sandbox.errors import EngineUnavailable
+from sandbox.outcome import Cancelled, Exited
+from sandbox.pool import REFILLS, WarmPool
+from sandbox.runner import Job, Runner
+from tests.unit.pool_fixtures import (
+    READS,
+    Making,
+    _machine,
+    _nothing_is_left,
+    area,
+    clock,
+    deaf,
+    ended,
+    engine,
+    filled,
+    make,
+    refuse,
+    room,
+    run,
+    served,
+    staged,
+    together,
+    wake,
+)
+from tests.unit.pool_kit import Box, kind
+from tests.waiting import until
+
+__all__ = ["_machine", "_nothing_is_left", "area", "clock", "deaf", "ended", "engine", "make", "room"]
+
+
+def test_a_pool_without_slots_starts_nothing(make: Making, engine, cancel):
+    pool = make(most=0)
+    assert engine.made == []
+    assert not [one for one in threading.enumerate() if one.name == "pool"]
+    assert [served(pool, READS, cancel)[1] for _ in range(3)] == ["cold"] * 3
+    assert (len(engine.made), pool.figures().started, pool.figures().misses) == (3, 0, 3)
+
+
+def test_calls_that_come_together_find_as_many_the_next_time_and_fewer_later(
+    make: Making, engine, clock, cancel
+):
+    pool = make(most=3)
+    filled(pool, 1)
+    pool._refill_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
+    together(5, lambda n: served(pool, READS, cancel, f"call-000{n}"))
+    filled(pool, 3)  # never more than may be
+    clock.ahead += MEMORY_SECONDS + 1
+    wake(pool)
+    filled(pool, 1)
+    until(lambda: len(engine.boxes) == 1)
+
+
+def test_a_kind_that_is_asked_for_is_kept_for_a_while(make: Making, engine, clock, cancel):
+    pool, other = make(), kind("other")
+    assert served(pool, other, cancel)[1] == "cold"
+    filled(pool, 2)
+    assert served(pool, other, cancel)[1] == "warm"
+    clock.ahead += MEMORY_SECONDS + 1
+    wake(pool)
+    until(lambda: pool._demands == [])
+    filled(pool, 1)
+    assert [one.kind for one in pool._waiting] == [READS]
+
+
+def test_a_slot_is_replaced_when_it_is_old_and_not_before(make: Making, engine):
+    pool = make(age=100.0)
+    filled(pool, 1)
+    pool._waiting[0].born -= 50.0
+    assert pool._outworn(time.monotonic()) == []
+    pool._waiting[0].born -= 51.0
+    wake(pool)
+    until(lambda: list(engine.boxes) == ["box-2"])
+    filled(pool, 1)
+
+
+def test_nothing_is_due_while_nothing_happens(make: Making, engine):
+    pool = make(least=2, standing=[READS, kind("b")])
+    filled(pool, 4)
+    until(lambda: not pool._due)
+    now = time.monotonic()
+    for later in (0.0, 1.0, 4.0):
+        assert (pool._outworn(now + later), pool._lacking(now + later)) == ([], [])
+        assert pool._until_next(now + later) >= 1.0
+    assert len(engine.made) == 4
+
+
+def test_a_slot_that_spoke_is_heard_once(make: Making, engine, monkeypatch):
+    """Else its unread words would wake the pool again and again."""
+    looks = []
+    real = WarmPool._look
+    monkeypatch.setattr(WarmPool, "_look", lambda pool, now: (looks.append(now), real(pool, now)))
+    held = threading.Event()
+    pool = make()
+    filled(pool, 1)
+    engine.before = lambda what, _about: held.wait() if what == "remove" else None
+    engine.boxes["box-1"].say(b"!once")
+    until(lambda: len(engine.made) == 2)
+    filled(pool, 1)
+    before = len(looks)
+    held.set()
+    until(lambda: "box-1" not in engine.boxes)
+    assert len(looks) - before <= 3
+
+
+@pytest.mark.parametrize(
+    "error", [EngineUnavailable("not now"), RuntimeError("a fault"), OSError(24, "too many files")]
+)
+def test_a_refill_that_fails_is_tried_later_and_later_and_then_recovers(make: Making, engine, clock, error):
+    tries, broken = [], [True]
+
+    def before(what, _about):
+        if what == "create" and broken:
+            tries.append(clock())
+            raise error
+
+    engine.before = before
+    pool = make(least=2)
+    until(lambda: len(tries) >= 1 and not pool.figures().starting)
+    seen = len(tries)
+    assert seen <= REFILLS
+    assert pool._lacking(clock()) == []  # not before its time
+    pauses = []
+    for _ in range(8):
+        pauses.append(pool._resume - clock())
+        seen = len(tries)
+        clock.ahead += pauses[-1] + 0.1
+        wake(pool)
+        until(lambda seen=seen: len(tries) > seen and not pool.figures().starting)
+    assert pauses[0] <= 2.0
+    assert 30.0 <= pauses[-1] <= 60.0
+    broken.clear()
+    clock.ahead += 61.0
+    wake(pool)
+    filled(pool, 2)
+
+
+def test_a_workspace_that_is_away_for_a_while_ends_no_pool(make: Making, engine, cancel):
+    """As when its folder is being replaced, or its disk is not mounted."""
+    away = threading.Event()
+
+    def standing():
+        if away.is_set():
+            raise FileNotFoundError("the workspace")
+        return [READS]
+
+    pool = WarmPool(Runner(engine, "me"), Sizes(1, 4, 600.0), standing)
+    pool.keep()
+    filled(pool, 1)
+    away.set()
+    wake(pool)
+    filled(pool, 0)
+    away.clear()
+    wake(pool)
+    filled(pool, 1)
+    assert served(pool, READS, cancel)[1] == "warm"
+    pool.close()
+
+
+def test_a_fault_in_one_look_does_not_end_the_looking(make: Making, monkeypatch):
+    monkeypatch.setattr(pool_module, "_FIRST_PAUSE", 0.01)
+    with monkeypatch.context() as broken:
+        faults = []
+        broken.setattr(WarmPool, "_outworn", lambda *_: faults.append(1) or 1 / 0)
+        pool = make()
+        until(lambda: len(faults) > 1)
+    filled(pool, 1)
+
+
+def test_closing_while_slots_start_leaves_none(make: Making, engine, monkeypatch):
+    started = threading.Event()
+    monkeypatch.setattr(Box, "live", lambda box: (started.set(), box.theirs.recv(1)))  # never ready
+    pool = make(least=2)
+    assert started.wait(30)
+    pool.close()
+    assert engine.boxes == {}
+    assert pool.figures().starting == 0
+
+
+def test_closing_while_calls_run_removes_what_waits_and_leaves_theirs_to_them(
+    make: Making, engine, area, cancel
+):
+    pool = make(least=2, standing=[READS, kind("w", area=area)])
+    filled(pool, 4)
+    with pool.claim(READS, "call-0001", cancel) as lease:
+        pool.close()
+        assert len(engine.boxes) == 1
+        assert staged(area) == []
+        assert run(lease, cancel).outcome == Exited(0)
+    assert engine.boxes == {}
+
+
+def test_a_pool_that_is_closed_serves_cold_and_keeps_nothing(make: Making, engine, cancel):
+    pool = make()
+    pool.close()
+    assert served(pool, READS, cancel)[1] == "cold"
+    pool.keep()
+    assert engine.boxes == {}
+
+
+def test_calls_and_the_end_at_once_leave_nothing(make: Making, engine, cancel):
+    for _ in range(10):
+        pool = make(least=2)
+        results = together(
+            5, lambda n, pool=pool: pool.close() if n == 4 else served(pool, READS, cancel, f"call-000{n}")[1]
+        )
+        assert set(results) <= {"warm", "cold", None}
+        assert engine.boxes == {}
+
+
+def test_a_slot_that_cannot_be_removed_does_not_hold_the_end_up(make: Making, engine):
+    pool = make()
+    filled(pool, 1)
+    engine.before = lambda what, _about: refuse() if what == "remove" else None
+    pool.close()
+    engine.before = lambda *_: None
+    assert list(engine.boxes) == ["box-1"]  # the reaper's
+    engine.remove("box-1")
+
+
+def test_a_slot_serves_one_job_only(make: Making, engine, cancel):
+    with make(most=0).claim(READS, "call-0001", cancel) as lease:
+        run(lease, cancel)
+        with pytest.raises(ValueError, match="one job"):
+            run(lease, cancel)
+    assert len(engine.made[0].jobs) == 1
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_a_lease_that_is_not_used_removes_its_slot(make: Making, engine, area, cancel, fault: bool):
+    with suppress(ZeroDivisionError), make(most=0).claim(kind("w", area=area), "call-0001", cancel):
+        assert len(staged(area)) == 1
+        assert fault is False or 1 / 0
+    assert engine.boxes == {}
+    assert staged(area) == []
+    assert engine.made[0].jobs == []
+
+
+def test_a_call_cancelled_before_its_job_gives_none(make: Making, engine):
+    cancel = Cancellation()
+    with make(most=0).claim(READS, "call-0001", cancel) as lease:
+        cancel.set()
+        assert run(lease, cancel).outcome == Cancelled()
+        assert engine.boxes == {}
+    assert engine.made[0].jobs == []
+    cancel.close()
+
+
+def test_a_slot_that_is_held_gets_its_message_once_and_whole(make: Making, engine, cancel):
+    with make(most=0).claim(READS, "call-0001", cancel) as lease:
+        job = Job("call-0001", lease.template, {"text": "x" * 1000})
+        lease.hold(job)
+        assert engine.made[0].jobs == []
+        assert lease.run(job, cancel).outcome == Exited(0)
+    assert engine.made[0].jobs == [{"text": "x" * 1000}]
+
+
+def test_a_container_goes_before_its_staging(make: Making, engine, area, cancel):
+    """Else it could still write where nobody looks any more."""
+    at_removal = []
+    engine.before = lambda what, _about: at_removal.append(len(staged(area))) if what == "remove" else None
+    pool = make(standing=[kind("w", area=area)])
+    filled(pool, 1)
+    pool.close()
+    assert at_removal == [1]
+    assert staged(area) == []

@@ -1,0 +1,131 @@
+"""One slot and its job: when the answer is enough, who removes the container, and what a held slot is sent."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox import runner as runner_module
+from sandbox import slot as slot_module
+from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity
+from sandbox.outcome import Cancelled, Exited, Killed, ProtocolViolated, TimedOut
+from sandbox.runner import Job, Runner
+from sandbox.slot import Slot
+from sandbox.template import Limits
+from sandbox.waiting import Bell, readable
+from tests.unit.pool_kit import LIMITS, MemoryEngine, kind
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts: ())
+    monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.1)
+
+
+@pytest.fixture
+def engine() -> Iterator[MemoryEngine]:
+    made = MemoryEngine()
+    yield made
+    assert made.boxes == {}
+
+
+@pytest.fixture
+def buried() -> list[Slot]:
+    return []
+
+
+@pytest.fixture
+def play(engine: MemoryEngine, cancel: Cancellation, buried: list[Slot]):
+    """`play("answer", answers=True)`: what became of a job whose container does that; who is left is removed last."""
+    template = kind(limits=Limits(wall_seconds=5.0)).template
+
+    def one(what: str, *, answers: bool):
+        runner = Runner(engine, "me")
+        slot = runner.launch(template, "call-0001")
+        job = Job("call-0001", template, {"do": what}, answers=answers)
+        result = runner.serve(slot, job, cancel, buried.append)
+        assert [one.container for one in buried] == list(engine.boxes)
+        for left in buried:
+            left.remove()
+        return result
+
+    return one
+
+
+@pytest.mark.parametrize("what", ["answer", "answer and stay", "answer and close"])
+def test_the_answer_of_a_job_that_only_reads_is_enough(play, buried, what: str):
+    """Its container is removed whether or not it goes on; nobody waits for that."""
+    assert play(what, answers=True).outcome == Exited(0)
+    assert len(buried) == 1
+
+
+def test_a_job_that_writes_is_done_when_its_container_has_ended(play, buried):
+    assert play("answer", answers=False).outcome == Exited(0)
+    assert len(buried) == 1
+
+
+@pytest.mark.parametrize("what", ["answer and stay", "answer and close"])
+def test_a_container_that_could_still_write_is_gone_before_anybody_looks_at_its_output(
+    play, buried, what: str
+):
+    assert isinstance(play(what, answers=False).outcome, ProtocolViolated)
+    assert buried == []
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_without_an_answer_the_end_says_what_it_was(play, buried, answers: bool):
+    assert play("end", answers=answers).outcome == Killed(0)
+    assert len(buried) == 1
+
+
+def test_a_job_that_says_nothing_is_cut_and_removed_at_once(play, buried, engine, cancel, monkeypatch):
+    assert play("stay", answers=True).outcome == TimedOut(5.0)
+    cancel.set()
+    assert play("stay", answers=True).outcome == Cancelled()
+    assert buried == []
+
+
+def test_the_promised_memory_is_free_again_however_a_slot_ends(engine, cancel, tmp_path: Path):
+    room = Capacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
+    runner, template = Runner(engine, "me", room), kind().template
+    for what in ("answer", "end"):
+        slot = runner.launch(template, "call-0001")
+        assert room.promised_bytes == LIMITS.memory_bytes
+        runner.serve(slot, Job("call-0001", template, {"do": what}), cancel)
+        assert room.promised_bytes == 0
+    engine.before = lambda what, _about: 1 / 0 if what == "create" else None
+    with pytest.raises(ZeroDivisionError):
+        runner.launch(template, "call-0001")
+    assert room.promised_bytes == 0
+    room.close()
+
+
+def test_what_another_thread_closed_meanwhile_has_ended():
+    """Else who looks after all that waits would fall over one that was just claimed and is gone."""
+    ours, theirs = socket.socketpair()
+    silent, other = socket.socketpair()
+    ours.close()
+    assert readable([silent, ours], 60.0) == (ours,)
+    for one in (theirs, silent, other):
+        one.close()
+
+
+def test_a_bell_can_be_rung_and_closed_at_any_time_and_twice():
+    bell = Bell()
+    assert not readable([bell], 0)
+    bell.ring()
+    bell.ring()
+    assert readable([bell], 0)
+    bell.hush()
+    assert not readable([bell], 0)
+    for _ in range(100_000):
+        bell.ring()  # never blocks
+    bell.close()
+    with open("/dev/null", "wb") as first, open("/dev/null", "wb") as second:
+        bell.ring()
+        bell.close()
+        assert os.fstat(first.fileno())
+        assert os.fstat(second.fileno())
