@@ -10,7 +10,7 @@ pytest_options ?=
 workers ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine image lock lint format types unit test demo bench docs snapshots clean
+.PHONY: help setup venv engine image lock lint format types unit test demo bench soak docs snapshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,9 @@ demo: setup ## the main job, visibly, in a new temporary folder
 
 bench: setup ## measure calls against plain processes
 	$(python) -m bench
+
+soak: setup ## ten minutes of mixed calls by four clients; every answer is compared, and nothing may be left
+	$(python) -m tests.soak
 
 docs: venv ## write the generated parts of the documentation
 	$(python) -m docs

@@ -9,12 +9,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdal_mcp.image import Image, resolve
 from gdal_mcp.settings import Settings, load_settings
 from sandbox.engines.discovery import discover
+
+ALWAYS_COLD = ("--pool-max", "0")
 
 
 class NotMeasurable(Exception):
@@ -33,15 +35,20 @@ class Arena:
     image: Image
     options: tuple[str, ...] = ()  # of the server, besides those that every one here has
 
-    def settings(self) -> Settings:
-        """For the server's parts in this process, which share no state with a server beside it."""
+    def settings(self, pool_max: int | None = 0) -> Settings:
+        """For the server's parts in this process, which share no state with a server beside it; None is the default pool."""
         return load_settings(
+            pool_max=pool_max,
             workspaces=[self.workspace],
-            state_dir=self.state / "in-process",
+            state_dir=self.state / ("in-process" if pool_max == 0 else "in-process-warm"),
             engine=self.address,
             image=self.image.reference,
             approval="never",
         )
+
+    def serving(self, *options: str) -> "Arena":
+        """The same place with a server that has these options too."""
+        return replace(self, options=(*self.options, *options))
 
     def serve_command(self) -> list[str]:
         """The server as a client starts it."""
@@ -113,3 +120,13 @@ def write_hills(folder: Path, name: str, size: int) -> Path:
     )
     path.with_suffix(".hdr").write_text(header, encoding="ascii")
     return path
+
+
+def write_points(path: Path, count: int) -> None:
+    """CSV with so many points in metres of UTM zone 33 and two attributes."""
+    with path.open("w", encoding="ascii") as file:
+        file.write("x,y,name,value\n")
+        for number in range(count):
+            across, down = number % 1000, number // 1000
+            place = f"{400_000 + across * 37.5 + down % 7:.1f},{5_000_000 + down * 41.25 - across % 11:.1f}"
+            file.write(f"{place},place {number * 7919 % count},{number * 31 % 1009}\n")

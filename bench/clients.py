@@ -1,16 +1,19 @@
 """Clients of a running server: the official SDK's for calls, and a bare one where the client's own time and memory would show."""
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 from anyio.from_thread import start_blocking_portal
 from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 from bench.arena import Arena, NotMeasurable
 
@@ -25,12 +28,25 @@ _META = {
 
 @contextmanager
 def sdk_client(arena: Arena) -> Iterator[Call]:
-    """Calls tools of one running server over stdio and returns structured results. A call raises NotMeasurable on an error."""
-    command, *arguments = arena.serve_command()
-    server = StdioServerParameters(command=command, args=arguments, env=arena.python_environment())
-    with start_blocking_portal() as portal:
-        connection = portal.wrap_async_context_manager(Client(server))
-        client = connection.__enter__()
+    """Calls tools of one new server of ours."""
+    with connected(arena.serve_command(), arena.python_environment()) as call:
+        yield call
+
+
+@contextmanager
+def connected(
+    command: list[str],
+    environment: Mapping[str, str],
+    mode: Literal["auto", "legacy"] = "auto",
+    *,
+    quiet: bool = False,
+) -> Iterator[Call]:
+    """Calls tools of one new server over stdio and returns structured results. A call raises NotMeasurable on an error."""
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(environment))
+    with Path(os.devnull).open("w", encoding="utf-8") as unheard, start_blocking_portal() as portal:
+        client = Client(stdio_client(parameters, errlog=unheard if quiet else sys.stderr), mode=mode)
+        connection = portal.wrap_async_context_manager(client)
+        connection.__enter__()
 
         def call(tool: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
             reply = portal.call(partial(client.call_tool, tool, dict(given)))
@@ -59,6 +75,18 @@ class BareClient:
             stdout=subprocess.PIPE,
         )
 
+    def __enter__(self) -> Self:
+        """Says hello first."""
+        try:
+            self.greet()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def greet(self) -> None:
         """The first request of the era, answered."""
         if self._modern:
@@ -69,18 +97,31 @@ class BareClient:
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The result of one request. Raises NotMeasurable on an error."""
+        """The result of one request, when no other is under way. Raises NotMeasurable on an error."""
+        number = self.begin(method, params)
+        while True:
+            answered, result = self.next_answer()
+            if answered == number:
+                return result
+
+    def begin(self, method: str, params: Mapping[str, Any]) -> int:
+        """Sends one request; returns its id."""
         number = next(self._ids)
         given = {**params, "_meta": _META} if self._modern else dict(params)
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": given})
+        return number
+
+    def next_answer(self) -> tuple[int, Mapping[str, Any]]:
+        """The id and the result of whatever is answered next. Raises NotMeasurable on an error."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             answer = json.loads(line)
-            if answer.get("id") == number:
-                if "result" not in answer or answer["result"].get("isError"):
-                    raise NotMeasurable(f"{method} failed: {line[:500]!r}")
-                return dict(answer["result"])
-        raise NotMeasurable(f"the server ended before it answered {method}")
+            if "method" in answer:
+                continue
+            if "result" not in answer or answer["result"].get("isError"):
+                raise NotMeasurable(f"a request failed: {line[:500]!r}")
+            return int(answer["id"]), dict(answer["result"])
+        raise NotMeasurable("the server ended before it answered")
 
     def _send(self, message: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -93,9 +134,17 @@ class BareClient:
         row = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
         return int(row.split()[1]) * 1024
 
+    def descriptors(self) -> int:
+        """Files, sockets and pipes that the server has open."""
+        return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
+
+    def threads(self) -> int:
+        return len(list(Path(f"/proc/{self._process.pid}/task").iterdir()))
+
     def close(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()

@@ -4,26 +4,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+_DIGITS = {"x": 3, "": 0, "ms": 0}  # after the point, by unit; the goals of ratios are as fine as 0.07
 BEGIN, END = "<!-- measured: results -->", "<!-- end -->"
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure that may not be above its limit. `reason` says where the time goes when it is."""
+    """A figure that may not be above its limit, or not below it. `reason` says where the time goes when it is.
+
+    `found` is None when it could not be measured, which the reason explains.
+    """
 
     what: str
     limit: float
-    found: float
+    found: float | None
     unit: str = "x"
     reason: str = ""
+    at_least: bool = False
 
     @property
     def is_met(self) -> bool:
-        return self.found <= self.limit
+        if self.found is None:
+            return False
+        return self.found >= self.limit if self.at_least else self.found <= self.limit
 
     def row(self) -> tuple[str, ...]:
+        bound = f"at {'least' if self.at_least else 'most'} {self.limit:g} {self.unit}".strip()
+        if self.found is None:
+            return self.what, bound, "", f"not measured: {self.reason}"
         verdict = "met" if self.is_met else f"missed: {self.reason}" if self.reason else "missed"
-        return self.what, f"{self.limit:g} {self.unit}", f"{self.found:.2f} {self.unit}", verdict
+        return self.what, bound, f"{self.found:.{_DIGITS.get(self.unit, 2)}f} {self.unit}".strip(), verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The server itself: from its start to its first answers, what its imports cost, and its memory."""
+"""The server itself: from its start to its first answers, and what its imports cost."""
 
 import statistics
 import subprocess
@@ -12,14 +12,17 @@ from bench.report import Goal, Section, milliseconds
 from bench.series import Effort, in_turn, timed
 
 START_GOAL = 0.8  # seconds
-MEMORY_GOAL = 120  # MB
 _IMPORTS = "import gdal_mcp.cli, gdal_mcp.app, gdal_mcp.mcp.stdio"
 _SDK = "import mcp.server, mcp.server.stdio, mcp_types"
 _SHOWN = 10  # packages in the table of imports
 _TOOLS_LIST = "tools/list"
 
 
-def measure(arena: Arena, effort: Effort) -> Section:
+def measure(arena: Arena, effort: Effort, import_rounds: int) -> tuple[Section, Section]:
+    return _start(arena, effort), imports(arena, import_rounds)
+
+
+def _start(arena: Arena, effort: Effort) -> Section:
     found = in_turn(
         {
             f"server, {HANDSHAKE}: until `initialize` and `tools/list` are answered": lambda: _first_answers(
@@ -91,23 +94,3 @@ def _own_times(arena: Arena) -> Iterator[tuple[str, float]]:
         if taken.strip().isdigit():
             own[rest.partition("|")[2].strip().partition(".")[0]] += int(taken) / 1e6
     yield from own.items()
-
-
-def memory(arena: Arena, path: str, calls: int) -> Section:
-    """The resident set of one server, before and after calls."""
-    server = BareClient(arena, modern=False)
-    try:
-        server.greet()
-        server.ask(_TOOLS_LIST, {})
-        rows = [("idle, tools listed", server.resident_bytes())]
-        for number in range(1, calls + 1):
-            server.ask("tools/call", {"name": "info", "arguments": {"path": path}})
-            if number in (1, calls // 2, calls):
-                rows.append((f"after {number} calls", server.resident_bytes()))
-    finally:
-        server.close()
-    shown = [(name, f"{size / 1e6:.1f}") for name, size in rows]
-    goals = (Goal(f"memory of the server after {calls} calls", MEMORY_GOAL, rows[-1][1] / 1e6, "MB"),)
-    return Section(
-        "Memory of the server", "Resident set of the server's process.", ("when", "MB"), shown, goals
-    )

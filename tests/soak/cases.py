@@ -1,0 +1,213 @@
+"""What is called in a soak, and what an independent GDAL says of each.
+
+The commands of the oracle are written here by hand: they do not come from the server that is held to them.
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from tests.data.make import make_data
+from tests.oracle.container import Oracle
+
+OUTPUT = "OUTPUT"  # in arguments: the name of what is written
+SHARED = "shared.tif"  # every client replaces it, with one of two contents
+_SIDE = 150_000  # pixels of a raster that is a page of text and takes minutes to read
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call with all that it may end in: an answer that is the oracle's, or one of these error codes.
+
+    `oracle` is a command with {in}, the folder of the data, and {out}, the path of what it writes.
+    """
+
+    name: str
+    tool: str
+    arguments: Mapping[str, Any]
+    oracle: str = ""
+    suffix: str = ""  # of what it writes; without one it only reads
+    codes: tuple[str, ...] = ()
+    cancelled: bool = False  # it would take minutes, so its client cancels it for certain
+
+    @property
+    def fails(self) -> bool:
+        return not self.oracle
+
+    def given(self, output: str) -> dict[str, Any]:
+        given: dict[str, Any] = json.loads(json.dumps(dict(self.arguments)).replace(OUTPUT, output))
+        return given
+
+
+def _case(name: str, tool: str, oracle: str, suffix: str = "", **arguments: Any) -> Case:
+    return Case(name, tool, arguments, oracle, suffix)
+
+
+def _bad(code: str, tool: str, **arguments: Any) -> Case:
+    return Case(f"{code} by {tool} {arguments}", tool, arguments, codes=(code,))
+
+
+def _algorithm(name: str, tool: str, oracle: str, suffix: str = "", **arguments: Any) -> Case:
+    algorithm = " ".join(oracle.split()[1:3])
+    return Case(name, tool, {"algorithm": algorithm, "arguments": arguments}, oracle, suffix)
+
+
+READS = (
+    _case("info of a raster", "info", "gdal info -f json {in}/dem.tif", path="dem.tif"),
+    _case("info of a vector", "info", "gdal info -f json {in}/zones.gpkg", path="zones.gpkg"),
+    _case("statistics", "gdalinfo", "gdalinfo -json -stats {in}/dem.tif", dataset="dem.tif", json=True, stats=True),
+    _case("text", "gdalinfo", "gdalinfo {in}/float.tif", dataset="float.tif"),
+    _algorithm("checksums", "gdal_read", "gdal raster info --checksum -f json {in}/rgb.tif", input="rgb.tif", checksum=True),
+    _algorithm("a pixel", "gdal_read", "gdal raster pixel-info --position=10,20 {in}/dem.tif", input="dem.tif", position=[10, 20]),
+    _algorithm("features", "gdal_read", "gdal vector info --features -f json {in}/places.geojson", input="places.geojson", features=True),
+)  # fmt: skip
+WRITES = (
+    _case("compressed", "convert", "gdal convert --co=COMPRESS=ZSTD --co=PREDICTOR=2 {in}/dem.tif {out}", ".tif",
+          input="dem.tif", output=OUTPUT, creation_options={"COMPRESS": "ZSTD", "PREDICTOR": 2}),
+    _case("COG", "convert", "gdal convert -f COG {in}/rgb.tif {out}", ".tif", input="rgb.tif", output=OUTPUT, output_format="COG"),
+    _case("reprojected", "reproject", "gdal raster reproject --dst-crs=EPSG:4326 -r cubic {in}/dem.tif {out}", ".tif",
+          input="dem.tif", output=OUTPUT, dst_crs="EPSG:4326", resampling="cubic"),
+    _algorithm("shaded", "gdal_write", "gdal raster hillshade --zfactor=2 {in}/dem.tif {out}", ".tif", input="dem.tif", output=OUTPUT, zfactor=2),
+    _case("pipeline", "pipeline", "gdal raster pipeline read {in}/dem.tif ! reproject --dst-crs=EPSG:3857 ! slope ! write {out}", ".tif",
+          steps=f"read dem.tif ! reproject --dst-crs=EPSG:3857 ! slope ! write {OUTPUT}"),
+    _case("bands", "gdal_translate", "gdal_translate -q -b 2 -b 3 -projwin 2.2 48.9 3.1 48.1 {in}/rgb.tif {out}", ".tif",
+          src_dataset="rgb.tif", dst_dataset=OUTPUT, bands=["2", "3"], projwin=[2.2, 48.9, 3.1, 48.1]),
+    _case("mosaic", "gdalwarp", "gdalwarp -q -t_srs EPSG:3857 -r bilinear {in}/west.tif {in}/east.tif {out}", ".tif",
+          src_datasets=["west.tif", "east.tif"], t_srs="EPSG:3857", dst_dataset=OUTPUT, r="bilinear"),
+    _case("GeoJSON", "convert", "gdal convert {in}/zones.shp {out}", ".geojson", input="zones.shp", output=OUTPUT),
+    _case("GeoPackage", "convert", "gdal convert {in}/zones.gpkg {out}", ".gpkg", input="zones.gpkg", output=OUTPUT),
+    _case("polygons", "gdal_polygonize", "gdal_polygonize -q -mask {in}/mask.tif -f GeoJSON {in}/classes.tif {out}", ".geojson",
+          src_dataset="classes.tif", dst_vector=OUTPUT, mask="mask.tif", band=1),
+    _case("points", "gdal2xyz", "gdal2xyz -csv -b 3 -b 1 {in}/rgb.tif {out}", ".csv", dataset="rgb.tif", dst_csv=OUTPUT, bands=["3", "1"]),
+)  # fmt: skip
+# that another client replaced it between the question and the answer is an answer too
+_RACED = ("APPROVAL_EXPIRED", "OUTPUT_REJECTED")
+REPLACES = tuple(
+    Case(f"replaced by {name}", "convert", {"input": name, "output": SHARED, "overwrite": True},
+         f"gdal convert {{in}}/{name} {{out}}", "", _RACED)
+    for name in ("west.tif", "east.tif")
+)  # fmt: skip
+BAD = (
+    _bad("GDAL_ERROR", "info", path="broken.tif"),
+    _bad("GDAL_ERROR", "info", path="broken.gpkg"),
+    _bad("GDAL_ERROR", "convert", input="broken.tif", output=OUTPUT),
+    _bad("GDAL_ERROR", "reproject", input="dem.tif", output=OUTPUT, dst_crs="EPSG:999999"),
+    _bad("NOT_FOUND", "info", path="gone.tif"),
+    _bad("NOT_FOUND", "gdal_write", algorithm="raster nonsense", arguments={}),
+    _bad("PATH_NOT_ALLOWED", "info", path="/etc/passwd"),
+    _bad("NETWORK_BLOCKED", "info", path="https://example.com/a.tif"),
+    _bad("INVALID_ARGUMENT", "convert", input="dem.tif", output=OUTPUT, creation_options={"COMPRESS": "NOPE"}),
+    _bad("INVALID_ARGUMENT", "convert", input="dem.tif", output="dem.tif"),
+    _bad("INVALID_ARGUMENT", "info"),
+)  # fmt: skip
+LONG = (
+    Case("endless read", "gdalinfo", {"dataset": "huge.vrt", "stats": True}, cancelled=True),
+    Case("endless write", "convert", {"input": "huge.vrt", "output": OUTPUT}, suffix=".tif", cancelled=True),
+)
+DEADLINE = _bad("TIMEOUT", "gdalinfo", dataset="huge.vrt", stats=True)
+GOOD = (*READS, *WRITES, *REPLACES)
+DECK = (*GOOD, *BAD, *LONG)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the oracle says: printed texts and contents of files, by the name of the case."""
+
+    printed: Mapping[str, Any]
+    contents: Mapping[str, Any]
+    shared: tuple[Any, ...] = field(default=())
+
+    def wrong(self, case: Case, result: Mapping[str, Any], path: Path | None) -> str:
+        """Where a result is not the oracle's, or nothing; of a case that writes, what lies at the path that it names."""
+        if case in REPLACES:  # what lies there now may be another client's
+            return "" if result["outputs"][0]["path"].endswith(SHARED) else "it wrote to another place"
+        if path is None:
+            said = result["untrusted"]
+            return difference(self.printed[case.name], said.get("report", said.get("text")))
+        if not path.exists():
+            return f"there is no {path.name}"
+        return difference(self.contents[case.name], content(path))
+
+
+def difference(theirs: Any, ours: Any, place: str = "") -> str:
+    """The first place where two values are not the same, or nothing."""
+    if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
+        found = (difference(theirs[name], ours[name], f"{place}/{name}") for name in theirs)
+        return next((one for one in found if one), "")
+    if isinstance(theirs, list | tuple) and isinstance(ours, list | tuple) and len(theirs) == len(ours):
+        found = (difference(a, b, f"{place}/{n}") for n, (a, b) in enumerate(zip(theirs, ours, strict=True)))
+        return next((one for one in found if one), "")
+    if isinstance(theirs, str) and isinstance(ours, str) and theirs != ours:
+        alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(theirs, ours, strict=False)))
+        start = max(0, alike - 10)
+        return f"at {place or 'the start'} {theirs[start:][:80]!r} by GDAL, {ours[start:][:80]!r} by us"
+    return "" if theirs == ours else f"at {place or 'the start'} {theirs!r:.80} by GDAL, {ours!r:.80} by us"
+
+
+def lay(oracle: Oracle, workspace: Path) -> None:
+    """The data of the cases, some of it broken."""
+    make_data(oracle, workspace)
+    for name, kept in (("dem.tif", 200), ("zones.gpkg", 5000)):
+        (workspace / name.replace("dem", "broken").replace("zones", "broken")).write_bytes(
+            (workspace / name).read_bytes()[:kept]
+        )
+    source = '<SourceFilename relativeToVRT="1">rgb.tif</SourceFilename><SourceBand>1</SourceBand>'
+    places = f'<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{_SIDE}" ySize="{_SIDE}"/>'
+    band = f'<VRTRasterBand dataType="Byte" band="1"><SimpleSource>{source}{places}</SimpleSource></VRTRasterBand>'
+    (workspace / "huge.vrt").write_text(
+        f'<VRTDataset rasterXSize="{_SIDE}" rasterYSize="{_SIDE}">{band}</VRTDataset>'
+    )
+
+
+def answers(oracle: Oracle, workspace: Path) -> Answers:
+    """Each case once, by a plain GDAL."""
+    made = oracle.folder("expected")
+
+    def run(case: Case, number: int) -> str:
+        out = made / f"{number}{case.suffix or '.tif'}"
+        words = case.oracle.format(**{"in": workspace, "out": out}).split()
+        return oracle.must(*words)
+
+    with ThreadPoolExecutor(2) as threads:
+        texts = list(threads.map(run, GOOD, range(len(GOOD))))
+    printed = {case.name: _parsed(text) for case, text in zip(GOOD, texts, strict=True)}
+    contents = {
+        case.name: content(made / f"{number}{case.suffix or '.tif'}")
+        for number, case in enumerate(GOOD)
+        if case not in READS
+    }
+    return Answers(printed, contents, tuple(contents[case.name] for case in REPLACES))
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text) if text.lstrip().startswith(("{", "[")) else text
+
+
+def content(path: Path) -> Any:
+    """What two files have in common that hold the same: names and times that a format keeps are left out."""
+    return _CONTENTS.get(path.suffix, _digest)(path)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _features(path: Path) -> Any:
+    made = json.loads(path.read_text(encoding="utf-8"))
+    return {name: made[name] for name in made if name != "name"}
+
+
+def _rows(path: Path) -> Any:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        [[table]] = db.execute("SELECT table_name FROM gpkg_contents WHERE data_type = 'features'")
+        return db.execute(f'SELECT * FROM "{table}" ORDER BY 1').fetchall()
+
+
+_CONTENTS: Mapping[str, Callable[[Path], Any]] = {".geojson": _features, ".gpkg": _rows}

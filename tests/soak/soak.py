@@ -1,0 +1,198 @@
+"""A bounded soak: several clients, each with a server of its own, on one workspace and one state folder.
+
+So the servers share what servers of one user share: the audit log, the registry, approvals, locks, staging, undo, the memory
+that containers are promised. Each client makes several calls at once; every answer is held to what an independent GDAL says.
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import docker
+
+from gdal_mcp.image import resolve
+from sandbox.engines.discovery import connect
+from tests.mcp.talk import ERAS, Person, Place, Talk, talking
+from tests.oracle.container import Oracle, oracle_over
+from tests.soak import traces
+from tests.soak.cases import DEADLINE, DECK, READS, WRITES, Answers, Case, answers, lay
+from tests.soak.lanes import Lane, Ledger
+from tests.soak.traces import COUNTED, Held, Servers
+from tests.waiting import until
+
+LANES = 2  # calls at once of each client
+UNDO_CALLS = 12  # few, so that undo is pruned all the time
+SETTLE_SECONDS = 60.0  # for idle threads to end and slots to be there again
+GROWTH = 8.0  # MB of all servers together; less than 2 kB for each call of a long soak
+# more of each server than after its first calls: connections to the engine that are kept for the next call, as many as were
+# ever used at once; one that is lost with each call is seen all the same
+KEPT_CONNECTIONS = 6
+LONG_ENOUGH = 120.0  # seconds; in less the curve of the memory is still that of the first calls
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How long, by how many, and with which random numbers."""
+
+    seconds: float = 600.0
+    warm_up: float = (
+        60.0  # seconds before what is held is read for the first time; 0 is a call or two by each
+    )
+    clients: int = 4
+    seed: int = 1
+    timeout: float = 20.0  # seconds, of a call; only those that would take minutes reach it
+
+    def options(self) -> tuple[str, ...]:
+        """Of each server. The pool keeps its size, so that what is held at the end can be held to what was at the start."""
+        said = {
+            "--cpus": 1,
+            "--memory": "512MiB",
+            "--timeout-seconds": self.timeout,
+            "--undo-calls": UNDO_CALLS,
+            "--pool-min": 1,
+            "--pool-max": 2,
+        }
+        return tuple(str(word) for pair in said.items() for word in pair)
+
+
+@dataclass
+class Found:
+    """What came of a soak. `faults` is empty when all is well."""
+
+    plan: Plan
+    ledger: Ledger
+    servers: Servers
+    start: Held
+    end: Held
+    undo: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def report(self) -> str:
+        """The numbers, as text."""
+        outcomes = ", ".join(f"{name} {count}" for name, count in self.ledger.outcomes.most_common())
+        served = [call for call in self.ledger.calls if call.pool]
+        hits = sum(call.pool == "warm" for call in served)
+        seconds = sorted(call.seconds for call in served)
+        held = ", ".join(
+            f"{name} {getattr(self.start, name):g} -> {getattr(self.end, name):g}"
+            for name in ("memory", *COUNTED)
+        )
+        step = max(1, len(self.servers.curve) // 12)
+        rows = (
+            ("calls", f"{len(self.ledger.calls)} by {self.plan.clients} clients, seed {self.plan.seed}"),
+            ("outcomes", outcomes),
+            ("wrong answers", str(len(self.ledger.wrong))),
+            ("in a warm slot", f"{hits} of {len(served)} ({hits / max(1, len(served)):.0%})"),
+            ("p50 / p95", f"{_at(seconds, 50):.2f} s / {_at(seconds, 95):.2f} s"),
+            ("all servers hold", held),
+            ("memory over time", " ".join(f"{size:.0f}" for size in self.servers.curve[::step]) + " MB"),
+            ("undo entries", f"{self.undo} of at most {UNDO_CALLS}"),
+            ("faults", "none" if not self.faults else ""),
+        )
+        lines = [f"{name + ':':18} {value}".rstrip() for name, value in rows]
+        return "\n".join([*lines, *(f"  {fault}" for fault in self.faults[:20])])
+
+
+def _at(ordered: Sequence[float], percent: int) -> float:
+    """The nearest rank."""
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else 0.0
+
+
+def soak(oracle: Oracle, client: docker.DockerClient, folder: Path, plan: Plan) -> Found:
+    """Everything, from empty folders to what is left when every server has ended."""
+    place = Place.made(folder)
+    lay(oracle, place.workspace)
+    expected, ledger, servers = answers(oracle, place.workspace), Ledger(), Servers(place, client)
+    deal = random.Random(plan.seed)
+    with _clients(place, folder, plan) as talks:
+        lanes = _lanes(talks, place, expected, ledger, plan)
+        _together(lanes, _dealt(deal) if plan.warm_up else [READS[0], WRITES[0]] * len(lanes), plan.warm_up)
+        owners = place.owners
+        start = _at_rest(servers, plan)
+        with servers.watched():
+            _together(lanes, _dealt(deal), plan.seconds)
+        found = Found(plan, ledger, servers, start, servers.settled(_allowed(start, plan), SETTLE_SECONDS))
+    found.undo = traces.undo_entries(place)
+    found.faults = [
+        *ledger.wrong,
+        *_held_more(found),
+        *traces.left_behind(place, client, owners),
+        *traces.records(place),
+        *traces.registry(place),
+        *traces.contents(place, ledger, expected),
+    ]
+    return found
+
+
+@contextmanager
+def _clients(place: Place, folder: Path, plan: Plan) -> Iterator[list[Talk]]:
+    """One server each; the eras take turns."""
+    with ExitStack() as stack:
+        command = place.command(*plan.options())
+        yield [
+            stack.enter_context(
+                talking(
+                    command, folder / f"server{number}.log", era=ERAS[number % len(ERAS)], person=Person()
+                )
+            )
+            for number in range(plan.clients)
+        ]
+
+
+def _lanes(talks: Sequence[Talk], place: Place, expected: Answers, ledger: Ledger, plan: Plan) -> list[Lane]:
+    numbered = [(f"lane{number}-{lane}", talk) for number, talk in enumerate(talks) for lane in range(LANES)]
+    return [Lane(name, talk, place, expected, ledger, f"{plan.seed} {name}") for name, talk in numbered]
+
+
+def _dealt(deal: random.Random) -> Sequence[Case]:
+    """Every case once, a deadline among them."""
+    return deal.sample((*DECK, DEADLINE), len(DECK) + 1)
+
+
+def _together(lanes: Sequence[Lane], cards: Sequence[Case], seconds: float) -> None:
+    """Each of those by somebody, and then any until so many seconds have passed."""
+    end = time.monotonic() + seconds
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        begun = [threads.submit(lane.run, cards[n :: len(lanes)], end) for n, lane in enumerate(lanes)]
+        for future in begun:
+            future.result()
+
+
+def _at_rest(servers: Servers, plan: Plan) -> Held:
+    """After the first calls, once a slot that reads and one that writes wait in each server, and nothing else is there."""
+    until(lambda: (len(servers.containers()), len(servers.place.staged)) == (2 * plan.clients, plan.clients))
+    return servers.held()
+
+
+def _allowed(start: Held, plan: Plan) -> Held:
+    """The most that may be held at the end."""
+    return replace(start, descriptors=start.descriptors + KEPT_CONNECTIONS * plan.clients)
+
+
+def _held_more(found: Found) -> Iterator[str]:
+    most = _allowed(found.start, found.plan)
+    for name in COUNTED:
+        before, after = getattr(found.start, name), getattr(found.end, name)
+        if after > getattr(most, name):
+            yield f"{name}: {before} after the first calls, {after} at the end"
+    growth = found.servers.growth()
+    if found.plan.seconds >= LONG_ENOUGH and growth > GROWTH:
+        yield f"the servers' memory grew by {growth:.1f} MB"
+    if found.undo > UNDO_CALLS:
+        yield f"{found.undo} undo entries, at most {UNDO_CALLS} were to be kept"
+
+
+def run(folder: Path, plan: Plan) -> Found:
+    """A soak on this host's engine and image."""
+    client = connect()
+    try:
+        image = resolve(client, os.environ.get("GDAL_MCP_IMAGE") or None)
+        with oracle_over(image.id, folder) as oracle:
+            return soak(oracle, client, folder / "soak", plan)
+    finally:
+        client.close()

@@ -1,0 +1,38 @@
+"""A short soak: every kind of call, from several clients at once, some cancelled, some late, some wrong."""
+
+from pathlib import Path
+
+import docker
+import pytest
+
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds, oracle
+from tests.soak.cases import DECK
+from tests.soak.soak import Found, Plan, soak
+
+__all__ = ["grounds", "oracle"]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+
+# every case once; the deadline is one that only a call that would take minutes reaches, on any machine that runs tests
+SHORT = Plan(seconds=0, warm_up=0, clients=2, timeout=10)
+
+
+@pytest.fixture(scope="module")
+def found(oracle: Oracle, client: docker.DockerClient, grounds: Path) -> Found:
+    made = soak(oracle, client, grounds / "soak", SHORT)
+    print(made.report())
+    return made
+
+
+def test_nothing_is_wrong_and_nothing_is_left(found: Found) -> None:
+    assert found.faults == []
+
+
+def test_every_way_for_a_call_to_end_was_among_them(found: Found) -> None:
+    ends = {code for case in DECK for code in case.codes} - {"APPROVAL_EXPIRED", "OUTPUT_REJECTED"}
+    assert {"OK", "cancelled", "TIMEOUT", *ends} <= found.ledger.outcomes.keys()
+    assert len(found.ledger.calls) > len(DECK)
+
+
+def test_calls_were_served_both_ways(found: Found) -> None:
+    assert {call.pool for call in found.ledger.calls if call.pool} == {"warm", "cold"}

@@ -1,0 +1,188 @@
+"""What servers hold while they run, and what they leave behind: asked of the kernel, the engine and the files, not of them."""
+
+import hashlib
+import os
+import sqlite3
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import docker
+import docker.errors
+
+from gdal_mcp.audit import verify
+from sandbox.labels import OWNER
+from tests.mcp.talk import Place
+from tests.soak.cases import SHARED, Answers, content
+from tests.soak.lanes import Ledger
+
+SAMPLE_SECONDS = 1.0
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Held:
+    """What all servers together hold."""
+
+    memory: float  # MB
+    descriptors: int
+    threads: int
+    containers: int
+    staging: int
+
+
+@dataclass
+class Servers:
+    """The servers on one place."""
+
+    place: Place
+    client: docker.DockerClient
+    curve: list[float] = field(default_factory=list)  # MB of all servers, once in SAMPLE_SECONDS
+
+    def processes(self) -> list[Path]:
+        """Their folders in /proc."""
+        return [
+            folder for folder in Path("/proc").iterdir() if folder.name.isdigit() and self._is_ours(folder)
+        ]
+
+    def _is_ours(self, folder: Path) -> bool:
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return b"serve" in words and str(self.place.state).encode() in words
+
+    def containers(self) -> list[str]:
+        owners = self.place.owners
+        found = self.client.api.containers(all=True, filters={"label": OWNER})
+        return [row["Id"] for row in found if row["Labels"].get(OWNER) in owners]
+
+    def held(self) -> Held:
+        ours = self.processes()
+        return Held(
+            memory=self.memory(),
+            descriptors=sum(len(list((one / "fd").iterdir())) for one in ours),
+            threads=sum(len(list((one / "task").iterdir())) for one in ours),
+            containers=len(self.containers()),
+            staging=len(self.place.staged),
+        )
+
+    def memory(self) -> float:
+        pages = [int((one / "statm").read_text().split()[1]) for one in self.processes()]
+        return sum(pages) * _PAGE / 1e6
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Their memory goes into `curve` meanwhile."""
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(SAMPLE_SECONDS):
+                self.curve.append(self.memory())
+
+        watcher = threading.Thread(target=look, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+    def growth(self) -> float:
+        """MB between the second tenth of the curve and the last, the medians of each."""
+        tenth = max(1, len(self.curve) // 10)
+        if len(self.curve) < 3 * tenth:
+            return 0.0
+        return statistics.median(self.curve[-tenth:]) - statistics.median(self.curve[tenth : 2 * tenth])
+
+    def settled(self, least: Held, seconds: float) -> Held:
+        """What they hold once it is no more than that, or after so many seconds."""
+        end, pause = time.monotonic() + seconds, threading.Event()
+        while True:
+            now = self.held()
+            fits = all(getattr(now, name) <= getattr(least, name) for name in COUNTED)
+            if fits or time.monotonic() >= end:
+                return now
+            pause.wait(0.2)
+
+
+COUNTED = ("descriptors", "threads", "containers", "staging")
+
+
+def left_behind(place: Place, client: docker.DockerClient, owners: set[str]) -> Iterator[str]:
+    """What is still there of servers that have ended."""
+    rows = client.api.containers(all=True, filters={"label": OWNER})
+    yield from (
+        f"container {row['Id'][:12]}: {row['Status']}" for row in rows if row["Labels"].get(OWNER) in owners
+    )
+    yield from (f"staging folder {name}" for name in place.staged)
+    yield from (f"lock of server {name}" for name in place.owners)
+
+
+def records(place: Place) -> Iterator[str]:
+    """What is wrong with the audit log."""
+    found = verify(place.state / "audit.jsonl")
+    if not (found.ok and found.head_matches):
+        yield f"the hash chain: {found.reason or 'the head is not the end'}"
+    begun: set[str] = set()
+    ended: dict[str, str] = {}
+    for event in place.audited:
+        if event["type"] == "call.started":
+            begun.add(event["call"])
+        elif event["type"] == "call.finished":
+            if event["call"] in ended:
+                yield f"call {event['call']} ended twice: {ended[event['call']]}, {event['outcome']}"
+            ended[event["call"]] = event["outcome"]
+    yield from (f"call {call} began and never ended" for call in begun - ended.keys())
+
+
+def registry(place: Place) -> Iterator[str]:
+    """Where the registry and the disk do not agree."""
+    with closing(sqlite3.connect(place.state / "registry.sqlite")) as db:
+        open_calls = db.execute("SELECT id FROM calls WHERE finished IS NULL").fetchall()
+        listed = db.execute("SELECT path, size, sha256 FROM artifacts WHERE state = 'listed'").fetchall()
+        ended = dict(db.execute("SELECT id, outcome FROM calls"))
+    yield from (f"call {call} is open in the registry" for (call,) in open_calls)
+    for path, size, digest in listed:
+        data = Path(path).read_bytes() if Path(path).exists() else b""
+        if (len(data), hashlib.sha256(data).hexdigest()) != (size, digest):
+            yield f"{path} is not what the registry lists"
+    listed_names = {Path(path).name for path, _, _ in listed}
+    yield from (
+        f"{path.name} is in the workspace, but not listed"
+        for path in _made(place)
+        if path.name not in listed_names
+    )
+    for event in place.audited:
+        if (
+            event["type"] == "call.finished"
+            and event["call"] in ended
+            and ended[event["call"]] != event["outcome"]
+        ):
+            yield f"call {event['call']}: {event['outcome']} in the log, {ended[event['call']]} in the registry"
+
+
+def _made(place: Place) -> list[Path]:
+    """What calls have made: names that no data of ours has."""
+    return [path for path in place.workspace.iterdir() if path.name == SHARED or path.name.startswith("lane")]
+
+
+def contents(place: Place, ledger: Ledger, answers: Answers) -> Iterator[str]:
+    """What lies in the workspace and is not right, whatever the client heard of it."""
+    for path in _made(place):
+        if path.name == SHARED:
+            if content(path) not in answers.shared:
+                yield f"{SHARED} is neither of what was written"
+        elif path.name not in ledger.written:
+            yield f"{path.name} was never asked for"
+        elif content(path) != answers.contents.get(ledger.written[path.name].name):
+            yield f"{path.name} is not what GDAL makes of it"
+
+
+def undo_entries(place: Place) -> int:
+    folder = place.workspace / ".gdal-mcp" / "undo"
+    return len(list(folder.iterdir())) if folder.is_dir() else 0
