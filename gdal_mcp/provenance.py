@@ -4,6 +4,7 @@ Invariants:
 * an input is opened before the command runs and read through that descriptor, so that what a call puts in its place
   later is never taken for it;
 * at most `limit` bytes are digested for one call; what is not digested says why;
+* large inputs are digested with what the processors have to spare while the call runs, and at full speed once it has ended;
 * nothing here fails a call: what cannot be read is a row with a reason.
 
 Not known here are the files that a dataset itself refers to, such as the sources of a VRT.
@@ -14,13 +15,14 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+import time
+from collections.abc import Collection, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 from gdal_mcp.paths import family
 from sandbox.errors import PathRefused
@@ -32,8 +34,13 @@ MAX_FILES: Final = 1000  # inputs and companions of one call that are recorded
 MAX_PARTS: Final = 10_000  # files of a folder that is digested
 PATIENCE: Final = 10.0  # seconds a call that has ended waits for its digests
 _MAX_OPEN: Final = 64  # descriptors held during a run; what is beyond is opened when its turn comes
-_CHUNK: Final = 1 << 20
+_CHUNK: Final = 1 << 18  # bytes between two looks at whether the call has ended; larger ones are no quicker
+_AT_ONCE: Final = 32  # chunks after which the digests give way to the job: those of small inputs never do
+_LEAST_PRIORITY: Final = 19
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_Made = TypeVar("_Made")
+_Steps: TypeAlias = Generator[None, None, _Made]  # one chunk after another, so that any thread can go on
 
 _TOO_LARGE: Final = "it is larger than what the setting digest_size leaves for it"
 _LATE: Final = "it was not digested before the call ended"
@@ -68,7 +75,7 @@ class Material:
 
 
 class Materials:
-    """The inputs of one call, digested in a thread of their own while the call runs."""
+    """The inputs of one call, digested in a thread of their own while the call runs, and to the end by whoever asks."""
 
     def __init__(self, inputs: Iterable[Located], limit: int, max_parts: int = MAX_PARTS) -> None:
         """Opens the inputs; `limit` is in bytes. Never raises."""
@@ -79,7 +86,8 @@ class Materials:
         self._watched: list[_Watched] = []
         for located, companion in islice(_with_companions(inputs), MAX_FILES):
             self._watched.append(self._watch(located, companion=companion))
-        self._thread = threading.Thread(target=self._work, name="digests", daemon=True)
+        self._steps = self._work()
+        self._thread = threading.Thread(target=self._aside, name="digests", daemon=True)
 
     @classmethod
     def start(cls, inputs: Iterable[Located], limit: int) -> "Materials":
@@ -89,13 +97,16 @@ class Materials:
         return made
 
     def result(self, *, touched: Collection[Path] = (), patience: float = PATIENCE) -> tuple[Material, ...]:
-        """The inputs, each before its companions, after at most `patience` seconds and the reading of one block.
+        """The inputs, each before its companions, after at most `patience` seconds and the reading of two chunks.
 
         `touched` are the paths that the call itself wrote, replaced or took away: another file there is no surprise.
         """
-        self._thread.join(patience)
+        end = time.monotonic() + patience
         self._stop.set()
         self._thread.join()
+        while time.monotonic() < end and _more(self._steps):
+            pass
+        self._steps.close()
         self._held.close()
         return tuple(_ended(one, touched) for one in self._watched)
 
@@ -105,7 +116,7 @@ class Materials:
         made = Materials((), sys.maxsize, sys.maxsize)
         with made._held:
             one = made._watch(located, companion=False)
-            return made._digested(one).sha256 if one.identity else None
+            return _all_of(made._digested(one)).sha256 if one.identity else None
 
     def _watch(self, located: Located, *, companion: bool) -> "_Watched":
         material = Material(str(located), folder=located.is_folder, companion=companion)
@@ -121,48 +132,59 @@ class Materials:
         known = replace(material, size=size, modified_ns=identity.mtime_ns, changed=changed)
         return _Watched(located, identity, known, file)
 
-    def _work(self) -> None:
-        for one in self._watched:
-            if one.identity is not None and not self._stop.is_set():
-                one.material = self._digested(one)
+    def _aside(self) -> None:
+        """What is left when somebody asks for the result goes on in their thread: this one may hardly get to run."""
+        chunks = 0
+        while not self._stop.is_set() and _more(self._steps):
+            chunks += 1
+            if chunks == _AT_ONCE:
+                with suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LEAST_PRIORITY)
 
-    def _digested(self, one: "_Watched") -> Material:
+    def _work(self) -> _Steps[None]:
+        for one in self._watched:
+            if one.identity is not None:
+                one.material = yield from self._digested(one)
+                yield
+
+    def _digested(self, one: "_Watched") -> _Steps[Material]:
         try:
             if one.located.is_folder:
                 with open_folder(one.located.workspace, one.located.relative) as top:
-                    return self._folder(one, top)
+                    return (yield from self._folder(one, top))
             with _file_of(one) as file:
-                digest = self._read(file)
+                digest = yield from self._read(file)
                 return replace(one.material, sha256=digest)
         except _NotDigested as why:
             return replace(one.material, reason=str(why))
         except (OSError, PathRefused):
             return replace(one.material, reason=_UNREADABLE)
 
-    def _folder(self, one: "_Watched", top: int) -> Material:
+    def _folder(self, one: "_Watched", top: int) -> _Steps[Material]:
         if not one.located.relative.parts:
             raise _NotDigested("it is the whole workspace")
-        parts = sorted(self._parts(top), key=lambda part: os.fsencode(part.relative))
+        parts = sorted((yield from self._parts(top)), key=lambda part: os.fsencode(part.relative))
         return replace(one.material, size=sum(part.size for part in parts), sha256=tree_digest(parts))
 
-    def _parts(self, top: int) -> Iterator[Part]:
+    def _parts(self, top: int) -> _Steps[list[Part]]:
         """Not through `opened_file`, which widens the mode of what bars us: these files are not ours."""
-        count = 0
+        parts: list[Part] = []
         for entry in walk(top):
             if entry.is_folder and not entry.blocked:
                 continue
-            count += 1
-            if count > self._max_parts:
+            if len(parts) == self._max_parts:
                 raise _NotDigested(f"it holds more than {self._max_parts} files")
             if not stat.S_ISREG(entry.status.st_mode):
                 raise _NotDigested("it holds a link, or something else that is no file")
             file = os.open(entry.name, _FILE, dir_fd=entry.folder)
             try:
-                yield Part(entry.path, entry.status.st_size, self._read(file))
+                parts.append(Part(entry.path, entry.status.st_size, (yield from self._read(file))))
             finally:
                 os.close(file)
+            yield
+        return parts
 
-    def _read(self, file: int) -> str:
+    def _read(self, file: int) -> _Steps[str]:
         """The SHA-256 of an open file, in hex. Raises _NotDigested."""
         before = Identity.of(os.fstat(file))
         if before.size > self._left:
@@ -170,10 +192,9 @@ class Materials:
         self._left -= before.size
         total, offset = hashlib.sha256(), 0
         while chunk := os.pread(file, min(_CHUNK, before.size - offset), offset):
-            if self._stop.is_set():
-                raise _NotDigested(_LATE)
             total.update(chunk)
             offset += len(chunk)
+            yield
         if offset != before.size or Identity.of(os.fstat(file)) != before:
             raise _NotDigested(_CHANGED)
         return total.hexdigest()
@@ -191,6 +212,24 @@ class _Watched:
 
 class _NotDigested(Exception):
     """Why there is no digest."""
+
+
+def _more(steps: _Steps[None]) -> bool:
+    """Takes the next step; whether there was one."""
+    try:
+        next(steps)
+    except StopIteration:
+        return False
+    return True
+
+
+def _all_of(steps: _Steps[_Made]) -> _Made:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            made: _Made = end.value
+            return made
 
 
 def _with_companions(inputs: Iterable[Located]) -> Iterator[tuple[Located, bool]]:

@@ -133,6 +133,17 @@ def test_a_second_name_is_on_disk_before_the_first_one_goes(workspace, events):
     assert entry in events[events.index("swap.link.after") : events.index("swap.over.before")]
 
 
+def test_a_c_library_without_linux_s_own_calls_publishes_as_safely(workspace, events, monkeypatch):
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())
+    area = area_at(workspace, Moves(events.append))
+    write(workspace, {"dem.tif": b"old"})
+    staged = {"dem.tif": b"new", **{f"z.zarr/{n}": b"%d" % n for n in range(40)}}
+    publish(area, staged)
+    assert tree(workspace) == staged
+    inodes = {(workspace / name).stat().st_ino for name in staged}
+    assert inodes <= set(events[: events.index("adopt.before")])
+
+
 def test_a_folder_is_on_disk_with_all_that_is_in_it_before_it_moves(workspace, events):
     publish(area_at(workspace, Moves(events.append)), {"z.zarr/a/0": b"new"})
     inodes = {(workspace / name).stat().st_ino for name in ("z.zarr", "z.zarr/a", "z.zarr/a/0")}

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
@@ -14,8 +15,9 @@ from staging_kit import CALL, Trail, area_at, carry_out, leftovers, place, plan,
 from sandbox.errors import StagingFailed
 from sandbox.journal import Content, JournalDamaged, Mark, Record, State, Step, load, save
 from sandbox.moves import Moves
+from sandbox.staging import StagingArea
 from sandbox.undo import Finding, Retention
-from sandbox.workspace import RESERVED
+from sandbox.workspace import RESERVED, Workspace
 
 OLD = {"a.shp": b"old", "a.dbf": b"old", "a.sbn": b"stale", "z.zarr/0": b"old", "keep": b"1"}
 NEW = {"a.shp": b"new", "a.dbf": b"new", "b.tif": b"new", "z.zarr/1": b"new"}
@@ -178,6 +180,37 @@ def test_only_so_many_calls_are_kept_and_the_oldest_go_first(workspace):
     for number in (5, 4, 3):
         area.undo(f"call-000{number}")
     assert tree(workspace) == {"a.tif": b"2"}
+
+
+def test_a_publication_does_not_wait_until_the_oldest_call_is_forgotten(workspace):
+    due: list[Callable[[], None]] = []
+    area = StagingArea(Workspace.at(workspace, writable=True), Retention(calls=1), later=due.append)
+    for number in range(3):
+        publish(area, {"a.tif": b"%d" % number}, f"call-000{number}")
+    assert leftovers(workspace, "undo") == ["call-0000", "call-0001", "call-0002"]
+    for work in due:
+        work()
+    assert leftovers(workspace, "undo") == ["call-0002"]
+    assert tree(workspace) == {"a.tif": b"2"}
+
+
+def test_a_publication_stands_when_nobody_prunes_any_more(workspace):
+    closed = ThreadPoolExecutor(1)
+    closed.shutdown()
+    area = StagingArea(Workspace.at(workspace, writable=True), Retention(calls=1), later=closed.submit)
+    for number in range(2):
+        assert publish(area, {"a.tif": b"%d" % number}, f"call-000{number}").files
+    assert tree(workspace) == {"a.tif": b"1"}
+    assert area.prune() == ("call-0000",)
+
+
+def test_pruning_that_is_refused_fails_nobody_who_does_not_wait_for_it(workspace):
+    area = area_at(workspace, keep=Retention(calls=1))
+    publish(area, {"a.tif": b"1"})
+    (workspace / RESERVED / "undo").chmod(0o777)  # others may write to it, so that nothing in it is trusted
+    area.prune_quietly()
+    with pytest.raises(StagingFailed):
+        area.prune()
 
 
 def test_only_so_many_bytes_of_what_was_replaced_are_kept(workspace):
