@@ -4,6 +4,7 @@ import getpass
 import math
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,11 @@ def running(settings: Settings) -> Iterator[App]:
         stack.callback(owner.close)
         stack.callback(registry.close)
         keep = Retention(settings.undo_calls, settings.undo_size)
-        areas = {one.root: StagingArea(one, keep) for one in workspaces.items if one.writable}
+        pruning = ThreadPoolExecutor(1, "prune")  # of what is kept for undo, behind the calls
+        stack.callback(pruning.shutdown)
+        areas = {
+            one.root: StagingArea(one, keep, later=pruning.submit) for one in workspaces.items if one.writable
+        }
         for area in areas.values():
             area.prepare()
         _recover(areas, audit, registry, owner)

@@ -7,10 +7,13 @@ stderr is printed there in the same form.
 import importlib
 import os
 import sys
-import traceback
 from importlib.machinery import ModuleSpec
 
 PARTS = "gdal_mcp.worker_parts"
+PROGRAM, DESCRIBED = (
+    0.9,
+    0.95,
+)  # of a job's progress: when its program is done, when its outputs are described
 
 
 class Parts:
@@ -40,11 +43,12 @@ def part(name):
 def prepare():
     sys.meta_path.insert(0, Parts(sys.argv[3:]))
     os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: statistics of read-only data go there
+    part("libraries").load_each()
+    sys.setdlopenflags(os.RTLD_LAZY)  # Python's own way resolves every function, most of which no job calls
     from osgeo import gdal, ogr, osr  # importing them registers the drivers
 
     for module in (gdal, ogr, osr):
         module._DontUseExceptions()  # gdal.DontUseExceptions() would import NumPy: half as much again as GDAL
-    part("programs")
 
 
 def warm():
@@ -53,11 +57,12 @@ def warm():
 
 def run(job, report):
     programs, answer = part("programs"), {"outputs": []}
+    telling = part("reporting").Telling(report, programs.title(job), PROGRAM if job["outputs"] else 1.0)
     with part("reporting").Errors() as errors:
         try:
-            ended = programs.run(job, report)
+            ended = programs.run(job, telling)
             if ended.done and not errors.failures:
-                answer = finish(job, report, errors)
+                answer = finish(job, telling, errors)
         except MemoryError:
             raise
         except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
@@ -65,18 +70,23 @@ def run(job, report):
         except Exception as error:  # a fault of the command is an answer, with its trace on stderr
             ended = programs.Ended(False)
             if not isinstance(error, RuntimeError):
+                import traceback  # a tenth of the time that loading takes
+
                 traceback.print_exc()
             errors.fail(str(error))
     return answer | judged(ended, errors)
 
 
-def finish(job, report, errors):
+def finish(job, telling, errors):
     """The descriptions of what was written, and the picture of it."""
     if not job["outputs"]:
         return {"outputs": []}
+    telling.phase(PROGRAM, "describing the outputs")
     outputs = part("describing").describe_all(job, errors)
     if job["preview_pixels"] and not errors.failures:
-        part("preview").attach_preview(job, report)
+        telling.phase(DESCRIBED, "drawing the preview")
+        part("preview").attach_preview(job, telling)
+    telling.phase(1.0, "done")
     return {"outputs": outputs}
 
 

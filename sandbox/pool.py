@@ -28,7 +28,8 @@ from sandbox.runner import PLACE_SECONDS, Job, Runner
 from sandbox.slot import LaunchCancelled, Slot
 from sandbox.waiting import Bell, HasDescriptor, readable
 
-HOLD_SECONDS = 0.1  # a refill lets the call that it follows have the processors for so long
+# how long a refill leaves the processors to the call that it follows: while that call is alone, and when there are others
+ALONE_SECONDS, AMONG_OTHERS_SECONDS = 5.0, 0.1
 REST_SECONDS = 0.02  # after a call's container has ended: until then its answer is on its way
 REFILLS, REMOVALS = 2, 2  # at once; starting more only makes each slower
 IDLE_MARGIN = (
@@ -94,14 +95,14 @@ class WarmPool:
             LaunchCancelled: `cancel` was set meanwhile.
             SandboxError: as `Runner.launch` and `StagingArea.open`.
         """
-        seen = ground(kind.template)
+        seen, now = ground(kind.template), time.monotonic()
         with self._lock:
-            self._demand(kind).note(time.monotonic())
+            self._demand(kind).note(now)
+            self._due = {key: min(due, now + AMONG_OTHERS_SECONDS) for key, due in self._due.items()}
         while (one := self._pop(kind, seen)) is not None:
             if one.slot.waits:
                 self._count(hit=True)
-                with self._lock:
-                    self._due[id(one)] = time.monotonic() + HOLD_SECONDS
+                self._put_off(one)
                 one.slot.usage = Usage("warm")
                 self._bell.ring()
                 return Lease(self, one)
@@ -109,6 +110,11 @@ class WarmPool:
         self._count(hit=False)
         place = self._room(kind.template.limits.memory_bytes, cancel)
         return Lease(self, self._launch(kind, call, call, cancel, place))
+
+    def _put_off(self, one: Waiting) -> None:
+        with self._lock:
+            alone = not self._due
+            self._due[id(one)] = time.monotonic() + (ALONE_SECONDS if alone else AMONG_OTHERS_SECONDS)
 
     def served(self, one: Waiting) -> None:
         """The call of a claimed slot is over; another one may be started in its stead."""

@@ -254,11 +254,15 @@ class FileLimit:
         cls.reached = True
 
 
-def usage():
+def seconds_used():
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def usage(before):
+    """Processor time since `before`, as the job is not to blame for what was loaded; memory of the process since its start."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
     return {
-        "cpu_seconds": round(seconds, 4),
+        "cpu_seconds": round(seconds_used() - before, 4),
         "peak_memory_bytes": max(own.ru_maxrss, children.ru_maxrss) * 1024,
     }
 
@@ -277,7 +281,7 @@ def main():
         await_job(steps, idle_seconds)
     gc.freeze()
     gc.enable()
-    job = read_job()
+    job, before = read_job(), seconds_used()
     capture = Capture(wire, flush_library)
     threading.Thread(target=watch, args=(time.monotonic() + job["deadline_seconds"],), daemon=True).start()
     os.chdir("/tmp")
@@ -287,7 +291,7 @@ def main():
         answer = {"code": 1, "memory_exhausted": True}
     finally:
         capture.finish()
-    wire.send_json(b"F", {**answer, "file_limit_reached": FileLimit.reached, "usage": usage()})
+    wire.send_json(b"F", {**answer, "file_limit_reached": FileLimit.reached, "usage": usage(before)})
     os._exit(0)
 
 

@@ -21,9 +21,11 @@ def described(output, sources, errors):
         return told({})
     if kind in trees.KINDS:
         return told(*trees.KINDS[kind](path))
-    if driver := write_only_driver(path):
+    with quiet() as heard:
+        dataset = opened(path, heard)
+    if dataset is None and (driver := write_only_driver(path)):
         return told({"driver": driver, **trees.file(path)[0]})
-    dataset = opened(path, errors)
+    errors.take(heard)
     if dataset is None:
         return told({})
     with quiet():  # what only the description fails at is no fault of the command

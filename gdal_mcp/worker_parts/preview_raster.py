@@ -53,7 +53,7 @@ class Reading(NamedTuple):
     end: float  # of time.monotonic()
 
     def values(self, band, kind):
-        """The bytes of a band at the picture's size. Raises RuntimeError when it cannot be read in time."""
+        """A buffer of a band at the picture's size. Raises RuntimeError when it cannot be read in time."""
         data = band.ReadRaster(
             buf_xsize=self.width,
             buf_ysize=self.height,
@@ -65,7 +65,7 @@ class Reading(NamedTuple):
             raise RuntimeError(
                 "the pixels could not be read, or not in time; add overviews or show a smaller part"
             )
-        return bytes(data)
+        return data
 
 
 class Made(NamedTuple):
@@ -205,11 +205,16 @@ def channel(read, band):
         if gdal.DataTypeIsComplex(band.DataType)
         else read.values(band, gdal.GDT_Float64)
     )
-    values = array("d", data)
+    values = memoryview(data).cast("d")
     valid = band_mask(read, band)
-    if "Float" in gdal.GetDataTypeName(band.DataType) and not all(map(math.isfinite, values)):
+    if "Float" in gdal.GetDataTypeName(band.DataType) and not all_finite(values):
         valid = both(bytes(255 if math.isfinite(one) else 0 for one in values), valid)
     return Channel(data, band.DataType == gdal.GDT_Byte, valid, stretch(values, valid))
+
+
+def all_finite(values):
+    """A value that is not makes the sum so too, which is told sooner; large ones can as well."""
+    return math.isfinite(sum(values)) or all(map(math.isfinite, values))
 
 
 def magnitudes(read, band):
@@ -220,7 +225,7 @@ def magnitudes(read, band):
 def stretch(values, valid):
     """The values that become black and white: nearly the lowest and nearly the highest, so that strays do not count."""
     step = max(1, len(values) // SAMPLE) | 1  # odd, so that it does not follow the columns
-    some = values[::step]
+    some = values[::step].tolist()
     if valid is not None:
         some = [one for one, kept in zip(some, valid[::step], strict=True) if kept]
         some = some or [one for one, kept in zip(values, valid, strict=True) if kept]

@@ -5,12 +5,16 @@ utilities run as the library functions that the programs call, or as GDAL's own 
 """
 
 import importlib
+import itertools
 import os
+import re
 from typing import NamedTuple
 
 from osgeo import gdal
 
 from gdal_mcp.worker_parts.reporting import decoded, print_text
+
+NAME = re.compile(r"[a-z][a-z-]*")
 
 
 class Ended(NamedTuple):
@@ -23,6 +27,16 @@ class Ended(NamedTuple):
 def run(job, report):
     ended = RUNNERS[job["program"]](job, report)
     return ended if isinstance(ended, Ended) else Ended(bool(ended))
+
+
+def title(job):
+    """What is running, in few words."""
+    if job["program"] != "gdal":
+        return job["program"]
+    path = list(itertools.takewhile(NAME.fullmatch, job["options"][:3]))
+    if "pipeline" in path:  # what follows is its first step
+        del path[path.index("pipeline") + 1 :]
+    return " ".join(["gdal", *path])
 
 
 def progress(report):
@@ -133,9 +147,26 @@ def closed(dataset):
     return dataset is not None and dataset.Close() == gdal.CE_None
 
 
+class OnTerminal:
+    """Hears of the progress that GDAL's Python scripts print, which is printed all the same."""
+
+    printed = staticmethod(gdal.TermProgress_nocb)
+    report = None
+
+    @classmethod
+    def progress(cls, fraction, message=None, data=None):
+        if cls.report is not None:
+            cls.report.progress(fraction)
+        return cls.printed(fraction, message, data)
+
+
+# before a script is loaded, as some keep it under a name of their own
+gdal.TermProgress_nocb = OnTerminal.progress
+
+
 def run_script(name):
     def run_one(job, report):
-        report.progress(0.0, name)
+        OnTerminal.report = report
         module = importlib.import_module("osgeo_utils." + name)
         code = module.main([name + ".py", *job["argv"][1:]])
         gdal.DontUseExceptions()
@@ -149,6 +180,8 @@ def run_xyz(job, report):
         return run_script("gdal2xyz")(job, report)
     import numpy
     from osgeo_utils.gdal2xyz import gdal2xyz
+
+    OnTerminal.report = report
 
     x, y, data, _nodata = gdal2xyz(job["inputs"][0], None, return_np_arrays=True, **job["as_array"])
     gdal.DontUseExceptions()

@@ -4,6 +4,7 @@ import ctypes
 import json
 import math
 import sys
+import time
 
 from osgeo import gdal
 
@@ -81,6 +82,32 @@ class Errors:
 def quiet():
     """For what may fail without the command failing: nothing is printed or counted."""
     return Errors(quiet=True)
+
+
+class Telling:
+    """The progress of a GDAL job, in `title`'s words where GDAL has none. A job that is quick says nothing.
+
+    The programs' part of the scale ends at `share`; what is left is for what is done with the outputs.
+    """
+
+    QUICK = 0.1  # seconds; a client would hear of the end before it heard of this
+
+    def __init__(self, report, title, share):
+        self._report, self._title, self._share = report, title, share
+        self._from = time.monotonic() + self.QUICK
+        self.attach = report.attach
+
+    def progress(self, fraction, message=""):
+        """Of the program, 0 to 1."""
+        self._tell(min(max(fraction, 0.0), 1.0) * self._share, message or self._title)
+
+    def phase(self, fraction, message):
+        """Of the whole job, once its program is done."""
+        self._tell(fraction, message, at_once=True)
+
+    def _tell(self, *what, **how):
+        if time.monotonic() >= self._from:
+            self._report.progress(*what, **how)
 
 
 def print_text(text):

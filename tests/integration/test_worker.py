@@ -205,6 +205,11 @@ return {"code": 0, "seconds": time.monotonic() - start}
     assert len(told) <= done.final["seconds"] / worker.PROGRESS_GAP + 4
 
 
+def test_a_phase_is_told_even_right_after_another_report(work):
+    done, _ = work("for n in range(5): report.progress(n / 10, f'{n}', at_once=n > 2)")
+    assert [one.message for one in done.frames if isinstance(one, Progress)] == ["0", "3", "4"]
+
+
 def test_many_threads_write_whole_frames(work):
     body = """
 import threading
@@ -228,6 +233,91 @@ def test_a_slot_that_gets_no_job_ends_quietly():
         made.process.stdin.close()
         assert made.finish() == 0
         assert made.process.stderr.read() == b""
+
+
+def test_a_slot_that_gets_no_job_in_time_ends_quietly():
+    with Worker("pass", idle=0.05) as made:
+        assert made.finish() == 0
+        assert [type(one) for one in made.frames] == [Ready]
+        assert made.process.stderr.read() == b""
+
+
+def test_a_job_in_time_may_take_longer_than_a_slot_may_idle():
+    with Worker(
+        "import time\nend = time.monotonic() + 0.3\nwhile time.monotonic() < end: pass", idle=0.2
+    ) as made:
+        made.give()
+        assert made.finish() == 0
+        assert made.final["code"] == 0
+
+
+STEPS = """
+import threading
+done, where = [], []
+def warm():
+    try:
+        while True:
+            done.append(1)
+            where.append(threading.get_ident())
+            if len(done) < 5:
+                os.write(2, b"step\\n")
+                print("not the job's")
+            yield {pause}
+    finally:
+        os.write(2, b"closed\\n")
+"""
+COUNT = "import threading\nprint('job')\nreturn {'code': 0, 'steps': len(done), 'same': where == [threading.get_ident()] * len(done)}"
+
+
+def test_a_waiting_worker_warms_up_in_the_jobs_own_thread_until_the_job_is_there():
+    with Worker(COUNT, warm=STEPS.format(pause="")) as made:
+        made.wait_for(Ready)
+        for _ in range(3):
+            while made.process.stderr.readline() != b"step\n":
+                pass
+        made.give()
+        assert made.finish() == 0
+        assert made.final["steps"] >= 3
+        assert made.final["same"] is True
+        assert made.printed == b"job\n"
+        assert b"closed\n" in made.process.stderr.read()
+
+
+def test_a_job_that_is_there_at_once_is_not_kept_waiting_by_the_warm_up():
+    with Worker(COUNT, warm=STEPS.format(pause="")) as made:
+        made.give()
+        assert made.finish() == 0
+        assert made.final["steps"] == 0
+
+
+def test_a_job_that_comes_while_the_warm_up_rests_is_taken_at_once():
+    with Worker(COUNT, idle=1000.0, warm=STEPS.format(pause="1000.0")) as made:
+        made.wait_for(Ready)
+        made.process.stderr.readline()
+        made.give()
+        assert made.finish() == 0
+        assert made.final["steps"] == 1
+
+
+@pytest.mark.parametrize("pause", ["", "1000.0"])
+def test_a_warm_up_does_not_outlast_the_time_that_a_slot_may_idle(pause):
+    with Worker("pass", idle=0.1, warm=STEPS.format(pause=pause)) as made:
+        assert made.finish() == 0
+        assert [type(one) for one in made.frames] == [Ready]
+
+
+def test_a_warm_up_whose_host_is_gone_ends_quietly():
+    with Worker("pass", warm=STEPS.format(pause="")) as made:
+        made.wait_for(Ready)
+        made.process.stdin.close()
+        assert made.finish() == 0
+
+
+def test_a_worker_that_failed_to_warm_up_takes_no_job():
+    with Worker("pass", warm="\ndef warm():\n    yield\n    raise ValueError('a fault')\n") as made:
+        assert made.finish() == worker.EXIT_CRASHED
+        assert b"a fault" in made.process.stderr.read()
+        assert not any(isinstance(one, Final) for one in made.frames)
 
 
 def test_a_host_that_dies_while_it_gives_the_job_ends_it():

@@ -10,17 +10,23 @@ from gdal_mcp.worker_source import gdal_command
 from tests.oracle.container import Oracle
 
 HOST = r"""
-import base64, contextlib, io, json, sys, types
-jobs = json.loads(sys.argv.pop())
+import base64, contextlib, ctypes, io, json, os, sys, tempfile, types
+answers = os.fdopen(os.dup(1), "w")
+terminal = tempfile.TemporaryFile()  # what the library prints by itself
+os.dup2(terminal.fileno(), 1)
+warmed, jobs = json.loads(sys.argv.pop())
 handler = types.ModuleType("handler")
 exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
 handler.prepare()
+if warmed:
+    for _ in handler.warm(): pass
+handler.part("reporting").Telling.QUICK = 0.0
 
 class Report:
     def __init__(self):
-        self.attached = {}
-    def progress(self, *_):
-        pass
+        self.attached, self.told = {}, []
+    def progress(self, fraction, message="", at_once=False):
+        self.told.append([fraction, message])
     def attach(self, name, data):
         self.attached[name] = base64.b64encode(data).decode()
 
@@ -28,7 +34,12 @@ for job in jobs:
     report, printed = Report(), io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
         final = handler.run(job, report)
-    print(json.dumps({"final": final, "printed": printed.getvalue(), "attached": report.attached}, allow_nan=False))
+    ctypes.CDLL(None).fflush(None)
+    terminal.seek(0)
+    shown = terminal.read().decode()
+    terminal.seek(0)
+    terminal.truncate()
+    print(json.dumps({"final": final, "printed": printed.getvalue(), "attached": report.attached, "told": report.told, "shown": shown}, allow_nan=False), file=answers)
 """
 EMPTY = {
     "program": "version",
@@ -60,6 +71,8 @@ class Done:
     final: dict[str, Any]
     printed: str
     picture: bytes | None
+    told: list[tuple[float, str]]  # of its progress
+    shown: str  # by the library itself, on the terminal
 
     @property
     def parsed(self) -> Any:
@@ -97,15 +110,24 @@ class Box:
 
     oracle: Oracle
 
-    def run(self, *jobs: dict[str, Any], first: str = "") -> list[Done]:
+    def run(self, *jobs: dict[str, Any], first: str = "", warmed: bool = False) -> list[Done]:
         """One answer for each job, in order; `first` is run before the handler is loaded."""
         filled = [{**EMPTY, "preview_pixels": 0, **job} for job in jobs]
         python, isolated, switch, _worker, *words = gdal_command()
-        said = self.oracle.must(python, isolated, switch, f"{first}\n{HOST}", *words, json.dumps(filled))
+        said = self.oracle.must(
+            python, isolated, switch, f"{first}\n{HOST}", *words, json.dumps([warmed, filled])
+        )
         rows = [json.loads(line) for line in said.splitlines()]
         assert len(rows) == len(jobs)
         return [
-            Done(row["final"], row["printed"], decoded(row["attached"].get("preview.png"))) for row in rows
+            Done(
+                row["final"],
+                row["printed"],
+                decoded(row["attached"].get("preview.png")),
+                list(map(tuple, row["told"])),
+                row["shown"],
+            )
+            for row in rows
         ]
 
     def describe(self, path: Path | str, *sources: Path | str, kind: str = "dataset") -> Done:
