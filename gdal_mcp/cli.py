@@ -174,14 +174,30 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    import anyio
+    from gdal_mcp.mcp.process import starting
 
-    from gdal_mcp.app import running
-    from gdal_mcp.mcp.stdio import serve
+    with starting():
+        settings = _settings(arguments)
+        settings.require_workspaces()
+        return _guarded(lambda: _attend(settings))
 
-    settings = _settings(arguments)
-    settings.require_workspaces()
-    return _guarded(lambda: _with_app(running, settings, lambda app: anyio.run(serve, app)))
+
+def _attend(settings: Settings) -> int:
+    """Puts the server together and serves until the client leaves."""
+    from gdal_mcp.mcp.lean import lean_imports
+    from gdal_mcp.mcp.process import stand
+
+    with lean_imports():
+        import anyio
+
+        from gdal_mcp.app import running
+        from gdal_mcp.mcp.stdio import serve
+
+    def attend(app: Any) -> None:
+        stand()
+        anyio.run(serve, app)
+
+    return _with_app(running, settings, attend)
 
 
 def _call(arguments: argparse.Namespace) -> int:

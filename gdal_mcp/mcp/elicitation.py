@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 import mcp_types as t
-from mcp.server import ServerRequestContext
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 

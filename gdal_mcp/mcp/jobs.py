@@ -20,7 +20,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as t
 import structlog
-from mcp.server import Server
+from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 

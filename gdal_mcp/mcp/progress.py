@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 import anyio
-from mcp.server import ServerRequestContext
+from mcp.server.context import ServerRequestContext
 
 from gdal_mcp.untrusted import shown_text
 

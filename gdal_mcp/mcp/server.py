@@ -6,7 +6,8 @@ from typing import Any
 import anyio.to_thread
 import mcp_types as t
 import structlog
-from mcp.server import CacheHint, Server
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
