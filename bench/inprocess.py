@@ -64,6 +64,9 @@ class ClockedEngine:
         with self._noting("start"):
             self.engine.start(container)
 
+    def process(self, container: str) -> int | None:
+        return self.engine.process(container)
+
     def wait(self, container: str, seconds: float) -> ContainerState | None:
         with self._noting("exit"):
             return self.engine.wait(container, seconds)

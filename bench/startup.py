@@ -12,7 +12,10 @@ from bench.report import Goal, Section, milliseconds
 from bench.series import Effort, in_turn, timed
 
 START_GOAL = 0.8  # seconds
-_IMPORTS = "import gdal_mcp.cli, gdal_mcp.app, gdal_mcp.mcp.stdio"
+_IMPORTS = (
+    "import gdal_mcp.cli\nfrom gdal_mcp.mcp.lean import lean_imports\n"
+    "with lean_imports():\n    import gdal_mcp.app, gdal_mcp.mcp.stdio"
+)
 _SDK = "import mcp.server, mcp.server.stdio, mcp_types"
 _SHOWN = 10  # packages in the table of imports
 _TOOLS_LIST = "tools/list"

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gdal_mcp import __version__
-from gdal_mcp.settings import Settings, SettingsError, load_settings
+from gdal_mcp.cli_options import add_settings, settings_of
+from gdal_mcp.settings import Settings, SettingsError
 
 OK, FAILED, USAGE, ENGINE = 0, 1, 2, 3
-
-_SPECIAL = frozenset({"workspaces", "workspaces_ro", "approval", "preview", "config"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,6 +110,12 @@ def _add_records(commands: Any) -> None:
     replay.add_argument("call", metavar="CALL", help="the call's id, as in its receipt")
     replay.add_argument("--json", action="store_true", help="as JSON")
 
+    stats = _command(commands, "stats", _stats, "show what calls did and took, and what runs now")
+    stats.add_argument("--since", default="24h", metavar="AGE", help="how far back, such as 30m, 24h or 7d")
+    form = stats.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="as JSON")
+    form.add_argument("--prometheus", action="store_true", help="as Prometheus text, of all that is kept")
+
     undo = _command(commands, "undo", _undo, "restore what a call replaced and take away what it made")
     undo.add_argument("call", metavar="CALL", help="the call's id, as in its receipt")
 
@@ -120,64 +125,15 @@ def _command(
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = group.add_parser(name, help=text, description=text, allow_abbrev=False)
     parser.set_defaults(run=run)
-    options = parser.add_argument_group("settings (also GDAL_MCP_* variables and a TOML file)")
-    options.add_argument(
-        "--workspace",
-        action="append",
-        metavar="DIR",
-        dest="workspaces",
-        help="a folder calls may read and write; repeatable",
-    )
-    options.add_argument(
-        "--workspace-ro",
-        action="append",
-        metavar="DIR",
-        dest="workspaces_ro",
-        help="a folder calls may only read; repeatable",
-    )
-    options.add_argument(
-        "--approval",
-        choices=["writes", "always", "never"],
-        help="which calls need a person's yes (default: writes)",
-    )
-    options.add_argument("--config", metavar="FILE", help="TOML file with settings")
-    options.add_argument(
-        "--no-preview", action="store_false", dest="preview", default=None, help="no pictures of outputs"
-    )
-    for field, info in Settings.model_fields.items():
-        if info.annotation is bool and info.default is False:
-            options.add_argument(
-                f"--{field.replace('_', '-')}",
-                action="store_true",
-                dest=field,
-                default=None,
-                help=info.description,
-            )
-        elif field not in _SPECIAL:
-            options.add_argument(
-                f"--{field.replace('_', '-')}", metavar="VALUE", dest=field, help=info.description
-            )
+    add_settings(parser)
     return parser
-
-
-def _settings(arguments: argparse.Namespace) -> Settings:
-    given = {
-        name: value
-        for name, value in vars(arguments).items()
-        if name in Settings.model_fields and value is not None
-    }
-    settings = load_settings(**given)
-    from gdal_mcp import logs
-
-    logs.configure(settings.log_level, settings.log_format)
-    return settings
 
 
 def _serve(arguments: argparse.Namespace) -> int:
     from gdal_mcp.mcp.process import starting
 
     with starting():
-        settings = _settings(arguments)
+        settings = settings_of(arguments)
         settings.require_workspaces()
         return _guarded(lambda: _attend(settings))
 
@@ -204,7 +160,7 @@ def _call(arguments: argparse.Namespace) -> int:
     from gdal_mcp.app import running
     from gdal_mcp.calling import call_once
 
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     settings.require_workspaces()
     values = _object(arguments.arguments)
     # a terminated call ends as an interrupted one does: its container is stopped and removed
@@ -231,7 +187,7 @@ def _tools(arguments: argparse.Namespace) -> int:
     from gdal_mcp.catalogue import load, store
     from gdal_mcp.surface import surface
 
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     load.use(store.select(settings.state_dir, settings.image))
     if arguments.all:
         settings = settings.model_copy(update={"toolsets": ("all",)})
@@ -261,7 +217,7 @@ def _tools(arguments: argparse.Namespace) -> int:
 def _doctor(arguments: argparse.Namespace) -> int:
     from gdal_mcp.doctor import examine, render
 
-    report = examine(_settings(arguments))
+    report = examine(settings_of(arguments))
     _print(json.dumps(report.as_dict(), indent=2) if arguments.json else render(report))
     return OK if report.ok else ENGINE
 
@@ -271,7 +227,7 @@ def _setup(arguments: argparse.Namespace) -> int:
     from gdal_mcp.image import ensure
     from sandbox.engines.discovery import connect
 
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
 
     def bring() -> int:
         image = ensure(connect(settings.engine), settings.image, _say)
@@ -284,14 +240,14 @@ def _setup(arguments: argparse.Namespace) -> int:
 def _catalogue_build(arguments: argparse.Namespace) -> int:
     from gdal_mcp import catalogue_command
 
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     return _guarded(lambda: catalogue_command.build(settings, arguments.output, _print, _say))
 
 
 def _catalogue_show(arguments: argparse.Namespace) -> int:
     from gdal_mcp import catalogue_command
 
-    return catalogue_command.show(_settings(arguments), _print, _say)
+    return catalogue_command.show(settings_of(arguments), _print, _say)
 
 
 def _audit_verify(arguments: argparse.Namespace) -> int:
@@ -302,7 +258,7 @@ def _audit_verify(arguments: argparse.Namespace) -> int:
         kept = Checkpoint.parse(arguments.checkpoint) if arguments.checkpoint is not None else None
     except ValueError as error:
         raise SettingsError(f"{arguments.checkpoint[:100]!r} is no checkpoint: {error}") from error
-    path = _settings(arguments).state_dir / "audit.jsonl"
+    path = settings_of(arguments).state_dir / "audit.jsonl"
 
     def check() -> int:
         found = verify(path, kept)
@@ -322,7 +278,7 @@ def _audit_verify(arguments: argparse.Namespace) -> int:
 def _audit_tail(arguments: argparse.Namespace) -> int:
     from gdal_mcp.audit import tail
 
-    path = _settings(arguments).state_dir / "audit.jsonl"
+    path = settings_of(arguments).state_dir / "audit.jsonl"
 
     def show() -> int:
         for record in tail(path, arguments.n):
@@ -336,7 +292,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     from gdal_mcp.app import running
     from gdal_mcp.replay import replay_call
 
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     settings.require_workspaces()
     return _guarded(
         lambda: _with_app(
@@ -349,9 +305,17 @@ def _undo(arguments: argparse.Namespace) -> int:
     from gdal_mcp.app import running
     from gdal_mcp.calling import undo_call
 
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     settings.require_workspaces()
     return _guarded(lambda: _with_app(running, settings, lambda app: undo_call(app, arguments.call)))
+
+
+def _stats(arguments: argparse.Namespace) -> int:
+    from gdal_mcp import stats_command
+
+    settings = settings_of(arguments)
+    form: stats_command.Form = "json" if arguments.json else "prometheus" if arguments.prometheus else "text"
+    return _guarded(lambda: stats_command.show(settings, arguments.since, form, _print, _say))
 
 
 def _with_app(running: Any, settings: Settings, work: Callable[[Any], int | None]) -> int:

@@ -155,11 +155,8 @@ class Pipeline:
         begun = time.monotonic()
         async with self.admission.place(ticket.request.principal, partial(_tell_waiting, ticket.request)):
             ticket.lap("queue", begun)
-            begun = time.monotonic()
             if not ticket.approval:  # used up only now: a call that found no place may be sent again
                 ticket.approval = self._used(plan)
-            await anyio.to_thread.run_sync(partial(self.records.started, ticket))
-            ticket.lap("audit", begun)
             done = await self._run(ticket, plan, host)
         self._learn(plan.draft, done)
         receipt = self.records.receipt(ticket, done)
@@ -295,7 +292,7 @@ class Pipeline:
             async with anyio.create_task_group() as group:
                 group.start_soon(pass_on_cancellation)
                 with anyio.CancelScope(shield=True):
-                    work = partial(self.execution.run, plan, host, ticket.request.on_progress, ticket, cancel)
+                    work = partial(self._recorded_run, ticket, plan, host, cancel)
                     ticket.ended = await anyio.to_thread.run_sync(work, limiter=self.threads)
                 group.cancel_scope.cancel()
         finally:
@@ -304,6 +301,16 @@ class Pipeline:
             return ticket.ended
         assert ticket.ended is not None
         raise ticket.ended
+
+    def _recorded_run(self, ticket: Ticket, plan: Plan, host: Host, cancel: Cancellation) -> Done | ToolError:
+        """No record, no run."""
+        begun = time.monotonic()
+        try:
+            self.records.started(ticket)
+        except ToolError as error:
+            return error
+        ticket.lap("audit", begun)
+        return self.execution.run(plan, host, ticket.request.on_progress, ticket, cancel)
 
     async def _close_cancelled(self, ticket: Ticket) -> None:
         """What was published before the cancellation came is published, and recorded so."""

@@ -34,7 +34,11 @@ STDERR_CHARACTERS = 8000
 _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
-    (CapacityExhausted, Code.BUSY, "Call again when other calls have ended; the server may need more memory, or smaller limits."),
+    (
+        CapacityExhausted,
+        Code.BUSY,
+        "Call again when other calls have ended; the server may need more memory, or smaller limits.",
+    ),
     (ImageMissing, Code.ENGINE_UNAVAILABLE, "Run `gdal-mcp setup` to get the image."),
     (
         EngineUnavailable,

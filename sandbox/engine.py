@@ -76,6 +76,9 @@ class Engine(Protocol):
     def state(self, container: str) -> ContainerState | None:
         """None when the container is gone."""
 
+    def process(self, container: str) -> int | None:
+        """The number of its first process as the engine's host counts; None when it does not run."""
+
     def wait(self, container: str, seconds: float) -> ContainerState | None:
         """The state once it has stopped, or the running state when `seconds` have passed."""
 

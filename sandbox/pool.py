@@ -260,6 +260,8 @@ class WarmPool:
             waiting = {one.slot.wire: one for one in self._waiting}
         watched: list[HasDescriptor] = [self._bell, *waiting]
         found = readable(watched, seconds)
+        if self._bell in found and not self._closed:
+            time.sleep(REST_SECONDS)  # whoever rang goes on first: it may be in the midst of a call
         self._bell.hush()
         for wire in found:
             if wire is not self._bell and self._forget(waiting[wire]):  # type: ignore[index]

@@ -56,9 +56,10 @@ class Final:
 Frame = Ready | Printed | Progress | Attachment | Final
 
 
-def encode_job(request: Mapping[str, Any], deadline_seconds: float) -> bytes:
-    """The one message a host sends."""
-    data = json.dumps({"request": request, "deadline_seconds": deadline_seconds}, allow_nan=False).encode()
+def encode_job(request: Mapping[str, Any], deadline_seconds: float, end_mark: str = "") -> bytes:
+    """The one message a host sends. A worker prints `end_mark` as the last thing on stderr, which has no frames."""
+    job = {"request": request, "deadline_seconds": deadline_seconds, "end_mark": end_mark}
+    data = json.dumps(job, allow_nan=False).encode()
     return LENGTH.pack(len(data)) + data
 
 

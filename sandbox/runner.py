@@ -2,14 +2,16 @@
 
 import contextlib
 import math
+import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 from sandbox.cancel import Cancellation
 from sandbox.capacity import Capacity, Place
+from sandbox.conversation import Conversation
 from sandbox.engine import STDERR, ContainerState, Engine
 from sandbox.filetree import StagingUsage
 from sandbox.labels import labels
@@ -27,10 +29,10 @@ from sandbox.outcome import (
     TimedOut,
     Usage,
 )
-from sandbox.protocol import Attachment, Final, Frame, Printed, Progress, ProtocolBreach, encode_job
+from sandbox.protocol import ProtocolBreach, encode_job
 from sandbox.slot import LaunchCancelled, Slot, launch, stopped
 from sandbox.template import Limits, SandboxTemplate
-from sandbox.waiting import readable
+from sandbox.waiting import HasDescriptor, readable
 
 WORKER_GRACE = 5.0  # seconds after the host's deadline when a worker ends by itself, should the host be gone
 EXIT_SECONDS = 30.0  # after its final answer; a worker has nothing left to do then, but an engine may be busy
@@ -39,7 +41,7 @@ SEND_SECONDS = 10.0
 WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments and the final answer
 QUOTA_PAUSE = 0.05  # seconds between two looks at staging, at least
 QUOTA_SHARE = 10  # a look may take at most one part in so many of the time
-PROGRESS_GAP = 0.05  # seconds; half of a worker's, so that only what no worker sends is left out
+MARK_PAUSE = 0.05  # seconds between two looks whether the end of stderr is overdue
 PLACE_SECONDS = 30.0  # for the memory of another container to be free again
 _ANSWERED = ContainerState(running=False, exit_code=0, out_of_memory=False)
 _SIGXFSZ_EXIT = 153
@@ -64,49 +66,14 @@ class Job:
     answers: bool = False  # its final answer is all that counts, so that nobody waits for the container's end
 
     @cached_property
+    def end_mark(self) -> str:
+        """Printed at the end of stderr; nobody can say it before."""
+        return secrets.token_hex(8)
+
+    @cached_property
     def message(self) -> bytes:
         """What its container is sent. Raises ValueError for a request that is not JSON."""
-        return encode_job(self.request, self.template.limits.wall_seconds + WORKER_GRACE)
-
-
-@dataclass(slots=True)
-class _Conversation:
-    """What has been heard from one container."""
-
-    limits: Limits
-    stderr: bytearray
-    on_progress: Callable[[float, str], None]
-    stdout: bytearray = field(default_factory=bytearray)
-    attachments: dict[str, bytes] = field(default_factory=dict)
-    final: Mapping[str, Any] | None = None
-    wire_bytes: int = 0
-    fraction: float = -1.0
-    next_progress: float = 0.0
-
-    def hear_error(self, data: bytes) -> None:
-        self.stderr += data[: max(0, self.limits.stderr_bytes - len(self.stderr))]
-
-    def hear(self, frame: Frame) -> Outcome | None:
-        """Takes in one frame; an outcome when it ends the job."""
-        match frame:
-            case Printed(data):
-                self.stdout += data
-                if len(self.stdout) > self.limits.stdout_bytes:
-                    del self.stdout[self.limits.stdout_bytes :]
-                    return OutputLimitExceeded(self.limits.stdout_bytes)
-            case Progress(fraction, message):
-                self._hear_progress(fraction, message)
-            case Attachment(name, data):
-                self.attachments[name] = data
-            case Final(value):
-                self.final = value
-        return None
-
-    def _hear_progress(self, fraction: float, message: str) -> None:
-        now = time.monotonic()
-        if fraction > self.fraction and (now >= self.next_progress or fraction >= 1.0):
-            self.fraction, self.next_progress = fraction, now + PROGRESS_GAP
-            self.on_progress(fraction, message)
+        return encode_job(self.request, self.template.limits.wall_seconds + WORKER_GRACE, self.end_mark)
 
 
 class _Watch:
@@ -202,7 +169,7 @@ class Runner:
         sure; one that had to be cut short is gone when this returns. Raises EngineUnavailable.
         """
         limits = job.template.limits
-        heard = _Conversation(limits, slot.stderr, job.on_progress)
+        heard = Conversation(limits, slot.stderr, job.on_progress, job.end_mark.encode())
         begun, ended = time.monotonic(), False
         try:
             cut = _converse(slot, job, heard, _Watch(job, cancel))
@@ -222,41 +189,56 @@ class Runner:
             _receipt(slot.usage, heard, ran),
             heard.final,
             bytes(heard.stdout),
-            bytes(heard.stderr),
+            heard.errors(),
             heard.attachments,
             slot.facts,
         )
 
 
-def _end_of(slot: Slot, job: Job, cut: Outcome | None, heard: _Conversation) -> ContainerState:
+def _end_of(slot: Slot, job: Job, cut: Outcome | None, heard: Conversation) -> ContainerState:
     """How the container ended; of one whose answer is all that counts, that it gave it."""
     if cut is not None:
         return stopped(None)
-    if job.answers and heard.final is not None:
+    if heard.final is not None and (job.answers or _has_ended(slot)):
         return _ANSWERED
     return stopped(slot.engine.wait(slot.container, STOP_SECONDS))
 
 
-def _converse(slot: Slot, job: Job, heard: _Conversation, watch: _Watch) -> Outcome | None:
+def _has_ended(slot: Slot) -> bool:
+    return slot.ending is not None and bool(readable([slot.ending], 0))
+
+
+def _converse(slot: Slot, job: Job, heard: Conversation, watch: _Watch) -> Outcome | None:
     """Sends the job and listens to the end. An outcome when the host cut it short, None when it ended by itself."""
     with contextlib.suppress(OSError):  # it died before it read the job: the state says how
         slot.send(job.message, SEND_SECONDS)
     while (over := watch.over()) is None:
-        if slot.wire not in readable([slot.wire, watch], watch.pause()):
-            continue
-        pieces = slot.wire.receive()
-        if pieces is None:
+        if heard.told and (job.answers or _has_ended(slot)):
             return None
-        if (ending := _listen(slot, pieces, heard)) is not None:
-            return ending
-        if heard.final is not None:
-            if job.answers:
+        if slot.wire in readable(_awaited(slot, job, heard, watch), _pause(heard, watch)):
+            pieces = slot.wire.receive()
+            if pieces is None:
                 return None
+            if (ending := _listen(slot, pieces, heard)) is not None:
+                return ending
+        if heard.final is not None and not job.answers:
             watch.answered()
     return over
 
 
-def _listen(slot: Slot, pieces: list[tuple[int, bytes]], heard: _Conversation) -> Outcome | None:
+def _awaited(slot: Slot, job: Job, heard: Conversation, watch: _Watch) -> list[HasDescriptor]:
+    """What may happen next. The end of its process is of no use before all is said, which it may come before."""
+    ending = [slot.ending] if slot.ending is not None and heard.told and not job.answers else []
+    return [slot.wire, watch, *ending]
+
+
+def _pause(heard: Conversation, watch: _Watch) -> float:
+    """Seconds until there is something to look at again; between the answer and the end of stderr, soon."""
+    waits_for_mark = heard.final is not None and not heard.told
+    return min(watch.pause(), MARK_PAUSE) if waits_for_mark else watch.pause()
+
+
+def _listen(slot: Slot, pieces: list[tuple[int, bytes]], heard: Conversation) -> Outcome | None:
     for stream, data in pieces:
         if stream == STDERR:
             heard.hear_error(data)
@@ -304,7 +286,7 @@ def _judge(final: Mapping[str, Any] | None, state: ContainerState, limits: Limit
     return Exited(code)
 
 
-def _receipt(usage: Usage, heard: _Conversation, ran: float) -> Usage:
+def _receipt(usage: Usage, heard: Conversation, ran: float) -> Usage:
     said = (heard.final or {}).get("usage")
     said = said if isinstance(said, dict) else {}
     cpu, peak = _amount(said.get("cpu_seconds")), _amount(said.get("peak_memory_bytes"))

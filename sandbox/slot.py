@@ -9,6 +9,7 @@ from typing import Any
 from sandbox.attest import shortfalls
 from sandbox.cancel import Cancellation
 from sandbox.capacity import Place
+from sandbox.ending import Ending, ending_of
 from sandbox.engine import STDERR, ContainerState, Engine, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
 from sandbox.outcome import Usage
@@ -36,6 +37,7 @@ class Slot:
     place: Place | None = None  # the memory that it was promised
     started: float = field(default_factory=time.monotonic)
     sent: int = 0  # bytes of its job that are on their way
+    ending: Ending | None = None  # where the kernel tells it
     unremoved: set[str] | None = None  # where a container is noted that the engine did not remove
 
     @property
@@ -57,6 +59,8 @@ class Slot:
         """Kills and removes the container; returns the receipt with the time that took. Raises EngineUnavailable."""
         begun = time.monotonic()
         self.wire.close()
+        if self.ending is not None:
+            self.ending.close()
         try:
             self.engine.remove(self.container)
         except EngineUnavailable:
@@ -91,6 +95,7 @@ def launch(
         heard = _Heard(template.limits.stderr_bytes)
         facts = _await_ready(wire, heard, cancel)
         _refuse_weaker(template, facts)
+        ending = ending_of(container, engine.process(container))
     except BaseException:
         if wire is not None:
             wire.close()
@@ -98,7 +103,7 @@ def launch(
             engine.remove(container)
         raise
     usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
-    return Slot(engine, template, container, wire, heard.frames, facts, usage, heard.stderr)
+    return Slot(engine, template, container, wire, heard.frames, facts, usage, heard.stderr, ending=ending)
 
 
 def _send_program(wire: Wire, template: SandboxTemplate) -> None:

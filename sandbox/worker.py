@@ -240,6 +240,14 @@ def watch(deadline):
             os._exit(EXIT_ORPHANED)
 
 
+def end_errors(flush_library, mark):
+    """Whatever was printed on stderr is on its way, and the host knows where it ends."""
+    with contextlib.suppress(OSError, ValueError):  # a job may have closed its stderr
+        sys.stderr.flush()
+        flush_library(None)
+        os.write(2, mark.encode())
+
+
 class FileLimit:
     """Notices SIGXFSZ: the write itself fails with EFBIG, which GDAL reports in many different words."""
 
@@ -291,6 +299,7 @@ def main():
         answer = {"code": 1, "memory_exhausted": True}
     finally:
         capture.finish()
+    end_errors(flush_library, job["end_mark"])
     wire.send_json(b"F", {**answer, "file_limit_reached": FileLimit.reached, "usage": usage(before)})
     os._exit(0)
 

@@ -135,6 +135,13 @@ class DockerEngine:
         running = bool(state.get("Running")) or state.get("Status") == "created"
         return ContainerState(running, int(state.get("ExitCode", 0)), bool(state.get("OOMKilled")))
 
+    def process(self, container: str) -> int | None:
+        with _answering("asked for a container's process"):
+            try:
+                return int(self._api.inspect_container(container)["State"].get("Pid") or 0) or None
+            except docker.errors.NotFound:
+                return None
+
     def wait(self, container: str, seconds: float) -> ContainerState | None:
         with contextlib.suppress(requests.exceptions.RequestException, docker.errors.APIError):
             self._api.wait(container, timeout=math.ceil(seconds))

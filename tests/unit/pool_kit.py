@@ -162,6 +162,9 @@ class MemoryEngine:
         box = self.boxes.get(container)
         return ContainerState(box.running, 0, False) if box else None
 
+    def process(self, _container: str) -> int | None:
+        return None
+
     def wait(self, container: str, _seconds: float) -> ContainerState | None:
         return self.state(container)
 

@@ -30,7 +30,14 @@ WORLD = frozenset(
 )
 LAYERS = {  # from the top; a part imports from its own layer's modules and those below, never from one above
     "doors": (
-        *("gdal_mcp.mcp", "gdal_mcp.cli", "gdal_mcp.__main__", "gdal_mcp.calling", "gdal_mcp.doctor"),
+        *(
+            "gdal_mcp.mcp",
+            "gdal_mcp.cli",
+            "gdal_mcp.cli_options",
+            "gdal_mcp.__main__",
+            "gdal_mcp.calling",
+            "gdal_mcp.doctor",
+        ),
         *("gdal_mcp.replay", "gdal_mcp.rehearsal", "gdal_mcp.catalogue_command"),
         "gdal_mcp.stats_command",
     ),

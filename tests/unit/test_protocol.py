@@ -234,6 +234,7 @@ def test_a_job_is_one_length_and_one_json_object():
     assert json.loads(data[LENGTH.size :]) == {
         "request": {"argv": ["ä", "\n"], "n": 1},
         "deadline_seconds": 2.5,
+        "end_mark": "",
     }
 
 

@@ -99,6 +99,9 @@ class ScriptEngine:
     def start(self, _container):
         self.calls.append("start")
 
+    def process(self, _container):
+        return None
+
     def wait(self, *_):
         return self.end
 
