@@ -10,13 +10,15 @@ SMALLEST = 32  # pixels; below that there is nothing to see
 TRIES = 6
 NAME = "preview.png"
 QUICK, THOROUGH = 1, 6  # levels of zlib; the first takes a quarter of the time for a sixth more bytes
-DEFAULTS = {"pixels": 512, "bands": None, "color": "auto", "seconds": 10.0}
+DEFAULTS = {"pixels": 512, "bands": None, "color": "auto", "seconds": 10.0, "features": 50_000}
+UNASKED_FEATURES = 2_000  # a twentieth of a second
 UNASKED_SECONDS = 2.0  # for reading what is drawn of an output that nobody asked to see
+UNASKED = {"seconds": UNASKED_SECONDS, "features": UNASKED_FEATURES}
 
 
 def attach_preview(job, report):
     """Of the first output that can be shown. Best effort: one that fails is left out, and fails nothing else."""
-    asked = {**DEFAULTS, "pixels": job["preview_pixels"], "seconds": UNASKED_SECONDS}
+    asked = {**DEFAULTS, "pixels": job["preview_pixels"]} | UNASKED
     for output in job["outputs"]:
         if output["kind"] != "dataset":
             continue

@@ -8,7 +8,6 @@ from osgeo import gdal, ogr, osr
 from gdal_mcp.worker_parts.places import crs_facts
 
 MOST_LAYERS = 8
-MOST_FEATURES = 50_000  # of all layers
 MOST_BYTES = 64 << 20  # of their geometries, as WKB
 # Okabe and Ito's colours, which most colour-blind people tell apart; without black and yellow, which show on few grounds
 COLORS = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (230, 159, 0))
@@ -20,7 +19,7 @@ DOT = 2.5  # pixels from the middle of a point's mark to its side
 
 def paint(dataset, asked):
     """An RGBA dataset in memory and what it shows; None without a geometry."""
-    drawing = Drawing(asked["seconds"])
+    drawing = Drawing(asked["seconds"], asked["features"])
     for number in range(min(dataset.GetLayerCount(), MOST_LAYERS)):
         drawing.add(dataset.GetLayer(number))
     box = drawing.box()
@@ -42,9 +41,9 @@ def paint(dataset, asked):
 class Drawing:
     """Geometries by layer, all in the CRS of the first layer, and no more than can be drawn in time."""
 
-    def __init__(self, seconds):
+    def __init__(self, seconds, features):
         self.layers, self.crs, self.complete = [], None, True
-        self._left, self._bytes, self._end = MOST_FEATURES, MOST_BYTES, time.monotonic() + seconds
+        self._left, self._bytes, self._end = features, MOST_BYTES, time.monotonic() + seconds
         self._boxes = []
 
     def add(self, layer):

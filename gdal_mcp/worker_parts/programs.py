@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 from osgeo import gdal
 
-from gdal_mcp.worker_parts.reporting import decoded, print_text
+from gdal_mcp.worker_parts.reporting import decoded, print_text, quiet
 
 NAME = re.compile(r"[a-z][a-z-]*")
+
+
+WORTH_A_LOOK = 16 << 20  # bytes; what is smaller is read in some milliseconds either way
 
 
 class Ended(NamedTuple):
@@ -60,7 +63,7 @@ def run_algorithm(job, report):
     ):
         path.append(words.pop(0))
         algorithm = algorithm.InstantiateSubAlgorithm(path[-1])
-    if not algorithm.ParseCommandLineArguments(words):
+    if not algorithm.ParseCommandLineArguments([*read_with(algorithm, job), *words]):
         return Ended(False)
     done = algorithm.Run(progress(report))
     text = printed(algorithm.GetActualAlgorithm())
@@ -69,6 +72,27 @@ def run_algorithm(job, report):
     if done:
         print_text(text)
     return Ended(bool(done), code if done else None)
+
+
+def read_with(algorithm, job):
+    """Words that make no difference but to the time: large inputs without compression are read by one thread."""
+    names, sources = algorithm.GetArgNames(), job.get("sources", ())
+    takes_it = "open-option" in names or job["options"][0] == "convert"  # which hands on what it is given
+    own = any(word.startswith(("--open-option", "--input-open-option", "--oo")) for word in job["options"])
+    if own or not takes_it or "pipeline" in names or not sources or not all(map(in_plain_blocks, sources)):
+        return []
+    return ["--open-option=NUM_THREADS=1"]
+
+
+def in_plain_blocks(path):
+    """A large GeoTIFF with nothing to decode: GDAL_NUM_THREADS makes GDAL hand each of its strips to a thread, which
+    takes longer than copying it.
+    """
+    if not os.path.isfile(path) or os.path.getsize(path) < WORTH_A_LOOK:
+        return False
+    with quiet():
+        found = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=["GTiff"])
+    return found is not None and found.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE") is None
 
 
 def printed(algorithm):

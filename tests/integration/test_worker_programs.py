@@ -151,3 +151,17 @@ def test_what_is_deprecated_comes_after_what_is_not(box: Box):
     flags = [row["deprecated"] for row in done.parsed]
     assert flags == sorted(flags)
     assert True in flags
+
+
+def test_a_large_input_gives_the_same_bytes_however_many_threads_read_it(box: Box, oracle: Oracle):
+    """Above a size the worker has GDAL read what is not compressed with one thread; what comes out must not tell."""
+    folder = oracle.folder("large")
+    ramp = ["gdal", "raster", "create", "-q", "--size=5000,4000", "--bbox=500000,5160000,650000,5280000"]
+    oracle.must(*ramp, "--crs=EPSG:32633", "--burn=7", str(folder / "in.tif"))
+    assert (folder / "in.tif").stat().st_size > 16 << 20
+    words = ("raster", "reproject", "--output-crs=EPSG:3857", "--co=COMPRESS=DEFLATE", folder / "in.tif")
+    plain, ours = folder / "plain.tif", folder / "ours.tif"
+    oracle.must("gdal", words[0], words[1], "-q", *map(str, words[2:]), str(plain))
+    done = box.gdal(*words, ours, outputs=[{"path": str(ours), "kind": "dataset"}], sources=[str(words[-1])])
+    assert (done.final["code"], done.final["errors"]) == (0, [])
+    assert ours.read_bytes() == plain.read_bytes()
