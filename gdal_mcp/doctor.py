@@ -126,6 +126,17 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
         "ok",
         f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)"),
     )
+    yield _room(host, settings)
+
+
+def _room(host: Host, settings: Settings) -> Row:
+    """How many containers the promised memory is for, and how many of them may serve calls at once."""
+    places = host.places(settings)
+    found = f"{host.concurrent} calls at once, {places} containers with those that wait"
+    if settings.pool_max and places <= host.concurrent:
+        fix = "Lower `memory`, or raise `memory_share`: calls that come together leave no room for waiting containers."
+        return Row("engine", "room", "warning", found, fix)
+    return Row("engine", "room", "ok", found)
 
 
 def _image(host: Host) -> Iterator[Row]:

@@ -59,6 +59,11 @@ class Host:
     attested: tuple[Row, ...]
     concurrent: int  # calls that fit at once
 
+    def places(self, settings: Settings) -> int:
+        """Containers that fit into the memory that all together are promised."""
+        capacity = self.runner.capacity
+        return capacity.places(settings.memory) if capacity is not None else 0
+
     def tier(self, settings: Settings) -> str:
         return settings.runtime or "runc"
 

@@ -291,9 +291,11 @@ def answers(behind, owner, make_template, cancel):
 @pytest.mark.parametrize("trouble", ["silence", "hang up"])
 @pytest.mark.parametrize("step", STEPS)
 def test_an_engine_that_fails_at_any_step_ends_the_call_and_the_next_one_works(
-    proxy, answers, engine, ours, step, trouble
+    proxy, answers, engine, ours, step, trouble, monkeypatch
 ):
     """However it fails, nothing waits forever. What could not be removed then is removed once it answers again."""
+    if step == "wait":  # as where this host does not see the container's process, which tells its end sooner
+        monkeypatch.setattr("sandbox.slot.ending_of", lambda *_: None)
     request = STEPS[step].replace(b"v1.41", f"v{engine._api.api_version}".encode())
     proxy.meet(trouble, request)
     if step == "wait":

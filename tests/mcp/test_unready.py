@@ -80,7 +80,7 @@ def test_a_call_that_cannot_be_recorded_is_not_made(
             assert (error["code"], error["stage"]) == ("INTERNAL", "audit")
         assert not place.path("unrecorded.tif").exists()
         assert not place.path("outputs").exists()
-        assert containers.of_owners(place.owners) == []
+        assert containers.none_of(place.owners)
         assert not verify(log).ok
         log.write_bytes(kept[0])
         head.write_bytes(kept[1])

@@ -1,0 +1,62 @@
+"""The kernel's word that a container has ended: of the right container, and only once all of it has."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from sandbox.cancel import Cancellation
+from sandbox.ending import ending_of
+from sandbox.runner import Runner
+from sandbox.waiting import readable
+from tests.conftest import TemplateMaker, handler
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+
+def test_it_is_told_when_the_last_process_of_the_container_is_gone(
+    runner: Runner, make_template: TemplateMaker, cancel: Cancellation
+):
+    """The child does not hear the end of its parent, and outlives it for no moment that could be seen."""
+    child = "os.fork() or (os.setsid(), os.closerange(0, 3), __import__('threading').Event().wait())"
+    slot = runner.launch(make_template(handler("return {}", prepare=child)), "call-0001", cancel)
+    try:
+        assert slot.ending is not None
+        assert not readable([slot.ending], 0)
+        first = runner.engine.process(slot.container)
+        inside = [one for one in os.listdir("/proc") if one.isdigit() and _is_in(slot.container, one)]
+        assert len(inside) == 2
+        os.kill(first, signal.SIGKILL)
+        until(lambda: readable([slot.ending], 0))
+        assert not [one for one in inside if _is_in(slot.container, one)]
+    finally:
+        slot.remove()
+
+
+def test_a_process_that_is_not_the_container_s_first_is_not_believed(
+    runner: Runner, make_template: TemplateMaker, cancel: Cancellation
+):
+    slot = runner.launch(make_template(handler("return {}")), "call-0001", cancel)
+    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        mine = runner.engine.process(slot.container)
+        assert ending_of(slot.container, stranger.pid) is None
+        assert ending_of(slot.container[:12], mine) is None
+        assert ending_of("0" * 64, mine) is None
+        assert ending_of(slot.container, None) is None
+    finally:
+        slot.remove()
+        stranger.communicate(b"\n")
+    assert ending_of(slot.container, mine) is None
+
+
+def _is_in(container: str, process: str) -> bool:
+    """Whether a process lives, or waits for its parent, in that container."""
+    try:
+        with open(f"/proc/{process}/cgroup", encoding="ascii") as file:
+            return container in file.read()
+    except OSError:
+        return False
