@@ -13,17 +13,25 @@ import anyio
 import structlog
 
 from gdal_mcp.admission import Admission
+from gdal_mcp.approval.asking import Asking, Patience
+from gdal_mcp.approval.store import Approvals
 from gdal_mcp.audit import AuditLog, AuditUnavailable
 from gdal_mcp.catalogue import load, store
+from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.execution import Execution
 from gdal_mcp.foreseeing import Foresight
 from gdal_mcp.hosting import Hosting
+from gdal_mcp.identity import Principal, local
 from gdal_mcp.longresults import store_of
 from gdal_mcp.pipeline import Pipeline
+from gdal_mcp.policy import Policy
+from gdal_mcp.policy_file import load_policy
+from gdal_mcp.rates import Rates
+from gdal_mcp.reach import Reach, Reaches
 from gdal_mcp.records import Records
 from gdal_mcp.registry import Registry
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import Surface, surface
+from gdal_mcp.surface import Surface, known_tools, surface
 from sandbox.owner import Owner
 from sandbox.staging import StagingArea
 from sandbox.undo import Retention
@@ -44,6 +52,9 @@ class App:
     audit: AuditLog
     areas: dict[Path, StagingArea]
     surface: Surface
+    policy: Policy
+    reaches: Reaches
+    asking: Asking
     pipeline: Pipeline
 
 
@@ -75,23 +86,49 @@ def running(settings: Settings) -> Iterator[App]:
         _recover(areas, audit, registry, owner)
         hosting = Hosting(settings, workspaces, owner, areas)
         stack.callback(hosting.close)
-        records = Records(settings, audit, registry, owner.id)
-        execution = Execution(settings, hosting)
         tools = surface(settings)
+        policy = load_policy(settings, _names)
+        reaches = Reaches(Reach(settings, workspaces, tools, Foresight(settings.limits())), policy)
+        approvals = Approvals(registry.path)
+        stack.callback(approvals.close)
+        approvals.release_dead(lambda server: is_alive(server, owner))
+        asking = Asking(approvals, audit.append, _patience(settings), owner.id)
         pipeline = Pipeline(
             settings=settings,
-            workspaces=workspaces,
+            policy=policy,
+            reaches=reaches,
             hosting=hosting,
-            execution=execution,
-            registry=registry,
-            records=records,
+            execution=Execution(settings, hosting),
+            asking=asking,
+            records=Records(settings, audit, registry, owner.id, policy.digest),
             results=store_of(settings),
-            surface=tools,
-            foresight=Foresight(settings.limits()),
+            rates=Rates(registry.path),
             admission=Admission(1, settings.queue_length, settings.queue_seconds),
             threads=anyio.CapacityLimiter(math.inf),
         )
-        yield App(settings, workspaces, owner, hosting, registry, audit, areas, tools, pipeline)
+        yield App(
+            settings,
+            workspaces,
+            owner,
+            hosting,
+            registry,
+            audit,
+            areas,
+            tools,
+            policy,
+            reaches,
+            asking,
+            pipeline,
+        )
+
+
+def _names() -> set[str]:
+    """Of every tool and algorithm there is."""
+    return {*known_tools(), *catalogue().algorithms}
+
+
+def _patience(settings: Settings) -> Patience:
+    return Patience(settings.approval_seconds, settings.approval_wait)
 
 
 def _owner(folder: Path) -> Owner:
@@ -146,9 +183,9 @@ def is_alive(server: str, owner: Owner) -> bool:
     return server == owner.id or ((owner.folder / f"{server}.lock").exists() and not owner.is_dead(server))
 
 
-def local_principal() -> str:
+def local_user() -> Principal:
     """Who uses a local server: the user of the operating system."""
     try:
-        return f"local:{getpass.getuser()}"
+        return local(getpass.getuser())
     except (KeyError, OSError):
-        return f"local:uid-{os.getuid()}"
+        return local(f"uid-{os.getuid()}")

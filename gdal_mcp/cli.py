@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gdal_mcp import __version__
+from gdal_mcp.cli_decisions import add_decisions
 from gdal_mcp.cli_options import add_settings, settings_of
 from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.tokens_command import add_actions as add_token_actions
 
 OK, FAILED, USAGE, ENGINE = 0, 1, 2, 3
 
@@ -42,6 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_calls(commands)
     _add_host(commands)
+    add_decisions(commands, _command, _guarded)
     _add_records(commands)
     return parser
 
@@ -50,7 +53,10 @@ def _add_calls(commands: Any) -> None:
     """Serving and calling."""
     serve = _command(commands, "serve", _serve, "serve the Model Context Protocol")
     serve.add_argument(
-        "--transport", choices=["stdio"], default="stdio", help="how clients connect (default: stdio)"
+        "--transport",
+        choices=["stdio", "http"],
+        default="stdio",
+        help="how clients connect (default: stdio)",
     )
 
     call = _command(commands, "call", _call, "run one tool and print its structured result as JSON")
@@ -74,6 +80,9 @@ def _add_host(commands: Any) -> None:
         "check engine, image, isolation and workspaces, with the fix for each failure",
     )
     doctor.add_argument("--json", action="store_true", help="as JSON")
+
+    token = commands.add_parser("token", help="make, list or revoke tokens of clients", allow_abbrev=False)
+    add_token_actions(token.add_subparsers(metavar="ACTION", required=True), _command, _token)
 
     _command(commands, "setup", _setup, "bring the GDAL image onto this host")
 
@@ -135,7 +144,24 @@ def _serve(arguments: argparse.Namespace) -> int:
     with starting():
         settings = settings_of(arguments)
         settings.require_workspaces()
-        return _guarded(lambda: _attend(settings))
+        return _guarded(lambda: (_host if arguments.transport == "http" else _attend)(settings))
+
+
+def _host(settings: Settings) -> int:
+    """Serves over HTTP until a signal ends the process."""
+    import anyio
+
+    from gdal_mcp.app import running
+    from gdal_mcp.mcp.process import stand
+    from gdal_mcp.web.server import prepare, serve
+
+    bound = prepare(settings)
+
+    def host(app: Any) -> None:
+        stand()
+        anyio.run(serve, app, bound)
+
+    return _with_app(running, settings, host)
 
 
 def _attend(settings: Settings) -> int:
@@ -220,6 +246,13 @@ def _doctor(arguments: argparse.Namespace) -> int:
     report = examine(settings_of(arguments))
     _print(json.dumps(report.as_dict(), indent=2) if arguments.json else render(report))
     return OK if report.ok else ENGINE
+
+
+def _token(arguments: argparse.Namespace) -> int:
+    from gdal_mcp import tokens_command
+
+    settings = settings_of(arguments)
+    return _guarded(lambda: tokens_command.act(arguments, settings, _print, _say))
 
 
 def _setup(arguments: argparse.Namespace) -> int:
@@ -328,6 +361,7 @@ def _guarded(work: Callable[[], int]) -> int:
     from gdal_mcp.audit import AuditUnavailable
     from gdal_mcp.catalogue.errors import CatalogueBroken
     from gdal_mcp.registry import RegistryUnavailable
+    from gdal_mcp.tokens import TokensUnavailable
     from sandbox.errors import PathRefused, SandboxError, StagingFailed
 
     try:
@@ -335,7 +369,7 @@ def _guarded(work: Callable[[], int]) -> int:
     except PathRefused as error:
         _say(str(error))
         return USAGE
-    except (StagingFailed, AuditUnavailable, CatalogueBroken, RegistryUnavailable) as error:
+    except (StagingFailed, AuditUnavailable, CatalogueBroken, RegistryUnavailable, TokensUnavailable) as error:
         _say(str(error))
         return FAILED
     except SandboxError as error:

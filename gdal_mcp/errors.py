@@ -49,7 +49,8 @@ class Stage(StrEnum):
 class ToolError(Exception):
     """A failed call. `message` and `suggestion` are ours; `untrusted` holds cleaned text from GDAL or from a file.
 
-    `retry_after` is an estimate of when the same call may find room, in seconds from now.
+    `retry_after` is an estimate of when the same call may find room, in seconds from now. `confirmation` is the question that a
+    person has to answer before the same call can run.
     """
 
     code: Code
@@ -58,6 +59,7 @@ class ToolError(Exception):
     suggestion: str = ""
     untrusted: Mapping[str, Any] = field(default_factory=dict)
     retry_after: float | None = None
+    confirmation: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
@@ -72,6 +74,8 @@ class ToolError(Exception):
         }
         if self.retry_after is not None:
             error["retry_after_seconds"] = self.retry_after
+        if self.confirmation is not None:
+            error["requiresConfirmation"] = dict(self.confirmation)
         if self.untrusted:
             error["untrusted"] = dict(self.untrusted)
         return {"error": error}

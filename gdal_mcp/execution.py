@@ -112,7 +112,7 @@ class Execution:
         for output in draft.outputs:
             if output.server_named:
                 _make_outputs_folder(output.target)
-        kind = self.hosting.kind(host.image, home(draft).root if draft.writes else None)
+        kind = self.hosting.kind(host.image, home(draft).root if draft.writes else None, plan.confines)
         return host.pool.claim(kind, plan.call_id, cancel)
 
     def _job(self, plan: Plan, lease: Lease, on_progress: Callable[[float, str], None]) -> Job:

@@ -47,13 +47,13 @@ class Foresight:
         broken = excess(cost, self.limits) if cost is not None else None
         return Foreseen(request, cost, broken, advise(request) if draft.writes else ())
 
-    def check(self, draft: Draft) -> tuple[Advice, ...]:
-        """The remarks on a draft. Raises ToolError when it is certain to break a limit."""
+    def check(self, draft: Draft) -> Foreseen:
+        """What can be told of a draft. Raises ToolError when it is certain to break a limit."""
         seen = self.look(draft)
         if seen.excess is not None:
             code = _CODES.get(seen.excess.what, Code.DISK_LIMIT)
             raise ToolError(code, Stage.VALIDATE, seen.excess.message, seen.excess.suggestion)
-        return seen.advice
+        return seen
 
     def request(self, draft: Draft) -> Request:
         algorithm, arguments = draft.algorithm, draft.arguments

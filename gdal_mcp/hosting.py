@@ -15,6 +15,8 @@ from gdal_mcp.admission import capacity
 from gdal_mcp.catalogue.drift import unfit
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.environment import environment
+from gdal_mcp.nested import mapped, prove
+from gdal_mcp.pathmap import PathMap
 from gdal_mcp.settings import Settings
 from gdal_mcp.worker_source import gdal_command
 from sandbox import hardening, probe, program, seccomp, worker
@@ -33,7 +35,7 @@ from sandbox.program import delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
 from sandbox.staging import StagingArea
-from sandbox.template import STAGING_TARGET, Mount, SandboxTemplate
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
 from sandbox.workspace import RESERVED, Workspace, Workspaces
 
 if TYPE_CHECKING:
@@ -68,6 +70,14 @@ class Host:
         return settings.runtime or "runc"
 
 
+@dataclass(frozen=True, slots=True)
+class Confines:
+    """What the containers of some calls may see and use."""
+
+    workspaces: Workspaces
+    limits: Limits
+
+
 class Hosting:
     """Connects when first needed, and again after the engine was gone. Safe to use from several threads."""
 
@@ -77,6 +87,7 @@ class Hosting:
         """`areas` are the staging areas of the writable workspaces, by their roots."""
         self._settings = settings
         self._workspaces = workspaces
+        self._confines = Confines(workspaces, settings.limits())
         self._owner = owner
         self._areas = areas
         self._lock = threading.Lock()
@@ -86,6 +97,7 @@ class Hosting:
         self._ending: list[threading.Thread] = []  # pools of engines that went away
         self._unremoved: set[str] = set()
         self._views = Views(settings.state_dir / "views", owner)
+        self._path_map = PathMap.parse(settings.path_map)
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
     def ready(self, *, fresh: bool = False) -> Host:
@@ -151,7 +163,7 @@ class Hosting:
         image = resolve(client, self._settings.image)
         engine = DockerEngine(client, image.environment)
         info = engine.info()
-        runner = Runner(engine, self._owner.id, self._capacity_of(info))
+        runner = Runner(mapped(engine, self._path_map), self._owner.id, self._capacity_of(info))
         sweep(self._settings.state_dir / "views", self._owner)
         runner.unremoved = self._unremoved
         self._reap(engine)
@@ -192,9 +204,9 @@ class Hosting:
         kinds = [self.kind(image, None)]
         return (*kinds, *([self.kind(image, writable)] if writable is not None else []))
 
-    def kind(self, image: "Image", home: Path | None) -> Kind:
+    def kind(self, image: "Image", home: Path | None, confines: Confines | None = None) -> Kind:
         """The containers for calls that write to the workspace at `home`, or for those that only read."""
-        return Kind(self.template(image, None), self._areas[home] if home is not None else None)
+        return Kind(self.template(image, None, confines), self._areas[home] if home is not None else None)
 
     def _asked_version(self, runner: Runner, image: "Image") -> str:
         """GDAL's own word for its version, from a container of an image that does not say it."""
@@ -209,12 +221,18 @@ class Hosting:
             raise ImageUnsuitable(f"the GDAL version of {image.reference} cannot be told. Use another image.")
         return found
 
-    def template(self, image: "Image", staging: Path | None) -> SandboxTemplate:
-        """The container of a call; `staging` is the host folder that it may write to, if any."""
-        limits = self._settings.limits()
-        roots = [workspace.root for workspace in self._workspaces.items]
+    def template(
+        self, image: "Image", staging: Path | None, confines: Confines | None = None
+    ) -> SandboxTemplate:
+        """The container of a call; `staging` is the host folder that it may write to, if any.
+
+        `confines` are all of the server's when they are not given.
+        """
+        confines = confines or self._confines
+        limits = confines.limits
+        roots = [workspace.root for workspace in confines.workspaces.items]
         user = self.user()
-        mounts = [Mount(str(self._views.source(root, user)), PurePosixPath(root)) for root in roots]
+        mounts = [Mount(str(self._source(root, user)), PurePosixPath(root)) for root in roots]
         if staging is not None:
             mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
         sent = delivered(gdal_command(self._settings.pool_seconds + IDLE_MARGIN))
@@ -229,6 +247,17 @@ class Hosting:
             environment=environment(limits),
             runtime=self._settings.runtime,
         )
+
+    def _source(self, root: Path, user: tuple[int, int]) -> Path:
+        """What to mount for a workspace. Raises AttestationFailed for a view that the engine could not see."""
+        source = self._views.source(root, user)
+        if self._path_map.pairs and source != root:
+            raise AttestationFailed(
+                f"the workspace {root} belongs to root and is closed to others. A server in a container cannot open it to "
+                f"the calls' user, as its engine does not see what is mounted here. On the host: chmod o+rx {root}, or give "
+                "it to a user that is not root."
+            )
+        return source
 
     def user(self) -> tuple[int, int]:
         """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
@@ -254,12 +283,20 @@ class Hosting:
             return rows
         own = StagingArea(Workspace(self._settings.state_dir, writable=True))
         area = next(iter(self._areas.values()), own)
+        shown = self._proven(runner, self.template(image, None), own)
         with area.open(f"attest-{self._owner.id}", self.user()) as staging:
             found = attest(
                 runner, self.template(image, staging.mount_source), staging.mount_source, self._cancel
             )
-        _remember(path, key, found.rows)
-        return found.rows
+        rows = (*found.rows, *shown)
+        _remember(path, key, rows)
+        return rows
+
+    def _proven(self, runner: Runner, template: SandboxTemplate, own: StagingArea) -> tuple[Row, ...]:
+        """Before anything else is measured, as with a wrong map nothing else could be right."""
+        if not self._path_map.pairs:
+            return ()
+        return prove(runner, template, tuple(self._areas.values()) or (own,), self._cancel)
 
     def _attestation_key(self, info: EngineInfo, image: "Image") -> str:
         """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""
@@ -271,6 +308,7 @@ class Hosting:
         template = self.template(image, None)
         parts = [boot, asdict(info), template.image, template.user, asdict(template.limits), template.runtime]
         parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), *code]
+        parts += [self._settings.path_map]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -16,21 +16,26 @@ import anyio.to_thread
 import structlog
 from pydantic import ValidationError
 
+from gdal_mcp.activity import Activity, Running
 from gdal_mcp.admission import Admission
-from gdal_mcp.approval.model import Approver, Question, Suspended, question_text
+from gdal_mcp.approval.asking import Asking, Call, expired
+from gdal_mcp.approval.model import Approver, Suspended
+from gdal_mcp.approval.question import Where
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.environment import gdal_threads
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import Done, Execution
-from gdal_mcp.foreseeing import Foresight
-from gdal_mcp.foresight.advice import Advice
-from gdal_mcp.hosting import Host, Hosting
+from gdal_mcp.foreseeing import Foreseen, Foresight
+from gdal_mcp.hosting import Confines, Host, Hosting
+from gdal_mcp.identity import READ, WRITE, Principal
 from gdal_mcp.longresults import ResultStore, presented
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft, Plan
-from gdal_mcp.policy import Allow, RequireApproval, decide
+from gdal_mcp.policy import Allow, Deny, Policy, Verdict, case, decide
+from gdal_mcp.rates import Rates
+from gdal_mcp.reach import Reach, Reaches, bounds_of
 from gdal_mcp.records import Records
-from gdal_mcp.registry import Registry, RegistryUnavailable
+from gdal_mcp.refusals import denied, ended_by, failed, invalid, missing_scope, reads_only
 from gdal_mcp.results import Ran, structured
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface
@@ -39,7 +44,6 @@ from gdal_mcp.translation import explain
 from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
 from sandbox.outcome import Usage
-from sandbox.workspace import Workspaces
 
 _log = structlog.get_logger()
 
@@ -50,10 +54,14 @@ class Request:
 
     tool: str
     arguments: Mapping[str, Any]
-    principal: str
+    who: Principal
     client: str
     approver: Approver
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
+
+    @property
+    def principal(self) -> str:
+        return self.who.id
 
 
 @dataclass(slots=True)
@@ -69,7 +77,19 @@ class Ticket:
     seconds: dict[str, float] = field(default_factory=dict)
     ended: Done | ToolError | None = None
     usage: Usage | None = None  # of its container, however the call ended
-    advice: tuple[Advice, ...] = ()
+    foreseen: Foreseen | None = None
+    reach: Reach | None = None
+    running: Running | None = None  # as the console shows it
+
+    def tell(self, fraction: float, message: str) -> None:
+        """From any thread."""
+        if self.running is not None:
+            self.running.report(fraction, message)
+        self.request.on_progress(fraction, message)
+
+    def enter(self, stage: str) -> None:
+        if self.running is not None:
+            self.running.stage = stage
 
     def lap(self, name: str, since: float) -> None:
         self.seconds[name] = round(time.monotonic() - since, 6)
@@ -90,27 +110,39 @@ class Pipeline:
     """Runs calls; every part is made by the composition root."""
 
     settings: Settings
-    workspaces: Workspaces
+    policy: Policy
+    reaches: Reaches
     hosting: Hosting
     execution: Execution
-    registry: Registry
+    asking: Asking
     records: Records
     results: ResultStore
-    surface: Surface
-    foresight: Foresight
+    rates: Rates
     admission: Admission
     threads: anyio.CapacityLimiter  # for calls that run, as many as are admitted
     active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
+    activity: Activity = field(default_factory=Activity)
 
     async def call(self, request: Request) -> Reply:
         """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
         ticket = Ticket(request)
         self.active.add(ticket.call_id)
         try:
-            reply = await self._recorded(ticket)
+            with self.activity.of(ticket.call_id, request.tool, request.principal, request.client) as running:
+                ticket.running = running
+                reply = await self._endable(ticket, running)
             return replace(reply, result=await self._presented(reply))
         finally:
             self.active.discard(ticket.call_id)
+
+    async def _endable(self, ticket: Ticket, running: Running) -> Reply:
+        """A call that a person ends elsewhere is answered; one that its own client ends is not."""
+        with running.scope:
+            return await self._recorded(ticket)
+        if isinstance(ticket.ended, Done):  # it was published before it could be ended
+            return self._reply(ticket, ticket.ended)
+        error = ended_by(running.ended_by)
+        return Reply(ticket.call_id, error.as_dict(ticket.call_id), error=error)
 
     async def _presented(self, reply: Reply) -> Mapping[str, Any]:
         """What of a result a client gets: no text of files in lockdown, and a long one cut with a link to the whole."""
@@ -134,7 +166,8 @@ class Pipeline:
         return await self._close(ticket, reply.done, reply.error) or reply
 
     async def _call(self, ticket: Ticket) -> Reply:
-        tool = self._look_up(ticket.request.tool)
+        reach = ticket.reach = self._reach(ticket.request)
+        tool = _look_up(reach.surface, ticket.request.tool)
         begun = time.monotonic()
         draft = await anyio.to_thread.run_sync(partial(self._draft, ticket, tool))
         if isinstance(draft, Told):
@@ -144,32 +177,68 @@ class Pipeline:
         ticket.plan, ticket.host = plan, host
         ticket.lap("plan", begun)
         begun = time.monotonic()
-        verdict = decide(plan.draft, self.settings.approval)
-        if isinstance(verdict, Allow):
-            ticket.approval = f"allowed: {verdict.reason}"
-        else:
-            await self._approve(ticket, plan, verdict)
-            plan, host = await self._unchanged(ticket, tool, plan)
+        plan, host = await self._permitted(ticket, tool, plan, host)
         ticket.lap("approval", begun)
-        self.admission.resize(host.concurrent)
-        begun = time.monotonic()
-        async with self.admission.place(ticket.request.principal, partial(_tell_waiting, ticket.request)):
-            ticket.lap("queue", begun)
-            if not ticket.approval:  # used up only now: a call that found no place may be sent again
-                ticket.approval = self._used(plan)
-            done = await self._run(ticket, plan, host)
-        self._learn(plan.draft, done)
-        receipt = self.records.receipt(ticket, done)
-        served, tools = self.surface.algorithms, self.surface.callable
-        ran = Ran(tool, plan, done, receipt, ticket.advice, served, tools)
+        done = await self._placed(ticket, plan, host)
+        self._learn(reach.foresight, plan.draft, done)
+        return self._reply(ticket, done)
+
+    def _reply(self, ticket: Ticket, done: Done) -> Reply:
+        plan, reach = ticket.plan, ticket.reach
+        assert plan is not None
+        assert reach is not None
+        tool, receipt = _look_up(reach.surface, plan.tool), self.records.receipt(ticket, done)
+        advice = ticket.foreseen.advice if ticket.foreseen else ()
+        ran = Ran(tool, plan, done, receipt, advice, reach.surface.algorithms, reach.surface.callable)
         return Reply(ticket.call_id, structured(ran), done)
 
-    def _learn(self, draft: Draft, done: Done) -> None:
+    def _reach(self, request: Request) -> Reach:
+        """What this caller has. Raises ToolError for one that may not even read."""
+        if not request.who.holds(READ):
+            raise missing_scope(READ)
+        return self.reaches.of(request.principal)
+
+    async def _permitted(self, ticket: Ticket, tool: Tool, plan: Plan, host: Host) -> tuple[Plan, Host]:
+        """The plan as it may run: as it was, or made anew after a person said yes to it. Raises ToolError, Suspended."""
+        verdict = decide(case(plan.draft, plan.tool, plan.principal), self.policy)
+        if isinstance(verdict, Deny):
+            raise denied(verdict.reason)
+        if isinstance(verdict, Allow):
+            ticket.approval = f"allowed: {verdict.reason}"
+            return plan, host
+        ticket.enter("waiting for approval")
+        estimate = ticket.foreseen.estimate if ticket.foreseen else None
+        question = Call(plan, verdict, ticket.request.approver, estimate, self._where(host), ticket.tell)
+        grant = await self.asking.settle(question)
+        if grant is not None:
+            ticket.approval = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
+        return await self._unchanged(ticket, tool, plan)
+
+    def _where(self, host: Host) -> Where:
+        image = host.image
+        return Where(image.reference, image.digest, host.tier(self.settings), image.standin)
+
+    async def _placed(self, ticket: Ticket, plan: Plan, host: Host) -> Done:
+        """What became of the plan once there was a place for it."""
+        self.admission.resize(host.concurrent)
+        begun = time.monotonic()
+        principal = ticket.request.principal
+        ticket.enter("waiting for a place")
+        with self.rates.admit(principal, bounds_of(ticket.reach)):
+            async with self.admission.place(principal, partial(_tell_waiting, ticket)):
+                ticket.lap("queue", begun)
+                if not ticket.approval:  # used up only now: a call that found no place may be sent again
+                    ticket.approval = self.asking.used(plan)
+                ticket.enter("running")
+                return await self._run(ticket, plan, host)
+
+    @staticmethod
+    def _learn(foresight: Foresight, draft: Draft, done: Done) -> None:
         """What was written is known from its description, so that a call on it can be foreseen without a container."""
         located = {file.located.path: file.located for file in done.published.files} if done.published else {}
         for output, described in zip(draft.outputs, done.outputs, strict=False):
             if output.target.path in located:
-                self.foresight.learn(located[output.target.path], described.facts)
+                foresight.learn(located[output.target.path], described.facts)
 
     def _plan(self, ticket: Ticket, tool: Tool, draft: Draft) -> tuple[Plan, Host]:
         """Deterministic for a given state, so that a call that is sent again reaches the same digest."""
@@ -177,7 +246,9 @@ class Pipeline:
             host = self.hosting.ready()
         except SandboxError as error:
             raise explain(error, Stage.RUN) from error
-        template = self.hosting.template(host.image, None)
+        assert ticket.reach is not None
+        confines = Confines(ticket.reach.workspaces, ticket.reach.limits)
+        template = self.hosting.template(host.image, None, confines)
         plan = Plan(
             call_id=ticket.call_id,
             tool=tool.name,
@@ -188,6 +259,7 @@ class Pipeline:
             runtime=template.runtime,
             mounts=tuple(f"{mount.target}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
             arguments=ticket.request.arguments,
+            confines=confines,
         )
         return plan, host
 
@@ -197,7 +269,7 @@ class Pipeline:
         assert isinstance(draft, Draft)
         plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool, draft))
         if plan.digest != asked.digest:
-            raise _expired("what would run changed while the question was open.")
+            raise expired("what would run changed while the question was open.")
         ticket.plan, ticket.host = plan, host
         return plan, host
 
@@ -206,77 +278,31 @@ class Pipeline:
         try:
             draft = tool.draft(ticket.request.arguments, self._desk(ticket))
         except ValidationError as error:
-            raise _invalid(error) from error
+            raise invalid(error) from error
         except ArgumentRefused as error:
             raise ToolError(error.code, Stage.VALIDATE, error.message, error.suggestion) from error
         if isinstance(draft, Told):
             return draft
-        if draft.writes and self.settings.read_only:
-            raise _reads_only()
+        assert ticket.reach is not None
+        if draft.writes and ticket.reach.settings.read_only:
+            raise reads_only()
+        if draft.writes and not ticket.request.who.holds(WRITE):
+            raise missing_scope(WRITE)
         draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
-        ticket.advice = self.foresight.check(draft)
+        ticket.foreseen = ticket.reach.foresight.check(draft)
         return draft
 
     def _desk(self, ticket: Ticket) -> Desk:
-        threads = gdal_threads(self.settings.limits())
-        paths = Paths(self.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
-        return Desk(paths, self.settings, self.surface, self.foresight)
+        reach = ticket.reach
+        assert reach is not None
+        threads = gdal_threads(reach.limits)
+        paths = Paths(reach.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
+        verdict = partial(self._verdict, ticket.request)
+        return Desk(paths, reach.settings, reach.surface, reach.foresight, verdict)
 
-    def _look_up(self, name: str) -> Tool:
-        tool = self.surface.callable.get(name)
-        if tool is None:
-            raise ToolError(
-                Code.NOT_FOUND,
-                Stage.LOOKUP,
-                "there is no such tool.",
-                f"The tools are: {', '.join(one.name for one in self.surface.listed[:40])}.",
-            )
-        return tool
-
-    async def _approve(self, ticket: Ticket, plan: Plan, verdict: RequireApproval) -> None:
-        """Returns when a person said yes. Raises ToolError when not, Suspended when the answer is still to come."""
-        try:
-            await self._ask(ticket.request.approver, plan, verdict.reason)
-        except RegistryUnavailable as error:
-            raise _unapprovable(error) from error
-
-    async def _ask(self, approver: Approver, plan: Plan, reason: str) -> None:
-        given = approver.answered()
-        if given is None:
-            text = question_text(plan, reason)
-            row = self.registry.request(
-                plan.digest, plan.principal, plan.tool, text, self.settings.approval_seconds
-            )
-            decision = None
-            with anyio.move_on_after(self.settings.approval_seconds) as waiting:
-                decision = await approver.ask(Question(row.id, plan.digest, text))
-            if waiting.cancelled_caught:
-                raise _expired("nobody answered in time.")
-            if decision is None:
-                raise _nobody_to_ask()
-            given = (row.id, decision)
-        approval_id, decision = given
-        asked = self.registry.approval(approval_id)
-        if asked is None or (asked.plan_digest, asked.principal) != (plan.digest, plan.principal):
-            raise _expired("the answer is to another question than this call asks now.")
-        self.registry.decide(approval_id, approved=decision.approved, by=decision.by, how=decision.how)
-        if not decision.approved:
-            raise ToolError(
-                Code.DENIED,
-                Stage.APPROVAL,
-                f"{decision.by} said no.",
-                "Do not repeat the call unless the person asks for it.",
-            )
-
-    def _used(self, plan: Plan) -> str:
-        """Uses the one yes for this plan up, and says whose it was. Raises ToolError when there is none."""
-        try:
-            used = self.registry.consume(plan.digest, plan.principal)
-        except RegistryUnavailable as error:
-            raise _unapprovable(error) from error
-        if used is None:
-            raise _expired("the yes was for something else, was used already, or came too late.")
-        return f"approved by {used.decided_by} ({used.decided_how})"
+    def _verdict(self, request: Request, tool: str, draft: Draft) -> Verdict:
+        """What the policy would say of such a call by this caller."""
+        return decide(case(draft, tool, request.principal), self.policy)
 
     async def _run(self, ticket: Ticket, plan: Plan, host: Host) -> Done:
         """Runs in a thread; a cancellation of this task stops the container and waits until it is gone."""
@@ -310,16 +336,17 @@ class Pipeline:
         except ToolError as error:
             return error
         ticket.lap("audit", begun)
-        return self.execution.run(plan, host, ticket.request.on_progress, ticket, cancel)
+        done = self.execution.run(plan, host, ticket.tell, ticket, cancel)
+        self.rates.spent(ticket.request.principal, *_cost(ticket, done))
+        return done
 
     async def _close_cancelled(self, ticket: Ticket) -> None:
         """What was published before the cancellation came is published, and recorded so."""
         if isinstance(ticket.ended, Done):
             await self._close(ticket, ticket.ended, None)
         else:
-            await self._close(
-                ticket, None, ToolError(Code.CANCELLED, Stage.RUN, "the client cancelled the call.")
-            )
+            assert ticket.running is not None
+            await self._close(ticket, None, ended_by(ticket.running.ended_by))
 
     async def _close(self, ticket: Ticket, done: Done | None, error: ToolError | None) -> Reply | None:
         """The last record of a call, written even if it is cancelled; a reply only when it could not be written."""
@@ -330,58 +357,29 @@ class Pipeline:
         return Reply(ticket.call_id, failure.as_dict(ticket.call_id), error=failure)
 
 
-def _tell_waiting(request: Request) -> None:
-    request.on_progress(0.0, "waiting for a free place")
+def _look_up(surface: Surface, name: str) -> Tool:
+    tool = surface.callable.get(name)
+    if tool is None:
+        raise ToolError(
+            Code.NOT_FOUND,
+            Stage.LOOKUP,
+            "there is no such tool.",
+            f"The tools are: {', '.join(one.name for one in surface.listed[:40])}.",
+        )
+    return tool
+
+
+def _tell_waiting(ticket: Ticket) -> None:
+    ticket.tell(0.0, "waiting for a free place")
 
 
 def _failed(call_id: str) -> Reply:
-    error = ToolError(
-        Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}."
-    )
+    error = failed(call_id)
     return Reply(call_id, error.as_dict(call_id), error=error)
 
 
-def _unapprovable(error: RegistryUnavailable) -> ToolError:
-    return ToolError(
-        Code.INTERNAL,
-        Stage.APPROVAL,
-        str(error),
-        "Approvals cannot be kept, so nothing that needs one runs.",
-    )
-
-
-def _reads_only() -> ToolError:
-    return ToolError(
-        Code.DENIED,
-        Stage.POLICY,
-        "this server only reads, and the call would write.",
-        "Ask the person who runs the server; it was started with --read-only.",
-    )
-
-
-def _invalid(error: ValidationError) -> ToolError:
-    rows = [
-        f"{'.'.join(str(part) for part in row['loc']) or 'arguments'}: {row['msg']}"
-        for row in error.errors(include_url=False)[:5]
-    ]
-    return ToolError(
-        Code.INVALID_ARGUMENT,
-        Stage.VALIDATE,
-        "the arguments do not fit the tool's input schema.",
-        "Correct the named arguments and call again.",
-        {"problems": [row[:300] for row in rows]},
-    )
-
-
-def _expired(message: str) -> ToolError:
-    suggestion = "Call again: what would run now is put to a person again."
-    return ToolError(Code.APPROVAL_EXPIRED, Stage.APPROVAL, message, suggestion)
-
-
-def _nobody_to_ask() -> ToolError:
-    return ToolError(
-        Code.DENIED,
-        Stage.APPROVAL,
-        "the call writes and needs a person's yes, but this client cannot ask one (it has no elicitation).",
-        "Use a client with elicitation, or run `gdal-mcp call` in a terminal.",
-    )
+def _cost(ticket: Ticket, done: Done | ToolError) -> tuple[float, int]:
+    """CPU seconds and output bytes of a call that ran, however it ended."""
+    seconds = (ticket.usage.cpu_seconds if ticket.usage else None) or 0.0
+    published = done.published if isinstance(done, Done) else None
+    return seconds, sum(file.size for file in published.files) if published else 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from sandbox.publication import Transfer
@@ -106,6 +106,13 @@ class Draft:
     def writes(self) -> bool:
         return bool(self.outputs or self.transfers or self.removes)
 
+    @property
+    def touched(self) -> frozenset[Path]:
+        """The roots of the workspaces that the call writes to."""
+        places = [*(one.target for one in self.outputs), *self.removes]
+        places += [place for one in self.transfers for place in (one.source, one.target)]
+        return frozenset(located.workspace.root for located in places)
+
 
 def effect_of(draft: Draft) -> Effect:
     """The most that a draft does to the workspace."""
@@ -130,6 +137,9 @@ class Plan:
     runtime: str
     mounts: tuple[str, ...]
     arguments: Mapping[str, Any] = field(compare=False)
+    confines: Any = field(
+        default=None, compare=False
+    )  # as the hosting understands them; limits and mounts above are theirs
 
     @property
     def effect(self) -> Effect:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import mimetypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +13,7 @@ import structlog
 
 from gdal_mcp.audit import AuditLog, AuditUnavailable
 from gdal_mcp.catalogue.load import catalogue, data_text
+from gdal_mcp.described import Described
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import Done
 from gdal_mcp.plan import Draft, Plan
@@ -27,6 +28,7 @@ from sandbox.publication import PublishedFile
 if TYPE_CHECKING:
     from gdal_mcp.pipeline import Ticket
 
+_MAX_BOXES = 20  # extents of layers that are kept of one output
 _READ_PATIENCE = 0.02  # digests of some megabytes are ready by then
 
 _log = structlog.get_logger()
@@ -66,6 +68,7 @@ class Records:
     audit: AuditLog
     registry: Registry
     server: str  # this process's owner id
+    policy: str = ""  # the digest of the policy file
     watched: dict[str, Materials] = field(default_factory=dict)  # of the calls that run
 
     def started(self, ticket: "Ticket") -> None:
@@ -153,7 +156,7 @@ class Records:
             ended,
             gdal_version=done.gdal_version,
             receipt=self.receipt(ticket, done).model_dump(mode="json"),
-            outputs=_effects(ticket.plan.draft) if published and published.undo_id else (),
+            outputs=_effects(ticket.plan.draft, done.outputs) if published and published.undo_id else (),
             files=tuple(file_row(file) for file in published.files) if published else (),
             removed=tuple(str(located) for located in published.removed) if published else (),
             printed=_answer(done),
@@ -193,6 +196,7 @@ class Records:
                 "limits": asdict(plan.limits),
             }
             event["approval"] = ticket.approval
+            event["policy"] = {"mode": self.settings.approval, "sha256": self.policy or None}
         if host is not None:
             event["where"] = {
                 "engine": f"{host.info.name} {host.info.version}",
@@ -265,13 +269,22 @@ def _touched(plan: Plan) -> frozenset[Path]:
     return frozenset(located.path for located in (*places, *draft.removes))
 
 
-def _effects(draft: Draft) -> tuple[Mapping[str, Any], ...]:
+def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any], ...]:
     """What a call that published did to the workspace, dataset by dataset: written, changed, moved or removed."""
-    written = [{"path": str(one.target), "kind": one.kind} for one in draft.outputs if not one.update]
-    changed = [{"path": str(one.target), "kind": "changed"} for one in draft.outputs if one.update]
+    places = [_where(one) for one in found] + [{}] * (len(draft.outputs) - len(found))
+    rows = list(zip(draft.outputs, places, strict=False))
+    written = [{"path": str(one.target), "kind": one.kind, **at} for one, at in rows if not one.update]
+    changed = [{"path": str(one.target), "kind": "changed", **at} for one, at in rows if one.update]
     moved = [{"path": str(one.target), "kind": "moved", "from": str(one.source)} for one in draft.transfers]
     removed = [{"path": str(located), "kind": "removed"} for located in draft.removes]
     return (*written, *changed, *moved, *removed)
+
+
+def _where(one: Described) -> dict[str, Any]:
+    """Where on earth an output lies: [west, south, east, north] in degrees, of each layer that can be told."""
+    boxes = [one.facts.get("wgs84"), *(layer.get("wgs84") for layer in one.facts.get("layers", ()))]
+    known = [box for box in boxes if box]
+    return {"wgs84": known[:_MAX_BOXES]} if known else {}
 
 
 def _unrecorded(error: Exception) -> ToolError:

@@ -1,38 +1,35 @@
-"""The server's memory in one SQLite file: calls, the artifacts they made, and approvals.
+"""The server's memory in one SQLite file: calls and the artifacts they made. Approvals and tasks have stores of their own.
 
 Invariants:
 * a URI is listed at most once; what a newer artifact replaced keeps its row and can be listed again;
-* one approval lets one call through: `consume` turns an approved row into a used one in one transaction,
-  whatever threads and servers ask at the same time;
-* approvals are on disk before a method returns; the rest may lose its last moments in a power cut.
+* to one who may not see everybody's, only what belongs to a call of that principal is there.
 
 Times are seconds since the epoch (UTC), as floats. Evidence is in the audit log, not here.
 Every method raises RegistryUnavailable when the database cannot be used.
 """
 
 import hashlib
-import json
 import os
-import secrets
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from gdal_mcp.registry_schema import RegistryUnavailable, connect, explained
+from gdal_mcp.registry_schema import RegistryUnavailable
+from gdal_mcp.rows import Rows, insert, json_text, stored
 
-__all__ = ["Approval", "Artifact", "Call", "Finish", "Page", "Registry", "RegistryUnavailable"]
+__all__ = ["Artifact", "Call", "Finish", "Page", "Registry", "RegistryUnavailable"]
 
-ApprovalState = Literal["pending", "approved", "denied", "used", "expired"]
 ArtifactState = Literal["listed", "superseded", "retracted"]
-_LISTS = frozenset({"argv", "inputs", "outputs", "files", "removed"})
-_JSON = _LISTS | {"arguments", "limits", "durations", "receipt"}
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
 _MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
+_LISTED = (
+    "SELECT * FROM artifacts WHERE state = 'listed'"
+    " AND (:of IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :of))"
+)
+_SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files)"
 _NO_ROWS: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -110,24 +107,29 @@ class Page:
     next_cursor: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which calls are looked for: all `words` somewhere in tool, principal, command, outcome, message, files or id."""
+
+    words: tuple[str, ...] = ()
+    tool: str = ""
+    outcome: str = ""
+    of: str | None = None  # a principal
+    cursor: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
-class Approval:
-    """A question put to a person, bound to one plan and one principal."""
+class Found:
+    """Some calls and the cursor of those that follow, None at the end."""
 
+    calls: tuple[Call, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    number: int
     id: str
-    plan_digest: str
-    principal: str
-    tool: str
-    summary: str
-    created: float
-    expires: float
-    state: ApprovalState = "pending"
-    decided_by: str = ""
-    decided_how: str = ""
-    decided_at: float | None = None
-
-
-_Row = TypeVar("_Row", Call, Artifact, Approval)
 
 
 class Registry:
@@ -137,20 +139,17 @@ class Registry:
         """Opens the file, made or migrated as needed, with mode 0600."""
         self.path = path
         self._clock = clock
-        self._lock = threading.RLock()
-        with explained(path):
-            self._db = connect(path)
+        self._rows = Rows(path, durable=False)
 
     def close(self) -> None:
-        with self._lock:
-            self._db.close()
+        self._rows.close()
 
     def begin_call(self, call: Call) -> Call:
         """Record that a call starts; returns it as recorded. Raises ValueError for an id that is there."""
-        digest = call.arguments_digest or hashlib.sha256(_json(call.arguments).encode()).hexdigest()
+        digest = call.arguments_digest or hashlib.sha256(json_text(call.arguments).encode()).hexdigest()
         begun = replace(call, arguments_digest=digest, started=call.started or self._clock())
-        with self._writing() as db:
-            _insert(db, "calls", begun)
+        with self._rows.writing() as db:
+            insert(db, "calls", begun)
         return begun
 
     def finish_call(self, call_id: str, finish: Finish) -> None:
@@ -161,36 +160,55 @@ class Registry:
         columns = ", ".join(f"{name} = :{name}" for name in values)
         # Names are those of our own dataclass; every value is bound.
         query = f"UPDATE calls SET {columns}, finished = :now WHERE id = :id AND finished IS NULL"  # noqa: S608
-        with self._writing() as db:
-            db.execute(query, _stored(values | {"id": call_id, "now": self._clock()}))
+        with self._rows.writing() as db:
+            db.execute(query, stored(values | {"id": call_id, "now": self._clock()}))
 
     def add_refused(self, call: Call) -> None:
         """Record a call that ended before it ran, with its outcome. Very long arguments are left out, their digest stays.
 
         Does nothing for a call that is there.
         """
-        text = _json(call.arguments)
+        text = json_text(call.arguments)
         kept = call.arguments if len(text) <= _MAX_REFUSED else {}
         digest, now = call.arguments_digest or hashlib.sha256(text.encode()).hexdigest(), self._clock()
         ended = replace(
             call, arguments=kept, arguments_digest=digest, started=call.started or now, finished=now
         )
-        with self._writing() as db:
+        with self._rows.writing() as db:
             if self.call(call.id) is None:
-                _insert(db, "calls", ended)
+                insert(db, "calls", ended)
 
-    def call(self, call_id: str) -> Call | None:
-        return self._one(Call, "SELECT * FROM calls WHERE id = :id", id=call_id)
+    def call(self, call_id: str, of: str | None = None) -> Call | None:
+        """A call by its id; if `of` names a principal, only one of that principal's."""
+        query = "SELECT * FROM calls WHERE id = :id AND (:of IS NULL OR principal = :of)"
+        return self._rows.one(Call, query, id=call_id, of=of)
 
-    def calls(self, limit: int = 50) -> tuple[Call, ...]:
-        """The latest calls, newest first."""
-        return self._all(
-            Call, "SELECT * FROM calls ORDER BY started DESC, rowid DESC LIMIT :n", n=max(limit, 0)
+    def calls(self, limit: int = 50, *, of: str | None = None) -> tuple[Call, ...]:
+        """The latest calls, newest first; if `of` names a principal, only that principal's."""
+        query = (
+            "SELECT * FROM calls WHERE :of IS NULL OR principal = :of"
+            " ORDER BY started DESC, rowid DESC LIMIT :n"
         )
+        return self._rows.all(Call, query, n=max(limit, 0), of=of)
+
+    def search(self, wanted: "Wanted", limit: int = 50) -> "Found":
+        """The calls that are wanted, newest first. Raises ValueError for a cursor that was not given out."""
+        clauses = ["rowid < :before", "(:of IS NULL OR principal = :of)", "(:tool = '' OR tool = :tool)"]
+        clauses.append("(:outcome = '' OR outcome = :outcome)")
+        clauses += [f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(wanted.words))]
+        words = {f"word{number}": f"%{_plain(word)}%" for number, word in enumerate(wanted.words)}
+        # every clause is written here; every value is bound
+        query = f"SELECT rowid AS number, id FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
+        values = {"of": wanted.of, "tool": wanted.tool, "outcome": wanted.outcome, "n": max(limit, 1) + 1}
+        values |= {"before": _parse_cursor(wanted.cursor), **words}
+        rows = self._rows.all(_Number, query, **values)
+        shown = rows[: max(limit, 1)]
+        calls = tuple(call for row in shown if (call := self.call(row.id)) is not None)
+        return Found(calls, str(shown[-1].number) if len(rows) > len(shown) else None)
 
     def interrupted(self, alive: Callable[[str], bool]) -> tuple[Call, ...]:
         """End as INTERNAL the unfinished calls of servers that are not alive any more; returns them."""
-        unfinished = self._all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
+        unfinished = self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
         dead = {server for server in {call.server for call in unfinished} if not alive(server)}
         lost = [call.id for call in unfinished if call.server in dead]
         for call_id in lost:
@@ -202,7 +220,7 @@ class Registry:
 
         Raises ValueError for a call that is not there.
         """
-        with self._writing() as db:
+        with self._rows.writing() as db:
             return tuple(self._add(db, replace(artifact, call_id=call_id)) for artifact in artifacts)
 
     def _add(self, db: sqlite3.Connection, artifact: Artifact) -> Artifact:
@@ -210,7 +228,7 @@ class Registry:
         if older:
             db.execute("UPDATE artifacts SET state = 'superseded' WHERE id = ?", [older.id])
         added = replace(artifact, created=self._clock(), state="listed", superseded_by=None)
-        added = replace(added, id=_insert(db, "artifacts", added))
+        added = replace(added, id=insert(db, "artifacts", added))
         if older:
             db.execute("UPDATE artifacts SET superseded_by = ? WHERE id = ?", [added.id, older.id])
         return added
@@ -225,8 +243,8 @@ class Registry:
         """
         # Oldest first: of two that took one place in turn, the later one lists again what was there before both.
         query = "SELECT * FROM artifacts WHERE call_id = :id AND state <> 'retracted' ORDER BY id"
-        with self._writing() as db:
-            gone = self._all(Artifact, query, id=call_id)
+        with self._rows.writing() as db:
+            gone = self._rows.all(Artifact, query, id=call_id)
             for artifact in gone:
                 self._retract(db, artifact, still_there or _on_disk)
         return gone
@@ -236,7 +254,7 @@ class Registry:
     ) -> None:
         db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [gone.id])
         query = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
-        older = self._one(Artifact, query, id=gone.id)
+        older = self._rows.one(Artifact, query, id=gone.id)
         if older is None:
             return
         if gone.state == "superseded":  # something newer has the URI; it is now what superseded the older
@@ -244,136 +262,35 @@ class Registry:
         elif still_there(older):
             db.execute("UPDATE artifacts SET state = 'listed', superseded_by = NULL WHERE id = ?", [older.id])
 
-    def artifacts(self, cursor: str | None = None, limit: int = 100) -> Page:
-        """Listed artifacts, newest first. Raises ValueError for a cursor that was not given out."""
+    def artifacts(self, cursor: str | None = None, limit: int = 100, *, of: str | None = None) -> Page:
+        """Listed artifacts, newest first; if `of` names a principal, only that principal's.
+
+        Raises ValueError for a cursor that was not given out.
+        """
         before = _parse_cursor(cursor)
-        query = "SELECT * FROM artifacts WHERE state = 'listed' AND id < :before ORDER BY id DESC LIMIT :n"
+        query = f"{_LISTED} AND id < :before ORDER BY id DESC LIMIT :n"
         size = max(limit, 1)
-        found = self._all(Artifact, query, before=before, n=size + 1)
+        found = self._rows.all(Artifact, query, before=before, n=size + 1, of=of)
         items = found[:size]
         return Page(items, str(items[-1].id) if len(found) > size else None)
 
-    def artifact(self, uri: str) -> Artifact | None:
-        """The artifact listed under a URI."""
-        return self._one(Artifact, "SELECT * FROM artifacts WHERE uri = :uri AND state = 'listed'", uri=uri)
+    def artifact(self, uri: str, of: str | None = None) -> Artifact | None:
+        """The artifact listed under a URI; if `of` names a principal, only one of that principal's."""
+        query = f"{_LISTED} AND uri = :uri"
+        return self._rows.one(Artifact, query, uri=uri, of=of)
 
-    def request(self, digest: str, principal: str, tool: str, summary: str, ttl: float) -> Approval:
-        """A new question about this plan by this principal, open for `ttl` seconds.
+    def artifact_numbered(self, number: int, of: str | None = None) -> Artifact | None:
+        """The listed artifact of this id; if `of` names a principal, only one of that principal's."""
+        query = f"{_LISTED} AND id = :number"
+        return self._rows.one(Artifact, query, number=min(number, _MAX_ID), of=of)
 
-        Every call that asks has a question of its own, so that of two equal ones each needs its yes, and a no to one is
-        none to the other. `latest_approval` finds the question of a call that is sent again.
-        """
-        with self._approving() as (db, now):
-            # Unguessable: the console's pages are addressed by it.
-            new = Approval(secrets.token_urlsafe(16), digest, principal, tool, summary, now, now + ttl)
-            _insert(db, "approvals", new)
-        return new
+    def unfinished(self) -> tuple[Call, ...]:
+        """The calls that have not ended, of all servers, oldest first."""
+        return self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid LIMIT 200")
 
-    def decide(self, approval_id: str, *, approved: bool, by: str, how: str) -> Approval | None:
-        """Record a decision; returns the approval as it now is, None when there is none of that id.
-
-        An open question can be approved or denied; an approval can still be denied until it is used. Anything
-        else leaves it as it is: look at the state that is returned.
-        """
-        values = {"state": "approved" if approved else "denied", "by": by, "how": how, "id": approval_id}
-        with self._approving() as (db, now):
-            db.execute(
-                "UPDATE approvals SET state = :state, decided_by = :by, decided_how = :how, decided_at = :now"
-                " WHERE id = :id AND (state = 'pending' OR (state = 'approved' AND :state = 'denied'))",
-                _stored(values | {"now": now}),
-            )
-            return self._one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
-
-    def consume(self, digest: str, principal: str) -> Approval | None:
-        """Use up the oldest approval of this plan for this principal; None without one. Each is given out once."""
-        query = (
-            "SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal"
-            " AND state = 'approved' ORDER BY created LIMIT 1"
-        )
-        with self._approving() as (db, _):
-            found = self._one(Approval, query, digest=digest, principal=principal)
-            if found is None:
-                return None
-            db.execute("UPDATE approvals SET state = 'used' WHERE id = ?", [found.id])
-        return replace(found, state="used")
-
-    def approval(self, approval_id: str) -> Approval | None:
-        with self._approving():
-            return self._one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
-
-    def latest_approval(self, digest: str, principal: str) -> Approval | None:
-        """The newest question about a plan by a principal, whatever became of it."""
-        query = (
-            "SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal"
-            " ORDER BY created DESC, rowid DESC LIMIT 1"
-        )
-        with self._approving():
-            return self._one(Approval, query, digest=digest, principal=principal)
-
-    def pending(self) -> tuple[Approval, ...]:
-        """The open questions, oldest first."""
-        with self._approving():
-            return self._all(Approval, "SELECT * FROM approvals WHERE state = 'pending' ORDER BY created")
-
-    @contextmanager
-    def _approving(self) -> Iterator[tuple[sqlite3.Connection, float]]:
-        """A transaction that is on disk at its end and sees as expired what is by now."""
-        with self._writing(durable=True) as db:
-            now = self._clock()
-            db.execute(
-                "UPDATE approvals SET state = 'expired'"
-                " WHERE state IN ('pending', 'approved') AND expires <= ?",
-                [now],
-            )
-            yield db, now
-
-    @contextmanager
-    def _writing(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
-        with self._lock, explained(self.path):
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            with self._db:
-                # IMMEDIATE: what is read in it is what is there when it writes.
-                self._db.execute("BEGIN IMMEDIATE")
-                yield self._db
-
-    def _all(self, kind: type[_Row], query: str, **values: Any) -> tuple[_Row, ...]:
-        with self._lock, explained(self.path):
-            return tuple(_loaded(kind, row) for row in self._db.execute(query, _stored(values)))
-
-    def _one(self, kind: type[_Row], query: str, **values: Any) -> _Row | None:
-        return next(iter(self._all(kind, query, **values)), None)
-
-
-def _insert(db: sqlite3.Connection, table: str, row: Call | Artifact | Approval) -> int:
-    """Insert a row whose columns are the fields; an `id` of 0 is left to SQLite. Returns the row's number."""
-    values = {column.name: getattr(row, column.name) for column in fields(row)}
-    values["id"] = values["id"] or None
-    names = ", ".join(values)
-    marks = ", ".join(f":{name}" for name in values)
-    # Names are those of our own dataclasses and tables; every value is bound.
-    query = f"INSERT INTO {table} ({names}) VALUES ({marks})"  # noqa: S608
-    return db.execute(query, _stored(values)).lastrowid or 0
-
-
-def _stored(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _storable(value) for name, value in values.items()}
-
-
-def _storable(value: Any) -> Any:
-    if isinstance(value, Mapping | tuple):
-        return _json(value)
-    # SQLite's text is UTF-8, which has no lone surrogates; JSON from a client may.
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-
-
-def _loaded(kind: type[_Row], row: sqlite3.Row) -> _Row:
-    values = {name: json.loads(row[name]) if name in _JSON else row[name] for name in row.keys()}  # noqa: SIM118
-    lists = {name: tuple(values[name]) for name in _LISTS & values.keys()}
-    return kind(**{**values, **lists})
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
+        """What a call published, whatever became of it since."""
+        return self._rows.all(Artifact, "SELECT * FROM artifacts WHERE call_id = :id ORDER BY id", id=call_id)
 
 
 def _parse_cursor(cursor: str | None) -> int:
@@ -382,6 +299,11 @@ def _parse_cursor(cursor: str | None) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and int(cursor) <= _MAX_ID):
         raise ValueError(f"{cursor[:40]!r} is not a cursor this server gave out. Start again without one.")
     return int(cursor)
+
+
+def _plain(word: str) -> str:
+    """A word without a meaning of its own to LIKE."""
+    return word.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
 def _on_disk(artifact: Artifact) -> bool:

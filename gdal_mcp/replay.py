@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from gdal_mcp.app import App, local_principal
+from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.model import Decision, Question
 from gdal_mcp.comparison import Verdict
 from gdal_mcp.errors import Code
 from gdal_mcp.hosting import Host
 from gdal_mcp.pipeline import Pipeline, Reply, Request
+from gdal_mcp.policy import Way
 from gdal_mcp.provenance import PATIENCE, Materials
 from gdal_mcp.records import catalogue_name
 from gdal_mcp.registry import Call
@@ -73,11 +74,16 @@ class _Commanded:
     def __init__(self, user: str) -> None:
         self._user = user
 
-    def answered(self) -> tuple[str, Decision] | None:
+    def asks(self, ways: frozenset[Way]) -> bool:
+        return "terminal" in ways
+
+    def answered(self) -> tuple[str, Decision | None] | None:
         return None
 
-    async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - the protocol's signature
-        return Decision(approved=True, by=self._user, how=CLIENT)
+    async def ask(self, question: Question) -> Decision | None:
+        if not self.asks(question.ways):
+            return None
+        return Decision(approved=True, by=self._user, how=CLIENT, way="terminal")
 
 
 def replay_call(app: App, call_id: str, *, as_json: bool) -> int:
@@ -89,7 +95,7 @@ def replay_call(app: App, call_id: str, *, as_json: bool) -> int:
     call = _repeatable(app, call_id)
     event = {
         "call": call.id,
-        "subject": {"principal": local_principal()},
+        "subject": {"principal": local_user().id},
         "source": {"server": app.owner.id},
         "tool": call.tool,
     }
@@ -124,8 +130,8 @@ def _replayed(app: App, call: Call) -> Replayed:
     parts = {one.name: getattr(app.pipeline, one.name) for one in fields(Pipeline)}
     runs = Rehearsal(app.settings, app.hosting, app.workspaces, call)
     pipeline = Rehearsing(**{**parts, "execution": runs}, recorded=call.id)
-    user = local_principal()
-    request = Request(call.tool, call.arguments, user, CLIENT, _Commanded(user))
+    user = local_user()
+    request = Request(call.tool, call.arguments, user, CLIENT, _Commanded(user.id))
     reply: Reply = anyio.run(partial(pipeline.call, request))
     again = app.registry.call(reply.call_id)
     printed = again.printed if again else ""

@@ -7,23 +7,24 @@ default.
 
 import difflib
 import os
-import re
 import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from platformdirs import user_state_path
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
 
+from gdal_mcp.pathmap import PathMap
+from gdal_mcp.setting_types import Names, Place, Places, Size, as_typed
+from gdal_mcp.settings_web import WebSettings
 from sandbox.demand import Sizes
 from sandbox.template import Limits
 from sandbox.workspace import MAX_NAME, RESERVED
@@ -31,10 +32,7 @@ from sandbox.workspace import MAX_NAME, RESERVED
 PREFIX = "GDAL_MCP_"
 _LIMITS = Limits()
 _DAY = 86_400.0  # seconds
-_PLACES = frozenset({"workspaces", "workspaces_ro", "state_dir"})
-_UNITS = {"b": 1, **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}}
-_UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([a-z]*)", re.ASCII | re.IGNORECASE)
+_PLACES = frozenset({"workspaces", "workspaces_ro", "state_dir", "policy", "tls_cert", "tls_key"})
 
 
 class SettingsError(Exception):
@@ -45,45 +43,10 @@ class SettingsError(Exception):
         self.problems = problems
 
 
-def parse_size(value: object) -> int:
-    """Bytes from a whole number or a text such as `512MiB`, `2GB` or `1.5 GiB`. Raises ValueError."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    factor = _UNITS.get(found[2].lower() or "b") if found else None
-    if found is None or factor is None or (factor == 1 and "." in found[1]):
-        # "2G" is refused: half of the tools in use read it as 2 GB and half as 2 GiB.
-        raise ValueError("a size is a number of bytes or looks like 512MiB, 2GiB or 2GB")
-    return int(float(found[1]) * factor) if "." in found[1] else int(found[1]) * factor
-
-
-def _as_typed(value: object) -> Path:
-    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
-        raise ValueError("a folder or file is named by a text that is not empty")
-    return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 - keep symlinks as typed
-
-
-def _split_names(value: object) -> object:
-    """Names as a list, or as one text with commas."""
-    return (
-        tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-    )
-
-
-def _split(value: object) -> object:
-    # An empty entry would be the current folder, as in PATH; nobody means that.
-    return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
-
-
-Size = Annotated[int, BeforeValidator(parse_size)]
-Place = Annotated[Path, BeforeValidator(_as_typed)]
-Places = Annotated[tuple[Place, ...], NoDecode, BeforeValidator(_split)]
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_names)]
-
 TOOLSETS = ("core", "raster", "vector", "mdim", "dataset", "driver", "vsi", "classic", "all")
 
 
-class Settings(BaseSettings):
+class Settings(WebSettings):
     """Every setting of one server. Made by `load_settings`, which explains what is wrong."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=PREFIX, env_ignore_empty=True)
@@ -99,6 +62,10 @@ class Settings(BaseSettings):
         None,
         description="Address of the container engine, such as unix:///run/docker.sock; found when not set.",
     )
+    path_map: Names = Field(
+        (),
+        description="Pairs INSIDE:HOST for a server in a container: its folders as it and as the engine's host sees them.",
+    )
     runtime: str = Field(
         "",
         pattern=r"^[A-Za-z0-9._-]*$",
@@ -108,7 +75,22 @@ class Settings(BaseSettings):
         "writes", description="Which calls a person must approve: those that write, all, or none."
     )
     approval_seconds: float = Field(
-        300.0, gt=0, le=_DAY, description="How long a question waits for an answer."
+        300.0, gt=0, le=_DAY, description="How long a question can be answered."
+    )
+    approval_wait: float = Field(
+        30.0,
+        ge=0,
+        le=_DAY,
+        description="Seconds that a call waits for a yes from elsewhere when its client cannot ask; it may be sent again later.",
+    )
+    policy: Place | None = Field(
+        None, description="TOML file of rules: who may do what, and which calls a person must approve."
+    )
+    console: Literal["auto", "on", "off"] = Field(
+        "auto", description="The web page for people: from the start, once a question needs it, or never."
+    )
+    console_port: int = Field(
+        0, ge=0, le=65_535, description="Port of that page on loopback beside stdio; 0 is any free one."
     )
     state_dir: Place = Field(
         default_factory=lambda: user_state_path("gdal-mcp", appauthor=False),
@@ -224,6 +206,12 @@ class Settings(BaseSettings):
             raise ValueError(f"{unknown[0][:40]!r} is no toolset; they are {', '.join(TOOLSETS)}")
         return names
 
+    @field_validator("path_map")
+    @classmethod
+    def _pairs(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        PathMap.parse(texts)
+        return texts
+
     @field_validator("outputs_folder")
     @classmethod
     def _one_name(cls, name: str) -> str:
@@ -245,10 +233,9 @@ class Settings(BaseSettings):
                 raise ValueError(
                     f"the state folder {self.state_dir} and the workspace {folder} overlap; move one"
                 )
-            if self.config and self.config.resolve().is_relative_to(root):
-                raise ValueError(
-                    f"the settings file {self.config} lies in the workspace {folder}; move it out"
-                )
+            for file in (self.config, self.policy):
+                if file and file.resolve().is_relative_to(root):
+                    raise ValueError(f"the file {file} lies in the workspace {folder}; move it out")
         return self
 
     @classmethod
@@ -262,7 +249,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         del dotenv_settings, file_secret_settings
         named = init_settings().get("config") or env_settings().get("config")
-        values = _read_toml(_as_typed(named)) if named else {}
+        values = _read_toml(as_typed(named)) if named else {}
         return init_settings, env_settings, InitSettingsSource(settings_cls, values)
 
     def limits(self) -> Limits:

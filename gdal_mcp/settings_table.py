@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from gdal_mcp.settings import PREFIX, Settings, parse_size
+from gdal_mcp.setting_types import parse_size
+from gdal_mcp.settings import PREFIX, Settings
 
 
 @dataclass(frozen=True, slots=True)

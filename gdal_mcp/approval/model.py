@@ -1,33 +1,90 @@
-"""What a person is asked, and who can be asked."""
+"""What a person is asked, what they answer, and who can be asked."""
 
-import shlex
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
-from gdal_mcp.plan import Output, Plan
-from gdal_mcp.untrusted import shown_text
-from sandbox.workspace import Located
+from gdal_mcp.policy import WAYS, Way
 
-MAX_LISTED = 20  # places of one kind that a person is shown
-MAX_COMMAND = 2000  # characters of the command that a person is shown
+ApprovalState = Literal["pending", "approved", "denied", "used", "expired"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question about one plan of one principal, before it has a row."""
+
+    plan_digest: str
+    principal: str
+    tool: str
+    text: str
+    call_id: str = ""
+    effect: str = ""
+    workspaces: tuple[str, ...] = ()  # that the call writes to
+    ways: frozenset[Way] = WAYS
+    details: Mapping[str, Any] = field(default_factory=dict)  # `question.parts`
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One plan put to a person. `approval_id` is the registry's row."""
+class Approval:
+    """A question put to a person, bound to one plan and one principal, as the registry holds it."""
 
-    approval_id: str
+    id: str
     plan_digest: str
-    text: str
+    principal: str
+    tool: str
+    summary: str
+    created: float
+    expires: float
+    state: ApprovalState = "pending"
+    decided_by: str = ""
+    decided_how: str = ""
+    decided_at: float | None = None
+    call_id: str = ""
+    effect: str = ""
+    workspaces: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()  # in which a yes counts
+    details: Mapping[str, Any] = field(default_factory=dict)
+    holder: str = ""  # `SERVER:CALL` of the call that waits for the answer; empty when none does
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's answer: who gave it and how."""
+    """A person's answer: who gave it, how in words, and in which of the ways."""
 
     approved: bool
     by: str
     how: str
+    way: Way
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A yes for every call of one tool that writes to one workspace, until it expires or is revoked."""
+
+    principal: str
+    tool: str
+    workspace: str
+    granted_by: str
+    granted_how: str
+    id: str = ""
+    created: float = 0.0
+    expires: float = 0.0
+    revoked: float | None = None
+    revoked_by: str = ""
+
+    def holds(self, now: float) -> bool:
+        return self.revoked is None and now < self.expires
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One plan put to a person. `approval_id` is the registry's row, `url` the page of it, if there is a console."""
+
+    approval_id: str
+    plan_digest: str
+    text: str
+    ways: frozenset[Way] = WAYS
+    url: str | None = None
 
 
 class Suspended(Exception):
@@ -41,8 +98,11 @@ class Suspended(Exception):
 class Approver(Protocol):
     """A way to ask somebody."""
 
-    def answered(self) -> tuple[str, Decision] | None:
-        """The approval id and answer that came with a repeated call, if any."""
+    def asks(self, ways: frozenset[Way]) -> bool:
+        """Whether somebody can be asked here whose yes counts, by these ways, without a page."""
+
+    def answered(self) -> "tuple[str, Decision | None] | None":
+        """The approval id and answer that came with a repeated call, if any; no answer when it was only sent to a page."""
 
     async def ask(self, question: Question) -> Decision | None:
         """The answer, or None when nobody can be asked this way. May raise Suspended."""
@@ -51,67 +111,11 @@ class Approver(Protocol):
 class Nobody:
     """The approver where no person can be reached: asks nobody, so nothing is approved."""
 
-    def answered(self) -> tuple[str, Decision] | None:
+    def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - the protocol's signature
+        return False
+
+    def answered(self) -> "tuple[str, Decision | None] | None":
         return None
 
     async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - the protocol's signature
         return None
-
-
-def question_text(plan: Plan, reason: str) -> str:
-    """The question in plain words: what runs, what it writes and replaces, on what, and where it runs.
-
-    What is written comes before what may be long, and every value is on one line, so that none can hide or forge another.
-    """
-    draft = plan.draft
-    limits = plan.limits
-    lines = [f"Run {plan.tool}? Asked because {reason}.", ""]
-    if draft.removes:
-        lines += [
-            "Takes away (kept, `gdal-mcp undo` restores):",
-            *_listed([str(one) for one in draft.removes]),
-        ]
-    if draft.transfers:
-        lines += ["Moves:", *_listed([f"{one.source} -> {one.target}" for one in draft.transfers])]
-    for output in draft.outputs[:MAX_LISTED]:
-        lines += _effects(output)
-    if draft.inputs:
-        lines += ["Reads:", *_listed([_sized(located) for located in draft.inputs])]
-    lines += ["Command:", f"  {shown_text(shlex.join(draft.command.argv), MAX_COMMAND)}"]
-    lines.append(
-        f"It runs in a container of its own without network, with {_size(limits.memory_bytes)} of memory, "
-        f"{limits.cpus:g} CPUs and {limits.wall_seconds:g} s at most, and is then destroyed."
-    )
-    return "\n".join(lines)
-
-
-def _effects(output: Output) -> list[str]:
-    verb = "Changes a copy of, then replaces" if output.update else "Writes"
-    lines = [f"{verb}:", *_listed([str(output.target)])]
-    if output.shared:
-        lines += ["May replace, as it may belong to it:", *_listed([str(one) for one in output.shared])]
-    if not output.replaces:
-        return [*lines, "Replaces nothing."]
-    return [
-        *lines,
-        "Replaces (kept, `gdal-mcp undo` restores):",
-        *_listed([str(one) for one in output.replaces]),
-    ]
-
-
-def _listed(values: list[str]) -> list[str]:
-    lines = [f"  {shown_text(value)}" for value in values[:MAX_LISTED]]
-    more = len(values) - MAX_LISTED
-    return [*lines, f"  and {more} more"] if more > 0 else lines
-
-
-def _sized(located: Located) -> str:
-    return f"{located} ({_size(located.identity.size if located.identity else 0)})"
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import anyio
 
 from gdal_mcp.approval.model import Decision, Question
+from gdal_mcp.policy import Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,16 +16,20 @@ class Terminal:
     user: str
     assume_yes: bool = False
 
-    def answered(self) -> tuple[str, Decision] | None:
+    def asks(self, ways: frozenset[Way]) -> bool:
+        return "terminal" in ways and (self.assume_yes or sys.stdin.isatty())
+
+    def answered(self) -> tuple[str, Decision | None] | None:
         return None
 
     async def ask(self, question: Question) -> Decision | None:
-        if self.assume_yes:
-            return Decision(approved=True, by=self.user, how="--yes")
-        if not sys.stdin.isatty():
+        if not self.asks(question.ways):
             return None
+        if self.assume_yes:
+            return Decision(approved=True, by=self.user, how="--yes", way="terminal")
         sys.stderr.write(f"{question.text}\n\nRun it? [y/N] ")
         sys.stderr.flush()
         await anyio.wait_readable(sys.stdin)  # a terminal gives whole lines; Ctrl-C ends the wait
         answer = sys.stdin.readline()
-        return Decision(approved=answer.strip().lower() in ("y", "yes"), by=self.user, how="terminal")
+        yes = answer.strip().lower() in ("y", "yes")
+        return Decision(approved=yes, by=self.user, how="terminal", way="terminal")

@@ -3,7 +3,7 @@
 Invariants:
 * paths are told only from inside the workspaces, one folder at a time, and no link is followed to tell them;
 * at most MOST values of bounded length; what is not one visible line is left out;
-* a question about something unknown has no values; only an unknown prompt is an error.
+* a question about something unknown has no values.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Final
 
 import mcp_types as t
-from mcp.shared.exceptions import MCPError
 
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.discovery.tables import read
@@ -45,7 +44,7 @@ def complete(
     _context: t.CompletionContext | None,
     sources: Sources,
 ) -> t.CompleteResult:
-    """Values that begin as typed, or for codes and names also hold it. Raises MCPError for an unknown prompt."""
+    """Values that begin as typed, or for codes and names also hold it."""
     typed = argument.value
     if len(typed) > MAX_VALUE or shown_text(typed) != typed:
         return _result([])
@@ -67,9 +66,8 @@ def _tellable(value: str) -> bool:
 
 def _of_prompt(name: str, argument: str, typed: str, sources: Sources) -> Iterable[str]:
     prompt = prompts().get(name)
-    if prompt is None:
-        raise MCPError(t.INVALID_PARAMS, "There is no such prompt.")
-    value = next((one for one in prompt.values if one.name == argument), None)
+    known = prompt.values if prompt is not None else ()
+    value = next((one for one in known if one.name == argument), None)
     return values_of(value, typed, sources) if value is not None else ()
 
 

@@ -9,10 +9,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gdal_mcp.approval.model import Approver, Decision, Question, Suspended
+from gdal_mcp.policy import Way
 
 KEY = "approval"
 # Accepting the form is the yes: a form without fields, so that no client can fill in a yes as a default value.
 _FORM = {"type": "object", "properties": {}}
+_LEAD = "To be decided in the server's console, which asks who you are. "
 
 
 def approver(ctx: ServerRequestContext, params: t.CallToolRequestParams, user: str) -> Approver:
@@ -30,36 +32,77 @@ class Elicitation:
     user: str
     modern: bool
 
-    def answered(self) -> tuple[str, Decision] | None:
+    def asks(self, ways: frozenset[Way]) -> bool:
+        return "elicitation" in ways and self._takes_forms
+
+    def answered(self) -> tuple[str, Decision | None] | None:
         given = (self.params.input_responses or {}).get(KEY)
         if not self.modern or not isinstance(given, t.ElicitResult) or not self.params.request_state:
             return None
         state = json.loads(self.params.request_state)  # sealed by us, so whole and ours
-        return str(state["approval"]), self._decision(given)
+        approval = str(state["approval"])
+        if state.get("page") and given.action == "accept":
+            return approval, None  # to have opened a page is no answer: it is given there
+        return approval, self._decision(given)
 
     async def ask(self, question: Question) -> Decision | None:
-        if not self._can_ask():
+        form = self.asks(question.ways)
+        if not form and not (question.url and self._takes_pages):
             return None
         if self.modern:
-            form = t.ElicitRequestFormParams(message=question.text, requested_schema=_FORM)
-            raise Suspended(
-                t.InputRequiredResult(
-                    input_requests={KEY: t.ElicitRequest(params=form)},
-                    request_state=json.dumps({"approval": question.approval_id}),
-                )
-            )
+            raise Suspended(self._suspended(question, form=form))
         try:
-            given = await self.ctx.session.elicit_form(
-                question.text, _FORM, related_request_id=self.ctx.request_id
-            )
+            if form:
+                return self._decision(await self._elicited(question))
+            await self._shown(question)
         except MCPError:
-            return None  # it offers elicitation but answered with an error: nobody was asked
-        return self._decision(given)
+            pass  # it offers elicitation but answered with an error: nobody was asked
+        return None
 
-    def _can_ask(self) -> bool:
+    def _suspended(self, question: Question, *, form: bool) -> t.InputRequiredResult:
+        asked = (
+            t.ElicitRequestFormParams(message=question.text, requested_schema=_FORM)
+            if form
+            else t.ElicitRequestURLParams(message=_LEAD + question.text, url=question.url or "")
+        )
+        return t.InputRequiredResult(
+            input_requests={KEY: t.ElicitRequest(params=asked)},
+            request_state=json.dumps({"approval": question.approval_id, "page": not form}),
+        )
+
+    async def _elicited(self, question: Question) -> t.ElicitResult:
+        return await self.ctx.session.elicit_form(
+            question.text, _FORM, related_request_id=self.ctx.request_id
+        )
+
+    async def _shown(self, question: Question) -> None:
+        """Only leads the user to the page; the row is watched meanwhile."""
+        await self.ctx.session.elicit_url(
+            _LEAD + question.text,
+            question.url or "",
+            question.approval_id,
+            related_request_id=self.ctx.request_id,
+        )
+
+    @property
+    def _offered(self) -> t.ElicitationCapability | None:
         capabilities = self.ctx.session.client_capabilities
-        offered = capabilities.elicitation if capabilities else None
+        return capabilities.elicitation if capabilities else None
+
+    @property
+    def _takes_forms(self) -> bool:
+        offered = self._offered
         return offered is not None and not (offered.url is not None and offered.form is None)
 
+    @property
+    def _takes_pages(self) -> bool:
+        offered = self._offered
+        return offered is not None and offered.url is not None
+
     def _decision(self, given: t.ElicitResult) -> Decision:
-        return Decision(approved=given.action == "accept", by=self.user, how=f"elicitation: {given.action}")
+        return Decision(
+            approved=given.action == "accept",
+            by=self.user,
+            how=f"elicitation: {given.action}",
+            way="elicitation",
+        )

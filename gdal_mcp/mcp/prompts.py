@@ -21,6 +21,7 @@ from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.formats import output_format
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.discovery.tables import read
+from gdal_mcp.mcp.icons import PROMPT
 from gdal_mcp.untrusted import shown_text
 
 MAX_VALUE: Final = 1024  # characters; a path that people type, with room
@@ -98,7 +99,13 @@ def _listed(prompt: PromptText) -> t.Prompt:
         t.PromptArgument(name=one.name, description=_help(one), required=one.required)
         for one in prompt.values
     ]
-    return t.Prompt(name=prompt.name, title=prompt.title, description=prompt.description, arguments=arguments)
+    return t.Prompt(
+        name=prompt.name,
+        title=prompt.title,
+        description=prompt.description,
+        arguments=arguments,
+        icons=[PROMPT],
+    )
 
 
 def _help(value: PromptValue) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping
+from typing import Any
 
 import mcp_types as t
 
@@ -20,7 +21,7 @@ def tool(one: Tool) -> t.Tool:
         title=one.title,
         description=one.description,
         input_schema=dict(one.input_schema),
-        output_schema=dict(one.output_schema),
+        output_schema=_of_either_end(one.output_schema),
         annotations=t.ToolAnnotations(
             read_only_hint=not one.writes,
             # of a tool that only reads the protocol asks neither
@@ -29,6 +30,18 @@ def tool(one: Tool) -> t.Tool:
             open_world_hint=False,
         ),
     )
+
+
+def _of_either_end(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of what a call ends with, be it an error: many clients check errors by it too, and show nothing of one
+    that does not fit. What ran has a receipt; to name more of what a result must have would only cost tokens.
+    """
+    told = {name: value for name, value in schema.items() if name != "required"}
+    needed = schema.get("required", ())
+    if not needed:
+        return told
+    ran = ["receipt"] if "receipt" in needed else list(needed)
+    return {**told, "anyOf": [{"required": ran}, {"required": ["error"]}]}
 
 
 def result(reply: Reply) -> t.CallToolResult:

@@ -1,11 +1,13 @@
 """Outputs, records of calls and long results as resources.
 
 Only what the registry lists is readable, through descriptors that follow no link; the list itself holds outputs alone.
+`of` names whose calls count: what is of another's is answered as what never was. None counts everybody's.
 """
 
 import base64
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gdal_mcp.longresults import ResultStore, result_uri
+from gdal_mcp.mcp.icons import OUTPUT, RECORD
 from gdal_mcp.registry import Artifact, Registry
 from gdal_mcp.statement import CALLS, record, statement, time_text
 from sandbox.errors import PathRefused
@@ -23,22 +26,26 @@ from sandbox.workspace import Located, Workspaces, open_file
 PAGE = 100
 _MAX_OFFSET = (1 << 63) - 1  # off_t
 _LEGACY_NOT_FOUND = -32002  # protocol versions up to 2025-11-25
+_RECORDS = ("", "provenance")  # what there is of a call besides its result
 
 TEMPLATES = (
     t.ResourceTemplate(
         name="output",
+        icons=[OUTPUT],
         title="An output of a call",
         uri_template="file://{+path}",
         description="A file that a call published. A long one answers with its size and its first bytes.",
     ),
     t.ResourceTemplate(
         name="output-range",
+        icons=[OUTPUT],
         title="A part of an output",
         uri_template="file://{+path}?offset={offset}&length={length}",
         description="Bytes of an output from `offset`; at most the server's read bound at a time.",
     ),
     t.ResourceTemplate(
         name="call",
+        icons=[RECORD],
         title="The record of a call",
         uri_template="gdal://calls/{id}",
         description="Tool, arguments, command, image, limits, inputs and outputs with digests, and outcome of a call, as JSON.",
@@ -46,6 +53,7 @@ TEMPLATES = (
     ),
     t.ResourceTemplate(
         name="call-provenance",
+        icons=[RECORD],
         title="The provenance of a call's outputs",
         uri_template="gdal://calls/{id}/provenance",
         description="The same as an in-toto statement: outputs as subjects, inputs as materials. Not signed.",
@@ -53,6 +61,7 @@ TEMPLATES = (
     ),
     t.ResourceTemplate(
         name="call-result",
+        icons=[RECORD],
         title="The whole result of a call",
         uri_template="gdal://calls/{id}/result",
         description="The result that a call's answer was cut from, for some days. A long one answers with its first bytes.",
@@ -60,6 +69,7 @@ TEMPLATES = (
     ),
     t.ResourceTemplate(
         name="call-result-range",
+        icons=[RECORD],
         title="A part of the whole result of a call",
         uri_template="gdal://calls/{id}/result?offset={offset}&length={length}",
         description="Bytes of a whole result from `offset`; at most the server's read bound at a time.",
@@ -77,23 +87,33 @@ class Resources:
     chunk: int  # the most bytes that one read answers with
     results: ResultStore
 
-    def page(self, cursor: str | None) -> t.ListResourcesResult:
+    def page(self, cursor: str | None, of: str | None) -> t.ListResourcesResult:
         try:
-            found = self.registry.artifacts(cursor, PAGE)
+            found = self.registry.artifacts(cursor, PAGE, of=of)
         except ValueError as error:
             raise MCPError(t.INVALID_PARAMS, "the cursor is not one that this server gave") from error
         return t.ListResourcesResult(
             resources=[_resource(one) for one in found.items], next_cursor=found.next_cursor
         )
 
-    def read(self, uri: str, version: str) -> t.ReadResourceResult:
+    def readable(self, uris: Sequence[str], of: str | None) -> list[str]:
+        """Those of the URIs that are listed, or records of calls."""
+        return [uri for uri in uris if self._is_there(uri, of)]
+
+    def _is_there(self, uri: str, of: str | None) -> bool:
+        if not uri.startswith(CALLS):
+            return self.registry.artifact(uri, of) is not None
+        call_id, _, what = uri.removeprefix(CALLS).partition("/")
+        return what in _RECORDS and self.registry.call(call_id, of) is not None
+
+    def read(self, uri: str, version: str, of: str | None) -> t.ReadResourceResult:
         """The content, or a bounded part of it. Raises MCPError for what is not listed."""
         if uri.startswith(CALLS):
-            return self._of_call(uri, version)
+            return self._of_call(uri, version, of)
         plain, offset, length = self._range(uri)
-        artifact = self.registry.artifact(plain)
+        artifact = self.registry.artifact(plain, of)
         if artifact is None:
-            raise _not_found(uri, version)
+            raise not_found(uri, version)
         try:
             located = self._located(artifact)
             if located.is_folder:
@@ -102,7 +122,7 @@ class Resources:
                 size = os.fstat(file).st_size
                 data = os.pread(file, min(length, self.chunk), offset)
         except PathRefused as error:
-            raise _not_found(uri, version) from error
+            raise not_found(uri, version) from error
         return t.ReadResourceResult(contents=self._contents(uri, artifact, _Part(offset, data, size)))
 
     def _located(self, artifact: Artifact) -> Located:
@@ -152,14 +172,14 @@ class Resources:
             raise MCPError(t.INVALID_PARAMS, "a range is ?offset=BYTES&length=BYTES")
         return plain, offset, length
 
-    def _of_call(self, uri: str, version: str) -> t.ReadResourceResult:
+    def _of_call(self, uri: str, version: str, of: str | None) -> t.ReadResourceResult:
         plain, offset, length = self._range(uri)
         call_id, _, what = plain.removeprefix(CALLS).partition("/")
-        if what == "result":
+        call = self.registry.call(call_id, of)
+        if what == "result" and (call is not None or of is None):  # an answer without a container has no row
             return self._result(uri, version, call_id, (offset, length))
-        call = self.registry.call(call_id) if what in ("", "provenance") and plain == uri else None
-        if call is None:
-            raise _not_found(uri, version)
+        if call is None or what not in _RECORDS or plain != uri:
+            raise not_found(uri, version)
         told = statement(call) if what else record(call)
         return _json(uri, json.dumps(told))
 
@@ -168,7 +188,7 @@ class Resources:
         offset, length = wanted
         found = self.results.read(call_id, offset, min(length, self.chunk))
         if found is None:
-            raise _not_found(uri, version)
+            raise not_found(uri, version)
         part = _Part(offset, *found)
         if part.is_whole:
             return _json(uri, part.data.decode("utf-8", "replace"))
@@ -232,6 +252,7 @@ def _folder(uri: str, artifact: Artifact) -> t.TextResourceContents:
     return t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told))
 
 
-def _not_found(uri: str, version: str) -> MCPError:
+def not_found(uri: str, version: str) -> MCPError:
+    """What is answered of a URI that is not listed, in the words of the era."""
     code = t.INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else _LEGACY_NOT_FOUND
     return MCPError(code, "there is no such resource", {"uri": uri})

@@ -1,20 +1,11 @@
 """Serves one client over standard input and output, and ends for certain: on end of input, SIGTERM and SIGINT."""
 
-import os
-import signal
-
 import anyio
-import structlog
 from mcp.server.stdio import stdio_server
 
 from gdal_mcp.app import App
+from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.server import build
-from sandbox.errors import SandboxError
-
-_log = structlog.get_logger()
-
-REAP_SECONDS = 60.0
-END_SECONDS = 10.0  # for the containers of cancelled calls to be gone; it takes a fraction of a second
 
 
 async def serve(app: App) -> None:
@@ -22,48 +13,10 @@ async def serve(app: App) -> None:
     server = build(app)
     async with anyio.create_task_group() as group:
         serving = anyio.CancelScope()
-        group.start_soon(_end_on_signal, serving, app)
-        group.start_soon(_get_ready, app)
-        group.start_soon(_reap, app)
+        group.start_soon(end_on_signal, serving, app)
+        group.start_soon(get_ready, app)
+        group.start_soon(reap, app)
         with serving:
             async with stdio_server() as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
         group.cancel_scope.cancel()
-
-
-async def _get_ready(app: App) -> None:
-    """Attests the host and starts the first containers while the client says hello, so that no call waits for them."""
-    try:
-        await anyio.to_thread.run_sync(app.hosting.keep_warm, abandon_on_cancel=True)
-    except Exception as error:  # noqa: BLE001 - each call says it again, and tries again
-        _log.warning("not_ready", reason=str(error))
-
-
-async def _reap(app: App) -> None:
-    """Another server of this user may die while this one lives; its containers do not wait for its next start."""
-    while True:
-        await anyio.sleep(REAP_SECONDS)
-        try:
-            removed = await anyio.to_thread.run_sync(app.hosting.reap, abandon_on_cancel=True)
-        except SandboxError as error:
-            _log.info("not_reaped", reason=str(error))
-        else:
-            if removed:
-                _log.warning("reaped", containers=len(removed))
-
-
-async def _end_on_signal(serving: anyio.CancelScope, app: App) -> None:
-    """The thread that reads stdin cannot be interrupted, so the process is ended once every call is."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for number in signals:
-            serving.cancel()
-            with anyio.move_on_after(END_SECONDS):
-                await _until_quiet(app)
-            await anyio.to_thread.run_sync(app.hosting.close)
-            app.owner.close()
-            os._exit(128 + number)
-
-
-async def _until_quiet(app: App) -> None:
-    while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; no event is worth keeping for that
-        await anyio.sleep(0.02)

@@ -30,7 +30,9 @@ def environment(**more: str) -> dict[str, str]:
         name: value for name, value in os.environ.items() if name in ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE")
     }
     patient = {"GDAL_MCP_QUEUE_LENGTH": "4000", "GDAL_MCP_QUEUE_SECONDS": "900"}
-    return {**ours, **chosen, **patient, "GDAL_MCP_POOL_MAX": "0", **more}
+    # a call that its client's user cannot be asked about does not wait long for a yes from elsewhere
+    brief = {"GDAL_MCP_APPROVAL_WAIT": "0.5", "GDAL_MCP_CONSOLE": "off"}
+    return {**ours, **chosen, **patient, **brief, "GDAL_MCP_POOL_MAX": "0", **more}
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,10 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
         assert mute.done("info", path="rgb.tif")["size"] == [40, 30]
         error = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="mute.tif")
     assert (error["code"], error["stage"]) == ("DENIED", "approval")
-    assert "gdal-mcp call" in error["suggestion"]
+    told = error["requiresConfirmation"]
+    assert told["approval"] in told["command"]
+    assert str(place.path("mute.tif")) in told["summary"]
+    assert len(told["digest"]) == 64
     assert not place.path("mute.tif").exists()
 
 
@@ -60,7 +63,7 @@ def test_a_client_that_can_only_open_pages_is_not_asked_by_a_form(place: Place, 
 def test_a_question_that_nobody_answers_expires(place: Place, grounds: Path):
     with piped(place.command("--approval-seconds", "0.5"), grounds / "expires.log") as pipes:
         pipes.hello({"elicitation": {}})
-        error = pipes.call("gdal_translate", {"src_dataset": "rgb.tif"})["structuredContent"]["error"]
+        error = pipes.call("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "expires.tif"})["structuredContent"]["error"]
         assert error["code"] == "APPROVAL_EXPIRED"
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.approval.model import MAX_LISTED, Nobody, Question, question_text
+from gdal_mcp.approval.model import Nobody, Question
+from gdal_mcp.approval.question import MAX_LISTED, Where, parts, question_text
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.plan import Draft
 from tests.unit.values import draft, output, plan
@@ -20,7 +21,7 @@ QUESTION = Question("id", "digest", "Run it?")
 
 
 def text(given_draft: Draft) -> str:
-    return question_text(plan(given_draft), "it writes")
+    return question_text(parts(plan(given_draft), "it writes", None, Where()))
 
 
 def test_it_names_the_command_what_is_read_written_and_replaced():

@@ -39,14 +39,20 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
             "gdal_mcp.doctor",
         ),
         *("gdal_mcp.replay", "gdal_mcp.rehearsal", "gdal_mcp.catalogue_command"),
-        "gdal_mcp.stats_command",
+        *(
+            "gdal_mcp.stats_command",
+            "gdal_mcp.cli_decisions",
+            "gdal_mcp.decisions_command",
+            "gdal_mcp.policy_check",
+        ),
+        *("gdal_mcp.web", "gdal_mcp.tokens_command"),
     ),
     "app": ("gdal_mcp.app",),
-    "pipeline": ("gdal_mcp.pipeline",),
+    "pipeline": ("gdal_mcp.pipeline", "gdal_mcp.activity", "gdal_mcp.refusals"),
     "parts": (
         *("gdal_mcp.approval", "gdal_mcp.records", "gdal_mcp.results", "gdal_mcp.longresults"),
         *("gdal_mcp.execution", "gdal_mcp.surface", "gdal_mcp.statement"),
-        *("gdal_mcp.metrics", "gdal_mcp.exposition"),
+        *("gdal_mcp.metrics", "gdal_mcp.exposition", "gdal_mcp.policy_file", "gdal_mcp.reach"),
     ),
     "tools": ("gdal_mcp.tools",),
     "knowledge": (
@@ -58,6 +64,8 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
         *("gdal_mcp.described", "gdal_mcp.described_words", "gdal_mcp.translation", "gdal_mcp.foresight"),
         *("gdal_mcp.catalogue", "gdal_mcp.registry", "gdal_mcp.tasks", "gdal_mcp.audit", "gdal_mcp.hosting"),
         "gdal_mcp.admission",
+        "gdal_mcp.rates",
+        "gdal_mcp.nested",
     ),
     "base": (
         *(
@@ -69,8 +77,14 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
         ),
         *("gdal_mcp.audit_record", "gdal_mcp.registry_schema", "gdal_mcp.registry_pull", "gdal_mcp.standin"),
         *("gdal_mcp.image", "gdal_mcp.worker_source", "gdal_mcp.settings_table"),
+        "gdal_mcp.pathmap",
+        *("gdal_mcp.setting_types", "gdal_mcp.settings_web", "gdal_mcp.tokens"),
+        *("gdal_mcp.identity", "gdal_mcp.rows"),
     ),
-    "inside": ("gdal_mcp.gdal_worker", "gdal_mcp.worker_parts", "gdal_mcp.compare_program"),
+    "inside": (
+        *("gdal_mcp.gdal_worker", "gdal_mcp.worker_parts", "gdal_mcp.compare_program"),
+        "gdal_mcp.nested_probe",
+    ),
 }
 
 
@@ -116,6 +130,7 @@ CATALOGUE_IO = (
 INSIDE = (
     *("sandbox.worker", "sandbox.probe", "gdal_mcp.gdal_worker", "gdal_mcp.worker_parts"),
     *("gdal_mcp.compare_program", "gdal_mcp.catalogue.capture_program"),
+    "gdal_mcp.nested_probe",
 )
 
 
@@ -151,7 +166,11 @@ def test_what_runs_in_a_container_is_never_loaded_outside(module: str):
 def test_only_the_mcp_folder_imports_the_protocol_and_only_the_sandbox_the_engine(module: str):
     names = tops(ALL[module])
     if not within(module, "gdal_mcp.mcp"):
-        assert names.isdisjoint({"mcp", "mcp_types", "starlette", "uvicorn"})
+        assert names.isdisjoint({"mcp", "mcp_types"})
+    if not within(module, "gdal_mcp.web", "gdal_mcp.console"):
+        assert names.isdisjoint({"starlette", "uvicorn"})
+    if not within(module, "gdal_mcp.web"):
+        assert names.isdisjoint({"jwt", "httpx2"})
     if not within(
         module,
         "sandbox.engines",

@@ -1,16 +1,30 @@
+"""What the policy decides: pure, rule by rule."""
+
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gdal_mcp.plan import Plan
-from gdal_mcp.policy import Allow, RequireApproval, decide
+from gdal_mcp.plan import Effect, Plan
+from gdal_mcp.policy import Allow, Case, Deny, Entry, Policy, RequireApproval, Rule, case, decide
 from sandbox.publication import Transfer
-from tests.unit.values import draft, located, output, plan
+from tests.unit.values import SPACE, draft, located, output, plan
 
 READ, CREATE, REPLACE = (plan(draft(made)) for made in (None, output(), output(replaces=("out.tif",))))
 REMOVE = plan(replace(draft(None), removes=(located("old.tif"),)))
 MOVE = plan(replace(draft(None), transfers=(Transfer(located("a.tif"), located("b.tif", None)),)))
 ASKED = plan(replace(draft(None), removes=(located("old.tif"),), always_asked=True))
+HERE, THERE = Path("/data/here"), Path("/data/there")
+
+
+def judged(one: Plan, policy: Policy) -> Any:
+    return decide(case(one.draft, one.tool, one.principal), policy)
+
+
+def asked(**more: Any) -> Case:
+    values: dict[str, Any] = {"tool": "convert", "principal": "token:ann", "effect": Effect.CREATE}
+    return Case(**{**values, "algorithm": "raster convert", "workspaces": frozenset({HERE}), **more})
 
 
 @pytest.mark.parametrize(
@@ -29,12 +43,93 @@ ASKED = plan(replace(draft(None), removes=(located("old.tif"),), always_asked=Tr
         (ASKED, "writes", False),
     ],
 )
-def test_what_needs_a_person(one: Plan, mode: str, allowed: bool):
-    verdict = decide(one.draft, mode)  # type: ignore[arg-type]
+def test_what_needs_a_person_without_a_rule(one: Plan, mode: Any, allowed: bool):
+    verdict = judged(one, Policy(mode))
     assert isinstance(verdict, Allow if allowed else RequireApproval)
     assert verdict.reason
 
 
 def test_the_reason_tells_creating_replacing_and_removing_apart():
-    reasons = [decide(one.draft, "writes").reason for one in (CREATE, REPLACE, REMOVE)]
+    reasons = [judged(one, Policy()).reason for one in (CREATE, REPLACE, REMOVE)]
     assert len(set(reasons)) == len(reasons)
+
+
+def test_a_case_names_the_workspaces_that_are_written_to():
+    assert case(CREATE.draft, "t", "p").workspaces == {SPACE.root}
+    assert case(MOVE.draft, "t", "p").workspaces == {SPACE.root}
+    assert case(READ.draft, "t", "p").workspaces == {SPACE.root}
+
+
+def test_the_first_rule_that_fits_decides():
+    allow, deny = Rule(decision="allow"), Rule(decision="deny")
+    assert isinstance(decide(asked(), Policy(rules=(allow, deny))), Allow)
+    assert isinstance(decide(asked(), Policy(rules=(deny, allow))), Deny)
+
+
+@pytest.mark.parametrize(
+    ("limits", "fits"),
+    [
+        ({}, True),
+        ({"tools": ("conv*",)}, True),
+        ({"tools": ("raster *",)}, True),
+        ({"tools": ("info",)}, False),
+        ({"effects": frozenset({Effect.REPLACE})}, False),
+        ({"effects": frozenset({Effect.CREATE})}, True),
+        ({"principals": ("token:ann",)}, True),
+        ({"principals": ("token:*",)}, True),
+        ({"principals": ("token:an",)}, False),
+        ({"principals": ("TOKEN:ANN",)}, False),
+        ({"workspaces": (HERE,)}, True),
+        ({"workspaces": (THERE,)}, False),
+    ],
+)
+@pytest.mark.parametrize("decision", ["allow", "deny", "require"])
+def test_a_rule_fits_by_tool_effect_workspace_and_principal(decision: Any, limits: Any, fits: bool):
+    rule = Rule(decision=decision, **limits)
+    verdict = decide(asked(), Policy("never" if decision != "allow" else "writes", (rule,)))
+    found = {"allow": Allow, "deny": Deny, "require": RequireApproval}[decision]
+    otherwise = Allow if decision != "allow" else RequireApproval
+    assert isinstance(verdict, found if fits else otherwise)
+
+
+def test_to_be_allowed_every_workspace_has_to_be_named_and_to_be_refused_one():
+    both = asked(workspaces=frozenset({HERE, THERE}))
+    allow, deny = Rule(decision="allow", workspaces=(HERE,)), Rule(decision="deny", workspaces=(HERE,))
+    assert isinstance(decide(both, Policy(rules=(allow,))), RequireApproval)
+    assert isinstance(decide(both, Policy("never", (deny,))), Deny)
+    nowhere = asked(workspaces=frozenset())
+    assert isinstance(decide(nowhere, Policy(rules=(allow,))), RequireApproval)
+
+
+@pytest.mark.parametrize("mode", ["writes", "always", "never"])
+def test_what_takes_files_away_is_asked_for_whatever_the_rules_say(mode: Any):
+    taking = asked(effect=Effect.DESTROY, always_asked=True)
+    for rules in ((), (Rule(decision="allow"),)):
+        verdict = decide(taking, Policy(mode, rules))
+        assert isinstance(verdict, RequireApproval)
+        assert not verdict.grantable
+    assert isinstance(decide(taking, Policy(mode, (Rule(decision="deny"),))), Deny)
+
+
+@pytest.mark.parametrize("effect", list(Effect))
+def test_a_grant_stands_in_for_no_yes_to_what_destroys(effect: Effect):
+    for policy in (Policy("always"), Policy("always", (Rule(decision="require"),))):
+        verdict = decide(asked(effect=effect), policy)
+        assert isinstance(verdict, RequireApproval)
+        assert verdict.grantable is (effect is not Effect.DESTROY)
+
+
+def test_the_ways_of_a_rule_are_those_in_which_a_yes_counts():
+    rule = Rule(decision="require", ways=frozenset({"console"}))
+    for one in (asked(), asked(always_asked=True)):
+        verdict = decide(one, Policy(rules=(rule,)))
+        assert isinstance(verdict, RequireApproval)
+        assert verdict.ways == {"console"}
+
+
+def test_an_entry_is_found_by_the_first_name_that_fits():
+    ann, all_of_them = Entry(principals=("token:ann",)), Entry(principals=("token:*", "local:*"))
+    policy = Policy(entries=(ann, all_of_them))
+    assert policy.entry("token:ann") is ann
+    assert policy.entry("local:bob") is all_of_them
+    assert policy.entry("oauth:https://issuer.example#ann") is None

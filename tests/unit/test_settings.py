@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gdal_mcp.settings import Settings, SettingsError, load_settings, parse_size
+from gdal_mcp.setting_types import parse_size
+from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.settings_table import describe
 from sandbox.template import Limits
 

@@ -1,0 +1,65 @@
+"""The calls that are under way in this process: what they are, how far they are, and how a person ends one.
+
+For one event loop; `report` alone may be called from other threads.
+"""
+
+import time
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+
+@dataclass(eq=False, slots=True)
+class Running:
+    """One call under way. `stage` is in plain words, `fraction` from 0 to 1."""
+
+    call_id: str
+    tool: str
+    principal: str
+    client: str
+    begun: float  # seconds since the epoch
+    stage: str = "preparing"
+    fraction: float = 0.0
+    message: str = ""
+    ended_by: str = ""  # who cancelled it here
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    def report(self, fraction: float, message: str) -> None:
+        self.fraction, self.message = max(self.fraction, fraction), message
+
+
+class Activity:
+    """Every call of this server that has not ended."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Running] = {}
+
+    @contextmanager
+    def of(self, call_id: str, tool: str, principal: str, client: str) -> Iterator[Running]:
+        """A call from its beginning to its last record."""
+        made = Running(call_id, tool, principal, client, time.time())
+        self._running[call_id] = made
+        try:
+            yield made
+        finally:
+            del self._running[call_id]
+
+    @property
+    def ids(self) -> AbstractSet[str]:
+        return self._running.keys()
+
+    def all(self) -> tuple[Running, ...]:
+        """Oldest first."""
+        return tuple(self._running.values())
+
+    def cancel(self, call_id: str, by: str) -> bool:
+        """Ends a call as its client could: its container is stopped and removed. False for one that is not under way."""
+        found = self._running.get(call_id)
+        if found is None:
+            return False
+        found.ended_by = found.ended_by or by
+        found.scope.cancel()
+        return True

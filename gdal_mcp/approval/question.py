@@ -1,0 +1,162 @@
+"""The question about a plan: its parts as data for a page, and as plain text for everything else. Pure.
+
+What is written comes before what may be long, and every value is on one line, so that none can hide or forge another.
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from gdal_mcp.foresight.estimate import Estimate
+from gdal_mcp.plan import Draft, Output, Plan
+from gdal_mcp.untrusted import shown_text
+from sandbox.workspace import Located
+
+MAX_LISTED: Final = 20  # places of one kind that a person is shown
+MAX_COMMAND: Final = 2000  # characters of the command that a person is shown
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a call runs, in words of the host."""
+
+    image: str = ""
+    digest: str = ""
+    tier: str = "runc"
+    stand_in: bool = False
+
+
+def parts(plan: Plan, reason: str, estimate: Estimate | None, where: Where) -> dict[str, Any]:
+    """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds."""
+    draft = plan.draft
+    return {
+        "sentence": sentence(plan),
+        "reason": reason,
+        "tool": plan.tool,
+        "principal": plan.principal,
+        "effect": str(plan.effect),
+        "command": [shown_text(word, MAX_COMMAND) for word in draft.command.argv[:200]],
+        "writes": _some([_written(one) for one in draft.outputs]),
+        "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
+        "removes": _some([_name(one) for one in draft.removes]),
+        "reads": _some([{"path": _name(one), "bytes": _bytes(one)} for one in draft.inputs]),
+        "estimate": _estimated(estimate),
+        "limits": asdict(plan.limits),
+        "where": {**asdict(where), "network": "none", "mounts": list(plan.mounts)},
+        "plan": plan.digest,
+    }
+
+
+def sentence(plan: Plan) -> str:
+    """What would happen, in one plain sentence."""
+    draft = plan.draft
+    replaced = [old for one in draft.outputs for old in one.replaces]
+    does = []
+    if draft.outputs:
+        does.append(f"write {_counted([one.target for one in draft.outputs])}")
+    if replaced:
+        does.append(f"replace {_counted(replaced)} in the workspace")
+    if draft.transfers:
+        does.append(f"move {_counted([one.source for one in draft.transfers])}")
+    if draft.removes:
+        does.append(f"take away {_counted(list(draft.removes))}")
+    what = " and ".join(does) or f"read {_counted(list(draft.inputs))}"
+    return f"{shown_text(plan.principal, 200)} wants {plan.tool} to {what}."
+
+
+def question_text(told: Mapping[str, Any]) -> str:
+    """The parts as lines of text."""
+    lines = [f"Run {told['tool']}? Asked because {told['reason']}.", told["sentence"], ""]
+    lines += _block("Takes away (kept, `gdal-mcp undo` restores):", told["removes"], str)
+    lines += _block("Moves:", told["moves"], lambda one: f"{one['from']} -> {one['to']}")
+    for one in told["writes"]["shown"]:
+        lines += _effects(one)
+    lines += _more(told["writes"])
+    lines += _block("Reads:", told["reads"], lambda one: f"{one['path']} ({_size(one['bytes'])})")
+    lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
+    if told["estimate"]:
+        lines.append(_expected(told["estimate"]))
+    limits, where = told["limits"], told["where"]
+    lines.append(
+        f"It runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
+        f"{limits['cpus']:g} CPUs and {limits['wall_seconds']:g} s at most, and is then destroyed."
+    )
+    return "\n".join(lines)
+
+
+def _written(output: Output) -> dict[str, Any]:
+    return {
+        "path": _name(output.target),
+        "changes": output.update,
+        "replaces": _some([_name(one) for one in output.replaces]),
+        "may_replace": _some([_name(one) for one in output.shared]),
+    }
+
+
+def _effects(one: Mapping[str, Any]) -> list[str]:
+    verb = "Changes a copy of, then replaces" if one["changes"] else "Writes"
+    lines = [f"{verb}:", f"  {one['path']}"]
+    lines += _block("May replace, as it may belong to it:", one["may_replace"], str)
+    if not one["replaces"]["shown"]:
+        return [*lines, "Replaces nothing."]
+    return [*lines, *_block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], str)]
+
+
+def _expected(estimate: Mapping[str, Any]) -> str:
+    bytes_, seconds = estimate["output_bytes"], estimate["seconds"]
+    size = "an unknown size" if bytes_ is None else f"about {_size(bytes_)}"
+    return f"Expected: {size} of output in about {seconds:.1f} s; estimates may be wrong by a factor of ten."
+
+
+def _estimated(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    return {
+        "output_bytes": estimate.output_bytes,
+        "output_files": estimate.output_files,
+        "memory_bytes": estimate.memory_bytes,
+        "seconds": round(estimate.seconds, 2),
+    }
+
+
+def _some(values: list[Any]) -> dict[str, Any]:
+    """The first of them, and how many more there are."""
+    return {"shown": values[:MAX_LISTED], "more": max(0, len(values) - MAX_LISTED)}
+
+
+def _block(title: str, some: Mapping[str, Any], line: Any) -> list[str]:
+    if not some["shown"]:
+        return []
+    return [title, *(f"  {line(one)}" for one in some["shown"]), *_more(some)]
+
+
+def _more(some: Mapping[str, Any]) -> list[str]:
+    return [f"  and {some['more']} more"] if some["more"] else []
+
+
+def _counted(places: list[Located]) -> str:
+    names = [shown_text(one.name or str(one), 100) for one in places[:2]]
+    more = len(places) - len(names)
+    return " and ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(located: Located) -> str:
+    return shown_text(str(located))
+
+
+def _bytes(located: Located) -> int:
+    return located.identity.size if located.identity else 0
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def touched(draft: Draft) -> tuple[str, ...]:
+    """The workspaces that a draft writes to, as texts."""
+    return tuple(sorted(str(root) for root in draft.touched))

@@ -1,0 +1,99 @@
+"""The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+
+from gdal_mcp.app import App
+from gdal_mcp.identity import Principal
+from gdal_mcp.mcp.server import build
+from gdal_mcp.mcp.tasks import Context
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_KEY: Final = "gdal_mcp.principal"  # of an ASGI scope
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of one server: `hosts` and `origins` that are answered, sizes in bytes, times in seconds."""
+
+    hosts: Sequence[str]
+    origins: Sequence[str]
+    body_bytes: int
+    sessions: int
+    sessions_each: int
+    idle_seconds: float
+
+
+class Protocol:
+    """The protocol of one server, both eras. Every request must have been marked with its principal."""
+
+    def __init__(self, app: App, bounds: Bounds) -> None:
+        self._bounds = bounds
+        server = build(app, who)
+        self._manager = StreamableHTTPSessionManager(
+            server,
+            json_response=False,  # progress and cancellation would be lost
+            security_settings=TransportSecuritySettings(
+                enable_dns_rebinding_protection=True,
+                allowed_hosts=list(bounds.hosts),
+                allowed_origins=list(bounds.origins),
+            ),
+            session_idle_timeout=bounds.idle_seconds,
+            max_request_body_size=bounds.body_bytes,
+            max_sessions=bounds.sessions,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serves while it lasts; at its end every session and task is cancelled, and waited for."""
+        async with self._manager.run():
+            yield
+
+    def full(self, principal: Principal) -> bool:
+        """Whether a principal has as many sessions as it may have."""
+        owners = self._manager._session_owners.values()  # noqa: SLF001 - the SDK bounds all sessions together alone
+        mine = authorization_context(_user(principal))
+        return sum(owner == mine for owner in owners) >= self._bounds.sessions_each
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request; a session stays with the principal that opened it."""
+        principal = scope["state"][_KEY]
+        user = _user(principal)
+        held = auth_context_var.set(user)
+        try:
+            await self._manager.handle_request({**scope, "user": user}, receive, send)
+        finally:
+            auth_context_var.reset(held)
+
+
+def marked(scope: Scope, principal: Principal) -> None:
+    """From here on the request is this principal's."""
+    scope.setdefault("state", {})[_KEY] = principal
+
+
+def who(ctx: Context) -> Principal:
+    """Who sent this very request, whatever session it came in. Raises KeyError for one that nobody vouched for."""
+    assert ctx.request is not None
+    principal = ctx.request.scope["state"][_KEY]
+    assert isinstance(principal, Principal)
+    return principal
+
+
+def _user(principal: Principal) -> AuthenticatedUser:
+    """As the SDK knows a principal: sessions are bound to what of it does not change. The token itself stays outside."""
+    access = AccessToken(
+        token="", client_id=principal.id, scopes=sorted(principal.scopes), subject=principal.id
+    )
+    return AuthenticatedUser(access)

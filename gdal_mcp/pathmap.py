@@ -1,0 +1,61 @@
+"""Where the server's folders lie for its engine, when the server itself runs in a container. Pure.
+
+The engine mounts folders of its own host. A server in a container knows them by the places where its own container shows
+them. A path map says the one for the other; where both are the same, none is needed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final, Self
+
+from sandbox.errors import AttestationFailed
+
+_BETWEEN: Final = ":/"  # both sides are absolute, so that other colons may be part of a name
+
+
+@dataclass(frozen=True, slots=True)
+class PathMap:
+    """Pairs of a folder as the server sees it and the same folder on the engine's host."""
+
+    pairs: tuple[tuple[PurePosixPath, PurePosixPath], ...] = ()
+
+    @classmethod
+    def parse(cls, texts: Iterable[str]) -> Self:
+        """From texts such as `/data:/srv/geodata`. Raises ValueError for a text that is no pair, and for two of one folder."""
+        pairs = tuple(_pair(text) for text in texts)
+        inner = [inside for inside, _ in pairs]
+        if twice := next((one for one in inner if inner.count(one) > 1), None):
+            raise ValueError(f"{twice} is mapped twice; name each folder once")
+        return cls(pairs)
+
+    def host(self, inside: str) -> str:
+        """The same place on the engine's host, by the longest pair that holds it; unchanged when there are no pairs.
+
+        Raises AttestationFailed for a place that no pair holds.
+        """
+        if not self.pairs:
+            return inside
+        place = PurePosixPath(inside)
+        holding = [pair for pair in self.pairs if place.is_relative_to(pair[0])]
+        if not holding:
+            raise AttestationFailed(
+                f"path_map says nothing of {inside}, so the engine cannot be told where that is. Add a pair for it or for a "
+                "folder above it: INSIDE:HOST, with the folder as this server sees it and as the engine's host does."
+            )
+        inner, outer = max(holding, key=lambda pair: len(pair[0].parts))
+        return str(outer / place.relative_to(inner))
+
+
+def _pair(text: str) -> tuple[PurePosixPath, PurePosixPath]:
+    inside, between, outside = text.partition(_BETWEEN)
+    if not between or _BETWEEN in outside:
+        raise ValueError(f"{text!r} is no pair INSIDE:HOST of two absolute paths, such as /data:/srv/geodata")
+    return _folder(inside), _folder(f"/{outside}")
+
+
+def _folder(text: str) -> PurePosixPath:
+    place = PurePosixPath(text)
+    if not text.startswith("/") or text.startswith("//") or ".." in place.parts or "\0" in text:
+        raise ValueError(f"{text!r} is not an absolute path without `..`")
+    return place

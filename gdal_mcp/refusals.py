@@ -1,0 +1,58 @@
+"""What a call is told that does not run, or not to its end. Pure."""
+
+from pydantic import ValidationError
+
+from gdal_mcp.errors import Code, Stage, ToolError
+
+
+def ended_by(who: str) -> ToolError:
+    """Somebody cancelled the call; without a name that is its own client."""
+    return ToolError(Code.CANCELLED, Stage.RUN, f"{who or 'the client'} cancelled the call.")
+
+
+def denied(reason: str) -> ToolError:
+    return ToolError(
+        Code.DENIED,
+        Stage.POLICY,
+        f"the server's policy denies it: {reason}.",
+        "Ask the person who runs the server; `gdal-mcp policy check` explains the decision.",
+    )
+
+
+def missing_scope(scope: str) -> ToolError:
+    return ToolError(
+        Code.DENIED,
+        Stage.POLICY,
+        f"your access does not cover it: {scope} is missing.",
+        "Use a token with that scope, or ask the person who runs the server for one.",
+    )
+
+
+def reads_only() -> ToolError:
+    return ToolError(
+        Code.DENIED,
+        Stage.POLICY,
+        "you may only read here, and the call would write.",
+        "Ask the person who runs the server; it was started with --read-only, or its policy says so.",
+    )
+
+
+def invalid(error: ValidationError) -> ToolError:
+    rows = [
+        f"{'.'.join(str(part) for part in row['loc']) or 'arguments'}: {row['msg']}"
+        for row in error.errors(include_url=False)[:5]
+    ]
+    return ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.VALIDATE,
+        "the arguments do not fit the tool's input schema.",
+        "Correct the named arguments and call again.",
+        {"problems": [row[:300] for row in rows]},
+    )
+
+
+def failed(call_id: str) -> ToolError:
+    """A fault of ours, without its text."""
+    return ToolError(
+        Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}."
+    )

@@ -1,0 +1,50 @@
+"""How single settings are read from texts. Pure."""
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator
+from pydantic_settings import NoDecode
+
+_UNITS = {"b": 1, **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}}
+_UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([a-z]*)", re.ASCII | re.IGNORECASE)
+
+
+def parse_size(value: object) -> int:
+    """Bytes from a whole number or a text such as `512MiB`, `2GB` or `1.5 GiB`. Raises ValueError."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    factor = _UNITS.get(found[2].lower() or "b") if found else None
+    if found is None or factor is None or (factor == 1 and "." in found[1]):
+        # "2G" is refused: half of the tools in use read it as 2 GB and half as 2 GiB.
+        raise ValueError("a size is a number of bytes or looks like 512MiB, 2GiB or 2GB")
+    return int(float(found[1]) * factor) if "." in found[1] else int(found[1]) * factor
+
+
+def as_typed(value: object) -> Path:
+    """An absolute path with its symlinks as typed. Raises ValueError."""
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise ValueError("a folder or file is named by a text that is not empty")
+    return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 - keep symlinks as typed
+
+
+def split_names(value: object) -> object:
+    """Names as a list, or as one text with commas."""
+    return (
+        tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    )
+
+
+def _split(value: object) -> object:
+    # An empty entry would be the current folder, as in PATH; nobody means that.
+    return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+Place = Annotated[Path, BeforeValidator(as_typed)]
+Places = Annotated[tuple[Place, ...], NoDecode, BeforeValidator(_split)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)]

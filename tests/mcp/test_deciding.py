@@ -1,0 +1,282 @@
+"""A yes from elsewhere than the client: by another process, beforehand, or as the policy wants it."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gdal_mcp.approval.model import Approval, Decision, Grant
+from gdal_mcp.approval.store import Approvals
+from tests.mcp.pipes import piped
+from tests.mcp.talk import ERAS, Person, Place, environment, talking
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+LONG = {"GDAL_MCP_APPROVAL_WAIT": "60"}
+MakePlace = Callable[..., Place]
+
+
+@pytest.fixture
+def own(make_place: MakePlace) -> Place:
+    return make_place("rgb.tif", "dem.tif")
+
+
+@pytest.fixture
+def approvals(own: Place) -> Iterator[Approvals]:
+    opened = Approvals(own.state / "registry.sqlite")
+    yield opened
+    opened.close()
+
+
+def program(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
+    """The program as a person runs it in a terminal beside the server."""
+    command = [sys.executable, "-m", "gdal_mcp", *words]
+    told = ["--workspace", str(place.workspace), "--state-dir", str(place.state)]
+    return subprocess.run(
+        [*command, *told], env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def waiting(approvals: Approvals) -> Approval:
+    until(lambda: len(approvals.pending()) == 1)
+    return approvals.pending()[0]
+
+
+def yes(approvals: Approvals, row: Approval, way: Any = "console") -> None:
+    approvals.decide(row.id, Decision(True, "the person", "a page", way))
+
+
+def kinds(place: Place) -> list[str]:
+    return [event["type"] for event in place.audited]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("answer", ["--yes", "--no"])
+def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(
+    own: Place, approvals: Approvals, era: str, answer: str
+):
+    with talking(own.command(), own.state.parent / "mute.log", era=era, env=LONG) as mute:
+        call = mute.start("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
+        row = waiting(approvals)
+        assert str(own.path("made.tif")) in row.summary
+        assert row.id in program(own, "approve").stdout
+        assert program(own, "approve", row.id, answer).returncode == 0
+        result = call.result(timeout=60)
+    assert result.is_error is (answer == "--no")
+    assert own.path("made.tif").exists() is (answer == "--yes")
+    told = [event for event in own.audited if event["type"] == "approval.answered"]
+    assert [(one["approval"], one["approved"], one["way"]) for one in told] == [
+        (row.id, answer == "--yes", "terminal")
+    ]
+    last = own.audited[-1]
+    assert (last["type"], last["outcome"]) == ("call.finished", "OK" if answer == "--yes" else "DENIED")
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: Approvals, era: str):
+    write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
+    with talking(own.command(), own.state.parent / "mute.log", era=era) as mute:
+        told = mute.failed("gdal_translate", **write)["requiresConfirmation"]
+        row = waiting(approvals)
+        assert (told["approval"], told["digest"]) == (row.id, row.plan_digest)
+        assert mute.failed("gdal_translate", **write)["requiresConfirmation"]["approval"] == row.id
+        assert program(own, "approve", row.id, "--yes").returncode == 0
+        assert (
+            mute.failed("gdal_translate", src_dataset="dem.tif", dst_dataset="made.tif")["code"] == "DENIED"
+        )
+        mute.done("gdal_translate", **write)
+        made = own.path("made.tif").read_bytes()
+        assert mute.failed("gdal_translate", **write)["code"] == "DENIED", "now it would replace"
+    assert own.path("made.tif").read_bytes() == made
+
+
+def test_a_yes_is_void_once_an_input_changed(own: Place, approvals: Approvals):
+    write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
+    with talking(own.command(), own.state.parent / "mute.log") as mute:
+        first = mute.failed("gdal_translate", **write)["requiresConfirmation"]
+        yes(approvals, waiting(approvals))
+        own.path("rgb.tif").write_bytes(own.path("dem.tif").read_bytes())
+        again = mute.failed("gdal_translate", **write)["requiresConfirmation"]
+    assert first["digest"] != again["digest"]
+    assert not own.path("made.tif").exists()
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_whoever_decides_first_decides(own: Place, approvals: Approvals, era: str):
+    """While the client's user reads the question, somebody says no elsewhere; the user's yes comes too late."""
+    person = Person()
+    person.meanwhile = lambda: approvals.decide(
+        waiting(approvals).id, Decision(False, "the other", "a page", "console")
+    )
+    with talking(own.command(), own.state.parent / "two.log", era=era, person=person) as talk:
+        error = talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
+    assert error["code"] == "DENIED"
+    assert "the other" in error["message"]
+    assert not own.path("made.tif").exists()
+
+
+def test_a_client_that_gives_up_leaves_no_question_behind(own: Place, approvals: Approvals):
+    with talking(own.command(), own.state.parent / "gone.log", env=LONG) as mute:
+        call = mute.start("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
+        row = waiting(approvals)
+        call.cancel()
+        until(lambda: approvals.pending() == ())
+    yes(approvals, row)
+    assert approvals.consume(row.plan_digest, row.principal) is None
+    assert own.audited[-1]["outcome"] == "CANCELLED"
+
+
+def test_what_a_dead_server_asked_can_be_answered_for_the_next(own: Place, approvals: Approvals):
+    write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
+    with piped(own.command("--approval-wait", "60"), own.state.parent / "killed.log") as pipes:
+        pipes.hello({})
+        pipes.send("tools/call", {"name": "gdal_translate", "arguments": write})
+        row = waiting(approvals)
+        pipes.process.kill()
+        pipes.process.wait()
+    yes(approvals, row)
+    with talking(own.command(), own.state.parent / "next.log") as mute:
+        mute.done("gdal_translate", **write)
+
+
+def principal(place: Place) -> str:
+    return next(
+        event["subject"]["principal"] for event in place.audited if "client" in event.get("subject", {})
+    )
+
+
+def test_a_grant_lets_its_tool_write_to_its_workspace_until_it_is_revoked(own: Place, approvals: Approvals):
+    with talking(own.command(), own.state.parent / "grant.log") as mute:
+        mute.done("info", path="rgb.tif")
+        made = program(own, "grants", "new", "gdal_translate", str(own.workspace), "--for", "5m")
+        assert made.returncode == 0, made.stderr
+        (grant,) = approvals.grants()
+        for number in range(2):
+            done = mute.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"made{number}.tif")
+            assert grant.id in done["receipt"]["approval"]
+        assert mute.failed("convert", input="rgb.tif", output="other.tif")["code"] == "DENIED"
+        assert program(own, "grants", "revoke", grant.id).returncode == 0
+        assert (
+            mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="late.tif")["code"] == "DENIED"
+        )
+    assert [kind for kind in kinds(own) if kind.startswith("grant.")] == ["grant.made", "grant.revoked"]
+    assert {path.name for path in own.workspace.glob("*.tif")} == {
+        "rgb.tif",
+        "dem.tif",
+        "made0.tif",
+        "made1.tif",
+    }
+
+
+def test_no_grant_stands_in_for_a_yes_to_take_files_away(own: Place, approvals: Approvals):
+    with talking(own.command(), own.state.parent / "delete.log") as mute:
+        mute.done("info", path="rgb.tif")
+        for tool in ("gdal_write", "dataset_delete"):
+            approvals.grant(Grant(principal(own), tool, str(own.workspace), "p", "test"), 60)
+        arguments = {"algorithm": "dataset delete", "arguments": {"filename": ["dem.tif"]}}
+        assert mute.failed("gdal_write", **arguments)["code"] == "DENIED"
+    assert own.path("dem.tif").exists()
+
+
+def policy(place: Place, text: str) -> list[str]:
+    file = place.state.parent / f"{place.workspace.name}-policy.toml"
+    file.write_text(text.replace("WORKSPACE", str(place.workspace)), encoding="utf-8")
+    return place.command("--policy", str(file))
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_where_the_console_is_demanded_no_other_yes_counts(own: Place, approvals: Approvals, era: str):
+    command = policy(own, '[[rule]]\ndecision = "require"\neffects = ["create"]\nways = ["console"]')
+    person = Person()
+    with talking(command, own.state.parent / "demand.log", era=era, person=person) as talk:
+        call = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
+        assert talk.failed("gdal_translate", **call)["requiresConfirmation"]["ways"] == ["console"]
+        assert person.asked == []
+        row = waiting(approvals)
+        assert program(own, "approve", row.id, "--yes").returncode != 0
+        assert talk.failed("gdal_translate", **call)["code"] == "DENIED"
+        yes(approvals, row)
+        talk.done("gdal_translate", **call)
+
+
+def test_a_rule_refuses_whatever_a_person_would_say(own: Place):
+    command = policy(
+        own,
+        '[[rule]]\ndecision = "deny"\ntools = ["raster reproject"]\n[[rule]]\ndecision = "allow"\neffects = ["create"]',
+    )
+    with talking(command, own.state.parent / "deny.log", person=Person()) as talk:
+        error = talk.failed("reproject", input="rgb.tif", output="made.tif", dst_crs="EPSG:4326")
+        assert (error["code"], error["stage"]) == ("DENIED", "policy")
+        done = talk.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="free.tif")
+        assert done["receipt"]["approval"].startswith("allowed")
+        assert talk.person.asked == []
+        told = talk.done(
+            "validate_call",
+            tool="reproject",
+            arguments={"input": "rgb.tif", "output": "made.tif", "dst_crs": "EPSG:4326"},
+        )
+        assert told["denied"]
+    assert not own.path("made.tif").exists()
+    assert {event["policy"]["mode"] for event in own.audited if "policy" in event} == {"writes"}
+
+
+def test_a_principal_whom_the_policy_does_not_name_has_nothing(own: Place):
+    command = policy(own, '[[principal]]\nprincipals = ["token:ann"]')
+    with talking(command, own.state.parent / "stranger.log", person=Person()) as talk:
+        assert talk.failed("info", path="rgb.tif")["code"] == "DENIED"
+
+
+def test_a_workspace_that_is_not_given_is_not_mounted(own: Place, make_place: MakePlace):
+    """A file of the given workspace that names one of the other finds nothing there."""
+    other = make_place("dem.tif")
+    own.path("points-there.vrt").write_text(
+        f'<VRTDataset rasterXSize="10" rasterYSize="10"><VRTRasterBand dataType="Byte" band="1"><SimpleSource>'
+        f"<SourceFilename>{other.path('dem.tif')}</SourceFilename></SimpleSource></VRTRasterBand></VRTDataset>"
+    )
+    text = '[[principal]]\nprincipals = ["*"]\nworkspaces = ["WORKSPACE"]\ntimeout_seconds = 30\nmemory = "512MiB"'
+    command = [*policy(own, text), "--workspace", str(other.workspace)]
+    with talking(command, own.state.parent / "narrow.log", person=Person()) as talk:
+        done = talk.done("info", path="rgb.tif")
+        assert done["receipt"]["limits"]["memory_bytes"] == 512 << 20
+        assert talk.failed("info", path=str(other.path("dem.tif")))["code"] == "PATH_NOT_ALLOWED"
+        read = talk.call("convert", input="points-there.vrt", output="copied.tif")
+    assert read.is_error
+    assert not own.path("copied.tif").exists()
+
+
+def test_the_check_explains_what_a_call_would_meet(own: Place):
+    file = policy(own, '[[rule]]\ndecision = "require"\nways = ["console"]\nworkspaces = ["WORKSPACE"]')[-1]
+    call = '{"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}'
+    told = program(own, "policy", "check", "gdal_translate", call, "--policy", file)
+    assert told.returncode == 0, told.stderr
+    assert '"decision": "require"' in told.stdout
+    assert '"number": 1' in told.stdout
+    nothing = program(own, "policy", "check", "gdal_translate", '{"src_dataset": "/etc/passwd"}')
+    assert nothing.returncode == 1
+    assert own.audited == []
+
+
+def test_a_page_is_offered_to_a_client_that_takes_pages_alone(own: Place, approvals: Approvals):
+    """The address lets nobody in: it holds no token. To have opened it is no answer."""
+    command = own.command("--console", "on", "--approval-wait", "1")
+    with piped(command, own.state.parent / "page.log", era=ERAS[1], env={"GDAL_MCP_CONSOLE": "on"}) as pipes:
+        meta = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}}}
+        arguments = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
+        asked = pipes.call("gdal_translate", arguments, _meta=meta)
+        question = asked["inputRequests"]["approval"]["params"]
+        assert question["mode"] == "url"
+        assert question["url"].startswith("http://127.0.0.1:")
+        assert "token" not in question["url"]
+        opened = {"approval": {"action": "accept"}}
+        state = asked["requestState"]
+        waited = pipes.call(
+            "gdal_translate", arguments, _meta=meta, requestState=state, inputResponses=opened
+        )
+        assert waited["structuredContent"]["error"]["code"] == "DENIED"
+        yes(approvals, waiting(approvals))
+        done = pipes.call("gdal_translate", arguments, _meta=meta)
+    assert not done.get("isError"), done
+    assert own.path("made.tif").exists()

@@ -1,0 +1,373 @@
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
+from gdal_mcp.approval.store import LONGEST_GRANT, SUSPENDED, Approvals
+from gdal_mcp.policy import WAYS, Way
+from gdal_mcp.registry import Registry
+
+TTL = 300.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "registry.sqlite"
+
+
+@pytest.fixture
+def approvals(path: Path, clock: Clock) -> Iterator[Approvals]:
+    approvals = Approvals(path, clock)
+    yield approvals
+    approvals.close()
+
+
+def asked(digest: str, who: str, ways: frozenset[Way] = WAYS) -> Asked:
+    return Asked(plan_digest=digest, principal=who, tool="raster_convert", text="Write a.tif", ways=ways)
+
+
+def ask(approvals: Approvals, digest: str, who: str) -> Approval:
+    return approvals.request(asked(digest, who), TTL)
+
+
+def approve(approvals: Approvals, digest: str = "d", principal: str = "alice") -> Approval:
+    approval = ask(approvals, digest, principal)
+    decided = approvals.decide(approval.id, Decision(True, "bob", "console", "console"))
+    assert decided
+    return decided
+
+
+def test_an_approval_is_used_once(approvals: Approvals) -> None:
+    approval = approve(approvals)
+    assert approval.state == "approved"
+    used = approvals.consume("d", "alice")
+    assert used
+    assert (used.id, used.state, used.decided_by, used.decided_how) == (approval.id, "used", "bob", "console")
+    assert approvals.consume("d", "alice") is None
+    assert approvals.approval(approval.id) == used
+
+
+def test_an_approval_is_for_one_plan_and_one_principal(approvals: Approvals) -> None:
+    approve(approvals)
+    assert approvals.consume("other", "alice") is None
+    assert approvals.consume("d", "mallory") is None
+    assert approvals.consume("d", "alice")
+
+
+def test_a_question_that_is_open_or_denied_lets_nothing_through(approvals: Approvals) -> None:
+    approval = ask(approvals, "d", "alice")
+    assert approvals.consume("d", "alice") is None
+    approvals.decide(approval.id, Decision(False, "bob", "console", "console"))
+    assert approvals.consume("d", "alice") is None
+    latest = approvals.approval(approval.id)
+    assert latest
+    assert latest.state == "denied"
+
+
+def test_every_call_that_asks_has_a_question_of_its_own(approvals: Approvals) -> None:
+    asked = [ask(approvals, digest, who) for digest in "dde" for who in ("alice", "bob")]
+    assert len({one.id for one in asked}) == 6
+    assert approvals.pending() == tuple(asked)
+
+
+def test_of_two_equal_calls_each_needs_its_yes(approvals: Approvals) -> None:
+    first, second = (ask(approvals, "d", "alice") for _ in range(2))
+    approvals.decide(first.id, Decision(True, "bob", "console", "console"))
+    assert approvals.consume("d", "alice")
+    assert approvals.consume("d", "alice") is None
+    late = approvals.decide(second.id, Decision(True, "bob", "console", "console"))
+    assert late
+    assert late.state == "approved", "the yes to the second is not lost because the first was used"
+    assert approvals.consume("d", "alice")
+    assert approvals.consume("d", "alice") is None
+
+
+def test_a_no_to_one_call_is_none_to_another_that_is_equal(approvals: Approvals) -> None:
+    first, second = (ask(approvals, "d", "alice") for _ in range(2))
+    approvals.decide(first.id, Decision(True, "bob", "console", "console"))
+    approvals.decide(second.id, Decision(False, "bob", "console", "console"))
+    used = approvals.consume("d", "alice")
+    assert used
+    assert used.id == first.id
+    assert approvals.consume("d", "alice") is None
+
+
+def test_a_call_that_is_sent_again_takes_up_the_question_that_nobody_waits_for(approvals: Approvals) -> None:
+    first = approvals.request(asked("d", "alice"), TTL, "s:c1")
+    assert approvals.adopt("d", "alice", "s:c2") is None, "its call still waits"
+    approvals.hold(first.id)
+    assert approvals.adopt("e", "alice", "s:c2") is None
+    assert approvals.adopt("d", "bob", "s:c2") is None
+    taken = approvals.adopt("d", "alice", "s:c2")
+    assert taken
+    assert (taken.id, taken.holder) == (first.id, "s:c2")
+    assert approvals.adopt("d", "alice", "s:c3") is None, "one question is one call's"
+
+
+@pytest.mark.parametrize(("state", "adopted"), [("pending", False), ("approved", True), ("denied", False)])
+def test_a_suspended_question_is_its_own_calls_until_it_is_approved_elsewhere(
+    approvals: Approvals, state: str, adopted: bool
+) -> None:
+    row = ask(approvals, "d", "alice")
+    approvals.hold(row.id, SUSPENDED)
+    if state != "pending":
+        approvals.decide(row.id, Decision(state == "approved", "bob", "console", "console"))
+    assert (approvals.adopt("d", "alice", "s:c2") is not None) is adopted
+
+
+def test_what_calls_of_dead_servers_asked_is_free(approvals: Approvals) -> None:
+    dead, living = (approvals.request(asked(name, "alice"), TTL, f"{name}:c") for name in ("dead", "living"))
+    approvals.release_dead(lambda server: server == "living")
+    assert [getattr(approvals.look(one.id), "holder", None) for one in (dead, living)] == ["", "living:c"]
+
+
+def test_a_question_that_is_dropped_lets_nothing_through(approvals: Approvals) -> None:
+    row = approve(approvals)
+    approvals.drop(row.id)
+    assert approvals.consume("d", "alice") is None
+    after = approvals.decide(row.id, Decision(True, "bob", "console", "console"))
+    assert after
+    assert after.state == "expired"
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_a_yes_counts_only_in_a_way_that_is_asked_for_and_a_no_in_every_one(
+    approvals: Approvals, way: Way
+) -> None:
+    row = approvals.request(asked("d", "alice", frozenset({"console"})), TTL)
+    after = approvals.decide(row.id, Decision(True, "bob", "somehow", way))
+    assert after
+    assert after.state == ("approved" if way == "console" else "pending")
+    denied = approvals.decide(row.id, Decision(False, "bob", "somehow", way))
+    assert denied
+    assert denied.state == "denied"
+
+
+def granted(approvals: Approvals, seconds: float = 60) -> Grant:
+    return approvals.grant(Grant("alice", "convert", "/data/ws", "bob", "console"), seconds)
+
+
+def test_a_grant_is_for_one_principal_tool_and_workspace(approvals: Approvals) -> None:
+    made = granted(approvals)
+    assert approvals.granted("alice", "convert", "/data/ws") == made
+    for other in (
+        ("bob", "convert", "/data/ws"),
+        ("alice", "info", "/data/ws"),
+        ("alice", "convert", "/data"),
+    ):
+        assert approvals.granted(*other) is None
+
+
+def test_a_grant_ends_at_its_time_or_when_it_is_revoked(approvals: Approvals, clock: Clock) -> None:
+    first, second = granted(approvals, 60), granted(approvals, 120)
+    assert approvals.granted("alice", "convert", "/data/ws") == second
+    revoked = approvals.revoke(second.id, "carol")
+    assert revoked
+    assert (revoked.revoked, revoked.revoked_by) == (clock.now, "carol")
+    assert approvals.granted("alice", "convert", "/data/ws") == first
+    clock.now += 60
+    assert approvals.granted("alice", "convert", "/data/ws") is None
+    late = approvals.revoke(first.id, "carol")
+    assert late
+    assert late.revoked is None, "what is over is not revoked"
+    assert len(approvals.grants()) == 2
+
+
+@pytest.mark.parametrize("seconds", [0, -1, LONGEST_GRANT + 1])
+def test_no_grant_is_for_ever(approvals: Approvals, seconds: float) -> None:
+    with pytest.raises(ValueError):
+        granted(approvals, seconds)
+    assert approvals.grants() == ()
+
+
+def test_of_many_who_decide_at_once_the_first_alone_counts(
+    approvals: Approvals, path: Path, clock: Clock
+) -> None:
+    other = Approvals(path, clock)
+    try:
+        rows = [ask(approvals, f"d{number}", "alice") for number in range(100)]
+
+        def decide(number: int) -> str:
+            store = (approvals, other)[number % 2]
+            after = store.decide(
+                rows[number // 4].id, Decision(True, f"person {number}", "console", "console")
+            )
+            assert after
+            return after.decided_by
+
+        with ThreadPoolExecutor(8) as pool:
+            told = list(pool.map(decide, range(400)))
+        for number, row in enumerate(rows):
+            assert len(set(told[number * 4 : number * 4 + 4])) == 1, "everybody is told of the same decision"
+            assert approvals.consume(row.plan_digest, "alice")
+            assert other.consume(row.plan_digest, "alice") is None
+    finally:
+        other.close()
+
+
+def test_after_a_use_or_a_denial_the_question_is_asked_anew(approvals: Approvals) -> None:
+    used = approve(approvals)
+    approvals.consume("d", "alice")
+    second = ask(approvals, "d", "alice")
+    approvals.decide(second.id, Decision(False, "bob", "console", "console"))
+    third = ask(approvals, "d", "alice")
+    assert len({used.id, second.id, third.id}) == 3
+    assert third.state == "pending"
+
+
+def test_a_question_expires(approvals: Approvals, clock: Clock) -> None:
+    approval = ask(approvals, "d", "alice")
+    clock.now += TTL
+    late = approvals.decide(approval.id, Decision(True, "bob", "console", "console"))
+    assert late
+    assert late.state == "expired"
+    assert approvals.consume("d", "alice") is None
+    assert approvals.pending() == ()
+    assert ask(approvals, "d", "alice").id != approval.id
+
+
+def test_an_approval_expires(approvals: Approvals, clock: Clock) -> None:
+    approval = approve(approvals)
+    clock.now += TTL - 0.001
+    assert approvals.approval(approval.id) == approval
+    clock.now += 0.001
+    assert approvals.consume("d", "alice") is None
+    expired = approvals.approval(approval.id)
+    assert expired
+    assert expired.state == "expired"
+    clock.now = 0.0  # a clock that is set back does not bring it back
+    assert approvals.consume("d", "alice") is None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_denial_stays_and_takes_back_an_approval_that_is_not_used(
+    approvals: Approvals, first: bool
+) -> None:
+    approval = ask(approvals, "d", "alice")
+    approvals.decide(approval.id, Decision(first, "bob", "console", "console"))
+    after = approvals.decide(approval.id, Decision(not first, "carol", "elicitation", "elicitation"))
+    assert after
+    assert (after.state, after.decided_by) == ("denied", "carol" if first else "bob")
+    assert approvals.consume("d", "alice") is None
+
+
+def test_a_used_approval_cannot_be_approved_again(approvals: Approvals) -> None:
+    approval = approve(approvals)
+    approvals.consume("d", "alice")
+    for approved in (True, False):
+        after = approvals.decide(approval.id, Decision(approved, "bob", "console", "console"))
+        assert after
+        assert after.state == "used"
+    assert approvals.consume("d", "alice") is None
+
+
+def test_a_decision_on_a_question_that_is_not_there_is_none(approvals: Approvals) -> None:
+    assert approvals.decide("none", Decision(True, "bob", "console", "console")) is None
+    assert approvals.approval("none") is None
+
+
+def test_of_many_threads_one_gets_the_approval(approvals: Approvals, path: Path, clock: Clock) -> None:
+    other = Approvals(path, clock)
+    workers = 16
+    try:
+        for number in range(10):
+            approve(approvals, f"d{number}")
+            together = threading.Barrier(workers)
+
+            def ask(
+                worker: int, digest: str = f"d{number}", gate: threading.Barrier = together
+            ) -> Approval | None:
+                gate.wait()
+                return (approvals if worker % 2 else other).consume(digest, "alice")
+
+            with ThreadPoolExecutor(workers) as pool:
+                got = [one for one in pool.map(ask, range(workers)) if one]
+            assert len(got) == 1
+    finally:
+        other.close()
+
+
+CONSUMER = """if True:
+    import sys
+    from pathlib import Path
+    from concurrent.futures import ThreadPoolExecutor
+    from gdal_mcp.approval.store import Approvals
+    approvals = Approvals(Path(sys.argv[1]))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda number: approvals.consume(f"d{number // 4}", "alice"), range(400)))
+    print(*sorted(one.id for one in got if one))
+    approvals.close()
+"""
+
+
+def test_of_two_processes_one_gets_each_approval(path: Path) -> None:
+    approvals = Approvals(path)
+    expected = sorted(approve(approvals, f"d{number}").id for number in range(100))
+    approvals.close()
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", CONSUMER, str(path)]
+    with (
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as one,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as two,
+    ):
+        for process in (one, two):
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+        for process in (one, two):
+            assert process.stdin
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        outputs = [process.communicate()[0].split() for process in (one, two)]
+    assert [one.returncode, two.returncode] == [0, 0]
+    assert sorted(outputs[0] + outputs[1]) == expected
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\0b", "'; DROP TABLE approvals; --", "\x1b[2J\n", "𝄞"])
+def test_hostile_text_is_kept_and_does_no_harm(approvals: Approvals, text: str) -> None:
+    row = approvals.request(replace(asked(text, text), tool=text, text=text, details={text: text}), TTL)
+    approvals.decide(row.id, Decision(True, text, text, "console"))
+    used = approvals.consume(text, text)
+    assert used
+    assert used.details == {text: text}
+
+
+def test_of_many_equal_yeses_each_lets_one_call_through(approvals: Approvals) -> None:
+    def one(_: int) -> str | None:
+        row = ask(approvals, "d", "alice")
+        approvals.decide(row.id, Decision(True, "bob", "console", "console"))
+        used = approvals.consume("d", "alice")
+        return used.id if used else None
+
+    with ThreadPoolExecutor(8) as pool:
+        used = list(pool.map(one, range(40)))
+    assert None not in used
+    assert len(set(used)) == 40
+    assert approvals.consume("d", "alice") is None
+
+
+def test_decisions_are_synced_and_calls_are_not_slowed(approvals: Approvals, path: Path) -> None:
+    registry = Registry(path)
+    levels = [one._rows._db.execute("PRAGMA synchronous").fetchone()[0] for one in (approvals, registry)]
+    registry.close()
+    assert levels == [2, 1]

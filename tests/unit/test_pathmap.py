@@ -1,0 +1,69 @@
+"""What a folder is called on the engine's host: by whole parts of a path, the longest pair first, and never by guess."""
+
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.pathmap import PathMap
+from gdal_mcp.settings import SettingsError, load_settings
+from sandbox.errors import AttestationFailed
+
+NAMES = st.text("ab:. é", min_size=1, max_size=4).filter(lambda name: name not in (".", ".."))
+FOLDERS = st.lists(NAMES.filter(lambda name: not name.endswith(":")), min_size=1, max_size=4).map(
+    lambda parts: PurePosixPath("/", *parts)
+)
+
+
+@pytest.mark.parametrize(
+    ("inside", "host"),
+    [
+        ("/data", "/srv/geodata"),
+        ("/data/dem.tif", "/srv/geodata/dem.tif"),
+        ("/data/.gdal-mcp/staging/x/out", "/srv/geodata/.gdal-mcp/staging/x/out"),
+        ("/data/fast/dem.tif", "/mnt/ssd/dem.tif"),
+        ("/data/faster/dem.tif", "/srv/geodata/faster/dem.tif"),
+        ("/odd:name/a", "/b:c/a"),
+    ],
+)
+def test_the_longest_pair_that_holds_a_folder_decides(inside, host):
+    made = PathMap.parse(["/data:/srv/geodata", "/data/fast:/mnt/ssd", "/odd:name:/b:c"])
+    assert made.host(inside) == host
+
+
+@pytest.mark.parametrize("inside", ["/database", "/dat", "/", "/srv/geodata", "data", "/da/ta"])
+def test_what_no_pair_holds_is_never_sent_to_the_engine(inside):
+    with pytest.raises(AttestationFailed):
+        PathMap.parse(["/data:/srv/geodata"]).host(inside)
+
+
+def test_without_pairs_every_folder_has_its_own_name():
+    assert PathMap.parse([]).host("/anywhere/at all") == "/anywhere/at all"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "/data", "/data:", ":/data", "data:/srv", "/data:srv", "/a/..:/srv", "/a:/srv/../etc", "/a:/b:/c"]
+    + ["//a:/b", "/a://b", "/a:/b\0c", "/a /b"],
+)
+def test_what_is_no_pair_of_absolute_folders_is_refused(text):
+    with pytest.raises(ValueError):
+        PathMap.parse([text])
+
+
+def test_one_folder_cannot_be_in_two_places():
+    with pytest.raises(ValueError):
+        PathMap.parse(["/data:/srv/a", "/data/:/srv/b"])
+
+
+@given(inner=FOLDERS, outer=FOLDERS, below=st.lists(NAMES, max_size=3))
+def test_what_lies_below_stays_below(inner, outer, below):
+    made = PathMap.parse([f"{inner}:{outer}"])
+    assert PurePosixPath(made.host(str(inner.joinpath(*below)))) == outer.joinpath(*below)
+
+
+def test_a_server_with_a_map_that_cannot_be_read_does_not_start(tmp_path):
+    load_settings(workspaces=(tmp_path,), path_map="/data:/srv/geodata, /state:/var/lib/gdal-mcp")
+    with pytest.raises(SettingsError):
+        load_settings(workspaces=(tmp_path,), path_map="/data")

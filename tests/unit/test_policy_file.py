@@ -1,0 +1,174 @@
+"""The policy file: what is read, and that a slip in it never passes for a rule."""
+
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.errors import ToolError
+from gdal_mcp.foreseeing import Foresight
+from gdal_mcp.plan import Effect
+from gdal_mcp.policy import WAYS, Policy
+from gdal_mcp.policy_file import load_policy
+from gdal_mcp.reach import Reach, Reaches, bounds_of
+from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.surface import surface
+from sandbox.errors import PathRefused
+from sandbox.workspace import Workspace, Workspaces
+
+NAMES = ("info", "convert", "raster hillshade", "raster_hillshade")
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    made = (tmp_path / "one", tmp_path / "two")
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
+def loaded(folders: tuple[Path, Path], text: str, **more: object) -> Policy:
+    file = folders[0].parent / "policy.toml"
+    file.write_text(text, encoding="utf-8")
+    return load_policy(settings(folders, policy=file, **more), lambda: NAMES)
+
+
+def settings(folders: tuple[Path, Path], **more: object) -> Settings:
+    return Settings(workspaces=folders, state_dir=folders[0].parent / "state", **more)  # type: ignore[arg-type]
+
+
+def test_without_a_file_the_mode_alone_decides(folders: tuple[Path, Path]):
+    assert load_policy(settings(folders, approval="always"), lambda: NAMES) == Policy("always")
+
+
+def test_rules_and_entries_are_read(folders: tuple[Path, Path]):
+    policy = loaded(
+        folders,
+        f"""
+        [[rule]]
+        decision = "require"
+        tools = ["raster *"]
+        effects = ["replace"]
+        workspaces = ["{folders[0]}"]
+        principals = ["token:*"]
+        ways = ["console"]
+        reason = "maps are shared"
+        [[principal]]
+        principals = ["token:ann"]
+        workspaces = ["{folders[1]}"]
+        memory = "256MiB"
+        calls_per_minute = 3
+        """,
+    )
+    (rule,) = policy.rules
+    assert (rule.decision, rule.tools, rule.effects) == ("require", ("raster *",), {Effect.REPLACE})
+    assert (rule.workspaces, rule.ways, rule.reason) == ((folders[0],), {"console"}, "maps are shared")
+    (entry,) = policy.entries
+    assert (entry.workspaces, entry.memory, entry.calls_per_minute) == ((folders[1],), 256 << 20, 3)
+    assert len(policy.digest) == 64
+
+
+def test_what_a_rule_leaves_out_fits_everything(folders: tuple[Path, Path]):
+    (rule,) = loaded(folders, '[[rule]]\ndecision = "deny"').rules
+    assert (rule.tools, rule.effects, rule.ways) == (("*",), set(Effect), WAYS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[rule]]",
+        '[[rule]]\ndecision = "maybe"',
+        '[[rule]]\ndecision = "deny"\ntool = ["info"]',
+        '[[rules]]\ndecision = "deny"',
+        '[[rule]]\ndecision = "deny"\ntools = ["inof"]',
+        '[[rule]]\ndecision = "deny"\ntools = []',
+        '[[rule]]\ndecision = "deny"\neffects = []',
+        '[[rule]]\ndecision = "deny"\neffects = ["write"]',
+        '[[rule]]\ndecision = "require"\nways = ["email"]',
+        '[[rule]]\ndecision = "require"\nways = []',
+        '[[rule]]\ndecision = "deny"\nworkspaces = ["/nowhere"]',
+        "[[principal]]",
+        '[[principal]]\nprincipals = ["token:ann"]\nmemory = "1MiB"',
+        '[[principal]]\nprincipals = ["token:ann"]\ncalls_per_minute = 0',
+        '[[principal]]\nprincipals = ["token:ann"]\ncalls_a_minute = 5',
+        "not toml",
+    ],
+)
+def test_a_slip_is_an_error(folders: tuple[Path, Path], text: str):
+    with pytest.raises(SettingsError):
+        loaded(folders, text)
+
+
+def test_a_file_that_everybody_may_change_is_refused(folders: tuple[Path, Path]):
+    file = folders[0].parent / "policy.toml"
+    file.write_text("")
+    file.chmod(0o666)
+    with pytest.raises(SettingsError):
+        load_policy(settings(folders, policy=file), lambda: NAMES)
+
+
+def test_a_file_that_calls_could_change_is_refused(folders: tuple[Path, Path]):
+    with pytest.raises(ValueError):
+        settings(folders, policy=folders[0] / "policy.toml")
+
+
+def reaches(folders: tuple[Path, Path], text: str) -> Reaches:
+    own = settings(folders)
+    spaces = Workspaces(tuple(Workspace.at(folder, writable=True) for folder in folders))
+    whole = Reach(own, spaces, surface(own), Foresight(own.limits()))
+    return Reaches(whole, loaded(folders, text))
+
+
+def test_who_is_not_named_has_nothing_once_anybody_is(folders: tuple[Path, Path]):
+    some = reaches(folders, '[[principal]]\nprincipals = ["token:ann"]')
+    assert some.of("token:ann").workspaces == some.whole.workspaces
+    with pytest.raises(ToolError):
+        some.of("token:bob")
+    everybody = reaches(folders, '[[rule]]\ndecision = "deny"')
+    assert everybody.of("token:bob") is everybody.whole
+
+
+def test_a_reach_holds_its_workspaces_and_no_other(folders: tuple[Path, Path]):
+    text = f'[[principal]]\nprincipals = ["*"]\nworkspaces = ["{folders[1]}"]'
+    reach = reaches(folders, text).of("token:ann")
+    assert [one.root for one in reach.workspaces.items] == [folders[1]]
+    (folders[0] / "secret.tif").write_bytes(b"x")
+    with pytest.raises(PathRefused):
+        reach.workspaces.input(str(folders[0] / "secret.tif"))
+
+
+def test_a_workspace_to_be_read_is_not_written(folders: tuple[Path, Path]):
+    text = (
+        f'[[principal]]\nprincipals = ["*"]\nworkspaces = ["{folders[1]}"]\nworkspaces_ro = ["{folders[0]}"]'
+    )
+    reach = reaches(folders, text).of("token:ann")
+    assert {one.root: one.writable for one in reach.workspaces.items} == {folders[0]: False, folders[1]: True}
+    alone = reaches(folders, '[[principal]]\nprincipals = ["*"]\nread_only = true').of("token:ann")
+    assert not any(one.writable for one in alone.workspaces.items)
+    assert alone.settings.read_only
+    assert not any(tool.writes for tool in alone.surface.listed)
+
+
+def test_an_entry_never_widens_a_limit(folders: tuple[Path, Path]):
+    text = '[[principal]]\nprincipals = ["*"]\nmemory = "900GiB"\ncpus = 1000\ntimeout_seconds = 0.5'
+    some = reaches(folders, text)
+    limits, whole = some.of("token:ann").limits, some.whole.limits
+    assert (limits.memory_bytes, limits.cpus) == (whole.memory_bytes, whole.cpus)
+    assert limits.wall_seconds == 0.5
+
+
+def test_tools_are_given_and_taken_by_either_spelling(folders: tuple[Path, Path]):
+    given = reaches(folders, '[[principal]]\nprincipals = ["*"]\ntools = ["info", "raster_hillshade"]')
+    found = given.of("token:ann").surface
+    assert set(found.callable) == {"info"}
+    assert found.permits("raster hillshade")
+    assert not found.permits("raster slope")
+    taken = reaches(folders, '[[principal]]\nprincipals = ["*"]\nexclude_tools = ["raster hillshade"]')
+    assert not taken.of("token:ann").surface.permits("raster hillshade")
+    assert taken.of("token:ann").surface.permits("raster slope")
+
+
+def test_bounds_are_those_of_the_entry(folders: tuple[Path, Path]):
+    some = reaches(folders, '[[principal]]\nprincipals = ["*"]\nconcurrent = 2\noutput_bytes_a_day = "1MiB"')
+    bounds = bounds_of(some.of("token:ann"))
+    assert (bounds.concurrent, bounds.output_bytes_a_day, bounds.calls_per_minute) == (2, 1 << 20, None)
+    assert bounds_of(some.whole).concurrent is None

@@ -1,0 +1,186 @@
+"""What one principal may ask for: exactly that, whoever asks at the same time."""
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.rates import Bounds, Rates, Use
+
+DAY = 86_400.0
+NOON = 20_000 * DAY + DAY / 2
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [NOON]
+
+
+@pytest.fixture
+def make(tmp_path: Path, now: list[float]) -> Callable[[], Rates]:
+    return lambda: Rates(tmp_path / "usage.sqlite", clock=lambda: now[0])
+
+
+@pytest.fixture
+def rates(make: Callable[[], Rates]) -> Rates:
+    return make()
+
+
+def admitted(rates: Rates, bounds: Bounds, principal: str = "token:ann") -> bool:
+    try:
+        with rates.admit(principal, bounds):
+            return True
+    except ToolError as error:  # any other error than a refusal that says when to come again counts as a pass
+        return not (error.code is Code.RATE_LIMITED and error.retry_after)
+
+
+def test_of_a_hundred_threads_exactly_as_many_run_at_once_as_may(rates: Rates):
+    everybody, tried = threading.Barrier(100), threading.Barrier(100)
+    bounds = Bounds(concurrent=7)
+
+    def one(_number: int) -> bool:
+        everybody.wait(30)
+        try:
+            with rates.admit("token:ann", bounds):
+                tried.wait(30)
+                return True
+        except ToolError:
+            tried.wait(30)
+            return False
+
+    with ThreadPoolExecutor(100) as pool:
+        assert sum(pool.map(one, range(100))) == 7
+    assert admitted(rates, bounds)
+
+
+def test_of_a_hundred_threads_exactly_as_many_pass_in_a_minute_as_may(rates: Rates):
+    everybody = threading.Barrier(100)
+
+    def one(_number: int) -> bool:
+        everybody.wait(30)
+        return admitted(rates, Bounds(calls_per_minute=13))
+
+    with ThreadPoolExecutor(100) as pool:
+        assert sum(pool.map(one, range(100))) == 13
+
+
+def test_a_full_minute_says_when_the_next_call_may_come(rates: Rates):
+    bounds = Bounds(calls_per_minute=2)
+    assert [admitted(rates, bounds) for _ in range(3)] == [True, True, False]
+    with pytest.raises(ToolError) as refused, rates.admit("token:ann", bounds):
+        pass
+    assert refused.value.retry_after is not None
+    assert 50 <= refused.value.retry_after <= 60
+
+
+def test_one_that_is_refused_takes_nothing_of_the_minute(rates: Rates):
+    bounds = Bounds(calls_per_minute=2, concurrent=1)
+    with rates.admit("token:ann", bounds):
+        assert not any(admitted(rates, bounds) for _ in range(5))
+    assert admitted(rates, bounds)
+    assert not admitted(rates, bounds)
+
+
+def test_a_refusal_for_the_minute_takes_no_place(rates: Rates):
+    bounds = Bounds(calls_per_minute=1, concurrent=1)
+    assert admitted(rates, bounds)
+    assert not any(admitted(rates, bounds) for _ in range(5))
+    assert admitted(rates, Bounds(concurrent=1))
+
+
+def test_a_call_that_fails_gives_its_place_back(rates: Rates):
+    with pytest.raises(RuntimeError), rates.admit("token:ann", Bounds(concurrent=1)):
+        raise RuntimeError
+    assert admitted(rates, Bounds(concurrent=1))
+
+
+def test_principals_take_nothing_from_one_another(rates: Rates):
+    bounds = Bounds(calls_per_minute=1, concurrent=1, cpu_seconds_a_day=5.0)
+    rates.spent("token:ann", 50.0, 0)
+    assert not admitted(rates, bounds, "token:ann")
+    assert admitted(rates, bounds, "token:bob")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "use"),
+    [
+        (Bounds(cpu_seconds_a_day=10.0), (10.0, 0)),
+        (Bounds(output_bytes_a_day=1 << 40), (0.0, 1 << 40)),
+    ],
+)
+def test_a_used_up_day_ends_at_midnight_and_not_before(
+    rates: Rates, now: list[float], bounds: Bounds, use: tuple[float, int]
+):
+    rates.spent("token:ann", use[0] * 0.99, int(use[1] * 0.99))
+    assert admitted(rates, bounds)
+    rates.spent("token:ann", use[0], use[1])
+    with pytest.raises(ToolError) as refused, rates.admit("token:ann", bounds):
+        pass
+    assert refused.value.retry_after == DAY / 2
+    now[0] += DAY / 2 - 1
+    assert not admitted(rates, bounds)
+    now[0] += 1
+    assert admitted(rates, bounds)
+
+
+def test_a_restart_gives_nobody_a_new_day(make: Callable[[], Rates]):
+    first = make()
+    first.spent("token:ann", 8.0, 100)
+    first.close()
+    second = make()
+    second.spent("token:ann", 4.0, 50)
+    assert second.used("token:ann") == Use(12.0, 150)
+    assert not admitted(second, Bounds(cpu_seconds_a_day=10.0))
+
+
+def test_servers_of_one_state_folder_share_the_day(make: Callable[[], Rates]):
+    servers = [make(), make()]
+    for number in range(40):
+        servers[number % 2].spent("token:ann", 1.0, 10)
+    assert [one.used("token:ann") for one in servers] == [Use(40.0, 400)] * 2
+
+
+def test_what_many_threads_spend_is_all_counted(rates: Rates):
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda _number: rates.spent("token:ann", 0.5, 3), range(200)))
+    assert rates.used("token:ann") == Use(100.0, 600)
+
+
+def test_a_disk_that_fails_lets_nobody_spend_unseen(rates: Rates, tmp_path: Path):
+    path = tmp_path / "usage.sqlite"
+    path.mkdir()
+    rates.spent("token:ann", 30.0, 0)
+    with pytest.raises(ToolError) as refused, rates.admit("token:ann", Bounds(cpu_seconds_a_day=10.0)):
+        pass
+    assert refused.value.code is Code.INTERNAL
+    path.rmdir()
+    assert rates.used("token:ann") == Use(30.0, 0)
+    assert not admitted(rates, Bounds(cpu_seconds_a_day=10.0))
+
+
+def test_old_days_are_dropped_and_the_last_month_is_kept(rates: Rates, now: list[float], tmp_path: Path):
+    for _ in range(3):
+        rates.spent("token:ann", 1.0, 1)
+        now[0] += 20 * DAY
+    rates.spent("token:ann", 1.0, 1)
+    rates.close()
+    days = [
+        row[0]
+        for row in sqlite3.connect(tmp_path / "usage.sqlite").execute("SELECT day FROM usage ORDER BY day")
+    ]
+    assert days == [20_040, 20_060]
+
+
+def test_no_calls_allowed_are_no_calls(rates: Rates):
+    assert not admitted(rates, Bounds(calls_per_minute=0))
+    assert not admitted(rates, Bounds(concurrent=0))
+
+
+def test_without_bounds_nothing_is_refused_and_nothing_written(rates: Rates, tmp_path: Path):
+    with rates.admit("token:ann", Bounds()):
+        assert all(admitted(rates, Bounds()) for _ in range(300))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,151 @@
+"""Static tokens: what is kept of them, and when they are good."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.tokens import TokenRefused, TokenStore, TokensUnavailable
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "tokens.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> TokenStore:
+    return TokenStore(path)
+
+
+def test_a_token_is_its_principal_with_its_scopes_and_no_more(store: TokenStore):
+    text = store.new("ann", (READ, WRITE), None)
+    found = store.find(text)
+    assert found is not None
+    assert found.principal() == Principal("token:ann", frozenset({READ, WRITE}))
+
+
+def test_no_part_of_the_secret_is_kept_anywhere(store: TokenStore, path: Path):
+    secret = store.new("ann", (READ,), None).rpartition("_")[2]
+    kept = b"".join(one.read_bytes() for one in path.parent.iterdir())
+    assert secret.encode() not in kept
+    assert secret[:12].encode() not in kept
+
+
+def test_secrets_are_long_and_never_the_same(store: TokenStore):
+    texts = [store.new(f"n{number}", (READ,), None) for number in range(20)]
+    assert len({text.split("_", 2)[2] for text in texts}) == 20
+    assert all(re.fullmatch(r"gdalmcp_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", text) for text in texts)
+
+
+def test_a_secret_opens_its_own_row_alone(store: TokenStore):
+    ann, bob = store.new("ann", (READ,), None), store.new("bob", (READ, ADMIN), None)
+    mixed = "_".join([*bob.split("_", 2)[:2], ann.split("_", 2)[2]])
+    assert store.find(mixed) is None
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text[:-1],
+        lambda text: text + "A",
+        lambda text: text + "\n",
+        lambda text: text.upper(),
+        lambda text: text[:-1] + ("A" if text[-1] != "A" else "B"),
+        lambda _text: "",
+        lambda text: "gdalmcp_" + "0" * 16 + "_" + text.split("_", 2)[2],
+        lambda text: text.replace("gdalmcp_", "gdalmcp_' OR 1=1 --"),
+    ],
+)
+def test_anything_but_the_whole_token_is_nothing(store: TokenStore, spoil):
+    text = store.new("ann", (READ,), None)
+    assert store.find(text) is not None
+    assert store.find(spoil(text)) is None
+
+
+def test_a_revoked_token_is_good_for_nothing_in_other_processes_too(store: TokenStore, path: Path):
+    elsewhere = TokenStore(path)
+    text = store.new("ann", (READ,), None)
+    assert elsewhere.find(text) is not None
+    assert store.revoke("ann")
+    assert elsewhere.find(text) is None
+    assert not store.revoke("ann")
+
+
+def test_a_token_made_anew_does_not_bring_the_old_one_back(store: TokenStore):
+    old = store.new("ann", (READ,), None)
+    store.revoke("ann")
+    new = store.new("ann", (READ,), None)
+    assert store.find(old) is None
+    assert store.find(new) is not None
+
+
+def test_a_token_ends_with_its_last_day_and_leaves_its_name_free(path: Path):
+    now = [1_800_000_000.0]
+    store = TokenStore(path, clock=lambda: now[0])
+    text = store.new("ann", (READ,), 2)
+    now[0] += 2 * DAY - 1
+    assert store.find(text) is not None
+    with pytest.raises(TokenRefused):
+        store.new("ann", (READ,), None)
+    now[0] += 1
+    assert store.find(text) is None
+    store.new("ann", (READ,), None)
+    assert store.find(text) is None
+
+
+@pytest.mark.parametrize("name", ["", "Ann", "a b", "../x", "-a", "a" * 65, "a#b", "a:b", "ä", "a\n"])
+def test_a_name_that_could_be_taken_for_something_else_is_refused(store: TokenStore, name: str):
+    with pytest.raises(TokenRefused):
+        store.new(name, (READ,), None)
+    assert store.all() == ()
+
+
+@pytest.mark.parametrize(
+    ("scopes", "days"), [((), None), (("gdal:all",), None), ((READ,), 0), ((READ,), -1), ((READ,), 1e9)]
+)
+def test_a_token_without_known_scopes_or_with_an_absurd_end_is_not_made(store: TokenStore, scopes, days):
+    with pytest.raises(TokenRefused):
+        store.new("ann", scopes, days)
+    assert store.all() == ()
+
+
+def test_the_file_is_private_from_its_first_moment(store: TokenStore, path: Path):
+    store.new("ann", (READ,), None)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_no_token_of_a_file_that_others_may_write_is_believed(store: TokenStore, path: Path, mode: int):
+    text = store.new("ann", (READ,), None)
+    path.chmod(mode)
+    with pytest.raises(TokensUnavailable):
+        store.find(text)
+    with pytest.raises(TokensUnavailable):
+        store.new("bob", (READ,), None)
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(store: TokenStore, path: Path, tmp_path: Path):
+    other = TokenStore(tmp_path / "other.sqlite")
+    text = other.new("ann", (READ, ADMIN), None)
+    path.parent.mkdir()
+    path.symlink_to(other.path)
+    with pytest.raises(TokensUnavailable):
+        store.find(text)
+
+
+def test_a_broken_file_lets_nobody_in(store: TokenStore, path: Path):
+    text = store.new("ann", (READ,), None)
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(TokensUnavailable):
+        store.find(text)
+
+
+def test_without_a_file_there_is_no_token_and_none_is_made_by_asking(store: TokenStore, path: Path):
+    assert store.find("gdalmcp_" + "0" * 16 + "_" + "A" * 43) is None
+    assert store.all() == ()
+    assert not path.exists()

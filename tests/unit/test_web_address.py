@@ -1,0 +1,101 @@
+"""Where a server may listen, who must be known there, and by which names it answers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.settings import SettingsError, load_settings
+from gdal_mcp.web.address import hosts, origins, require_safe, resource
+
+CERT = {"tls_cert": "/c.pem", "tls_key": "/k.pem"}
+PUBLIC = {"public_url": "https://gdal.example.org"}
+ISSUERS = {"issuers": "https://issuer.example"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("GDAL_MCP_STATE_DIR", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [
+        ({}, True),
+        ({"host": "::1"}, True),
+        (ISSUERS, False),
+        ({"no_auth": True}, False),
+        ({"host": "0.0.0.0", **CERT, **PUBLIC}, True),
+        ({"host": "0.0.0.0", "behind_proxy": True, **PUBLIC, **ISSUERS}, False),
+        ({"behind_proxy": True, **PUBLIC}, True),
+    ],
+)
+def test_a_server_that_strangers_cannot_use_may_start(given: dict[str, Any], tokens: bool):
+    require_safe(load_settings(**given), tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [
+        ({}, False),
+        ({"host": "0.0.0.0"}, True),
+        ({"host": "0.0.0.0", **PUBLIC}, True),
+        ({"host": "192.0.2.7", **PUBLIC}, True),
+        ({"host": "::", **PUBLIC}, True),
+        ({"host": "gdal.example.org", **PUBLIC}, True),
+        ({"host": "127.0.0.1.example.org", **PUBLIC}, True),
+        ({"host": "0.0.0.0", **CERT}, True),  # no address that tokens could be bound to
+        ({"host": "0.0.0.0", **CERT, **PUBLIC}, False),
+        ({"host": "0.0.0.0", "behind_proxy": True, **PUBLIC}, False),
+        ({"host": "0.0.0.0", **CERT, **PUBLIC, "no_auth": True}, True),
+        ({"no_auth": True, "behind_proxy": True}, True),
+        ({"no_auth": True, **PUBLIC}, True),
+        ({"no_auth": True, **ISSUERS}, True),
+    ],
+)
+def test_a_server_that_strangers_could_use_or_listen_to_does_not_start(given: dict[str, Any], tokens: bool):
+    with pytest.raises(SettingsError):
+        require_safe(load_settings(**given), tokens=tokens)
+
+
+@pytest.mark.parametrize("given", [{"tls_cert": "/c.pem"}, {"tls_key": "/k.pem"}])
+def test_half_a_certificate_is_an_error(given: dict[str, str]):
+    with pytest.raises(SettingsError):
+        load_settings(**given)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "gdal.example.org",
+        "ftp://gdal.example.org",
+        "https://",
+        "https://a.example/?q=1",
+        "https://a.example/#x",
+        "https://u:p@a.example",
+    ],
+)
+def test_a_public_address_that_is_none_is_an_error(url: str):
+    with pytest.raises(SettingsError):
+        load_settings(public_url=url)
+
+
+def test_tokens_are_for_the_public_address():
+    assert resource(load_settings(**PUBLIC), 8000) == "https://gdal.example.org/mcp"
+    assert resource(load_settings(public_url="https://a.example/gdal/"), 8000) == "https://a.example/gdal/mcp"
+    assert resource(load_settings(), 4711) == "http://127.0.0.1:4711/mcp"
+    assert resource(load_settings(host="::1"), 1) == "http://[::1]:1/mcp"
+
+
+def test_on_loopback_its_names_with_its_port_are_answered_and_no_others():
+    assert set(hosts(load_settings(), 8000)) == {"127.0.0.1:8000", "localhost:8000", "[::1]:8000"}
+    assert set(hosts(load_settings(host="0.0.0.0", http_hosts="in.example:1", **CERT, **PUBLIC), 8000)) == {
+        "gdal.example.org",
+        "in.example:1",
+    }
+
+
+def test_pages_of_its_own_and_those_that_are_named_may_call():
+    found = origins(load_settings(host="0.0.0.0", http_origins="https://app.example", **CERT, **PUBLIC), 8000)
+    assert set(found) == {"https://gdal.example.org", "https://app.example"}
+    assert "null" not in origins(load_settings(), 8000)

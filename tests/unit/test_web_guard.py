@@ -1,0 +1,306 @@
+"""The door: who is let in, how much they may have open, and what is read of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from gdal_mcp.identity import READ, WRITE, Principal
+from gdal_mcp.tokens import TokensUnavailable
+from gdal_mcp.web import guard, protocol
+from gdal_mcp.web.bearer import StaticTokens, Unavailable, Verifiers
+from gdal_mcp.web.gate import Full, Gate
+from gdal_mcp.web.guard import Door, Left, Names, Outermost, TooLarge, TooSlow, whole_body
+from gdal_mcp.web.protocol import Counter
+from tests.unit.virtual_time import run, settle
+
+ANN = Principal("token:ann", frozenset({READ}))
+LOCAL = Principal("local:me")
+
+
+class Tokens:
+    """Texts that are good, and whose they are."""
+
+    def __init__(self, **good: Principal) -> None:
+        self.good = good
+        self.error: Exception | None = None
+
+    async def verify(self, text: str) -> Principal | None:
+        if self.error:
+            raise self.error
+        return self.good.get(text)
+
+
+class Asked:
+    """One request, and what it was answered."""
+
+    def __init__(
+        self, *headers: tuple[str, str], method: str = "GET", path: str = "/mcp", body: Sequence[bytes] = ()
+    ) -> None:
+        pairs = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
+        self.scope: dict[str, Any] = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "headers": pairs,
+            "state": {},
+        }
+        self.parts = [{"type": "http.request", "body": part, "more_body": True} for part in body]
+        self.messages: list[Any] = []
+        self.read = 0
+
+    async def receive(self) -> Any:
+        self.read += 1
+        if not self.parts:
+            await anyio.sleep_forever()
+        return self.parts.pop(0)
+
+    async def send(self, message: Any) -> None:
+        self.messages.append(message)
+
+    async def of(self, app: Any) -> "Asked":
+        await app(self.scope, self.receive, self.send)
+        return self
+
+    @property
+    def status(self) -> int:
+        return int(self.messages[0]["status"])
+
+    def header(self, name: str) -> str:
+        return dict(self.messages[0]["headers"]).get(name.encode(), b"").decode()
+
+
+async def ok(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def door(verifier: Tokens | None, each: int = 10) -> Door:
+    return Door(verifier, LOCAL, Gate(100, each), "https://gdal.example/meta")
+
+
+def asked(of: Door, *headers: tuple[str, str], scopes: Sequence[str] = (READ,), **more: Any) -> Asked:
+    return run(Asked(*headers, **more).of, of.guarded(lambda _who: ok, *scopes))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("Authorization", "Bearer bad")],
+        [("Authorization", "Bearer ")],
+        [("Authorization", "Bearer")],
+        [("Authorization", "good")],
+        [("Authorization", "Basic good")],
+        [("Authorization", "Bearer good"), ("Authorization", "Bearer good")],
+        [("Authorization", "Bearer good"), ("Authorization", "Bearer bad")],
+        [("Authorization", "Bearer bad, Bearer good")],
+        [("Authorization", "Bearer " + "x" * 20_000)],
+        [("X-Authorization", "Bearer good")],
+        [("Cookie", "Authorization=Bearer good")],
+    ],
+)
+def test_without_one_good_token_nobody_is_let_in_and_nothing_is_read(headers: list[tuple[str, str]]):
+    found = asked(door(Tokens(good=ANN)), *headers, method="POST", body=[b"{}"])
+    assert found.status == 401
+    assert 'resource_metadata="https://gdal.example/meta"' in found.header("www-authenticate")
+    assert f'scope="{READ}"' in found.header("www-authenticate")
+    assert found.read == 0
+
+
+def test_a_good_token_is_let_in_whatever_the_case_of_its_kind():
+    assert asked(door(Tokens(good=ANN)), ("authorization", "bearer good")).status == 200
+
+
+def test_a_missing_scope_is_named():
+    found = asked(door(Tokens(good=ANN)), ("Authorization", "Bearer good"), scopes=(READ, WRITE))
+    assert found.status == 403
+    assert 'error="insufficient_scope"' in found.header("www-authenticate")
+    assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")
+
+
+@pytest.mark.parametrize("error", [Unavailable("issuer"), TokensUnavailable("disk")])
+def test_when_tokens_cannot_be_checked_nobody_comes_in_and_no_token_is_called_bad(error: Exception):
+    tokens = Tokens(good=ANN)
+    tokens.error = error
+    found = asked(door(tokens), ("Authorization", "Bearer good"))
+    assert found.status == 503
+    assert found.header("www-authenticate") == ""
+
+
+def test_tokens_of_issuers_mean_nothing_where_there_is_no_issuer(tmp_path: Any):
+    from gdal_mcp.tokens import TokenStore
+
+    only = Verifiers(StaticTokens(TokenStore(tmp_path / "t")), None)
+    assert anyio.run(only.verify, "a.b.c") is None
+
+
+def test_one_principal_cannot_take_the_room_of_all():
+    gate = Gate(100, 2)
+
+    async def attempt() -> None:
+        with gate.share("ann"), gate.share("ann"):
+            with pytest.raises(Full), gate.share("ann"):
+                pass
+            with gate.share("bob"):
+                pass
+        with gate.share("ann"):
+            pass
+
+    run(attempt)
+
+
+def test_too_many_open_requests_of_one_are_429_with_a_time_to_wait():
+    closed = door(Tokens(good=ANN), each=0)
+    found = asked(closed, ("Authorization", "Bearer good"))
+    assert found.status == 429
+    assert int(found.header("retry-after")) > 0
+
+
+NAMES = Names(("gdal.example:1",), ("https://app.example",))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([("Host", "gdal.example:1")], 200),
+        ([("Host", "gdal.example:1"), ("Origin", "https://app.example")], 200),
+        ([], 421),
+        ([("Host", "evil.example")], 421),
+        ([("Host", "gdal.example:1.evil.example")], 421),
+        ([("Host", "gdal.example")], 421),
+        ([("Host", "gdal.example:1"), ("Host", "evil.example")], 421),
+        ([("Host", "evil.example"), ("X-Forwarded-Host", "gdal.example:1")], 421),
+        ([("Host", "gdal.example:1"), ("Origin", "https://evil.example")], 403),
+        ([("Host", "gdal.example:1"), ("Origin", "null")], 403),
+        ([("Host", "gdal.example:1"), ("Origin", "https://app.example.evil.example")], 403),
+        (
+            [
+                ("Host", "gdal.example:1"),
+                ("Origin", "https://app.example"),
+                ("Origin", "https://evil.example"),
+            ],
+            403,
+        ),
+    ],
+)
+def test_foreign_hosts_and_origins_reach_nothing(headers: list[tuple[str, str]], status: int):
+    reached: list[str] = []
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(scope["path"])
+        await ok(scope, receive, send)
+
+    found = run(Asked(*headers).of, Outermost(inner, Gate(9, 9), NAMES, ("/healthz",)))
+    assert found.status == status
+    assert bool(reached) == (status == 200)
+
+
+def test_a_closed_gate_begins_nothing_and_ends_what_is_open():
+    gate = Gate(9, 9)
+    ended: list[str] = []
+
+    async def endless(_scope: Any, _receive: Any, _send: Any) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("cancelled")
+
+    async def attempt() -> tuple[Asked, Asked]:
+        app = Outermost(endless, gate, NAMES, ("/mcp",))
+        first = Asked()
+        async with anyio.create_task_group() as group:
+            group.start_soon(first.of, app)
+            await settle()
+            gate.close()
+        return first, await Asked().of(app)
+
+    first, second = run(attempt)
+    assert ended == ["cancelled"]
+    assert (first.status, second.status) == (503, 503)
+
+
+def test_a_body_is_bounded_whatever_its_length_is_said_to_be():
+    small = Asked(body=[b"a" * 10])
+    small.parts.append({"type": "http.request", "body": b"b", "more_body": False})
+    assert run(whole_body, small.receive, 11) == b"a" * 10 + b"b"
+    with pytest.raises(TooLarge):
+        run(whole_body, Asked(body=[b"a" * 6] * 2).receive, 11)
+
+
+def test_a_body_that_comes_in_drops_is_not_waited_for():
+    class Dripping(Asked):
+        async def receive(self) -> Any:
+            await anyio.sleep(guard.BODY_SECONDS / 10)
+            return {"type": "http.request", "body": b"x", "more_body": True}
+
+    with pytest.raises(TooSlow):
+        run(whole_body, Dripping().receive, 1000)
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_let_go():
+    leaving = Asked()
+    leaving.parts.append({"type": "http.disconnect"})
+    with pytest.raises(Left):
+        run(whole_body, leaving.receive, 1000)
+
+
+class Endless:
+    """In the place of the protocol: every request of it is a stream."""
+
+    cancelled = 0
+
+    def full(self, _who: Principal) -> bool:
+        return False
+
+    async def __call__(self, _scope: Any, _receive: Any, _send: Any) -> None:
+        try:
+            await anyio.sleep(protocol.RECHECK_SECONDS * 10)
+        except anyio.get_cancelled_exc_class():
+            self.cancelled += 1
+            raise
+
+
+@pytest.mark.parametrize(
+    ("method", "sent", "cancelled"),
+    [
+        ("GET", b"", 1),
+        ("POST", b'{"method": "subscriptions/listen"}', 1),
+        ("POST", b'{"method": "tools/call"}', 0),
+    ],
+)
+def test_a_stream_ends_with_its_token_and_a_call_does_not(method: str, sent: bytes, cancelled: int):
+    tokens, endless = Tokens(good=ANN), Endless()
+    counter: Any = Counter(endless, door(tokens), frozenset(), 1000)  # type: ignore[arg-type]
+    request = Asked(("Authorization", "Bearer good"), method=method)
+    request.parts.append({"type": "http.request", "body": sent, "more_body": False})
+
+    async def attempt() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(request.of, counter.door.guarded(counter.of, READ))
+            await anyio.sleep(protocol.RECHECK_SECONDS * 2.5)
+            assert endless.cancelled == 0
+            tokens.good.clear()
+
+    run(attempt)
+    assert endless.cancelled == cancelled
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"method": "tools/call", "params": {"name": "w"}}',
+        b' [{"method": "ping"}, {"method": "tools/call", "params": {"name": "w"}}]',
+        b'{"method": "tools\\/call", "params": {"name": "\\u0077"}}',
+        b'{"method": "ping", "method": "tools/call", "params": {"name": "r", "name": "w"}}',
+        '{"method": "tools/call", "params": {"name": "w"}}'.encode("utf-16"),
+    ],
+)
+def test_however_a_call_is_spelt_a_tool_that_writes_needs_the_scope(body: bytes):
+    counter: Any = Counter(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 1000)  # type: ignore[arg-type]
+    request = Asked(("Authorization", "Bearer good"), method="POST")
+    request.parts.append({"type": "http.request", "body": body, "more_body": False})
+    found = run(request.of, counter.door.guarded(counter.of, READ))
+    assert found.status == 403
+    assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")

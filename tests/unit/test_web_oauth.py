@@ -1,0 +1,253 @@
+"""Signed tokens: whose are good, and every way in which one is not."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from gdal_mcp.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.web.issuers import Issuer as Known
+from gdal_mcp.web.issuers import Keys
+from gdal_mcp.web.oauth import LEEWAY_SECONDS, SignedTokens
+from tests.web.issuing import Issuer, Signer
+
+RESOURCE = "https://gdal.example.org/mcp"
+OTHER = Issuer("https://other.example")
+Verify = Callable[[str], Principal | None]
+
+
+def verifying(*issuers: Issuer) -> Verify:
+    """Tries one token, as a server does that knows these issuers."""
+
+    def keys(issuer: Issuer) -> Keys:
+        async def fetch(_url: str) -> Any:
+            return issuer.keys
+
+        return Keys(Known(issuer.name, f"{issuer.name}/jwks"), fetch)
+
+    def verify(text: str) -> Principal | None:
+        tokens = SignedTokens({one.name: keys(one) for one in issuers}, RESOURCE)
+        return anyio.run(tokens.verify, text)
+
+    return verify
+
+
+def part(value: Any) -> str:
+    text = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "RS256", "PS256", "EdDSA"])
+@pytest.mark.parametrize("kid", ["k1", None])
+def test_a_token_of_a_known_issuer_is_the_principal_that_it_names(algorithm: str, kid: str | None):
+    issuer = Issuer(signer=Signer(algorithm, kid))
+    found = verifying(issuer)(issuer.token(RESOURCE, scope=f"{READ} {WRITE} openid"))
+    assert found == Principal("oauth:https://issuer.example#ann", frozenset({READ, WRITE}))
+
+
+@pytest.mark.parametrize(
+    ("given", "scopes"),
+    [
+        ({"scope": None, "scp": f"{READ} {WRITE}"}, {READ, WRITE}),
+        ({"scope": None, "scp": [READ, ADMIN, 7, None]}, {READ, ADMIN}),
+        ({"scope": None}, set()),
+        ({"scope": {"gdal:read": True}}, set()),
+        ({"scope": READ.upper()}, set()),
+        ({"scope": f"x{READ}"}, set()),
+        ({"scope": READ, "scp": [ADMIN]}, {READ}),
+    ],
+)
+def test_scopes_are_those_that_the_token_says_and_the_server_knows(given: dict[str, Any], scopes: set[str]):
+    issuer = Issuer()
+    found = verifying(issuer)(issuer.token(RESOURCE, **given))
+    assert found is not None
+    assert found.scopes == scopes
+
+
+NOW = time.time()
+BAD_CLAIMS = {
+    "another audience": {"aud": "https://elsewhere.example/mcp"},
+    "the server without its path": {"aud": "https://gdal.example.org"},
+    "an audience that begins like ours": {"aud": RESOURCE + "/x"},
+    "no audience": {"aud": None},
+    "other audiences": {"aud": ["https://a.example", "https://b.example"]},
+    "ended": {"exp": int(NOW) - LEEWAY_SECONDS - 5},
+    "no end": {"exp": None},
+    "an end that is no time": {"exp": "tomorrow"},
+    "an endless end": {"exp": float("inf")},
+    "not begun": {"nbf": int(NOW) + 600},
+    "made in the future": {"iat": int(NOW) + 600},
+    "no making": {"iat": None},
+    "no issuer": {"iss": None},
+    "a strange issuer": {"iss": "https://strange.example"},
+    "an issuer with a slash more": {"iss": "https://issuer.example/"},
+    "two issuers": {"iss": ["https://issuer.example"]},
+    "nobody": {"sub": None},
+    "an empty name": {"sub": ""},
+    "a name that is a number": {"sub": 7},
+    "a name with a line end": {"sub": "ann\nbob"},
+    "a name without end": {"sub": "a" * 256},
+}
+
+
+@pytest.mark.parametrize("claims", BAD_CLAIMS.values(), ids=BAD_CLAIMS)
+def test_a_token_that_is_not_for_this_server_now_is_nothing(claims: dict[str, Any]):
+    issuer = Issuer()
+    payload = {**issuer.claims(RESOURCE), **claims}
+    # signed by hand: a library would refuse to make some of these
+    signed = issuer.signer.sign(
+        {name: value for name, value in payload.items() if name not in claims or isinstance(value, str | int)}
+    )
+    text = (
+        signed
+        if all(isinstance(value, str | int) for value in claims.values())
+        else by_hand(issuer.signer, payload)
+    )
+    assert verifying(issuer)(issuer.token(RESOURCE)) is not None
+    assert verifying(issuer)(text) is None
+
+
+def by_hand(signer: Signer, payload: dict[str, Any]) -> str:
+    clean = {name: value for name, value in payload.items() if value is not None}
+    head = {"alg": "ES256", "kid": signer.kid, "typ": "at+jwt"}
+    signing = f"{part(head)}.{part(clean)}"
+    signature = jwt.get_algorithm_by_name("ES256").sign(signing.encode(), signer.key)
+    return f"{signing}.{part(signature)}"
+
+
+def test_one_of_several_audiences_may_be_ours():
+    issuer = Issuer()
+    assert verifying(issuer)(issuer.token(RESOURCE, aud=["https://a.example", RESOURCE])) is not None
+
+
+def test_clocks_may_differ_a_little():
+    issuer = Issuer()
+    assert verifying(issuer)(issuer.token(RESOURCE, exp=int(time.time()) - 5)) is not None
+
+
+def test_a_token_without_a_signature_is_nothing():
+    issuer = Issuer()
+    claims = issuer.claims(RESOURCE)
+    for algorithm in ("none", "None", "NONE", "", None):
+        assert verifying(issuer)(f"{part({'alg': algorithm, 'kid': 'k1'})}.{part(claims)}.") is None
+    head, body, _signature = issuer.token(RESOURCE).split(".")
+    assert verifying(issuer)(f"{head}.{body}.") is None
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
+def test_a_public_key_is_never_taken_for_a_shared_secret(algorithm: str):
+    issuer = Issuer(signer=Signer("RS256"))
+    public = issuer.signer.key.public_key()
+    pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    signing = f"{part({'alg': algorithm, 'kid': 'k1'})}.{part(issuer.claims(RESOURCE))}"
+    for secret in (pem, pem.strip(), der, json.dumps(issuer.signer.public).encode(), b""):
+        made = hmac.new(secret, signing.encode(), getattr(hashlib, f"sha{algorithm[2:]}")).digest()
+        assert verifying(issuer)(f"{signing}.{part(made)}") is None
+
+
+def test_a_shared_secret_among_the_keys_of_an_issuer_proves_nothing():
+    secret = b"s" * 64
+    issuer = Issuer()
+    hs = {"kty": "oct", "k": part(secret), "kid": "k1", "alg": "HS256"}
+    document = {"keys": [hs]}
+
+    async def fetch(_url: str) -> Any:
+        return document
+
+    text = jwt.encode(issuer.claims(RESOURCE), secret, algorithm="HS256", headers={"kid": "k1"})
+    tokens = SignedTokens(
+        {issuer.name: Keys(Known(issuer.name, "https://issuer.example/jwks"), fetch)}, RESOURCE
+    )
+    assert anyio.run(tokens.verify, text) is None
+
+
+def test_an_issuer_speaks_for_itself_alone():
+    issuer = Issuer()
+    verify = verifying(issuer, OTHER)
+    assert verify(OTHER.token(RESOURCE)) == Principal("oauth:https://other.example#ann", frozenset({READ}))
+    forged = OTHER.signer.sign(OTHER.claims(RESOURCE, iss=issuer.name))
+    assert verify(forged) is None
+
+
+def test_an_unknown_issuer_is_not_even_asked_for_its_keys():
+    stranger = Issuer("https://stranger.example")
+    assert verifying(Issuer())(stranger.token(RESOURCE)) is None
+
+
+def test_a_key_in_the_token_itself_proves_nothing():
+    issuer, mine = Issuer(), Signer(kid="k1")
+    claims = issuer.claims(RESOURCE)
+    for headers in (
+        {"jwk": mine.public},
+        {"jku": "https://evil.example/jwks"},
+        {"x5u": "https://evil.example/x"},
+    ):
+        assert verifying(issuer)(mine.sign(claims, **headers)) is None
+
+
+def test_what_must_be_understood_and_is_not_makes_a_token_bad():
+    issuer = Issuer()
+    text = issuer.signer.sign(issuer.claims(RESOURCE), crit=["exotic"], exotic=True)
+    assert verifying(issuer)(text) is None
+
+
+@pytest.mark.parametrize("row", [{"use": "enc"}, {"alg": "ES384"}, {"kty": "RSA"}, {"crv": "P-384"}])
+def test_a_key_for_something_else_proves_nothing(row: dict[str, str]):
+    issuer = Issuer()
+    document = {"keys": [{**issuer.signer.public, **row}]}
+
+    async def fetch(_url: str) -> Any:
+        return document
+
+    tokens = SignedTokens(
+        {issuer.name: Keys(Known(issuer.name, "https://issuer.example/jwks"), fetch)}, RESOURCE
+    )
+    assert anyio.run(tokens.verify, issuer.token(RESOURCE)) is None
+
+
+def test_a_short_key_proves_nothing():
+    short = Signer("RS256", key=rsa.generate_private_key(public_exponent=65537, key_size=1024))
+    issuer = Issuer(signer=short)
+    with pytest.warns(jwt.warnings.InsecureKeyLengthWarning):
+        text = issuer.token(RESOURCE)
+    assert verifying(issuer)(text) is None
+
+
+def test_of_two_keys_without_names_neither_is_guessed():
+    issuer = Issuer(signer=Signer(kid=None))
+    other = Signer(kid=None, key=ec.generate_private_key(ec.SECP256R1()))
+    document = {"keys": [other.public, issuer.signer.public]}
+
+    async def fetch(_url: str) -> Any:
+        return document
+
+    tokens = SignedTokens(
+        {issuer.name: Keys(Known(issuer.name, "https://issuer.example/jwks"), fetch)}, RESOURCE
+    )
+    assert anyio.run(tokens.verify, issuer.token(RESOURCE)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", ".", "..", "a.b.c", "a.b.c.d.e", "é.é.é", "x" * 5000, "\ud800.a.b"),
+        f"{part({'alg': 'ES256'})}.{part([])}.AA",
+        f"{part([])}.{part({})}.AA",
+        f"{part({'alg': ['ES256']})}.{part({'iss': 'https://issuer.example'})}.AA",
+        f"{part({'alg': {'a': 1}})}.{part({'iss': {'a': 1}})}.AA",
+        f"{part(b'[' * 100_000)}.{part({})}.AA",
+        f"{part({'alg': 'ES256', 'kid': {'a': 1}})}.{part({'iss': 'https://issuer.example'})}.AA",
+    ],
+)
+def test_rubbish_is_nothing_and_breaks_nothing(text: str):
+    assert verifying(Issuer())(text) is None

@@ -1,0 +1,157 @@
+"""An application on a port: slow and silent clients are cut off, and its end is an end."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from gdal_mcp.settings import SettingsError
+from gdal_mcp.web import serving
+from gdal_mcp.web.gate import Gate
+from gdal_mcp.web.guard import Names, Outermost
+from gdal_mcp.web.serving import Listening, bind, port_of, serve_routes
+from tests.waiting import until
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
+ANY = ("/", "/stream")
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Answers at once, or with a stream that ends when its client leaves."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"ok", "more_body": scope["path"] == "/stream"})
+    while scope["path"] == "/stream" and (await receive())["type"] != "http.disconnect":
+        pass
+
+
+@contextmanager
+def served(connections: int = 50, gate: Gate | None = None) -> Iterator[tuple[int, Callable[[], None]]]:
+    """The port, and a function that ends it and returns when it has ended."""
+    gate = gate or Gate(50, 50)
+    whole = Outermost(app, gate, Names((), ()), ANY)
+    bound, up = bind("127.0.0.1", 0), threading.Event()
+    port = port_of(bound)
+    listening = Listening("127.0.0.1", port, connections)
+
+    async def run(scope: anyio.CancelScope) -> None:
+        with scope:
+            await serve_routes(whole, bound, listening, started=up.set, ending=gate.close)
+
+    with start_blocking_portal() as portal:
+        scope = portal.call(anyio.CancelScope)
+        ended = portal.start_task_soon(run, scope)
+        assert up.wait(30)
+
+        def end() -> None:
+            portal.call(scope.cancel)
+            ended.result(30)
+
+        try:
+            yield port, end
+        finally:
+            end()
+
+
+def closed(connection: socket.socket) -> bool:
+    """Whether the server closed the connection, after whatever it said."""
+    connection.settimeout(30)
+    with suppress(ConnectionResetError):
+        while connection.recv(4096):
+            pass
+    return True
+
+
+@pytest.mark.parametrize("sent", [b"", GET, GET[:7]], ids=["nothing", "no end", "a word"])
+def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, sent: bytes):
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
+    with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(sent)
+        assert closed(connection)
+
+
+def test_a_head_that_comes_in_drops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.3)
+    pause = threading.Event()
+    with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(GET)
+
+        def cut_off() -> bool:
+            pause.wait(0.05)
+            try:
+                connection.sendall(b"X: y\r\n")
+            except OSError:
+                return True
+            return False
+
+        until(cut_off)
+
+
+def test_the_second_head_of_a_connection_has_its_deadline_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.2)
+    with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(GET + b"\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        connection.sendall(GET)
+        assert closed(connection)
+
+
+def test_a_slow_answer_is_no_slow_question(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
+    gate = Gate(9, 9)
+    with served(gate=gate) as (port, _end), httpx2.stream("GET", f"http://127.0.0.1:{port}/stream") as answer:
+        parts = answer.iter_raw()
+        assert next(parts) == b"ok"
+        with socket.create_connection(("127.0.0.1", port)) as silent:
+            assert closed(silent)  # so the deadline of the first has passed too
+        assert gate.number == 1
+        del parts
+
+
+def test_a_head_without_end_is_refused():
+    with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
+        with suppress(OSError):
+            connection.sendall(GET + b"X: " + b"y" * (200 << 10))
+        connection.settimeout(30)
+        with suppress(ConnectionResetError):
+            assert b" 200 " not in connection.recv(4096)
+
+
+def test_its_end_ends_open_streams_whole_and_closes_the_port():
+    with served() as (port, end), httpx2.stream("GET", f"http://127.0.0.1:{port}/stream") as answer:
+        parts = answer.iter_raw()
+        assert next(parts) == b"ok"
+        ending = threading.Thread(target=end)
+        ending.start()
+        assert list(parts) == []  # and not an error: the stream was ended, not cut
+        ending.join(30)
+        assert not ending.is_alive()
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def test_requests_above_the_bound_are_told_so_and_room_comes_back():
+    gate = Gate(2, 50)
+    with served(gate=gate) as (port, _end):
+        url = f"http://127.0.0.1:{port}"
+        with httpx2.stream("GET", f"{url}/stream"), httpx2.stream("GET", f"{url}/stream"):
+            until(lambda: gate.number == 2)
+            refused = httpx2.get(url)
+            assert refused.status_code == 503
+            assert int(refused.headers["retry-after"]) > 0
+        until(lambda: httpx2.get(url).status_code == 200)
+
+
+def test_a_port_that_is_taken_is_an_error_of_the_settings():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(SettingsError):
+            bind("127.0.0.1", taken.getsockname()[1])
+    with pytest.raises(SettingsError):
+        bind("no.such.host.invalid", 0)
