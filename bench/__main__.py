@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import (
+    approvals,
     breakdown,
     busy,
     catalogue,
     cold,
+    http,
     large,
     lasting,
     machine,
@@ -43,6 +45,7 @@ class Scale:
     span: sustained.Span
     calls: int  # of the test of what they leave behind
     parts: int  # calls of the breakdown
+    http: float  # seconds with each number of clients
     asked: int  # requests of each kind while all is busy
     pixels: int  # of the large raster, on each side
     features: int  # of the large vector dataset
@@ -59,6 +62,7 @@ FULL = Scale(
     span=sustained.Span(2, 10),
     calls=1000,
     parts=15,
+    http=20.0,
     asked=100,
     pixels=10_000,
     features=1_000_000,
@@ -72,6 +76,7 @@ QUICK = Scale(
     span=sustained.Span(1, 4),
     calls=60,
     parts=3,
+    http=5.0,
     asked=10,
     pixels=4_000,
     features=100_000,
@@ -97,6 +102,8 @@ SECTIONS: Mapping[str, Callable[[cold.Field, Scale], tuple[report.Section, ...]]
     "breakdown": lambda field, scale: breakdown.measure(field, (INFO, CONVERT), scale.parts),
     "sustained": lambda field, scale: (sustained.measure(field, INFO, scale.span, scale.cycles),),
     "busy": lambda field, scale: (busy.measure(field, LARGE, scale.asked),),
+    "approvals": lambda _field, _scale: (approvals.measure(),),
+    "http": lambda field, scale: (http.measure(field, SMALL, scale.http),),
     "start": lambda field, scale: startup.measure(field.arena, scale.start, IMPORT_ROUNDS),
     "lasting": lambda field, scale: lasting.measure(field, SMALL, scale.calls),
     "large": lambda field, scale: large.measure(field, scale.pixels, scale.features, scale.large),

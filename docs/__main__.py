@@ -46,9 +46,9 @@ MEANINGS: Mapping[Code, str] = {
     Code.NOT_FOUND: "there is no such tool, or nothing at an allowed path",
     Code.INVALID_ARGUMENT: "an argument does not fit the input schema, or GDAL has no such option or value",
     Code.NETWORK_BLOCKED: "the argument would need a network, which no call has",
-    Code.DENIED: "a person said no, nobody could be asked, or the policy forbids it",
+    Code.DENIED: "a person said no, none has said yes yet (`requiresConfirmation` tells how), or the policy or the token forbids it",
     Code.APPROVAL_EXPIRED: "the yes came too late, was used already, or was for another plan",
-    Code.RATE_LIMITED: "too many calls in a short time",
+    Code.RATE_LIMITED: "this principal has used what the policy gives it for now",
     Code.BUSY: "too many calls are waiting",
     Code.TIMEOUT: "the call reached its time limit and its container was removed, or was certain to reach it and never began",
     Code.MEMORY_LIMIT: "GDAL reached its memory limit, or was certain to",
@@ -57,7 +57,7 @@ MEANINGS: Mapping[Code, str] = {
     Code.GDAL_ERROR: "GDAL reported an error or crashed; its own words are under `untrusted`",
     Code.OUTPUT_REJECTED: "what was left in staging may not be published, so nothing was",
     Code.ENGINE_UNAVAILABLE: "the engine or the image is not there, or does not isolate as asked",
-    Code.CANCELLED: "the client cancelled, and the container was removed",
+    Code.CANCELLED: "the client, or a person in the console, cancelled; the container was removed",
     Code.INTERNAL: "a fault of the server, or a call that could not be recorded",
 }
 

@@ -11,6 +11,8 @@ from typing import Any, Literal
 from gdal_mcp.audit import verify
 from gdal_mcp.hosting import Host, Hosting
 from gdal_mcp.image import OFFICIAL, version_warning
+from gdal_mcp.plan import Effect
+from gdal_mcp.policy import Policy
 from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
@@ -52,7 +54,7 @@ def examine(settings: Settings) -> Report:
         with _some_workspace(settings) as (complete, missing), running(complete) as app:
             host_rows, facts = _host(app.hosting, complete)
             workspace_rows = missing or tuple(_workspaces(app.workspaces, app.hosting))
-            rows = [*host_rows, *workspace_rows, *_records(settings), *_modes(settings)]
+            rows = [*host_rows, *workspace_rows, *_records(settings), *_modes(settings, app.policy)]
     except Exception as error:  # noqa: BLE001 - doctor's whole purpose is to show what is wrong
         return _not_started(error, "Correct what it names, then run doctor again.")
     return Report(tuple(rows), facts)
@@ -126,6 +128,8 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
         "ok",
         f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)"),
     )
+    if settings.path_map:
+        yield Row("engine", "path map", "ok", ", ".join(settings.path_map))
     yield _room(host, settings)
 
 
@@ -236,7 +240,7 @@ def _records(settings: Settings) -> Iterator[Row]:
         )
 
 
-def _modes(settings: Settings) -> Iterator[Row]:
+def _modes(settings: Settings, policy: Policy) -> Iterator[Row]:
     if settings.approval == "never":
         yield Row(
             "policy",
@@ -247,6 +251,23 @@ def _modes(settings: Settings) -> Iterator[Row]:
         )
     else:
         yield Row("policy", "approval", "ok", settings.approval)
+    if settings.policy is not None:
+        yield from _policy(policy)
+
+
+def _policy(policy: Policy) -> Iterator[Row]:
+    asks = sum(rule.decision == "require" for rule in policy.rules)
+    found = f"{len(policy.rules)} rules, {asks} that ask, {len(policy.entries)} entries; sha256:{policy.digest[:12]}"
+    yield Row("policy", "file", "ok", f"{policy.source}: {found}")
+    freed = [rule for rule in policy.rules if rule.decision == "allow" and rule.effects - {Effect.READ}]
+    if freed:
+        yield Row(
+            "policy",
+            "writes",
+            "warning",
+            f"{len(freed)} rules let calls write without asking anybody",
+            "Leave out the rules that allow create, replace or destroy, to ask before those.",
+        )
 
 
 def render(report: Report) -> str:

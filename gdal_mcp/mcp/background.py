@@ -8,6 +8,7 @@ import anyio.to_thread
 import structlog
 
 from gdal_mcp.app import App
+from gdal_mcp.mcp.process import give_back
 from sandbox.errors import SandboxError
 
 _log = structlog.get_logger()
@@ -28,6 +29,7 @@ async def reap(app: App) -> None:
     """Another server of this user may die while this one lives; its containers do not wait for its next start."""
     while True:
         await anyio.sleep(REAP_SECONDS)
+        await anyio.to_thread.run_sync(give_back)
         try:
             removed = await anyio.to_thread.run_sync(app.hosting.reap, abandon_on_cancel=True)
         except SandboxError as error:

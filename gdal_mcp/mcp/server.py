@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from gdal_mcp import __version__
 from gdal_mcp.app import App, is_alive, local_user
 from gdal_mcp.approval.model import Suspended
+from gdal_mcp.errors import ToolError
 from gdal_mcp.identity import ADMIN, Principal
 from gdal_mcp.mcp import icons, jobs, render, tasks
 from gdal_mcp.mcp.completions import Sources, complete
@@ -24,6 +25,7 @@ from gdal_mcp.mcp.resources import TEMPLATES, Resources
 from gdal_mcp.mcp.subscriptions import Subscriptions, changed_by
 from gdal_mcp.mcp.tasks import Context
 from gdal_mcp.pipeline import Request
+from gdal_mcp.reach import Reach
 from gdal_mcp.tasks import Keeping, Task, TaskStore
 from gdal_mcp.untrusted import shown_text
 
@@ -83,7 +85,8 @@ class Handlers:
     def __init__(self, app: App, who: Who) -> None:
         self._app = app
         self.who = who
-        self._tools = [render.tool(one) for one in app.surface.listed]
+        self._listed: dict[int, list[t.Tool]] = {}  # by the surface, which lives as long as the app
+        self._tools(app.reaches.whole)
         self._resources = Resources(
             app.registry, app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
@@ -103,12 +106,27 @@ class Handlers:
     async def _readable(self, who: Principal, uris: Sequence[str]) -> list[str]:
         return await anyio.to_thread.run_sync(self._resources.readable, uris, _of(who))
 
-    async def list_tools(self, _ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
+    def _reach(self, ctx: Context) -> Reach | None:
+        """What the sender has; None of one who has nothing."""
+        try:
+            return self._app.reaches.of(self.principal(ctx))
+        except ToolError:
+            return None
+
+    def _tools(self, reach: Reach | None) -> list[t.Tool]:
+        if reach is None:
+            return []
+        key = id(reach.surface)
+        if key not in self._listed:
+            self._listed[key] = [render.tool(one) for one in reach.surface.listed]
+        return self._listed[key]
+
+    async def list_tools(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         whole(params)
-        return t.ListToolsResult(tools=self._tools)
+        return t.ListToolsResult(tools=self._tools(self._reach(ctx)))
 
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
-        if params.name not in self._app.surface.callable:
+        if params.name not in self._app.surface.callable:  # what only this caller has not is the pipeline's to say
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         work = partial(self._work, ctx)
         if not tasks.offered(ctx):
@@ -164,7 +182,10 @@ class Handlers:
         return get_prompt(params.name, params.arguments)
 
     async def complete(self, ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
-        sources = Sources(self._app.workspaces, outputs=partial(self._outputs, _of(self.who(ctx))))
+        reach = self._reach(ctx)
+        if reach is None:
+            return t.CompleteResult(completion=t.Completion(values=[]))
+        sources = Sources(reach.workspaces, outputs=partial(self._outputs, _of(self.who(ctx))))
         work = partial(complete, params.ref, params.argument, params.context, sources)
         return await anyio.to_thread.run_sync(work)
 

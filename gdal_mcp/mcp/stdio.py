@@ -4,6 +4,7 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from gdal_mcp.app import App
+from gdal_mcp.console.opening import Opening
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.server import build
 
@@ -16,6 +17,7 @@ async def serve(app: App) -> None:
         group.start_soon(end_on_signal, serving, app)
         group.start_soon(get_ready, app)
         group.start_soon(reap, app)
+        group.start_soon(Opening(app).attend)
         with serving:
             async with stdio_server() as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gdal_mcp.foreseeing import Foresight
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft
+from gdal_mcp.policy import Policy, Verdict, case, decide
 from gdal_mcp.settings import Settings
 
 
@@ -60,6 +61,11 @@ class Permits(Protocol):
     def permits(self, algorithm: str) -> bool: ...
 
 
+def by_default(tool: str, draft: Draft) -> Verdict:
+    """What a server without a policy file and with no settings says of a draft."""
+    return decide(case(draft, tool, ""), Policy())
+
+
 @dataclass(frozen=True)
 class Desk:
     """What a tool may look at while it drafts a call: where paths lead, and what this server permits."""
@@ -68,6 +74,9 @@ class Desk:
     settings: Settings
     surface: Permits
     foresight: Foresight
+    verdict: Callable[[str, Draft], Verdict] = (
+        by_default  # what the policy says of a draft of a tool, for this caller
+    )
 
     @property
     def threads(self) -> int:

@@ -12,7 +12,7 @@ from gdal_mcp.fileops import FILE_OPERATIONS
 from gdal_mcp.foreseeing import Foreseen
 from gdal_mcp.foresight.header import Header
 from gdal_mcp.plan import Command, Draft, Effect, effect_of
-from gdal_mcp.policy import Allow, decide
+from gdal_mcp.policy import Allow, Deny
 from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
 from sandbox.workspace import Located
 
@@ -33,7 +33,7 @@ def _draft(arguments: ValidateArguments, desk: Desk) -> Draft | Told:
         return Told({"valid": True, "effect": "read", "container": False})
     unknown = [one for one in draft.inputs if desk.foresight.headers.get(one) is None and not one.is_folder]
     if not unknown or draft.algorithm in FILE_OPERATIONS:
-        return Told(_told(draft, desk))
+        return Told(_told(tool.name, draft, desk))
 
     def present(answer: Answer) -> Mapping[str, Any]:
         """The formats that the host does not read itself were looked at in the container; what it said is kept."""
@@ -41,21 +41,22 @@ def _draft(arguments: ValidateArguments, desk: Desk) -> Draft | Told:
         for located, row in zip(unknown, rows, strict=False):
             if isinstance(row, dict):
                 desk.foresight.learn(located, facts(row.get("facts")))
-        return _told(draft, desk)
+        return _told(tool.name, draft, desk)
 
     command = Command("headers", (), tuple(map(str, unknown)), layout="inputs-output")
     return Draft(command, (), wants_json=True, present=present, algorithm="dataset identify")
 
 
-def _told(draft: Draft, desk: Desk) -> dict[str, Any]:
+def _told(tool: str, draft: Draft, desk: Desk) -> dict[str, Any]:
     seen = desk.foresight.look(draft)
     effect = effect_of(draft)
-    verdict = decide(draft, desk.settings.approval)
+    verdict = desk.verdict(tool, draft)
     told: dict[str, Any] = {
         "valid": seen.excess is None,
         "argv": list(draft.command.argv),
         "effect": str(effect),
-        "needs_approval": not isinstance(verdict, Allow),
+        "needs_approval": not isinstance(verdict, Allow | Deny),
+        **({"denied": verdict.reason} if isinstance(verdict, Deny) else {}),
         "inputs": [_input(located, desk) for located in draft.inputs],
         "container": True,
     }

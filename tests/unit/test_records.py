@@ -14,6 +14,7 @@ from gdal_mcp.approval.model import Nobody
 from gdal_mcp.audit import AuditLog
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import Done
+from gdal_mcp.identity import local
 from gdal_mcp.pipeline import Request, Ticket
 from gdal_mcp.plan import Command, Draft, Output, Transfer
 from gdal_mcp.records import Records, catalogue_name
@@ -65,7 +66,7 @@ def drafted(spaces: Workspaces, **more: Any) -> Draft:
 
 def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = None) -> Ticket:
     given = {"input": "in.tif"} if arguments is None else arguments
-    made = Ticket(Request("convert", given, "local:ann", "test", Nobody()))
+    made = Ticket(Request("convert", given, local("ann"), "test", Nobody()))
     if draft is not None:
         made.plan = plan(draft, call_id=made.call_id, tool="convert")
         made.host = HOST  # type: ignore[assignment] - what is read of it
