@@ -92,6 +92,8 @@ def running(settings: Settings) -> Iterator[App]:
         approvals = Approvals(registry.path)
         stack.callback(approvals.close)
         approvals.release_dead(lambda server: is_alive(server, owner))
+        rates = Rates(settings.state_dir / "usage.sqlite")
+        stack.callback(rates.close)
         asking = Asking(approvals, audit.append, _patience(settings), owner.id)
         pipeline = Pipeline(
             settings=settings,
@@ -102,7 +104,7 @@ def running(settings: Settings) -> Iterator[App]:
             asking=asking,
             records=Records(settings, audit, registry, owner.id, policy.digest),
             results=store_of(settings),
-            rates=Rates(registry.path),
+            rates=rates,
             admission=Admission(1, settings.queue_length, settings.queue_seconds),
             threads=anyio.CapacityLimiter(math.inf),
         )

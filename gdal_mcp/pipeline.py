@@ -337,7 +337,8 @@ class Pipeline:
             return error
         ticket.lap("audit", begun)
         done = self.execution.run(plan, host, ticket.tell, ticket, cancel)
-        self.rates.spent(ticket.request.principal, *_cost(ticket, done))
+        if bounds_of(ticket.reach).by_day:
+            self.rates.spent(ticket.request.principal, *_cost(ticket, done))
         return done
 
     async def _close_cancelled(self, ticket: Ticket) -> None:

@@ -53,6 +53,11 @@ class Bounds:
     cpu_seconds_a_day: float | None = None
     output_bytes_a_day: int | None = None
 
+    @property
+    def by_day(self) -> bool:
+        """Whether what calls used has to be kept."""
+        return self.cpu_seconds_a_day is not None or self.output_bytes_a_day is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Use:
@@ -138,7 +143,7 @@ class Rates:
             raise _limited(f"you made {calls} calls within a minute, as many as may", free - time.time())
 
     def _require_allowance(self, principal: str, bounds: Bounds) -> None:
-        if bounds.cpu_seconds_a_day is None and bounds.output_bytes_a_day is None:
+        if not bounds.by_day:
             return
         used = self.used(principal)
         left = (self._day() + 1) * _DAY - self._clock()

@@ -49,9 +49,9 @@ class Approvals:
         none to the other.
         """
         with self._writing() as (db, now):
-            # Unguessable: pages and answers are addressed by it.
+            # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
             new = Approval(
-                id=secrets.token_urlsafe(16),
+                id=secrets.token_hex(16),
                 plan_digest=asked.plan_digest,
                 principal=asked.principal,
                 tool=asked.tool,
@@ -152,7 +152,7 @@ class Approvals:
         if not 0 < seconds <= LONGEST_GRANT:
             raise ValueError(f"a grant lasts some seconds, and {LONGEST_GRANT / 3600:g} hours at most")
         with self._writing() as (db, now):
-            made = replace(grant, id=secrets.token_urlsafe(9), created=now, expires=now + seconds)
+            made = replace(grant, id=secrets.token_hex(8), created=now, expires=now + seconds)
             insert(db, "grants", made)
         return made
 
