@@ -10,10 +10,10 @@ pytest_options ?=
 workers ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine image lock lint format types unit test demo bench soak docs snapshots clean
+.PHONY: help setup venv engine image lock lint format types unit test conformance demo bench soak docs snapshots clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: image ## virtual environment, container engine and GDAL image; quick when all is there
 
@@ -45,6 +45,9 @@ unit: venv ## the tests that need no container engine
 
 test: setup lint types ## everything that must pass: set-up, lint, types, all tests
 	$(python) -m pytest -n $(workers) --dist loadfile $(pytest_options)
+
+conformance: setup ## the protocol's own suite and Inspector, in both eras
+	CONFORMANCE=all $(python) -m pytest -n $(workers) --dist loadfile $(pytest_options) tests/conformance
 
 demo: setup ## the main job, visibly, in a new temporary folder
 	$(python) scripts/demo.py

@@ -14,6 +14,7 @@ from bench import (
     busy,
     catalogue,
     cold,
+    console,
     http,
     large,
     lasting,
@@ -47,6 +48,7 @@ class Scale:
     parts: int  # calls of the breakdown
     http: float  # seconds with each number of clients
     asked: int  # requests of each kind while all is busy
+    pages: int  # visits of the console
     pixels: int  # of the large raster, on each side
     features: int  # of the large vector dataset
 
@@ -64,6 +66,7 @@ FULL = Scale(
     parts=15,
     http=20.0,
     asked=100,
+    pages=5,
     pixels=10_000,
     features=1_000_000,
 )
@@ -78,6 +81,7 @@ QUICK = Scale(
     parts=3,
     http=5.0,
     asked=10,
+    pages=3,
     pixels=4_000,
     features=100_000,
 )
@@ -105,6 +109,7 @@ SECTIONS: Mapping[str, Callable[[cold.Field, Scale], tuple[report.Section, ...]]
     "approvals": lambda _field, _scale: (approvals.measure(),),
     "http": lambda field, scale: (http.measure(field, SMALL, scale.http),),
     "start": lambda field, scale: startup.measure(field.arena, scale.start, IMPORT_ROUNDS),
+    "console": lambda field, scale: console.measure(field.arena, scale.pages),
     "lasting": lambda field, scale: lasting.measure(field, SMALL, scale.calls),
     "large": lambda field, scale: large.measure(field, scale.pixels, scale.features, scale.large),
 }

@@ -18,6 +18,7 @@ from gdal_mcp.approval.store import Approvals
 from gdal_mcp.audit import AuditLog, AuditUnavailable
 from gdal_mcp.catalogue import load, store
 from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.changes import Changes
 from gdal_mcp.execution import Execution
 from gdal_mcp.foreseeing import Foresight
 from gdal_mcp.hosting import Hosting
@@ -56,6 +57,11 @@ class App:
     reaches: Reaches
     asking: Asking
     pipeline: Pipeline
+
+    @property
+    def changes(self) -> Changes:
+        """Where it is told what ends."""
+        return self.pipeline.changes
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 from gdal_mcp import __version__
 from gdal_mcp.cli_decisions import add_decisions
 from gdal_mcp.cli_options import add_settings, settings_of
+from gdal_mcp.console_command import add_console
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tokens_command import add_actions as add_token_actions
 
@@ -45,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_calls(commands)
     _add_host(commands)
     add_decisions(commands, _command, _guarded)
+    add_console(commands, _command, _guarded)
     _add_records(commands)
     return parser
 

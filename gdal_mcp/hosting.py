@@ -172,7 +172,7 @@ class Hosting:
                 f"runtime {self._settings.runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, "
                 "or leave the setting out."
             )
-        attested = self._attested(runner, info, image, fresh=fresh)
+        attested = (*self._proven(runner, image), *self._attested(runner, info, image, fresh=fresh))
         if not image.gdal_version:
             image = suitable(replace(image, gdal_version=self._asked_version(runner, image)))
         if reason := unfit(catalogue(), image.gdal_version):
@@ -276,27 +276,28 @@ class Hosting:
         shift = 6 if status.st_uid == uid else 3 if status.st_gid == gid else 0
         return (status.st_mode >> shift) & _READ_AND_ENTER == _READ_AND_ENTER
 
+    def _proven(self, runner: Runner, image: "Image") -> tuple[Row, ...]:
+        """By every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right."""
+        if not self._path_map.pairs:
+            return ()
+        return prove(runner, self.template(image, None), self._staging_areas(), self._cancel)
+
+    def _staging_areas(self) -> tuple[StagingArea, ...]:
+        """Of the writable workspaces, or one in the state folder where there is none."""
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True))
+        return tuple(self._areas.values()) or (own,)
+
     def _attested(self, runner: Runner, info: EngineInfo, image: "Image", *, fresh: bool) -> tuple[Row, ...]:
         key = self._attestation_key(info, image)
         path = self._settings.state_dir / "attestation.json"
         if not fresh and (rows := _remembered(path, key)):
             return rows
-        own = StagingArea(Workspace(self._settings.state_dir, writable=True))
-        area = next(iter(self._areas.values()), own)
-        shown = self._proven(runner, self.template(image, None), own)
-        with area.open(f"attest-{self._owner.id}", self.user()) as staging:
+        with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
             found = attest(
                 runner, self.template(image, staging.mount_source), staging.mount_source, self._cancel
             )
-        rows = (*found.rows, *shown)
-        _remember(path, key, rows)
-        return rows
-
-    def _proven(self, runner: Runner, template: SandboxTemplate, own: StagingArea) -> tuple[Row, ...]:
-        """Before anything else is measured, as with a wrong map nothing else could be right."""
-        if not self._path_map.pairs:
-            return ()
-        return prove(runner, template, tuple(self._areas.values()) or (own,), self._cancel)
+        _remember(path, key, found.rows)
+        return found.rows
 
     def _attestation_key(self, info: EngineInfo, image: "Image") -> str:
         """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""

@@ -22,6 +22,7 @@ from gdal_mcp.approval.asking import Asking, Call, expired
 from gdal_mcp.approval.model import Approver, Suspended
 from gdal_mcp.approval.question import Where
 from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.changes import Changes, changed_by
 from gdal_mcp.environment import gdal_threads
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import Done, Execution
@@ -122,6 +123,7 @@ class Pipeline:
     threads: anyio.CapacityLimiter  # for calls that run, as many as are admitted
     active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
     activity: Activity = field(default_factory=Activity)
+    changes: Changes = field(default_factory=Changes)
 
     async def call(self, request: Request) -> Reply:
         """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
@@ -353,6 +355,7 @@ class Pipeline:
         """The last record of a call, written even if it is cancelled; a reply only when it could not be written."""
         with anyio.CancelScope(shield=True):
             failure = await anyio.to_thread.run_sync(partial(self.records.finished, ticket, done, error))
+        self.changes.tell(changed_by(ticket.request.principal, ticket.call_id, done))
         if failure is None or error is not None:
             return None
         return Reply(ticket.call_id, failure.as_dict(ticket.call_id), error=failure)

@@ -1,4 +1,4 @@
-"""How single settings are read from texts. Pure."""
+"""How single settings are read from texts."""
 
 import os
 import re

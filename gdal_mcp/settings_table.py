@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from gdal_mcp.setting_types import parse_size
 from gdal_mcp.settings import PREFIX, Settings
+from gdal_mcp.settings_web import WebSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,14 @@ class SettingRow:
 
 
 def describe() -> tuple[SettingRow, ...]:
-    """Every setting, in order, the same on every host: the documentation's table is made from it."""
+    """Every setting, those of HTTP last, the same on every host: the documentation's table is made from it."""
     return tuple(
         SettingRow(
             name, _type_text(field), _default_text(field), PREFIX + name.upper(), field.description or ""
         )
-        for name, field in Settings.model_fields.items()
+        for name, field in sorted(
+            Settings.model_fields.items(), key=lambda row: row[0] in WebSettings.model_fields
+        )
     )
 
 

@@ -76,10 +76,29 @@ class WebSettings(BaseSettings):
         default=False, description="Whether /metrics needs no token for requests that come over loopback."
     )
 
+    link_seconds: float = Field(
+        300.0,
+        ge=1,
+        le=3600,
+        description="How long a link to one file holds, unless less or more is asked for.",
+    )
+    upload_size: Size = Field(
+        1 << 30, ge=0, le=1 << 40, description="Largest file that is taken over HTTP; 0 takes none."
+    )
+    upload_seconds: float = Field(
+        3600.0, ge=1, le=_DAY, description="Longest time that one file may take to arrive."
+    )
+    uploads_each: int = Field(2, ge=1, le=100, description="Files of one principal that arrive at once.")
+
     @property
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return self.host in LOOPBACK
+
+    @property
+    def metrics_are_free(self) -> bool:
+        """Whether requests over loopback read /metrics without a token. Behind a proxy everybody's come over loopback."""
+        return self.open_metrics and not self.behind_proxy and not self.public_url
 
     @model_validator(mode="after")
     def _whole_pair(self) -> Self:

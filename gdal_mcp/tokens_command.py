@@ -54,10 +54,19 @@ def _new(arguments: argparse.Namespace, settings: Settings, write: Say, say: Say
         text = store(settings).new(arguments.name, scopes, arguments.days)
     except TokenRefused as error:
         raise SettingsError(str(error)) from error
-    _record(settings, "token.made", arguments.name, scopes)
+    _record_or_take_back(settings, arguments.name, scopes)
     write(text)
     say("this is the only time that the token is shown. Clients send it as `Authorization: Bearer TOKEN`.")
     return OK
+
+
+def _record_or_take_back(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
+    """No record, no token."""
+    try:
+        _record(settings, "token.made", name, scopes)
+    except BaseException:
+        store(settings).revoke(name)
+        raise
 
 
 def _list(_arguments: argparse.Namespace, settings: Settings, write: Say, _say: Say) -> int:

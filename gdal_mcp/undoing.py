@@ -5,7 +5,7 @@ from typing import Any
 
 from gdal_mcp.app import App
 from sandbox.errors import PathMissing, SandboxError
-from sandbox.journal import valid_id
+from sandbox.journal import State, valid_id
 from sandbox.staging import StagingArea
 from sandbox.workspace import RESERVED
 
@@ -27,8 +27,10 @@ class TakenBack:
 
 
 def can_undo(app: App, call_id: str) -> bool:
-    """Whether a workspace still keeps what an undo needs."""
-    return _area(app, call_id) is not None
+    """Whether a workspace still keeps what an undo needs, and it was not undone already. Raises StagingFailed."""
+    area = _area(app, call_id)
+    kept = area.kept() if area is not None else ()
+    return any(one.call_id == call_id and one.state is State.PUBLISHED for one in kept)
 
 
 def undo(app: App, call_id: str, by: str) -> TakenBack:
@@ -61,5 +63,7 @@ def undo(app: App, call_id: str, by: str) -> TakenBack:
 def _area(app: App, call_id: str) -> StagingArea | None:
     if not valid_id(call_id):
         return None
-    found = (area for area in app.areas.values() if (area.workspace.root / RESERVED / "undo" / call_id).is_dir())
+    found = (
+        area for area in app.areas.values() if (area.workspace.root / RESERVED / "undo" / call_id).is_dir()
+    )
     return next(found, None)

@@ -22,7 +22,7 @@ from gdal_mcp.mcp.progress import Tell, relayed, worded
 from gdal_mcp.mcp.prompts import get_prompt, list_prompts
 from gdal_mcp.mcp.protocol import Parts, ProtocolServer, cache_hints, whole
 from gdal_mcp.mcp.resources import TEMPLATES, Resources
-from gdal_mcp.mcp.subscriptions import Subscriptions, changed_by
+from gdal_mcp.mcp.subscriptions import Subscriptions, wired
 from gdal_mcp.mcp.tasks import Context
 from gdal_mcp.pipeline import Request
 from gdal_mcp.reach import Reach
@@ -91,6 +91,7 @@ class Handlers:
             app.registry, app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
         self.subscriptions = Subscriptions(who, self._readable)
+        app.changes.listeners.append(lambda changed: self.subscriptions.publish(wired(changed)))
 
     def principal(self, ctx: Context) -> str:
         """Who sent this request, by the one name that records know."""
@@ -126,7 +127,9 @@ class Handlers:
         return t.ListToolsResult(tools=self._tools(self._reach(ctx)))
 
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
-        if params.name not in self._app.surface.callable:  # what only this caller has not is the pipeline's to say
+        if (
+            params.name not in self._app.surface.callable
+        ):  # what only this caller has not is the pipeline's to say
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         work = partial(self._work, ctx)
         if not tasks.offered(ctx):
@@ -148,9 +151,7 @@ class Handlers:
             on_progress=worded(tell, locked=self._app.settings.lockdown),
         )
         try:
-            reply = await self._app.pipeline.call(request)
-            self.subscriptions.publish(changed_by(request.who.id, reply))
-            return render.result(reply)
+            return render.result(await self._app.pipeline.call(request))
         except Suspended as waiting:
             question = waiting.reply
         assert isinstance(question, t.InputRequiredResult)

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.abc
@@ -34,11 +34,9 @@ from mcp.shared.subscriptions import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from gdal_mcp.changes import Changed
 from gdal_mcp.identity import ADMIN, Principal
 from gdal_mcp.statement import CALLS
-
-if TYPE_CHECKING:
-    from gdal_mcp.pipeline import Reply
 
 MOST_STREAMS: Final = 32  # of one principal; a client needs one
 MOST_URIS: Final = 1000  # of one stream or session
@@ -66,17 +64,11 @@ class Change:
     events: tuple[ServerEvent, ...]
 
 
-def changed_by(principal: str, reply: "Reply") -> Change:
-    """What the end of a call changed: its record, the outputs and the list of them."""
-    record = f"{CALLS}{reply.call_id}"
-    uris = [record, f"{record}/provenance"]
-    published = reply.done.published if reply.done else None
-    if published is None:
-        return Change(principal, _updates(uris))
-    moved = [located for one in published.moved for located in (one.source, one.target)]
-    places = [*(file.located for file in published.files), *published.replaced, *published.removed, *moved]
-    uris += [located.uri for located in places]
-    return Change(principal, (*_updates(uris), ResourcesListChanged()))
+def wired(changed: Changed) -> Change:
+    """A change as the protocol tells it."""
+    record = f"{CALLS}{changed.call_id}"
+    events = _updates([record, f"{record}/provenance", *changed.outputs])
+    return Change(changed.principal, (*events, ResourcesListChanged()) if changed.outputs else events)
 
 
 def _updates(uris: list[str]) -> tuple[ServerEvent, ...]:

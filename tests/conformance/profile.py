@@ -1,33 +1,37 @@
-"""The fixture tools that the conformance suite asks for, behind the product's own code for tasks and progress.
+"""The server that the conformance suite asks for, out of the product's own parts: what its tools do is all that is not ours.
 
-No container and no GDAL: what is held to the protocol here is how calls become tasks, not what they compute.
+Calls, tasks, progress, questions with their sealed state, subscriptions, capabilities, cache hints and errors go through the
+code of `gdal_mcp.mcp`. No container and no GDAL.
 """
 
+import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import mcp_types as t
-from mcp.server import Server
-from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ServerEvent
 
-from gdal_mcp.mcp import jobs, tasks
+from gdal_mcp.identity import Principal
+from gdal_mcp.mcp import icons, jobs, tasks
 from gdal_mcp.mcp.progress import Tell, relayed
+from gdal_mcp.mcp.protocol import Parts, ProtocolServer, cache_hints, whole
+from gdal_mcp.mcp.resources import not_found
+from gdal_mcp.mcp.subscriptions import Change, Lists, Subscriptions
 from gdal_mcp.mcp.tasks import Context
 from gdal_mcp.tasks import Keeping, Task, TaskStore
+from tests.conformance import everything
+from tests.conformance.everything import text
 
 Tool = Callable[[t.CallToolRequestParams, Tell], Awaitable[jobs.Answer]]
 
+EVERYBODY = Principal("everybody")
 SOON = 0.2  # seconds after which a call of this profile is a task
 LATER = 0.5  # seconds after which one certainly is
-
-
-def text(words: str, *, is_error: bool = False) -> t.CallToolResult:
-    return t.CallToolResult(content=[t.TextContent(text=words)], is_error=is_error)
 
 
 def question(key: str) -> t.InputRequiredResult:
@@ -94,7 +98,7 @@ async def tool_with_task(params: t.CallToolRequestParams, _tell: Tell) -> jobs.A
     return text(f"done for {answer.get('name')}")
 
 
-TOOLS: dict[str, Tool] = {
+TASK_TOOLS: dict[str, Tool] = {
     "greet": greet,
     "slow_compute": slow_compute,
     "failing_job": failing_job,
@@ -106,43 +110,145 @@ TOOLS: dict[str, Tool] = {
 ONLY_AS_TASKS = frozenset({"failing_job", "protocol_error_job"})
 
 
-async def list_tools(_ctx: Context, _params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
-    schema: dict[str, Any] = {"type": "object"}
-    return t.ListToolsResult(
-        tools=[t.Tool(name=name, description=name, input_schema=schema) for name in TOOLS]
-    )
+def alone(tool: Tool) -> everything.Tool:
+    """A tool that needs nothing of its request."""
+    return lambda _ctx, params, tell: tool(params, tell)
 
 
-async def call_tool(ctx: Context, params: t.CallToolRequestParams) -> Any:
-    work = TOOLS.get(params.name)
-    if work is None:
-        raise MCPError(t.INVALID_PARAMS, "Unknown tool")
-    if params.name in ONLY_AS_TASKS:
-        tasks.require(ctx)
-    if not tasks.offered(ctx):
-        return await relayed(ctx, partial(work, params))
-    job = partial(jobs.Job, "everybody", params, work)
-    ended = await relayed(ctx, lambda tell: ctx.lifespan_context.call(job(tell)))
-    return tasks.created(ended) if isinstance(ended, Task) else ended
+class Handlers:
+    """As those of the product, over the suite's tools."""
+
+    def __init__(self) -> None:
+        self.subscriptions = Subscriptions(
+            lambda _ctx: EVERYBODY, self._readable, Lists(tools=True, prompts=True)
+        )
+        self._tools = {
+            **everything.tools(self._publish),
+            **{name: alone(tool) for name, tool in TASK_TOOLS.items()},
+        }
+
+    def principal(self, _ctx: Context) -> str:
+        return EVERYBODY.id
+
+    def _publish(self, event: ServerEvent) -> None:
+        self.subscriptions.publish(Change(EVERYBODY.id, (event,)))
+
+    async def _readable(self, _who: Principal, uris: Sequence[str]) -> list[str]:
+        return [uri for uri in uris if everything.resource(uri) is not None]
+
+    def input_schema(self, name: str) -> dict[str, Any]:
+        return everything.SCHEMAS.get(name, {"type": "object"})
+
+    async def list_tools(self, _ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
+        whole(params)
+        tools = [
+            t.Tool(name=name, description=name, input_schema=self.input_schema(name)) for name in self._tools
+        ]
+        return t.ListToolsResult(tools=tools)
+
+    async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> Any:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            raise MCPError(t.INVALID_PARAMS, "Unknown tool")
+        if params.name in ONLY_AS_TASKS:
+            tasks.require(ctx)
+        work = partial(tool, ctx)
+        if not tasks.offered(ctx):
+            return await relayed(ctx, partial(work, params))
+        job = partial(jobs.Job, EVERYBODY.id, params, work)
+        ended = await relayed(ctx, lambda tell: ctx.lifespan_context.call(job(tell)))
+        return tasks.created(ended) if isinstance(ended, Task) else ended
+
+    async def list_prompts(
+        self, _ctx: Context, params: t.PaginatedRequestParams | None
+    ) -> t.ListPromptsResult:
+        whole(params)
+        prompts = [
+            t.Prompt(
+                name=name, description=name, icons=[icons.PROMPT],
+                arguments=[t.PromptArgument(name=one, description=one, required=True) for one in arguments],
+            )
+            for name, arguments in everything.PROMPTS.items()
+        ]  # fmt: skip
+        return t.ListPromptsResult(prompts=prompts)
+
+    async def get_prompt(
+        self, _ctx: Context, params: t.GetPromptRequestParams
+    ) -> t.GetPromptResult | t.InputRequiredResult:
+        return everything.prompt(params)
+
+    async def list_resources(
+        self, _ctx: Context, params: t.PaginatedRequestParams | None
+    ) -> t.ListResourcesResult:
+        whole(params)
+        found = everything.RESOURCES.items()
+        return t.ListResourcesResult(
+            resources=[t.Resource(uri=uri, name=uri, mime_type=kind) for uri, kind in found]
+        )
+
+    async def list_templates(
+        self, _ctx: Context, params: t.PaginatedRequestParams | None
+    ) -> t.ListResourceTemplatesResult:
+        whole(params)
+        template = t.ResourceTemplate(
+            name="data", uri_template=everything.TEMPLATE, description="data", icons=[icons.RECORD]
+        )
+        return t.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+        found = everything.resource(str(params.uri))
+        if found is None:
+            raise not_found(str(params.uri), ctx.protocol_version)
+        return t.ReadResourceResult(contents=[found])
+
+    async def complete(self, _ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
+        values = [one for one in ("paris", "park", "party") if one.startswith(params.argument.value)]
+        return t.CompleteResult(completion=t.Completion(values=values, total=len(values), has_more=False))
+
+    async def set_level(self, _ctx: Context, _params: t.SetLevelRequestParams) -> t.EmptyResult:
+        return t.EmptyResult()
 
 
-def server(store: TaskStore, after: float = SOON, pending: set[str] | None = None) -> Server[Any]:
+def server(store: TaskStore, after: float = SOON, pending: set[str] | None = None) -> ProtocolServer:
     """A server of the fixture tools, whose tasks are kept in `store`."""
+    handlers = Handlers()
     rules = jobs.Rules(after, answer_seconds=30.0)
-    running = partial(jobs.running, store=store, rules=rules, pending=set() if pending is None else pending)
-    made: Server[Any] = Server("conformance", version="0", lifespan=running, on_list_tools=list_tools)
-    made.add_request_handler("tools/call", t.CallToolRequestParams, call_tool)
-    tasks.serve_tasks(made, lambda _ctx: "everybody")
-    made.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="x"))
+    calls = partial(jobs.running, store=store, rules=rules, pending=set() if pending is None else pending)
+    parts = Parts(
+        call_tool=handlers.call_tool,
+        principal=handlers.principal,
+        subscriptions=handlers.subscriptions,
+        state_seconds=60.0,
+    )
+    made = ProtocolServer(
+        "conformance",
+        parts,
+        version="0",
+        icons=[icons.SERVER],
+        get_tool_input_schema=handlers.input_schema,
+        lifespan=handlers.subscriptions.around(calls),
+        on_list_tools=handlers.list_tools,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_completion=handlers.complete,
+        cache_hints=cache_hints(shared=False),
+    )
+    made.add_request_handler("logging/setLevel", t.SetLevelRequestParams, handlers.set_level)
     return made
 
 
-def main(folder: str, port: str) -> None:
-    """Serves over Streamable HTTP on this machine alone, with the tasks in a folder."""
+def main(folder: str) -> None:
+    """Serves over Streamable HTTP on a free port of this machine alone, with the tasks in a folder; says its address first."""
     import uvicorn
 
     store = TaskStore(Path(folder) / "registry.sqlite", Keeping("conformance", lambda _server: True))
-    uvicorn.run(server(store).streamable_http_app(), host="127.0.0.1", port=int(port), log_level="warning")
+    config = uvicorn.Config(server(store).streamable_http_app(), log_level="warning")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 if __name__ == "__main__":

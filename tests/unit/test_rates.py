@@ -117,7 +117,7 @@ def test_a_used_up_day_ends_at_midnight_and_not_before(
 ):
     rates.spent("token:ann", use[0] * 0.99, int(use[1] * 0.99))
     assert admitted(rates, bounds)
-    rates.spent("token:ann", use[0], use[1])
+    rates.spent("token:ann", use[0] * 0.01, use[1] - int(use[1] * 0.99))  # exactly used up
     with pytest.raises(ToolError) as refused, rates.admit("token:ann", bounds):
         pass
     assert refused.value.retry_after == DAY / 2

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+import jsonschema
 import mcp_types as t
 import pytest
 
@@ -47,6 +48,14 @@ def test_an_error_is_marked_and_structured():
         "code": "TIMEOUT", "stage": "run", "message": "too long", "suggestion": "less", "call_id": "id", "untrusted": {"stderr": "x"},
     }  # fmt: skip
     assert [one.type for one in told.content] == ["text"]
+
+
+@pytest.mark.parametrize("name", known_tools())
+def test_an_error_fits_what_clients_are_told_of_a_tools_results(name: str):
+    error = ToolError(Code.TIMEOUT, Stage.RUN, "too long", "less", {"stderr": "x"})
+    told = render.result(Reply("id", error.as_dict("id"), error=error))
+    schema = render.tool(known_tools()[name]).output_schema
+    jsonschema.validate(told.structured_content, schema, jsonschema.Draft202012Validator)
 
 
 def test_outputs_are_linked_under_uris_that_are_encoded():

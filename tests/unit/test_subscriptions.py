@@ -15,10 +15,11 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
+from gdal_mcp.changes import changed_by
 from gdal_mcp.identity import ADMIN, Principal
 from gdal_mcp.mcp import subscriptions
 from gdal_mcp.mcp.protocol import ProtocolServer
-from gdal_mcp.mcp.subscriptions import Change, Lists, Subscriptions, changed_by
+from gdal_mcp.mcp.subscriptions import Change, Lists, Subscriptions, wired
 from gdal_mcp.tasks import Keeping, TaskStore
 from sandbox.publication import Published, PublishedFile, Transfer
 from tests.conformance import profile
@@ -279,8 +280,8 @@ def test_the_end_of_a_call_tells_of_its_record_and_of_every_place_that_it_touche
     files = (PublishedFile(located("/w/new.tif"), 1, ""),)
     moved = (Transfer(located("/w/from"), located("/w/to")),)
     published = Published("undo", files, (located("/w/old.tif"),), (located("/w/gone.tif"),), moved)
-    reply: Any = SimpleNamespace(call_id="ab12", done=SimpleNamespace(published=published))
-    change = changed_by("token:ann", reply)
+    done: Any = SimpleNamespace(published=published)
+    change = wired(changed_by("token:ann", "ab12", done))
     uris = {one.uri for one in change.events if isinstance(one, ResourceUpdated)}
     files_changed = {f"file:///w/{name}" for name in ("new.tif", "old.tif", "gone.tif", "from", "to")}
     assert uris == files_changed | {"gdal://calls/ab12", "gdal://calls/ab12/provenance"}
@@ -288,5 +289,4 @@ def test_the_end_of_a_call_tells_of_its_record_and_of_every_place_that_it_touche
 
 
 def test_a_call_that_published_nothing_changes_no_list():
-    reply: Any = SimpleNamespace(call_id="ab12", done=None)
-    assert ResourcesListChanged() not in changed_by("token:ann", reply).events
+    assert ResourcesListChanged() not in wired(changed_by("token:ann", "ab12", None)).events

@@ -7,6 +7,7 @@ import pytest
 
 from gdal_mcp.settings import SettingsError, load_settings
 from gdal_mcp.web.address import hosts, origins, require_safe, resource
+from gdal_mcp.web.server import prepare
 
 CERT = {"tls_cert": "/c.pem", "tls_key": "/k.pem"}
 PUBLIC = {"public_url": "https://gdal.example.org"}
@@ -58,6 +59,20 @@ def test_a_server_that_strangers_could_use_or_listen_to_does_not_start(given: di
         require_safe(load_settings(**given), tokens=tokens)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"no_auth": True, **CERT},
+        {"issuers": "http://issuer.example"},
+        {"issuers": "https://issuer.example,ftp://other.example"},
+    ],
+)
+def test_what_is_unsafe_or_cannot_work_is_said_before_anything_is_listened_on(given: dict[str, Any]):
+    with pytest.raises(SettingsError):
+        prepare(load_settings(port=0, **given))
+
+
 @pytest.mark.parametrize("given", [{"tls_cert": "/c.pem"}, {"tls_key": "/k.pem"}])
 def test_half_a_certificate_is_an_error(given: dict[str, str]):
     with pytest.raises(SettingsError):
@@ -99,3 +114,16 @@ def test_pages_of_its_own_and_those_that_are_named_may_call():
     found = origins(load_settings(host="0.0.0.0", http_origins="https://app.example", **CERT, **PUBLIC), 8000)
     assert set(found) == {"https://gdal.example.org", "https://app.example"}
     assert "null" not in origins(load_settings(), 8000)
+
+
+@pytest.mark.parametrize(
+    ("given", "free"),
+    [
+        ({}, False),
+        ({"open_metrics": True}, True),
+        ({"open_metrics": True, "behind_proxy": True}, False),
+        ({"open_metrics": True, **PUBLIC}, False),
+    ],
+)
+def test_figures_are_free_only_where_loopback_means_this_machine(given: dict[str, Any], free: bool):
+    assert load_settings(**given).metrics_are_free is free

@@ -7,11 +7,12 @@ import anyio
 import pytest
 
 from gdal_mcp.identity import READ, WRITE, Principal
-from gdal_mcp.tokens import TokensUnavailable
+from gdal_mcp.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.web import guard, protocol
 from gdal_mcp.web.bearer import StaticTokens, Unavailable, Verifiers
 from gdal_mcp.web.gate import Full, Gate
 from gdal_mcp.web.guard import Door, Left, Names, Outermost, TooLarge, TooSlow, whole_body
+from gdal_mcp.web.health import metrics_route
 from gdal_mcp.web.protocol import Counter
 from tests.unit.virtual_time import run, settle
 
@@ -130,8 +131,6 @@ def test_when_tokens_cannot_be_checked_nobody_comes_in_and_no_token_is_called_ba
 
 
 def test_tokens_of_issuers_mean_nothing_where_there_is_no_issuer(tmp_path: Any):
-    from gdal_mcp.tokens import TokenStore
-
     only = Verifiers(StaticTokens(TokenStore(tmp_path / "t")), None)
     assert anyio.run(only.verify, "a.b.c") is None
 
@@ -304,3 +303,20 @@ def test_however_a_call_is_spelt_a_tool_that_writes_needs_the_scope(body: bytes)
     found = run(request.of, counter.door.guarded(counter.of, READ))
     assert found.status == 403
     assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")
+
+
+@pytest.mark.parametrize(
+    ("free", "client", "status"),
+    [
+        (True, ("127.0.0.1", 5), 200),
+        (True, ("::1", 5), 200),
+        (True, ("192.0.2.1", 5), 401),
+        (True, None, 401),
+        (False, ("127.0.0.1", 5), 401),
+    ],
+)
+def test_free_figures_are_for_this_machine_alone(free: bool, client: tuple[str, int] | None, status: int):
+    route: Any = metrics_route(ok, door(Tokens(good=ANN)), free=free)  # type: ignore[arg-type]
+    request = Asked(path="/metrics")
+    request.scope["client"] = client
+    assert run(request.of, route.endpoint.app).status == status

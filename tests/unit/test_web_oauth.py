@@ -226,7 +226,7 @@ def test_a_short_key_proves_nothing():
 def test_of_two_keys_without_names_neither_is_guessed():
     issuer = Issuer(signer=Signer(kid=None))
     other = Signer(kid=None, key=ec.generate_private_key(ec.SECP256R1()))
-    document = {"keys": [other.public, issuer.signer.public]}
+    document = {"keys": [issuer.signer.public, other.public]}
 
     async def fetch(_url: str) -> Any:
         return document

@@ -93,7 +93,7 @@ def test_a_head_that_comes_in_drops_is_not_waited_for(monkeypatch: pytest.Monkey
 
 
 def test_the_second_head_of_a_connection_has_its_deadline_too(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 1.0)
     with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(GET + b"\r\n")
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
@@ -102,7 +102,7 @@ def test_the_second_head_of_a_connection_has_its_deadline_too(monkeypatch: pytes
 
 
 def test_a_slow_answer_is_no_slow_question(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 1.0)
     gate = Gate(9, 9)
     with served(gate=gate) as (port, _end), httpx2.stream("GET", f"http://127.0.0.1:{port}/stream") as answer:
         parts = answer.iter_raw()

@@ -1,0 +1,3 @@
+"""The only line that is needed."""
+
+pytest_plugins = ["gdal_mcp.testing.fixtures"]

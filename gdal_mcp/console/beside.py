@@ -1,0 +1,73 @@
+"""The console beside a server over stdio: on loopback, on a port of its own, for the user who runs it."""
+
+import secrets
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from gdal_mcp.app import App, local_user
+from gdal_mcp.console import notices
+from gdal_mcp.console.desk import Desk
+from gdal_mcp.console.entrance import Entrance, Verify
+from gdal_mcp.console.live import Live
+from gdal_mcp.console.notices import Notice
+from gdal_mcp.console.pictures import Pictures
+from gdal_mcp.console.routes import PATH, Console
+from gdal_mcp.console.tickets import Tickets
+from gdal_mcp.web.gate import Gate
+from gdal_mcp.web.guard import Names, Outermost
+from gdal_mcp.web.serving import Listening, bind, port_of, serve_routes
+
+HOST: Final = "127.0.0.1"
+_REQUESTS: Final = 128  # at once: the streams and what a person can click on
+_NAMES: Final = (HOST, "localhost")
+
+
+async def serve(app: App, opened: Callable[[str], None]) -> None:
+    """Serves until it is cancelled; `opened` is told the address. Raises SettingsError for a port that is taken, OSError."""
+    bound = bind(HOST, app.settings.console_port)
+    port = port_of(bound)
+    address = f"http://{HOST}:{port}{PATH}/"
+    gate = Gate(_REQUESTS, _REQUESTS)
+    names = Names([f"{name}:{port}" for name in _NAMES], [f"http://{name}:{port}" for name in _NAMES])
+    notice = noticed(app, address)
+    console = made(app, notice, names.origins, None)
+    page = Starlette(routes=[Route("/", _to_page), *console.routes()])
+
+    def started() -> None:
+        notices.put(app.settings.state_dir, notice)
+        opened(address)
+
+    try:
+        await serve_routes(
+            Outermost(page, gate, names, ()),
+            bound,
+            Listening(HOST, port, _REQUESTS * 2),
+            started=started,
+            ending=gate.close,
+        )
+    finally:
+        notices.drop(app.settings.state_dir, app.owner.id)
+
+
+def noticed(app: App, address: str) -> Notice:
+    """What `gdal-mcp console` needs to let this user in."""
+    places = tuple(str(one.root) for one in app.workspaces.items)
+    return Notice(app.owner.id, address, secrets.token_urlsafe(32), places, time.time())
+
+
+def made(app: App, notice: Notice, origins: Collection[str], verify: Verify | None) -> Console:
+    """The console of a server, for the user who runs it and for whoever `verify` knows."""
+    # Cookies are told apart by host and name, not by port: two servers of one host need two names.
+    entrance = Entrance(local_user(), Tickets(notice.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
+    secure = notice.address.startswith("https:")
+    return Console(Desk(app), entrance, Live(app), Pictures(app), secure=secure)
+
+
+async def _to_page(_request: Request) -> Response:
+    return RedirectResponse(f"{PATH}/", 307)

@@ -1,0 +1,129 @@
+"""What changes while people look: open questions, decisions and running calls, as server-sent events.
+
+Invariants:
+* however many look, the registry is asked once in LOOK_SECONDS, and not at all while nobody looks;
+* each viewer is sent what that viewer may see, and only when it changed;
+* a stream ends with what let its viewer in.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from gdal_mcp.activity import Running
+from gdal_mcp.app import App
+from gdal_mcp.approval.model import Approval
+from gdal_mcp.console import shown
+from gdal_mcp.console.entrance import Refused
+from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.registry import Call
+from gdal_mcp.registry_schema import RegistryUnavailable
+
+LOOK_SECONDS: Final = 0.5
+BEAT_SECONDS: Final = (
+    10.0  # how long a stream is silent at most, and how late it sees that its token was revoked
+)
+STREAMS: Final = 32
+STREAMS_EACH: Final = 8
+_DECIDED: Final = 20  # of the latest decisions
+
+Good = Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything at one moment, of everybody. `running` are the calls of this server, `elsewhere` of others."""
+
+    pending: tuple[Approval, ...] = ()
+    decided: tuple[Approval, ...] = ()
+    running: tuple[Running, ...] = ()
+    elsewhere: tuple[Call, ...] = ()
+
+    def questions(self, viewer: Viewer) -> dict[str, Any]:
+        return {
+            "pending": [
+                shown.question(one, viewer) for one in self.pending if viewer.sees_question(one.principal)
+            ],
+            "decided": [shown.decision(one) for one in self.decided if viewer.sees_question(one.principal)],
+        }
+
+    def calls(self, viewer: Viewer) -> dict[str, Any]:
+        ours = [shown.running(one, viewer) for one in self.running if viewer.governs(one.principal)]
+        theirs = [shown.elsewhere(one) for one in self.elsewhere if viewer.governs(one.principal)]
+        return {"running": [*ours, *theirs]}
+
+
+@dataclass(slots=True)
+class Live:
+    """The streams of one server. For one event loop."""
+
+    app: App
+    _seen: Snapshot = field(default_factory=Snapshot)
+    _at: float = float("-inf")
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+    _open: Counter[str] = field(default_factory=Counter)
+
+    async def now(self) -> Snapshot:
+        """As things were at most LOOK_SECONDS ago. Raises RegistryUnavailable."""
+        async with self._lock:
+            if time.monotonic() - self._at >= LOOK_SECONDS:
+                self._seen = await self._look()
+                self._at = time.monotonic()
+            return self._seen
+
+    async def _look(self) -> Snapshot:
+        approvals, registry, own = self.app.asking.approvals, self.app.registry, self.app.owner.id
+
+        def read() -> tuple[tuple[Approval, ...], tuple[Approval, ...], tuple[Call, ...]]:
+            others = tuple(one for one in registry.unfinished() if one.server != own)
+            return approvals.pending(), approvals.decided(_DECIDED), others
+
+        pending, decided, others = await anyio.to_thread.run_sync(read)
+        return Snapshot(pending, decided, self.app.pipeline.activity.all(), others)
+
+    def require_room(self, viewer: Viewer) -> None:
+        """Raises Refused when as many streams are open as may be."""
+        if self._open.total() >= STREAMS or self._open[viewer.name] >= STREAMS_EACH:
+            raise Refused(429, "Too many windows of this console are open. Close one.")
+
+    async def events(self, viewer: Viewer, good: Good) -> AsyncIterator[bytes]:
+        """The bytes of a stream, until `good` says that the viewer may not look any more."""
+        self._open[viewer.name] += 1
+        try:
+            async for one in self._events(viewer, good):
+                yield one
+        finally:
+            self._open -= Counter([viewer.name])
+
+    async def _events(self, viewer: Viewer, good: Good) -> AsyncIterator[bytes]:
+        sent: dict[str, str] = {}
+        beat = time.monotonic()
+        while True:
+            try:
+                snapshot = await self.now()
+            except RegistryUnavailable as error:
+                yield _event("trouble", json.dumps({"reason": str(error)}))
+                return
+            told = {"questions": snapshot.questions(viewer), "running": snapshot.calls(viewer)}
+            for name, value in told.items():
+                text = json.dumps(value)
+                if sent.get(name) != text:
+                    sent[name] = text
+                    yield _event(name, json.dumps({**value, "now": time.time()}))
+            if time.monotonic() - beat >= BEAT_SECONDS:
+                beat = time.monotonic()
+                if not await good():
+                    yield _event("over", "{}")
+                    return
+                yield b": still here\n\n"
+            await anyio.sleep(LOOK_SECONDS)
+
+
+def _event(name: str, text: str) -> bytes:
+    return f"event: {name}\ndata: {text}\n\n".encode()

@@ -1,0 +1,87 @@
+"""Where the consoles of one state folder are, for `gdal-mcp console`: a private file of each, while its server lives.
+
+Who can read such a file can come in: it is this user, who could read and write everything else of the server's as well.
+"""
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = "consoles"  # in the state folder
+_WANTED: Final = "wanted"
+_FRESH: Final = 30.0  # seconds that a wish for a console is answered in
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One console: its server, its address, and the secret that tickets for it are made with."""
+
+    server: str
+    address: str
+    secret: str
+    workspaces: tuple[str, ...]
+    since: float  # seconds since the epoch
+
+
+def put(state: Path, notice: Notice) -> None:
+    """Says where a console is. Raises OSError."""
+    folder = _folder(state)
+    partial = folder / f".{notice.server}.{secrets.token_hex(8)}"
+    file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as writing:
+        json.dump(asdict(notice), writing)
+    partial.replace(_path(folder, notice.server))
+
+
+def drop(state: Path, server: str) -> None:
+    with suppress(OSError):
+        _path(state / FOLDER, server).unlink()
+
+
+def living(state: Path, alive: Callable[[str], bool]) -> tuple[Notice, ...]:
+    """The consoles there are, the newest first; the files of dead servers go."""
+    found = []
+    for path in (state / FOLDER).glob("*.json"):
+        if not alive(path.stem):
+            drop(state, path.stem)
+        elif (notice := _read(path)) is not None:
+            found.append(notice)
+    return tuple(sorted(found, key=lambda one: one.since, reverse=True))
+
+
+def ask(state: Path) -> None:
+    """Asks every server of this state folder to open its console. Raises OSError."""
+    (_folder(state) / _WANTED).touch(mode=0o600)
+
+
+def is_asked(state: Path) -> bool:
+    """Whether somebody asked a moment ago."""
+    try:
+        asked = (state / FOLDER / _WANTED).lstat().st_mtime
+    except OSError:
+        return False
+    return abs(time.time() - asked) < _FRESH
+
+
+def _folder(state: Path) -> Path:
+    folder = state / FOLDER
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _path(folder: Path, server: str) -> Path:
+    return folder / f"{server}.json"
+
+
+def _read(path: Path) -> Notice | None:
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return Notice(**{**told, "workspaces": tuple(told["workspaces"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,240 @@
+"""The addresses of one console."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import anyio.to_thread
+import structlog
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route, Router
+
+from gdal_mcp import __version__
+from gdal_mcp.audit import AuditUnavailable
+from gdal_mcp.console import figures
+from gdal_mcp.console.assets import asset
+from gdal_mcp.console.desk import GRANT_MINUTES, Desk
+from gdal_mcp.console.downloads import Links, download
+from gdal_mcp.console.entrance import Entrance, Refused
+from gdal_mcp.console.headers import Guarded
+from gdal_mcp.console.live import Live
+from gdal_mcp.console.pictures import Pictures
+from gdal_mcp.console.sessions import SECONDS, Viewer
+from gdal_mcp.errors import ToolError
+from gdal_mcp.registry_schema import RegistryUnavailable
+from gdal_mcp.tokens import TokensUnavailable
+from gdal_mcp.web.bearer import Unavailable
+from sandbox.errors import SandboxError
+
+PATH: Final = "/console"
+_log = structlog.get_logger()
+
+Read = Callable[[Request, Viewer], Awaitable[Any]]
+Act = Callable[[Request, Viewer, dict[str, Any]], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """One console. `secure` says whether browsers reach it by HTTPS alone."""
+
+    desk: Desk
+    entrance: Entrance
+    live: Live
+    pictures: Pictures
+    secure: bool = False
+    links: Links = field(default_factory=Links)
+    _one: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(1)
+    )  # for what takes long
+
+    def routes(self) -> list[BaseRoute]:
+        api = [
+            self._act("/decide/{id}", self._decide),
+            self._act("/allow/{id}", self._allow),
+            self._act("/cancel/{id}", self._cancel),
+            self._act("/undo/{id}", self._undo),
+            self._act("/revoke/{id}", self._revoke),
+            self._act("/link/{number:int}", self._link),
+            self._act("/audit/verify", self._verify),
+            self._act("/doctor", self._doctor),
+            self._read("/me", self._me),
+            self._read("/live", self._live),
+            self._read("/questions/{id}", self._question),
+            self._read("/calls", self._calls),
+            self._read("/calls/{id}", self._call),
+            self._read("/outputs", self._outputs),
+            self._read("/pictures/{number:int}", self._picture),
+            self._read("/grants", self._grants),
+            self._read("/figures", self._figures),
+            self._read("/audit", self._audit),
+            Route("/login", self._answered(self._login), methods=["POST"]),
+            Route("/logout", self._answered(self._logout), methods=["POST"]),
+        ]
+        inside = Router(
+            [
+                Mount("/api", routes=api),
+                Route("/files/{link}", self._answered(self._file), methods=["GET"]),
+                Route("/", asset, methods=["GET"]),
+                Route("/{name:path}", asset, methods=["GET"]),
+            ]
+        )
+        return [Route(PATH, _to_page, methods=["GET"]), Mount(PATH, Guarded(inside))]
+
+    def _read(self, path: str, handler: Read) -> Route:
+        async def one(request: Request) -> Any:
+            return await handler(request, await self.entrance.viewer(request))
+
+        return Route(path, self._answered(one), methods=["GET"])
+
+    def _act(self, path: str, handler: Act) -> Route:
+        async def one(request: Request) -> Any:
+            viewer = await self.entrance.viewer(request)
+            return await handler(request, viewer, await self.entrance.body(request))
+
+        return Route(path, self._answered(one), methods=["POST"])
+
+    def _answered(
+        self, handler: Callable[[Request], Awaitable[Any]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """A handler's value or refusal as a response."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                found = await handler(request)
+            except Refused as refused:
+                return JSONResponse({"error": refused.reason}, refused.status)
+            except ToolError as error:
+                return JSONResponse({"error": f"{error.message} {error.suggestion}"}, 409)
+            except SandboxError as error:
+                return JSONResponse({"error": str(error)}, 409)
+            except (AuditUnavailable, RegistryUnavailable, TokensUnavailable, Unavailable) as error:
+                _log.warning("console_failed", reason=str(error))
+                return JSONResponse({"error": "The server cannot do that now; its log says why."}, 503)
+            return found if isinstance(found, Response) else JSONResponse(found)
+
+        return answer
+
+    async def _login(self, request: Request) -> Response:
+        session = await self.entrance.enter(request)
+        reply = JSONResponse({"key": session.key, "principal": session.principal.id})
+        reply.set_cookie(
+            self.entrance.cookie,
+            session.id,
+            max_age=int(SECONDS),
+            path=PATH,
+            secure=self.secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return reply
+
+    async def _logout(self, request: Request) -> Response:
+        await self.entrance.viewer(request)
+        self.entrance.leave(request)
+        reply = JSONResponse({})
+        reply.delete_cookie(self.entrance.cookie, path=PATH)
+        return reply
+
+    async def _me(self, _request: Request, viewer: Viewer) -> Any:
+        return {
+            "principal": viewer.name,
+            "decides": viewer.decides,
+            "admin": viewer.is_admin,
+            "version": __version__,
+            "minutes": GRANT_MINUTES,
+            "workspaces": [str(one.root) for one in self.desk.app.workspaces.items],
+        }
+
+    async def _live(self, request: Request, viewer: Viewer) -> Response:
+        async def good() -> bool:
+            try:
+                return await self.entrance.viewer(request) == viewer
+            except (Refused, TokensUnavailable, Unavailable):
+                return False
+
+        self.live.require_room(viewer)
+        return StreamingResponse(self.live.events(viewer, good), media_type="text/event-stream")
+
+    async def _question(self, request: Request, viewer: Viewer) -> Any:
+        return await _thread(self.desk.question, viewer, request.path_params["id"])
+
+    async def _decide(self, request: Request, viewer: Viewer, given: dict[str, Any]) -> Any:
+        approved = given.get("approved")
+        if not isinstance(approved, bool):
+            raise Refused(400, "`approved` is true or false.")
+        work = partial(self.desk.decide, viewer, request.path_params["id"], approved=approved)
+        return (await _thread(work)).as_dict()
+
+    async def _allow(self, request: Request, viewer: Viewer, given: dict[str, Any]) -> Any:
+        return (
+            await _thread(self.desk.allow, viewer, request.path_params["id"], given.get("minutes"))
+        ).as_dict()
+
+    async def _cancel(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
+        return self.desk.cancel(viewer, request.path_params["id"])
+
+    async def _undo(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
+        return await _thread(self.desk.undo, viewer, request.path_params["id"])
+
+    async def _revoke(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
+        return await _thread(self.desk.revoke, viewer, request.path_params["id"])
+
+    async def _calls(self, request: Request, viewer: Viewer) -> Any:
+        asked = request.query_params
+        words = tuple(asked.get("q", "")[:400].split())
+        wanted = (words, asked.get("outcome", ""), asked.get("cursor"))
+        return await _thread(self.desk.history, viewer, *wanted)
+
+    async def _call(self, request: Request, viewer: Viewer) -> Any:
+        return await _thread(self.desk.call, viewer, request.path_params["id"])
+
+    async def _outputs(self, request: Request, viewer: Viewer) -> Any:
+        return await _thread(self.desk.outputs, viewer, request.query_params.get("cursor"))
+
+    async def _picture(self, request: Request, viewer: Viewer) -> Response:
+        artifact = await _thread(self.desk.artifact, viewer, request.path_params["number"])
+        picture = await self.pictures.of(artifact, viewer)
+        if picture is None:
+            raise Refused(404, "There is no picture of this.")
+        return Response(picture, media_type="image/png")
+
+    async def _link(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
+        number = request.path_params["number"]
+        await _thread(self.desk.artifact, viewer, number)
+        return {"href": f"files/{self.links.new(viewer, number)}"}
+
+    async def _file(self, request: Request) -> Response:
+        viewer, number = self.links.take(request.path_params["link"])
+        artifact = await _thread(self.desk.artifact, viewer, number)
+        found: Response = await _thread(download, self.desk.app.workspaces, artifact)
+        return found
+
+    async def _grants(self, _request: Request, viewer: Viewer) -> Any:
+        return await _thread(self.desk.grants, viewer)
+
+    async def _figures(self, _request: Request, viewer: Viewer) -> Any:
+        return await self._for_admin(viewer, figures.figures)
+
+    async def _audit(self, _request: Request, viewer: Viewer) -> Any:
+        return await self._for_admin(viewer, figures.checkpoint)
+
+    async def _verify(self, _request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
+        return await self._for_admin(viewer, figures.verified)
+
+    async def _doctor(self, _request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
+        return await self._for_admin(viewer, figures.examined)
+
+    async def _for_admin(self, viewer: Viewer, work: Callable[[Any], Any]) -> Any:
+        if not viewer.is_admin:
+            raise Refused(403, "That needs the scope gdal:admin.")
+        return await anyio.to_thread.run_sync(work, self.desk.app, limiter=self._one)
+
+
+async def _to_page(_request: Request) -> Response:
+    return RedirectResponse(f"{PATH}/", 308)
+
+
+async def _thread(work: Callable[..., Any], *given: Any) -> Any:
+    return await anyio.to_thread.run_sync(partial(work, *given))

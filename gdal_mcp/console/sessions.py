@@ -1,0 +1,113 @@
+"""Who looks at the page, and what that one may see and do there.
+
+Invariants:
+* a session is known by two secrets: one in a cookie, which the browser keeps from every script, and one in a header, which
+  it keeps from every other page and port. A cookie alone, which browsers send to all ports of a host, opens nothing;
+* what was opened with a token is good for as long as the token is;
+* there are at most so many sessions, each for so long.
+"""
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gdal_mcp.identity import ADMIN, APPROVE, WRITE, Principal
+
+SECONDS: Final = 12 * 3600.0  # of one session: a working day
+MOST: Final = 64  # sessions at once; the oldest makes room
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """A principal at a page. `session` tells two windows of one person apart in records; it opens nothing."""
+
+    principal: Principal
+    session: str
+
+    @property
+    def name(self) -> str:
+        return self.principal.id
+
+    @property
+    def decides(self) -> bool:
+        return self.principal.holds(APPROVE)
+
+    @property
+    def is_admin(self) -> bool:
+        return self.principal.holds(ADMIN)
+
+    @property
+    def of(self) -> str | None:
+        """Whose records are told: this principal's, or everybody's when None."""
+        return None if self.is_admin else self.name
+
+    @property
+    def how(self) -> str:
+        """How this viewer decides, as records say it."""
+        return f"console, session {self.session}"
+
+    def sees_question(self, principal: str) -> bool:
+        """Whether what this principal asks is told: those who decide see what waits."""
+        return self.decides or self.is_admin or principal == self.name
+
+    def governs(self, principal: str) -> bool:
+        """Whether calls of this principal may be ended."""
+        return self.is_admin or principal == self.name
+
+    def may_undo(self, principal: str) -> bool:
+        return self.is_admin or (principal == self.name and self.principal.holds(WRITE))
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One window's way back in. `token` is what it was opened with; None for one that a ticket opened."""
+
+    id: str
+    key: str
+    principal: Principal
+    ends: float
+    token: str | None
+    name: str
+
+    @property
+    def viewer(self) -> Viewer:
+        return Viewer(self.principal, self.name)
+
+
+class Sessions:
+    """The sessions of one server, in memory alone. For one event loop."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._open: dict[str, Session] = {}
+
+    def open(self, principal: Principal, token: str | None) -> Session:
+        self._tidy()
+        while len(self._open) >= MOST:
+            del self._open[next(iter(self._open))]
+        ends = self._clock() + SECONDS
+        made = Session(
+            secrets.token_urlsafe(32), secrets.token_urlsafe(32), principal, ends, token, secrets.token_hex(2)
+        )
+        self._open[made.id] = made
+        return made
+
+    def find(self, session_id: str, key: str) -> Session | None:
+        """The session that has both secrets, if its time is not over."""
+        found = self._open.get(session_id)
+        if found is None or not hmac.compare_digest(found.key.encode(), key.encode("utf-8", "replace")):
+            return None
+        if self._clock() < found.ends:
+            return found
+        self.close(session_id)
+        return None
+
+    def close(self, session_id: str) -> None:
+        self._open.pop(session_id, None)
+
+    def _tidy(self) -> None:
+        now = self._clock()
+        self._open = {name: one for name, one in self._open.items() if now < one.ends}

@@ -1,0 +1,168 @@
+// Questions that wait for a person. A card stays where it is until it is dismissed, so that no click meets another card.
+
+import { get, post } from "./api.js";
+import { bytes, command, el, facts, fill, say, seconds, table, when } from "./dom.js";
+
+const SETTLE = 500; // milliseconds before a new card takes clicks: they were meant for what was there before
+const MINUTES = [15, 30, 60];
+
+export function approvals(main, state, wanted) {
+  const cards = new Map();
+  const list = el("div", { class: "cards", id: "questions" });
+  const empty = el("p", { class: "empty", hidden: true }, "Nothing waits for a decision.");
+  const latest = el("div", {});
+  main.append(el("h1", {}, "Waiting for approval"), list, empty, el("h2", {}, "Decided lately"), latest);
+  const timer = setInterval(() => { for (const one of cards.values()) one.tick(state); }, 500);
+  if (wanted) lookFor(wanted, state, cards, list);
+
+  function update() {
+    if (!state.loaded) return;
+    const open = new Set(state.pending.map((one) => one.id));
+    for (const one of state.pending) {
+      if (cards.has(one.id)) continue;
+      const card = makeCard(one, () => { cards.delete(one.id); update(); });
+      cards.set(one.id, card);
+      list.append(card.element);
+      card.tick(state);
+      if (one.id === wanted) { card.element.focus(); card.element.scrollIntoView(); }
+    }
+    for (const [id, card] of cards) if (!open.has(id)) card.close(state.decided.find((one) => one.id === id));
+    empty.hidden = cards.size > 0;
+    fill(latest, decidedTable(state.decided));
+  }
+
+  return { update, close: () => clearInterval(timer) };
+}
+
+// A link to a question that is decided already still says what became of it.
+async function lookFor(id, state, cards, list) {
+  try {
+    const found = await get(`questions/${id}`);
+    if (found.state === "pending" || cards.has(id)) return;
+    list.append(el("p", { class: "verdict" }, verdict(found), " ", found.sentence));
+  } catch (error) {
+    say(error.message, "bad");
+  }
+}
+
+function decidedTable(rows) {
+  if (!rows.length) return el("p", { class: "empty" }, "Nothing yet.");
+  return table("Decided lately", ["When", "What", "Decision", "By"], rows.map((one) => [
+    when(one.at), el("a", { href: `#/call/${encodeURIComponent(one.call)}` }, one.sentence), badge(one), one.by ? `${one.by}, ${one.how}` : "nobody"]));
+}
+
+function badge(one) {
+  const words = { approved: "approved", used: "approved", denied: "denied", expired: "not answered" };
+  return el("span", { class: `badge ${one.state === "denied" ? "bad" : one.state === "expired" ? "going" : "good"}` }, words[one.state] || one.state);
+}
+
+function verdict(one) {
+  if (!one) return "It was decided.";
+  if (one.state === "expired") return "Nobody answered in time, or the call has gone.";
+  return `${one.state === "denied" ? "Denied" : "Approved"} by ${one.by} (${one.how}).`;
+}
+
+function makeCard(question, dismissed) {
+  const told = question.details;
+  const left = el("span", { class: "left" });
+  const footer = el("footer", { class: "actions" });
+  const title = el("h2", { id: `title-${question.id}` }, told.sentence);
+  const element = el("article", { class: `card question ${question.effect}`, tabindex: "-1", "aria-labelledby": `title-${question.id}`, "data-id": question.id },
+    title, danger(told), summary(question), footer);
+  let closed = "";
+
+  // Called again when the decision changed: a no elsewhere ends a yes that was not used yet.
+  function close(row) {
+    if (closed === verdict(row) || (closed && !row)) return;
+    if (!closed) {
+      element.classList.add("decided");
+      left.remove();
+      const button = el("button", { type: "button", on: { click: () => { element.remove(); dismissed(); } } }, "Dismiss");
+      fill(footer, el("p", { class: "verdict", role: "status" }), button);
+    }
+    closed = verdict(row);
+    footer.firstChild.textContent = closed;
+  }
+
+  async function act(path, body) {
+    for (const one of footer.querySelectorAll("button")) one.disabled = true;
+    try {
+      const answer = await post(`${path}/${encodeURIComponent(question.id)}`, body);
+      if (!answer.yours) say(`Your answer came too late. ${verdict(answer)}`, "bad");
+      close(answer);
+    } catch (error) {
+      say(error.message, "bad");
+      if (error.status === 404) close(null);
+      for (const one of footer.querySelectorAll("button")) one.disabled = false;
+    }
+  }
+
+  fill(footer, buttons(question, act), left);
+  for (const one of footer.querySelectorAll("button")) one.disabled = true;
+  setTimeout(() => { if (!closed) for (const one of footer.querySelectorAll("button")) one.disabled = false; }, SETTLE);
+
+  function tick(state) {
+    const rest = Math.max(0, Math.round(question.expires - (Date.now() / 1000 - state.skew)));
+    left.textContent = rest ? `${Math.floor(rest / 60)}:${String(rest % 60).padStart(2, "0")} left to decide` : "expired";
+  }
+
+  return { element, close, tick };
+}
+
+function buttons(question, act) {
+  if (!question.deniable) return [el("p", { class: "note" }, "Others decide this.")];
+  const yes = el("button", { type: "button", class: "primary", "data-act": "approve", on: { click: () => act("decide", { approved: true }) } }, "Approve");
+  const no = el("button", { type: "button", class: "deny", "data-act": "deny", on: { click: () => act("decide", { approved: false }) } }, "Deny");
+  if (!question.decidable) return [no, el("p", { class: "note" }, `The policy takes a yes by ${question.ways.join(", ")} alone.`)];
+  return [yes, no, question.grantable && grantMenu(question, act)];
+}
+
+function grantMenu(question, act) {
+  const each = MINUTES.map((minutes) => el("button", { type: "button", "data-minutes": minutes, on: { click: () => act("allow", { minutes }) } }, `${minutes} minutes`));
+  return el("details", { class: "grant" },
+    el("summary", {}, "Approve, and allow more of these"),
+    el("p", {}, `Every call of ${question.tool} by ${question.principal} may then write to ${question.workspaces.join(" and ")} unasked. It can be revoked under Server.`),
+    el("div", { class: "row" }, each));
+}
+
+function danger(told) {
+  const replaced = (told.writes?.shown || []).flatMap((one) => one.replaces.shown);
+  const maybe = (told.writes?.shown || []).flatMap((one) => one.may_replace.shown);
+  const removed = told.removes?.shown || [];
+  const parts = [
+    places("Takes away", removed, told.removes?.more),
+    places("Replaces", replaced, (told.writes?.shown || []).reduce((sum, one) => sum + one.replaces.more, 0)),
+    places("May replace", maybe, 0)].filter(Boolean);
+  return parts.length ? el("div", { class: "danger" }, parts, el("p", { class: "note" }, "What was there is kept for undo.")) : null;
+}
+
+function places(title, rows, more) {
+  if (!rows.length) return null;
+  return el("div", {}, el("h3", {}, title), el("ul", { class: "places" }, rows.map((one) => el("li", {}, one)), more ? el("li", {}, `and ${more} more`) : null));
+}
+
+function summary(question) {
+  const told = question.details;
+  const writes = (told.writes?.shown || []).map((one) => (one.changes ? `${one.path} (changed, on a copy)` : one.path));
+  const reads = (told.reads?.shown || []).map((one) => `${one.path} (${bytes(one.bytes)})`);
+  const moves = (told.moves?.shown || []).map((one) => `${one.from} → ${one.to}`);
+  return [
+    el("p", { class: "reason" }, `${told.tool || question.tool}, asked by ${question.principal}. ${told.reason ? `Asked because ${told.reason}.` : ""}`),
+    told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command))),
+    el("div", { class: "columns" }, places("Writes", writes, told.writes?.more), places("Moves", moves, told.moves?.more), places("Reads", reads, told.reads?.more)),
+    expected(told.estimate),
+    told.where && where(told)];
+}
+
+function expected(estimate) {
+  if (!estimate) return null;
+  const size = estimate.output_bytes === null ? "output of unknown size" : `about ${bytes(estimate.output_bytes)} of output`;
+  return el("p", {}, `Expected: ${size} in about ${seconds(estimate.seconds)}. Estimates may be wrong by a factor of ten.`);
+}
+
+function where(told) {
+  const { where: place, limits } = told;
+  return el("details", {}, el("summary", {}, `Runs in a container of its own (${place.tier}), without network, destroyed afterwards`),
+    facts([["Image", place.image], ["Digest", place.digest], ["Network", place.network], ["Memory", bytes(limits.memory_bytes)],
+      ["Processors", String(limits.cpus)], ["Time", seconds(limits.wall_seconds)], ["Sees", place.mounts.join(", ")], ["Plan", told.plan]]));
+}

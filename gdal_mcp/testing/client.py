@@ -1,0 +1,101 @@
+"""A connected client for tests, over the SDK's own: plain calls from synchronous tests, awaited ones from asynchronous ones.
+
+Nobody sits in front of it: its `person` answers what the server asks, with yes unless that is changed.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio.to_thread
+import httpx2
+import mcp_types as t
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+CALL_SECONDS: Final = 300.0  # a first call may wait for the attestation of the host
+
+
+class CallFailed(Exception):
+    """A call that the server answered with an error. `code` is one of its error codes, `error` all that it said."""
+
+    def __init__(self, tool: str, error: Mapping[str, Any]) -> None:
+        super().__init__(f"{tool}: {error.get('code', 'error')}: {error.get('message', error)}")
+        self.code, self.error = str(error.get("code", "")), error
+
+
+@dataclass
+class Person:
+    """Who is asked: `asked` is every question so far, `yes` the answer to the next one."""
+
+    yes: bool = True
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, context: object, params: t.ElicitRequestParams) -> t.ElicitResult:
+        del context
+        self.asked.append(params.message)
+        return t.ElicitResult(action="accept", content={}) if self.yes else t.ElicitResult(action="decline")
+
+
+@dataclass(frozen=True)
+class GdalMcpClient:
+    """A client of one server. `client` is the SDK's own; it lives on the event loop of `portal`."""
+
+    portal: BlockingPortal
+    client: Client
+    person: Person
+
+    def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The structured result. Raises CallFailed."""
+        return _result(tool, self.raw(tool, **arguments))
+
+    async def acall(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The same for asynchronous tests, on any event loop."""
+        return await anyio.to_thread.run_sync(lambda: self.call(tool, **arguments))
+
+    def raw(self, tool: str, /, **arguments: Any) -> t.CallToolResult:
+        """The result as the protocol has it, with texts, pictures and links; an error is one too."""
+        result: t.CallToolResult = self.portal.call(self.client.call_tool, tool, arguments)
+        return result
+
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools that are listed."""
+        return tuple(tool.name for tool in self.portal.call(self.client.list_tools).tools)
+
+
+def _result(tool: str, result: t.CallToolResult) -> dict[str, Any]:
+    told = result.structured_content or {}
+    if result.is_error:
+        raise CallFailed(tool, told.get("error") or {"message": _text(result)})
+    return told
+
+
+def _text(result: t.CallToolResult) -> str:
+    return " ".join(one.text for one in result.content if isinstance(one, t.TextContent))
+
+
+@contextmanager
+def connected(target: Any) -> Iterator[GdalMcpClient]:
+    """A client of what `mcp.Client` takes: StdioServerParameters, a URL or a transport. It ends with the block."""
+    person = Person()
+    with start_blocking_portal() as portal:
+        client = Client(target, elicitation_callback=person, read_timeout_seconds=CALL_SECONDS)
+        with portal.wrap_async_context_manager(client):
+            yield GdalMcpClient(portal, client, person)
+
+
+def over_stdio(command: Sequence[str], environment: Mapping[str, str]) -> StdioServerParameters:
+    """A server process of its own for each client; it gets this environment and no other."""
+    return StdioServerParameters(command=command[0], args=list(command[1:]), env=dict(environment))
+
+
+@asynccontextmanager
+async def over_http(url: str, token: str) -> AsyncIterator[Any]:
+    """The transport to a server over HTTP, as a client with that token."""
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=CALL_SECONDS) as http,
+        streamable_http_client(url, http_client=http) as streams,
+    ):
+        yield streams

@@ -1,0 +1,169 @@
+"""The server in a container, as testcontainers starts services: `with GdalMcpContainer(workspace) as server: server.client()`.
+
+It needs the server's image (`docker build -t gdal-mcp .`), the GDAL image, and a local engine, whose socket the server
+is given: whoever may use that socket is root on this host, so start nothing that you do not trust. `engine_socket` may
+name a proxy's.
+"""
+
+import os
+import shutil
+import socket
+import tempfile
+import time
+from contextlib import AbstractContextManager
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any, Final, Self
+
+from testcontainers.core.container import DockerContainer
+
+from gdal_mcp.testing.client import GdalMcpClient, connected, over_http
+
+IMAGE: Final = "gdal-mcp"
+READY_SECONDS: Final = 120.0  # the host is attested first, which a busy one takes its time for
+STOP_SECONDS: Final = 30
+SCOPES: Final = ("gdal:read", "gdal:write")
+_PORT: Final = 8000  # inside
+_NOBODY: Final = 65534
+_PAUSE: Final = 0.1  # seconds between two looks whether it is ready
+_SOCKET: Final = "/run/engine/docker.sock"
+
+
+class GdalMcpContainer(DockerContainer):
+    """One server on one workspace. `url` and `token` are good once it has started."""
+
+    def __init__(  # noqa: PLR0913 - each is one fact of the deployment, and all but one have a default
+        self,
+        workspace: Path,
+        *,
+        image: str = IMAGE,
+        inside: str | None = None,
+        engine_socket: str = "/var/run/docker.sock",
+        scopes: tuple[str, ...] = SCOPES,
+        host_network: bool = False,
+    ) -> None:
+        """`inside` is where the server sees the workspace: its own path when not given, else through a path map.
+
+        `host_network` is for an engine that publishes no ports; the server then listens on loopback alone.
+        """
+        super().__init__(image)
+        self.token = ""
+        self._scopes = scopes
+        self._state = Path(tempfile.mkdtemp(prefix="gdal-mcp-state-"))
+        self._port = _free_port()
+        self._user = _user_of(workspace)
+        if os.geteuid() == 0:
+            os.chown(self._state, *self._user)
+        self.tmpfs["/tmp"] = "mode=1777"  # noqa: S108 - inside the container
+        self._place(workspace, inside or str(workspace), engine_socket)
+        self._listen(host_network=host_network)
+        group = Path(engine_socket).stat().st_gid
+        self.with_kwargs(**self._kwargs, **self._confined(), group_add=[group])
+
+    @property
+    def url(self) -> str:
+        """Where the protocol is spoken."""
+        return f"http://127.0.0.1:{self._port}/mcp"
+
+    def client(self) -> AbstractContextManager[GdalMcpClient]:
+        """A connected client with the server's token, which answers yes to every question."""
+        return connected(over_http(self.url, self.token))
+
+    def start(self) -> Self:
+        """Makes a token, starts the server, and returns once it is ready. Raises RuntimeError with its last words."""
+        try:
+            self.token = self._new_token()
+            super().start()
+            self._await_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self, *arguments: Any, **named: Any) -> None:
+        """Lets the server end by itself first, as it takes its waiting containers with it. Once is enough."""
+        if self._container is not None:
+            self._container.stop(timeout=STOP_SECONDS)
+        super().stop(*arguments, **named)
+        self._container = None
+        shutil.rmtree(self._state, ignore_errors=True)
+
+    def _place(self, workspace: Path, inside: str, engine_socket: str) -> None:
+        """The state has one name on both sides, so that only the workspace may need a map."""
+        self.with_volume_mapping(str(workspace), inside, "rw")
+        self.with_volume_mapping(str(self._state), str(self._state), "rw")
+        self.with_volume_mapping(engine_socket, _SOCKET, "rw")
+        self.with_envs(
+            GDAL_MCP_WORKSPACES=inside,
+            GDAL_MCP_STATE_DIR=str(self._state),
+            GDAL_MCP_ENGINE=f"unix://{_SOCKET}",
+        )
+        if inside != str(workspace):
+            self.with_env("GDAL_MCP_PATH_MAP", f"{inside}:{workspace},{self._state}:{self._state}")
+        if named := os.environ.get("GDAL_MCP_IMAGE"):
+            self.with_env("GDAL_MCP_IMAGE", named)
+
+    def _listen(self, *, host_network: bool) -> None:
+        if host_network:
+            self.with_envs(GDAL_MCP_HOST="127.0.0.1", GDAL_MCP_PORT=str(self._port))
+            self.with_kwargs(network_mode="host")
+            return
+        # published on loopback alone, which is as far as its tokens go in the clear
+        self.ports[str(_PORT)] = ("127.0.0.1", self._port)  # type: ignore[assignment]
+        self.with_envs(GDAL_MCP_PUBLIC_URL=f"http://127.0.0.1:{self._port}", GDAL_MCP_BEHIND_PROXY="1")
+
+    def _confined(self) -> dict[str, Any]:
+        return {
+            "user": f"{self._user[0]}:{self._user[1]}",
+            "read_only": True,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+        }
+
+    def _new_token(self) -> str:
+        """Made in the image itself, where the server will look for it."""
+        said: bytes = self.get_docker_client().client.containers.run(
+            self.image,
+            ["token", "new", "testing", *(word for scope in self._scopes for word in ("--scope", scope))],
+            environment=self.env,
+            volumes={
+                place: {"bind": mount["bind"], "mode": mount["mode"]} for place, mount in self.volumes.items()
+            },
+            tmpfs=self.tmpfs,
+            network_mode="none",
+            remove=True,
+            **self._confined(),
+        )
+        return said.decode("ascii").strip().splitlines()[-1]
+
+    def _await_ready(self) -> None:
+        end = time.monotonic() + READY_SECONDS
+        while not self._is_ready():
+            container = self.get_wrapped_container()
+            container.reload()
+            if container.status != "running" or time.monotonic() > end:
+                said = container.logs(tail=20).decode("utf-8", "replace")
+                raise RuntimeError(f"the server is {container.status} and not ready. It said last: {said}")
+            time.sleep(_PAUSE)
+
+    def _is_ready(self) -> bool:
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=READY_SECONDS)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == HTTPStatus.OK
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
+
+
+def _user_of(workspace: Path) -> tuple[int, int]:
+    """Its owner, as what is written there belongs to whoever writes it; never root."""
+    status = workspace.stat()
+    return (status.st_uid or _NOBODY, status.st_gid or _NOBODY)

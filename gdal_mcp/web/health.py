@@ -1,0 +1,164 @@
+"""`/healthz`, `/readyz` and `/metrics`: for those who run the server, and for their programs.
+
+Invariants:
+* what is told without a token is whether a thing is well, never why, where or what it is;
+* however often somebody asks, this host is looked at once in a few seconds, by one thread.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import structlog
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from gdal_mcp.admission import Load
+from gdal_mcp.app import App
+from gdal_mcp.audit import AuditUnavailable
+from gdal_mcp.identity import ADMIN
+from gdal_mcp.metrics import Ledger, Now, containers
+from gdal_mcp.registry_schema import RegistryUnavailable
+from gdal_mcp.settings_web import LOOPBACK
+from gdal_mcp.surface import known_tools
+from gdal_mcp.web.endpoint import Endpoint
+from gdal_mcp.web.guard import Door
+from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
+
+_log = structlog.get_logger()
+
+HEALTH_PATH: Final = "/healthz"
+READY_PATH: Final = "/readyz"
+METRICS_PATH: Final = "/metrics"
+ITEMS: Final = ("engine", "image", "attestation", "audit")
+LOOK_SECONDS: Final = 3.0  # for one look; a host that is being attested takes longer, and is not ready
+FRESH_SECONDS: Final = 5.0
+_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+_FRESH: Final = {"Cache-Control": "no-store"}
+_LEAST_FREE: Final = 16 << 20  # bytes on the disk of the records
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """This host at one moment: what is well, and what its containers do, as far as that could be told."""
+
+    well: Mapping[str, bool]
+    slots: Mapping[str, int] | None = None
+    containers: Mapping[tuple[str, str], int] | None = None
+
+
+_NOTHING: Final = Seen(dict.fromkeys(ITEMS, False))
+
+
+@dataclass(slots=True)
+class Watch:
+    """What was seen when this host was last looked at."""
+
+    look: Callable[[], Seen]
+    clock: Callable[[], float] = time.monotonic
+    _seen: Seen = _NOTHING
+    _at: float = float("-inf")
+    _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def now(self) -> Seen:
+        async with self._lock:
+            if self.clock() - self._at >= FRESH_SECONDS:
+                seen = None
+                with anyio.move_on_after(LOOK_SECONDS):
+                    seen = await anyio.to_thread.run_sync(
+                        self.look, abandon_on_cancel=True, limiter=self._one
+                    )
+                self._seen = seen or _NOTHING
+                self._at = self.clock()
+            return self._seen
+
+
+def look(app: App) -> Seen:
+    """Whether calls would run now. Raises nothing for what it finds."""
+    audit = {"audit": _audit(app)}
+    try:
+        host = app.hosting.ready()
+        counted = containers(host.engine, app.owner)  # asks the engine, which may be gone since
+    except SandboxError as error:
+        _log.info("not_ready", reason=str(error))
+        return Seen({**_failed(error), **audit})
+    pool = host.pool.figures()
+    slots = {"waiting": pool.waiting, "starting": pool.starting}
+    return Seen({**dict.fromkeys(ITEMS, True), **audit}, slots, counted)
+
+
+def _failed(error: SandboxError) -> dict[str, bool]:
+    """The engine comes before the image, and that before the attestation."""
+    reached = 0 if isinstance(error, EngineUnavailable) else 2 if isinstance(error, AttestationFailed) else 1
+    return {name: number < reached for number, name in enumerate(ITEMS)}
+
+
+def _audit(app: App) -> bool:
+    """Whether a record could be written, without writing one."""
+    try:
+        app.audit.checkpoint()
+        free = os.statvfs(app.audit.path)
+    except (AuditUnavailable, OSError) as error:
+        _log.info("not_ready", reason=str(error))
+        return False
+    return os.access(app.audit.path, os.W_OK) and free.f_bavail * free.f_frsize >= _LEAST_FREE
+
+
+def health_routes(watch: Watch) -> list[BaseRoute]:
+    """For everybody."""
+
+    async def alive(_request: Request) -> Response:
+        return PlainTextResponse("ok\n", headers=_FRESH)
+
+    async def ready(_request: Request) -> Response:
+        seen = (await watch.now()).well
+        well = all(seen.values())
+        items = {name: "ok" if good else "failed" for name, good in seen.items()}
+        return JSONResponse({"ready": well, **items}, 200 if well else 503, _FRESH)
+
+    return [Route(HEALTH_PATH, alive, methods=["GET"]), Route(READY_PATH, ready, methods=["GET"])]
+
+
+class Metrics:
+    """The figures of one server as an ASGI application, for whoever may ask."""
+
+    def __init__(self, app: App, watch: Watch) -> None:
+        self._app = app
+        self._watch = watch
+        self._ledger = Ledger(app.registry.path, known_tools())
+        self._one = anyio.CapacityLimiter(1)  # the ledger is not for threads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        seen, load = await self._watch.now(), self._app.pipeline.admission.load()
+        try:
+            text = await anyio.to_thread.run_sync(partial(self._text, seen, load), limiter=self._one)
+        except RegistryUnavailable as error:
+            _log.warning("no_metrics", reason=str(error))
+            await PlainTextResponse("the registry cannot be read\n", 503, _FRESH)(scope, receive, send)
+            return
+        await PlainTextResponse(text, headers={**_FRESH, "Content-Type": _PROMETHEUS})(scope, receive, send)
+
+    def _text(self, seen: Seen, load: Load) -> str:
+        from gdal_mcp.exposition import text  # noqa: PLC0415 - its library is loaded where it is asked for
+
+        total, running = self._ledger.total()
+        return text(total, Now(running, seen.containers, load=load, slots=seen.slots))
+
+
+def metrics_route(metrics: Metrics, door: Door, *, free: bool) -> BaseRoute:
+    """For administrators; `free` is for programs of this machine too, without a token."""
+    guarded = door.guarded(lambda _who: metrics, ADMIN)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        local = free and (scope.get("client") or ("",))[0] in LOOPBACK
+        await (metrics if local else guarded)(scope, receive, send)
+
+    return Route(METRICS_PATH, Endpoint(answer), methods=["GET"])

@@ -1,0 +1,71 @@
+"""Tokens that issuers signed (JWT, RFC 9068), for this server as an OAuth 2.1 resource server.
+
+Invariants:
+* only keys of the very issuer that a token names are tried on it, and only for the algorithms listed;
+* a token is for this server (audience), from that issuer, by name for somebody, and of now, or it is nothing;
+* it gives no scope that this server does not know.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jwt
+
+from gdal_mcp.identity import SCOPES, Principal
+from gdal_mcp.web.issuers import ALGORITHMS, Keys
+
+LEEWAY_SECONDS: Final = 30  # by which clocks may differ
+_REQUIRED: Final = ("exp", "iat", "aud", "iss", "sub")
+_MAX_SUBJECT: Final = 255  # characters, as OpenID Connect has it
+# whatever a stranger's token makes the library stumble over
+_MALFORMED: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
+
+
+class SignedTokens:
+    """Tokens of several issuers, for one resource."""
+
+    def __init__(self, issuers: Mapping[str, Keys], resource: str) -> None:
+        self._issuers = issuers
+        self._resource = resource
+
+    async def verify(self, text: str) -> Principal | None:
+        """Whose token it is. Raises Unavailable when the keys of its issuer cannot be had."""
+        try:
+            unproven = jwt.decode_complete(text, options={"verify_signature": False})
+            algorithm, issuer = unproven["header"].get("alg"), unproven["payload"].get("iss")
+        except _MALFORMED:
+            return None
+        keys = self._issuers.get(issuer) if isinstance(issuer, str) else None
+        if keys is None or not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+            return None
+        key = await keys.find(algorithm, unproven["header"].get("kid"))
+        claims = self._proven(text, key, algorithm, issuer) if key else None
+        return _principal(claims) if claims else None
+
+    def _proven(self, text: str, key: jwt.PyJWK, algorithm: str, issuer: str) -> dict[str, Any] | None:
+        try:
+            return jwt.decode(
+                text,
+                key,
+                algorithms=[algorithm],
+                audience=self._resource,
+                issuer=issuer,
+                leeway=LEEWAY_SECONDS,
+                options={"require": list(_REQUIRED)},
+            )
+        except _MALFORMED:
+            return None
+
+
+def _principal(claims: Mapping[str, Any]) -> Principal | None:
+    subject = claims["sub"]
+    if not 0 < len(subject) <= _MAX_SUBJECT or not subject.isprintable():
+        return None
+    return Principal(f"oauth:{claims['iss']}#{subject}", _scopes(claims))
+
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+    """Of `scope`, a text, or of `scp`, a text or a list; issuers have either."""
+    given = claims.get("scope", claims.get("scp", ""))
+    names = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
+    return frozenset(one for one in names if isinstance(one, str)) & frozenset(SCOPES)

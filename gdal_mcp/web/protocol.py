@@ -1,0 +1,114 @@
+"""The protocol behind the door: which scopes a message needs, and its bounds."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gdal_mcp.identity import READ, WRITE, Principal
+from gdal_mcp.mcp.http import Protocol, marked
+from gdal_mcp.tokens import TokensUnavailable
+from gdal_mcp.web import replies
+from gdal_mcp.web.bearer import Unavailable
+from gdal_mcp.web.guard import Door, Left, TooLarge, TooSlow, replayed, whole_body
+
+RECHECK_SECONDS: Final = 15.0  # for which a stream may outlive its token
+_SESSION: Final = "mcp-session-id"
+_LISTEN: Final = "subscriptions/listen"
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """Where messages are handed in. `writing` are the tools that need the scope to write."""
+
+    protocol: Protocol
+    door: Door
+    writing: Collection[str]
+    body_bytes: int
+
+    def of(self, who: Principal) -> ASGIApp:
+        """What this principal's requests meet."""
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            marked(scope, who)
+            if scope["method"] == "POST":
+                await self._posted(who, scope, receive, send)
+            elif scope["method"] == "GET":
+                await self._streamed(who, scope, receive, send)
+            else:
+                await self.protocol(scope, receive, send)
+
+        return answer
+
+    async def _posted(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """What is checked here is what the protocol reads: the body comes once, and is handed on."""
+        try:
+            body = await whole_body(receive, self.body_bytes)
+        except TooLarge:
+            await replies.refused(413, "too_large", "the body is too large")(scope, receive, send)
+        except TooSlow:
+            await replies.refused(408, "too_slow", "the body did not come in time")(scope, receive, send)
+        except Left:
+            return
+        else:
+            messages = _messages(body)
+            app = self._refusal(who, messages, Headers(scope=scope)) or self._for(who, messages)
+            await app(scope, replayed(body, receive), send)
+
+    def _refusal(self, who: Principal, messages: Sequence[Any], headers: Headers) -> ASGIApp | None:
+        if not who.holds(WRITE) and any(_called(one) in self.writing for one in messages):
+            return replies.forbidden(self.door.metadata, (READ, WRITE))
+        opens = _SESSION not in headers and any(_method(one) == "initialize" for one in messages)
+        if opens and self.protocol.full(who):
+            return replies.busy(429, "too many sessions of yours are open")
+        return None
+
+    def _for(self, who: Principal, messages: Sequence[Any]) -> ASGIApp:
+        if any(_method(one) == _LISTEN for one in messages):
+            return partial(self._streamed, who)
+        return self.protocol
+
+    async def _streamed(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """A stream that has no end of its own ends when its token does; a call runs to its end."""
+        async with anyio.create_task_group() as group:
+
+            async def watch() -> None:
+                while True:
+                    await anyio.sleep(RECHECK_SECONDS)
+                    if not await self._still(who, Headers(scope=scope)):
+                        group.cancel_scope.cancel()
+
+            group.start_soon(watch)
+            await self.protocol(scope, receive, send)
+            group.cancel_scope.cancel()
+
+    async def _still(self, who: Principal, headers: Headers) -> bool:
+        try:
+            return await self.door.principal(headers) == who
+        except (Unavailable, TokensUnavailable):
+            return True  # it is not known to have ended, and was good when the stream began
+
+
+def _messages(body: bytes) -> list[Any]:
+    """What a body holds; nothing of one that is no JSON, which the protocol answers."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else [found]
+
+
+def _method(message: Any) -> Any:
+    return message.get("method") if isinstance(message, dict) else None
+
+
+def _called(message: Any) -> str | None:
+    """The tool that a message calls."""
+    params = message.get("params") if _method(message) == "tools/call" else None
+    name = params.get("name") if isinstance(params, dict) else None
+    return name if isinstance(name, str) else None

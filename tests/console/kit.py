@@ -1,0 +1,156 @@
+"""A real server with its console, and ways into it: a browser's, and plain requests."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from playwright.sync_api import Browser, Page
+
+from gdal_mcp.approval.model import Approval
+from gdal_mcp.approval.store import Approvals
+from gdal_mcp.console import notices
+from gdal_mcp.console.tickets import minted
+from tests.mcp.talk import Place, Talk
+from tests.waiting import until
+
+SECONDS = 60  # a bound on waiting, far above what anything takes
+ARTEFACTS = Path(os.environ.get("GDAL_MCP_TEST_ARTEFACTS", Path(__file__).parents[1] / ".artefacts"))
+# what a page that was broken into would do first
+WATCH = """
+window.violations = [];
+addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A server with a console, and a client of it that cannot be asked: its calls wait for the page."""
+
+    place: Place
+    talk: Talk
+
+    def link(self) -> str:
+        """An address that lets a person in, as `gdal-mcp console` would print it."""
+        until(lambda: links(self.place.state))
+        (link,) = links(self.place.state)
+        return link
+
+    @property
+    def base(self) -> str:
+        """Where the console is, without the way in."""
+        return self.link().partition("#")[0]
+
+    def pending(self, number: int = 1) -> tuple[Approval, ...]:
+        """The open questions, once there are so many."""
+        until(lambda: len(self._pending()) == number)
+        return self._pending()
+
+    def _pending(self) -> tuple[Approval, ...]:
+        approvals = Approvals(self.place.state / "registry.sqlite")
+        try:
+            return approvals.pending()
+        finally:
+            approvals.close()
+
+    def enter(self) -> "Person":
+        """A person who came in by a link."""
+        return Person.by(self.base, {"ticket": self.link().partition("=")[2]})
+
+
+def links(state: Path) -> list[str]:
+    """Addresses that let a person in, one for each console that said where it is."""
+    found = notices.living(state, lambda _server: True)
+    return [f"{one.address}#ticket={minted(one.secret, time.time())}" for one in found]
+
+
+def console_links(state: Path) -> list[str]:
+    """What `gdal-mcp console` prints."""
+    command = [sys.executable, "-m", "gdal_mcp", "console", "--state-dir", str(state)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    return done.stdout.split()
+
+
+@dataclass(frozen=True)
+class Person:
+    """One session, by plain requests: both of its secrets."""
+
+    base: str
+    cookie: str
+    key: str
+
+    @classmethod
+    def by(cls, base: str, given: dict[str, str]) -> "Person":
+        told = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
+        assert told.status_code == 200, told.text
+        return cls(base, told.headers["set-cookie"].partition(";")[0], told.json()["key"])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Cookie": self.cookie, "X-Console-Key": self.key, "Origin": origin(self.base)}
+
+    def get(self, path: str) -> httpx2.Response:
+        return plain("GET", self.base + path, headers=self.headers)
+
+    def post(self, path: str, body: Any = None) -> httpx2.Response:
+        return plain("POST", self.base + path, json=body or {}, headers=self.headers)
+
+    def first_event(self) -> str:
+        """The data of the first event of the stream: the questions."""
+        with (
+            httpx2.Client(timeout=SECONDS, trust_env=False, verify=False) as http,
+            http.stream("GET", f"{self.base}api/live", headers=self.headers) as reply,
+        ):
+            return next(line for line in reply.iter_lines() if line.startswith("data:"))
+
+
+def plain(method: str, url: str, **given: Any) -> httpx2.Response:
+    """One request with nothing but what is given. Certificates are not loaded, since it is plain HTTP on loopback."""
+    with httpx2.Client(timeout=SECONDS, trust_env=False, verify=False) as client:
+        return client.request(method, url, **given)
+
+
+def origin(base: str) -> str:
+    scheme, _, rest = base.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+@dataclass
+class Window:
+    """A browser window at the console, and everything in it that must not happen."""
+
+    page: Page
+    wrong: list[str] = field(default_factory=list)
+
+    def go(self, hash_: str) -> None:
+        self.page.evaluate("(hash) => { location.hash = hash; }", hash_)
+
+    def shot(self, name: str) -> None:
+        """Keeps a screenshot."""
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
+
+    def check(self) -> None:
+        """No script of anybody else's ran or tried to."""
+        assert [*self.wrong, *self.page.evaluate("window.violations")] == []
+
+
+@contextmanager
+def window(browser: Browser, link: str, **options: Any) -> Iterator[Window]:
+    """A window with cookies and memory of its own, in which the link was opened."""
+    with browser.new_context(**options) as context:
+        context.add_init_script(WATCH)
+        page = context.new_page()
+        found = Window(page)
+        page.on("dialog", lambda dialog: (found.wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on("pageerror", lambda error: found.wrong.append(f"error {error}"))
+        page.goto(link)
+        page.locator("#link-state", has_text="live").wait_for()
+        yield found
+        found.check()

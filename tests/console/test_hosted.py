@@ -1,0 +1,223 @@
+"""Beside the protocol over HTTP: a token opens what its scopes are for, and nothing of anybody else's."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.approval.model import Grant
+from gdal_mcp.identity import ADMIN, APPROVE, READ, WRITE
+from gdal_mcp.tokens import TokenStore
+from tests.console.conftest import sampled
+from tests.console.kit import Person, console_links, origin, plain
+from tests.console.rows import approvals, asked, published
+from tests.web.hosted import Hosted, hosting
+
+pytestmark = pytest.mark.engine
+
+SCOPES = {
+    "ann": (READ, WRITE),
+    "bob": (READ, WRITE),
+    "carol": (APPROVE,),
+    "dora": (READ, ADMIN),
+    "erik": (APPROVE, ADMIN),
+}
+
+
+@dataclass(frozen=True)
+class House:
+    server: Hosted
+    tokens: dict[str, str]
+
+    @property
+    def base(self) -> str:
+        return f"{self.server.base}/console/"
+
+    def person(self, name: str) -> Person:
+        return Person.by(self.base, {"token": self.tokens[name]})
+
+
+@pytest.fixture(scope="module")
+def house(grounds: Path) -> Iterator[House]:
+    place = sampled(grounds / "house")
+    tokens = {
+        name: TokenStore(place.state / "tokens.sqlite").new(name, scopes, None)
+        for name, scopes in SCOPES.items()
+    }
+    with hosting(
+        place, grounds / "house.log", "--console", "on", "--http-origins", "https://app.example.org"
+    ) as server:
+        yield House(server, tokens)
+
+
+@pytest.fixture(scope="module")
+def people(house: House) -> dict[str, Person]:
+    return {name: house.person(name) for name in SCOPES}
+
+
+def statuses(people: dict[str, Person], path: str, body: dict[str, object] | None = None) -> dict[str, int]:
+    ask = (lambda one: one.get(path)) if body is None else (lambda one: one.post(path, body))
+    return {name: ask(one).status_code for name, one in people.items()}
+
+
+def test_records_outputs_and_pictures_are_told_to_their_own_and_to_administrators(
+    house: House, people: dict[str, Person]
+):
+    path = house.server.place.path("ann.tif")
+    path.write_bytes(b"ann's")
+    call, made = published(house.server.place, "token:ann", path)
+    may = {"ann": 200, "bob": 404, "carol": 404, "dora": 200, "erik": 200}
+    assert statuses(people, f"api/calls/{call.id}") == may
+    assert statuses(people, f"api/link/{made.id}", {}) == may
+    hidden = {
+        name: code for name, code in statuses(people, f"api/pictures/{made.id}").items() if may[name] == 404
+    }
+    assert hidden == {"bob": 404, "carol": 404}
+    for name, one in people.items():
+        listed = [row["id"] for row in one.get("api/calls").json()["calls"]]
+        shown = [row["id"] for row in one.get("api/outputs").json()["outputs"]]
+        assert (call.id in listed, made.id in shown) == (may[name] == 200,) * 2
+    for name in ("bob", "carol"):
+        text = people[name].get("api/calls?q=ann").text + people[name].get("api/outputs").text
+        assert "ann" not in text
+
+
+def test_undo_and_cancel_are_for_their_own_and_for_administrators(house: House, people: dict[str, Person]):
+    call, _ = published(house.server.place, "token:ann", house.server.place.path("undone.tif"))
+    assert statuses(people, f"api/undo/{call.id}", {}) == {
+        "ann": 409,
+        "bob": 404,
+        "carol": 404,
+        "dora": 409,
+        "erik": 409,
+    }
+    assert set(statuses(people, f"api/cancel/{call.id}", {}).values()) == {404}  # it does not run
+
+
+def test_deciding_is_for_those_who_may_approve(house: House, people: dict[str, Person]):
+    row = asked(house.server.place, "token:ann")
+    assert statuses(people, f"api/questions/{row.id}") == {
+        "ann": 200,
+        "bob": 404,
+        "carol": 200,
+        "dora": 200,
+        "erik": 200,
+    }
+    for name, code in {"ann": 403, "bob": 404, "dora": 403}.items():
+        for path, body in (
+            ("decide", {"approved": True}),
+            ("decide", {"approved": False}),
+            ("allow", {"minutes": 15}),
+        ):
+            assert people[name].post(f"api/{path}/{row.id}", body).status_code == code
+    with approvals(house.server.place) as store:
+        assert store.look(row.id).state == "pending"
+        assert store.grants() == ()
+    told = people["carol"].post(f"api/decide/{row.id}", {"approved": True}).json()
+    assert (told["state"], told["by"], told["yours"]) == ("approved", "token:carol", True)
+
+
+def test_a_stream_holds_what_its_viewer_may_see(house: House, people: dict[str, Person]):
+    row = asked(house.server.place, "token:ann")
+    seen = {name: one.first_event() for name, one in people.items()}
+    assert {name for name, text in seen.items() if row.id in text} == {"ann", "carol", "dora", "erik"}
+    assert "token:ann" not in seen["bob"]
+
+
+def test_figures_audit_and_doctor_are_for_administrators(people: dict[str, Person]):
+    refused = {"ann": 403, "bob": 403, "carol": 403}
+    for path in ("api/figures", "api/audit"):
+        assert statuses(people, path) == {**refused, "dora": 200, "erik": 200}
+    assert statuses(people, "api/audit/verify", {}) == {**refused, "dora": 200, "erik": 200}
+    outsiders = {name: people[name] for name in refused}
+    assert statuses(outsiders, "api/doctor", {}) == refused
+
+
+def test_grants_are_made_by_approvers_and_revoked_by_who_made_them_and_administrators(
+    house: House, people: dict[str, Person]
+):
+    row = asked(house.server.place, "token:ann")
+    assert people["carol"].post(f"api/allow/{row.id}", {"minutes": 15}).json()["yours"]
+    for minutes in (16, 0, -15, True, "15", 10**9, None, 15.5):
+        assert people["carol"].post(f"api/allow/{row.id}", {"minutes": minutes}).status_code == 400
+    other = Grant("token:ann", "convert", str(house.server.place.workspace), "token:erik", "here")
+    with approvals(house.server.place) as store:
+        (mine,) = store.grants()
+        theirs = store.grant(other, 60)
+    assert (mine.principal, mine.tool, mine.workspace) == (
+        "token:ann",
+        "convert",
+        str(house.server.place.workspace),
+    )
+    assert mine.expires - mine.created == 15 * 60
+    assert [
+        len(people[name].get("api/grants").json()["grants"]) for name in ("ann", "bob", "carol", "dora")
+    ] == [2, 0, 2, 2]
+    assert people["bob"].post(f"api/revoke/{mine.id}").status_code == 404
+    assert people["ann"].post(f"api/revoke/{mine.id}").status_code == 403
+    assert people["carol"].post(f"api/revoke/{theirs.id}").status_code == 403
+    assert people["carol"].post(f"api/revoke/{mine.id}").json()["state"] == "revoked"
+    assert people["dora"].post(f"api/revoke/{theirs.id}").json()["state"] == "revoked"
+
+
+def test_what_a_person_decides_every_time_cannot_be_allowed_beforehand(
+    house: House, people: dict[str, Person]
+):
+    destroys = asked(house.server.place, "token:ann", effect="destroy")
+    moves = asked(
+        house.server.place, "token:ann", details={"sentence": "?", "removes": {"shown": ["/a"], "more": 0}}
+    )
+    for row in (destroys, moves):
+        assert people["carol"].post(f"api/allow/{row.id}", {"minutes": 15}).status_code == 409
+        with approvals(house.server.place) as store:
+            assert store.look(row.id).state == "pending"
+
+
+def test_a_yes_here_does_not_count_where_the_policy_wants_another_way(
+    house: House, people: dict[str, Person]
+):
+    row = asked(house.server.place, "token:ann", ways=frozenset({"terminal"}))
+    assert people["carol"].post(f"api/decide/{row.id}", {"approved": True}).status_code == 409
+    with approvals(house.server.place) as store:
+        assert store.look(row.id).state == "pending"
+    assert people["carol"].post(f"api/decide/{row.id}", {"approved": False}).json()["state"] == "denied"
+
+
+def test_a_token_that_is_revoked_ends_what_it_opened(house: House):
+    store = TokenStore(house.server.place.state / "tokens.sqlite")
+    token = store.new("gone", (READ, APPROVE), None)
+    person = Person.by(house.base, {"token": token})
+    assert person.get("api/me").json()["decides"]
+    store.revoke("gone")
+    store.new("gone", (READ,), None)  # of the same name, but another token
+    assert person.get("api/me").status_code == 401
+    assert person.post("api/decide/x", {"approved": True}).status_code == 401
+
+
+def test_a_program_uses_its_token_and_no_page_elsewhere_may(house: House):
+    headers = {"Authorization": f"Bearer {house.tokens['dora']}"}
+    assert plain("GET", f"{house.base}api/me", headers=headers).json()["admin"]
+    for where in ("https://app.example.org", "https://evil.example"):
+        given = {**headers, "Origin": where}
+        assert plain("GET", f"{house.base}api/me", headers=given).status_code == 403
+        assert plain("POST", f"{house.base}api/login", json={}, headers=given).status_code == 403
+
+
+def test_the_user_of_the_machine_comes_in_by_a_link(house: House):
+    (link,) = console_links(house.server.place.state)
+    base, _, ticket = link.partition("#ticket=")
+    assert base == house.base
+    assert Person.by(base, {"ticket": ticket}).get("api/me").json()["principal"].startswith("local:")
+
+
+def test_a_server_that_knows_nobody_still_asks_who_decides(grounds: Path):
+    place = sampled(grounds / "open-house")
+    with hosting(place, grounds / "open-house.log", "--no-auth", "--console", "on") as server:
+        base = f"{server.base}/console/"
+        for given in ({"token": "x"}, {"token": ""}, {}):
+            reply = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
+            assert reply.status_code == 401
+        assert plain("GET", f"{base}api/me", headers={"Authorization": "Bearer x"}).status_code == 401
+        (link,) = console_links(place.state)
+        assert Person.by(base, {"ticket": link.partition("=")[2]}).get("api/me").status_code == 200

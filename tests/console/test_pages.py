@@ -1,0 +1,349 @@
+"""A person with a real browser: what is decided on the page happens, and what is shown there is text."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from gdal_mcp.app import local_user
+from tests.console.kit import Stage, Window, window
+from tests.console.rows import approvals, asked, published
+from tests.mcp.conftest import Containers
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'><b>bold</b>"
+LONG = {
+    "input": "dem.tif",
+    "dst_crs": "EPSG:3857",
+    "output": "long.tif",
+    "size": [20_000, 20_000],
+    "resampling": "lanczos",
+}
+VIEWS = ("approvals", "running", "history", "outputs", "server")
+
+
+def card(shown: Window, approval_id: str) -> Locator:
+    return shown.page.locator(f'article.question[data-id="{approval_id}"]')
+
+
+def act(shown: Window, approval_id: str, what: str) -> None:
+    card(shown, approval_id).locator(f"[data-act={what}]").click()
+
+
+@pytest.fixture
+def second(browser: Browser, stage: Stage) -> Iterator[Window]:
+    """Another window of the same person."""
+    with window(browser, stage.link()) as found:
+        yield found
+
+
+def test_a_call_runs_once_a_person_says_yes_and_its_output_is_seen_fetched_and_undone(
+    stage: Stage, opened: Window
+):
+    call = stage.talk.start("convert", input="dem.tif", output="yes.tif")
+    (row,) = stage.pending()
+    expect(card(opened, row.id)).to_contain_text(str(stage.place.path("yes.tif")))
+    opened.shot("question")
+    act(opened, row.id, "approve")
+    result = call.result(60)
+    assert not result.is_error, result.structured_content
+    receipt = result.structured_content["receipt"]
+    assert local_user().id in receipt["approval"]
+    seen_on_the_map_and_fetched(stage, opened)
+    undone(stage, opened, receipt["call_id"])
+
+
+def seen_on_the_map_and_fetched(stage: Stage, opened: Window) -> None:
+    opened.go("#/outputs")
+    tile = opened.page.locator(".tile", has_text="yes.tif")
+    expect(tile.locator("img")).to_be_visible()
+    assert tile.locator("img").evaluate("(image) => image.naturalWidth") > 0
+    assert opened.page.locator("#map path.box").count() == 1
+    opened.shot("outputs")
+    with opened.page.expect_download() as fetched:
+        tile.locator("[data-act=download]").click()
+    assert Path(fetched.value.path()).read_bytes() == stage.place.path("yes.tif").read_bytes()
+    assert fetched.value.suggested_filename == "yes.tif"
+
+
+def undone(stage: Stage, opened: Window, call_id: str) -> None:
+    opened.go(f"#/call/{call_id}")
+    button = opened.page.locator("button.careful")
+    button.click()
+    opened.shot("call")
+    assert stage.place.path("yes.tif").exists()
+    button.click()
+    until(lambda: not stage.place.path("yes.tif").exists())
+    expect(opened.page.locator("button.careful")).to_have_count(0)
+    events = [one["type"] for one in stage.place.audited if one.get("call") == call_id]
+    assert events[-2:] == ["undo.started", "undo.finished"]
+
+
+def test_a_no_runs_nothing_and_what_would_be_replaced_stands_out(stage: Stage, opened: Window):
+    target = stage.place.path("kept.tif")
+    target.write_bytes(stage.place.path("dem.tif").read_bytes())
+    before = target.read_bytes()
+    call = stage.talk.start(
+        "convert", input="dem.tif", output="kept.tif", overwrite=True, output_format="COG"
+    )
+    (row,) = stage.pending()
+    expect(card(opened, row.id).locator(".danger")).to_contain_text(str(target))
+    opened.shot("replaces")
+    act(opened, row.id, "deny")
+    assert call.result(60).structured_content["error"]["code"] == "DENIED"
+    assert target.read_bytes() == before
+
+
+def test_a_question_that_nobody_answers_in_time_cannot_be_answered_any_more(stage: Stage, opened: Window):
+    row = asked(stage.place, local_user().id, ttl=4)
+    buttons = card(opened, row.id).locator("[data-act]")
+    expect(buttons).to_have_count(2)
+    expect(buttons).to_have_count(0, timeout=20_000)
+    late = stage.enter().post(f"api/decide/{row.id}", {"approved": True}).json()
+    assert (late["state"], late["yours"]) == ("expired", False)
+
+
+def test_of_two_windows_that_say_yes_at_once_one_decides_and_the_other_is_told(
+    stage: Stage, opened: Window, second: Window
+):
+    row = asked(stage.place, local_user().id)
+    windows = (opened, second)
+    for one in windows:
+        expect(card(one, row.id).locator("[data-act=approve]")).to_be_enabled()
+    for one in windows:  # without waiting for what becomes of it
+        card(one, row.id).locator("[data-act=approve]").evaluate(
+            "(button) => { setTimeout(() => button.click(), 50); }"
+        )
+    for one in windows:
+        expect(card(one, row.id).locator(".verdict")).to_be_visible()
+    with approvals(stage.place) as store:
+        after = store.look(row.id)
+        store.drop(row.id)
+    assert after.state == "approved"
+    assert [one.page.locator(".verdict").text_content().count(after.decided_how) for one in windows] == [1, 1]
+    until(lambda: sum(one.page.locator(".toast.bad").count() for one in windows) == 1)
+
+
+def test_of_a_yes_and_a_no_at_once_both_windows_end_with_what_holds(
+    stage: Stage, opened: Window, second: Window
+):
+    row = asked(stage.place, local_user().id)
+    for one, what in ((opened, "approve"), (second, "deny")):
+        button = card(one, row.id).locator(f"[data-act={what}]")
+        expect(button).to_be_enabled()
+        button.evaluate("(button) => { setTimeout(() => button.click(), 50); }")
+    for one in (opened, second):
+        expect(card(one, row.id).locator(".verdict")).to_be_visible()
+    with approvals(stage.place) as store:
+        until(lambda: store.look(row.id).state == "denied")  # a no ends a yes that was not used
+    for one in (opened, second):
+        expect(card(one, row.id).locator(".verdict")).to_contain_text("Denied")
+
+
+def test_a_yes_for_some_time_lets_the_next_call_through_until_it_is_revoked(stage: Stage, opened: Window):
+    first = stage.talk.start("convert", input="dem.tif", output="granted-1.tif")
+    (row,) = stage.pending()
+    expect(card(opened, row.id).locator("[data-act=approve]")).to_be_enabled()
+    card(opened, row.id).locator(".grant summary").click()
+    card(opened, row.id).locator("[data-minutes='15']").click()
+    assert not first.result(60).is_error
+    assert not stage.talk.call("convert", input="dem.tif", output="granted-2.tif").is_error
+    opened.go("#/server")
+    revoke = opened.page.locator("#grants button")
+    revoke.click()
+    revoke.click()
+    expect(opened.page.locator("#grants")).to_contain_text("revoked")
+    third = stage.talk.start("convert", input="dem.tif", output="granted-3.tif")
+    (row,) = stage.pending()
+    opened.go("#/approvals")
+    act(opened, row.id, "deny")
+    assert third.result(60).is_error
+
+
+def test_a_running_call_that_is_cancelled_leaves_no_container(
+    stage: Stage, opened: Window, containers: Containers
+):
+    call = stage.talk.start("reproject", **LONG)
+    (row,) = stage.pending()
+    act(opened, row.id, "approve")
+    until(lambda: containers.of_owners(stage.place.owners) == [row.call_id])
+    opened.go("#/running")
+    running = opened.page.locator(f'#running [data-id="{row.call_id}"]')
+    expect(running).to_contain_text("running")
+    opened.shot("running")
+    running.locator("[data-act=cancel]").click()
+    assert call.result(60).structured_content["error"]["code"] == "CANCELLED"
+    assert containers.none_of(stage.place.owners)
+    expect(running).to_have_count(0)
+    assert not stage.place.path("long.tif").exists()
+    assert stage.place.staged == []
+
+
+def test_whatever_a_call_or_a_file_says_is_shown_as_text(stage: Stage, opened: Window):
+    path = stage.place.path(MARKUP.replace("/", "\u2215"))
+    path.write_bytes(b"x")
+    user = local_user().id
+    call, _ = published(stage.place, user, path)
+    parts = {"shown": [MARKUP], "more": 0}
+    writes = {
+        "shown": [{"path": MARKUP, "changes": False, "replaces": parts, "may_replace": parts}],
+        "more": 0,
+    }
+    details = {
+        "sentence": MARKUP,
+        "reason": MARKUP,
+        "tool": MARKUP,
+        "command": ["gdal", MARKUP],
+        "writes": writes,
+        "removes": parts,
+    }
+    details |= {
+        "reads": {"shown": [{"path": MARKUP, "bytes": 1}], "more": 0},
+        "moves": {"shown": [{"from": MARKUP, "to": MARKUP}], "more": 0},
+    }
+    row = asked(stage.place, user, details=details, tool=MARKUP)
+    expect(card(opened, row.id).locator("h2")).to_have_text(MARKUP)
+    expect(card(opened, row.id).locator(".danger")).to_contain_text(MARKUP)
+    nothing_injected(opened)
+    opened.shot("hostile")
+    refused = stage.talk.call("convert", input=MARKUP, output=MARKUP)
+    assert refused.is_error
+    for view, text in (
+        ("history", "<img src=x"),
+        ("outputs", "<script>"),
+        (f"call/{call.id}", "<script>"),
+        ("server", "Figures"),
+    ):
+        opened.go(f"#/{view}")
+        expect(opened.page.locator("main")).to_contain_text(text)
+        nothing_injected(opened)
+    with approvals(stage.place) as store:
+        store.drop(row.id)
+
+
+def nothing_injected(opened: Window) -> None:
+    found = "document.querySelectorAll('main script, main b, main img[src=x], main [onerror], main iframe').length"
+    assert opened.page.evaluate(found) == 0
+
+
+ATTEMPTS = (
+    "document.body.innerHTML = '<b>x</b>'",
+    "document.body.setAttribute('onclick', 'window.broken = 1')",
+    "document.createElement('script').src = 'https://evil.example/x.js'",
+    "document.createElement('script').text = 'window.broken = 1'",
+    "window.eval('window.broken = 1')",
+    "new Function('window.broken = 1')()",
+)
+# later, since a driver's own evaluation may do what a page may not
+LATER = "() => new Promise((done) => setTimeout(() => { try { %s; done('done'); } catch { done('refused'); } }, 0))"
+
+
+def test_were_there_a_fault_in_the_page_the_browser_would_still_stop_it(browser: Browser, stage: Stage):
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(stage.base)
+        expect(page.locator("main")).to_contain_text("gdal-mcp console")
+        assert {one: page.evaluate(LATER % one) for one in ATTEMPTS} == dict.fromkeys(ATTEMPTS, "refused")
+        assert page.evaluate("window.broken === undefined")
+
+
+def test_everything_can_be_decided_with_the_keyboard_alone(stage: Stage, opened: Window):
+    row = asked(stage.place, local_user().id)
+    wanted = card(opened, row.id).locator("[data-act=approve]")
+    expect(wanted).to_be_enabled()
+    for _ in range(40):
+        opened.page.keyboard.press("Tab")
+        focused = "document.activeElement.dataset.act === 'approve'"
+        style = "getComputedStyle(document.activeElement).outlineStyle"
+        assert opened.page.evaluate(style) != "none"  # one sees where one is
+        if opened.page.evaluate(focused):
+            break
+    opened.page.keyboard.press("Enter")
+    expect(card(opened, row.id).locator(".verdict")).to_contain_text("Approved")
+    with approvals(stage.place) as store:
+        assert store.look(row.id).state == "approved"
+        store.drop(row.id)
+
+
+def test_a_new_question_is_announced(stage: Stage, opened: Window):
+    opened.go("#/history")
+    row = asked(stage.place, local_user().id)
+    announcer = opened.page.locator("#announcer")
+    expect(announcer).to_have_attribute("aria-live", "polite")
+    expect(announcer).to_contain_text(row.details["sentence"])
+    expect(opened.page).to_have_title("(1) GDAL console")
+    opened.go(f"#approval={row.id}")
+    expect(card(opened, row.id)).to_be_focused()
+    with approvals(stage.place) as store:
+        store.drop(row.id)
+
+
+def test_light_and_dark_follow_the_system_and_the_switch(browser: Browser, stage: Stage):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    seen = {}
+    for scheme in ("light", "dark"):
+        with window(browser, stage.link(), color_scheme=scheme) as shown:
+            seen[scheme] = shown.page.evaluate(ground)
+            shown.shot(f"approvals-{scheme}")
+            switch = shown.page.locator("#theme")
+            switch.click()
+            light = shown.page.evaluate(ground)
+            switch.click()
+            assert (light, shown.page.evaluate(ground)) == (
+                seen["light"],
+                seen.get("dark", shown.page.evaluate(ground)),
+            )
+            shown.page.reload()
+            assert shown.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert seen["light"] != seen["dark"]
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, stage: Stage):
+    user = local_user().id
+    long = {"sentence": "x" * 300, "command": ["gdal", "/" + "long" * 100], "reason": "it does"}
+    row = asked(stage.place, user, details=long)
+    call, _ = published(stage.place, user, stage.place.path("n" * 200 + ".tif"))
+    phone = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
+    with window(browser, stage.link(), **phone) as shown:
+        expect(card(shown, row.id)).to_be_visible()
+        for view in (*VIEWS, f"call/{call.id}"):
+            shown.go(f"#/{view}")
+            expect(shown.page.locator("main h1").first).to_be_visible()
+            shown.shot(f"phone-{view.partition('/')[0]}")
+            wide = shown.page.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+            assert wide <= 0, view
+    with approvals(stage.place) as store:
+        store.drop(row.id)
+
+
+def test_a_page_without_a_way_in_says_how_to_get_one(browser: Browser, stage: Stage):
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{stage.base}#approval=abc")
+        expect(page.locator("main")).to_contain_text("gdal-mcp console")
+        page.goto(f"{stage.base}#ticket=9999999999.{'a' * 22}.{'0' * 64}")
+        expect(page.locator("main")).to_contain_text("gdal-mcp console")
+        assert "ticket" not in page.url
+
+
+def test_the_ticket_is_gone_from_the_address_and_the_key_from_the_page(opened: Window):
+    assert "ticket" not in opened.page.url
+    assert opened.page.evaluate("document.cookie") == ""  # out of reach of scripts
+    key = opened.page.evaluate("localStorage.getItem('gdal-mcp-console-key')")
+    assert key
+    assert key not in opened.page.content()
+
+
+def test_an_administrator_sees_the_audit_log_checked_and_the_host_examined(opened: Window):
+    opened.go("#/server")
+    opened.page.locator("[data-act=verify]").click()
+    expect(opened.page.locator("#audit-verdict")).to_have_class("good-text")
+    opened.page.locator("[data-act=doctor]").click()
+    expect(opened.page.locator("#doctor tbody tr").first).to_be_visible(timeout=60_000)
+    assert "attestation" in opened.page.locator("#doctor").text_content()
+    opened.shot("server")

@@ -1,0 +1,88 @@
+"""The server's image, built from the Dockerfile as it stands, from wheels that were fetched outside."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import docker
+
+from tests.deploy.base_image import base_image
+
+ROOT = Path(__file__).parents[2]
+TAG = "gdal-mcp-test:server"
+_PARTS = (
+    "Dockerfile",
+    ".dockerignore",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "sandbox",
+    "gdal_mcp",
+    "deploy",
+)
+_LOCKS = ("server.txt", "package.txt")
+_BELOW = "import sys, platform; print('%d.%d' % sys.version_info[:2], platform.machine())"
+
+
+def server_image(client: docker.DockerClient, folder: Path) -> str:
+    """Builds it in `folder`, with what the engine still has of an earlier build."""
+    base = base_image(client)
+    version, machine = (
+        client.containers.run(
+            base, ["python3", "-c", _BELOW], entrypoint=[], remove=True, network_mode="none"
+        )
+        .decode()
+        .split()
+    )
+    for part in (*_PARTS, "requirements"):
+        source = ROOT / part
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / part)
+    shutil.copytree(_wheels(version, machine), folder / "wheels")
+    before = {one.id for one in client.images.list(name=TAG)}
+    made, _ = client.images.build(
+        path=str(folder), tag=TAG, buildargs={"BASE": base, "PIP_NO_INDEX": "1"}, rm=True, network_mode="none"
+    )
+    for old in (*(before - {made.id}), *_older_stages(client)):
+        client.images.remove(old)  # none has a name any more
+    return str(made.id)
+
+
+def _older_stages(client: docker.DockerClient) -> list[str]:
+    """The first stages of builds but the last, which the next build goes on from."""
+    filters = {"dangling": True, "label": "io.gdal-mcp.stage=build"}
+    stages = client.images.list(filters=filters)
+    return [one.id for one in sorted(stages, key=lambda one: one.attrs["Created"])[:-1]]
+
+
+def _wheels(version: str, machine: str) -> Path:
+    """What the locks name, for the Python of the base; fetched once for each state of them."""
+    locks = [ROOT / "requirements" / name for name in _LOCKS]
+    state = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks) + version.encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gdal-mcp-tests"
+    found = cache / f"wheels-{state}"
+    if not found.is_dir():
+        fresh = cache / f"fetching-{os.getpid()}"
+        for lock in locks:
+            _fetch(lock, fresh, version, machine)
+        fresh.rename(found)
+    return found
+
+
+def _fetch(lock: Path, folder: Path, version: str, machine: str) -> None:
+    platforms = [f"manylinux{one}_{machine}" for one in ("_2_34", "_2_28", "_2_17", "2014")]
+    chosen = [word for one in platforms for word in ("--platform", one)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary=:all:",
+    ]
+    command += ["--dest", str(folder), "--python-version", version, *chosen, "--requirement", str(lock)]
+    subprocess.run(command, check=True, capture_output=True, text=True)

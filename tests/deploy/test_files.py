@@ -1,0 +1,90 @@
+"""What the deployment's files say fits the server and one another: settings that exist, locks that agree, nothing left open."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gdal_mcp.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+SERVER, PROXY = COMPOSE["server"], COMPOSE["engine-proxy"]
+ENGINE_SOCKET = "/var/run/docker.sock"
+
+
+def sources(service: dict) -> list[str]:
+    return [one["source"] if isinstance(one, dict) else one.split(":")[0] for one in service["volumes"]]
+
+
+@pytest.mark.parametrize("service", [SERVER, PROXY], ids=["server", "proxy"])
+def test_a_service_may_do_as_little_as_it_can(service):
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["user"] == "${SERVER_UID:?}:${SERVER_GID:?}"
+    assert not {"privileged", "cap_add", "devices", "pid", "ipc"} & set(service)
+
+
+def test_only_the_proxy_has_the_engines_socket_and_it_has_no_network():
+    assert ENGINE_SOCKET in sources(PROXY)
+    assert not [
+        one for one in sources(SERVER) if "docker.sock" in one or one in ("/", "/var", "/run", "/var/run")
+    ]
+    assert PROXY["network_mode"] == "none"
+    assert "group_add" not in SERVER
+
+
+def test_the_server_is_published_on_loopback_alone():
+    assert all(port.startswith("127.0.0.1:") for port in SERVER["ports"])
+
+
+def test_the_workspace_has_one_path_on_both_sides():
+    binds = [one for one in SERVER["volumes"] if isinstance(one, dict)]
+    assert [one["target"] for one in binds if one["source"] == "${WORKSPACE:?}"] == ["${WORKSPACE:?}"]
+    assert (
+        SERVER["environment"]["GDAL_MCP_WORKSPACES"]
+        == PROXY["environment"]["MOUNT_SOURCES"]
+        == "${WORKSPACE:?}"
+    )
+
+
+def test_the_proxy_is_given_what_its_configuration_asks_for():
+    asked = set(re.findall(r"\$\{(\w+)\}", (ROOT / "deploy/engine-proxy/haproxy.cfg").read_text()))
+    assert asked == set(PROXY["environment"])
+
+
+@pytest.mark.parametrize(
+    "file", ["compose.yaml", "Dockerfile", "deploy/gdal-mcp.service", "deploy/healthcheck.py"]
+)
+def test_every_setting_that_is_named_exists(file):
+    named = set(re.findall(rf"\b{PREFIX}([A-Z_]+[A-Z])\b", (ROOT / file).read_text()))
+    assert named
+    assert named <= {name.upper() for name in Settings.model_fields}
+
+
+def pins(name: str) -> dict[str, str]:
+    """Name to version, of a lock in which everything has its hash."""
+    text = (ROOT / "requirements" / name).read_text()
+    blocks = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]
+    assert all("--hash=sha256:" in block for block in blocks)
+    return dict(re.match(r"([\w.-]+)==([^\s;\\]+)", block).groups() for block in blocks)
+
+
+@pytest.mark.parametrize("lock", ["server.txt", "package.txt"])
+def test_the_image_has_the_versions_that_were_tested(lock):
+    assert pins(lock).items() <= pins("dev.txt").items()
+
+
+def test_the_image_has_all_that_the_server_depends_on_and_nothing_for_developers():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needed = {re.match(r"[\w.-]+", one)[0].lower() for one in declared["project"]["dependencies"]}
+    developers = {
+        re.match(r"[\w.-]+", one)[0].lower()
+        for one in declared["dependency-groups"]["dev"]
+        if isinstance(one, str)
+    }
+    assert needed <= set(pins("server.txt"))
+    assert not (developers - needed) & set(pins("server.txt"))

@@ -1,0 +1,155 @@
+"""A server whose engine knows its folders by other names: a right map works, a wrong one lets nothing run."""
+
+import json
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.app import running
+from gdal_mcp.cli import main
+from gdal_mcp.hosting import Views
+from gdal_mcp.settings import load_settings
+from gdal_mcp.testing.samples import write_samples
+from sandbox.errors import AttestationFailed
+from sandbox.labels import OWNER
+
+pytestmark = pytest.mark.engine
+
+
+def folder(path: Path, *names: str) -> Path:
+    path.mkdir(parents=True)
+    path.chmod(0o755)
+    for name in names:
+        (path / name).write_bytes(b"x")
+    return path
+
+
+@pytest.fixture
+def ground(tmp_path):
+    """Two writable folders and one that is read, each with a link as the name that the engine knows it by."""
+    made = [folder(tmp_path / name, "a.txt") for name in ("one", "two", "read")]
+    (tmp_path / "host").mkdir()
+    for path in made:
+        (tmp_path / "host" / path.name).symlink_to(path)
+    return tmp_path
+
+
+@pytest.fixture
+def serving(ground, client, image):
+    """`serving(*pairs)`: a server's hosting with that path map; none of its containers outlives it."""
+
+    @contextmanager
+    def one(*pairs: str, **more: object):
+        settings = load_settings(
+            workspaces=(ground / "one", ground / "two"),
+            workspaces_ro=(ground / "read",),
+            state_dir=ground / "state",
+            image=image.reference,
+            path_map=pairs,
+            **more,
+        )
+        with running(settings) as app:
+            yield app.hosting
+            owner = app.owner.id
+        assert client.api.containers(all=True, filters={"label": f"{OWNER}={owner}"}) == []
+
+    return one
+
+
+def test_folders_are_found_by_the_names_that_the_engine_knows(serving, ground):
+    with serving(f"{ground}:{ground}/host") as hosting:
+        rows = hosting.ready().attested
+    proven = [row.name for row in rows if "path map" in row.name]
+    assert len(proven) == 5  # three workspaces, two of them with staging
+    assert all(row.ok for row in rows)
+
+
+def wrong_workspace(ground: Path, name: str) -> list[str]:
+    """A pair that leads to a folder with the same names in it."""
+    folder(ground / "other" / name, "a.txt")
+    (ground / "other" / name / ".gdal-mcp/staging").mkdir(parents=True)
+    return [f"{ground}:{ground}/host", f"{ground}/{name}:{ground}/other/{name}"]
+
+
+def wrong_staging(ground: Path, name: str) -> list[str]:
+    """Right workspaces, of which one has its staging elsewhere."""
+    folder(ground / "other" / "staging")
+    return [f"{ground}:{ground}/host", f"{ground}/{name}/.gdal-mcp/staging:{ground}/other/staging"]
+
+
+def no_such_folder(ground: Path, name: str) -> list[str]:
+    return [f"{ground}:{ground}/host", f"{ground}/{name}:{ground}/nowhere"]
+
+
+def not_mapped(ground: Path, name: str) -> list[str]:
+    return [f"{ground}/{other}:{ground}/host/{other}" for other in ("one", "two", "read") if other != name]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        *((wrong_workspace, name) for name in ("one", "two", "read")),
+        *((wrong_staging, name) for name in ("one", "two")),
+        *((no_such_folder, name) for name in ("two", "read")),
+        *((not_mapped, name) for name in ("one", "read")),
+    ],
+)
+def test_a_map_that_is_wrong_in_one_pair_lets_nothing_run(serving, ground, wrong, name):
+    with serving(*wrong(ground, name)) as hosting:
+        with pytest.raises(AttestationFailed) as caught:
+            hosting.ready()
+        assert not (ground / "state" / "attestation.json").exists()
+    assert "path_map" in str(caught.value)  # the setting to correct
+
+
+def test_a_map_is_proven_anew_when_it_changes(serving, ground):
+    with serving(f"{ground}:{ground}/host") as hosting:
+        hosting.ready()
+    with serving(*wrong_workspace(ground, "read")) as hosting, pytest.raises(AttestationFailed):
+        hosting.ready()
+
+
+def test_a_map_is_proven_by_every_process(serving, ground):
+    """The same pairs lead elsewhere after a folder of the host was replaced."""
+    with serving(f"{ground}:{ground}/host") as hosting:
+        hosting.ready()
+    (ground / "host" / "read").unlink()
+    folder(ground / "host" / "read", "a.txt")
+    with serving(f"{ground}:{ground}/host") as hosting, pytest.raises(AttestationFailed):
+        hosting.ready()
+
+
+def test_a_view_that_only_the_server_sees_is_refused(serving, ground, monkeypatch):
+    """What is mounted in a container is not there for the engine, which would show the empty folder below it."""
+    for name in ("one", "two", "read"):
+        folder(ground / "state" / "views" / name)
+        (ground / "state" / "views" / name / ".gdal-mcp").mkdir()
+    monkeypatch.setattr(Views, "source", lambda _self, root, _user: ground / "state" / "views" / root.name)
+    with serving(f"{ground}:{ground}") as hosting, pytest.raises(AttestationFailed):
+        hosting.ready()
+
+
+def test_without_a_writable_workspace_the_state_folder_is_mapped_too(ground, image):
+    def ready(*pairs: str) -> None:
+        places = {"workspaces_ro": (ground / "read",), "state_dir": ground / "state"}
+        with running(load_settings(**places, image=image.reference, path_map=pairs)) as app:
+            app.hosting.ready()
+
+    ready(f"{ground}/read:{ground}/host/read", f"{ground}/state:{ground}/state")
+    with pytest.raises(AttestationFailed):
+        ready(f"{ground}/read:{ground}/host/read")
+
+
+def test_a_call_reads_and_writes_through_the_map(tmp_path, image, capsys, monkeypatch):
+    inside = folder(tmp_path / "data")
+    write_samples(inside)
+    (tmp_path / "host").symlink_to(inside)
+    monkeypatch.setenv("GDAL_MCP_PATH_MAP", f"{inside}:{tmp_path}/host,{tmp_path}/state:{tmp_path}/state")
+    options = ["--workspace", str(inside), "--state-dir", str(tmp_path / "state"), "--image", image.reference]
+    arguments = json.dumps({"input": "dem.tif", "output": "copy.tif"})
+    code = main(["call", "convert", arguments, "--yes", *options])
+    answer = json.loads(capsys.readouterr().out)
+    assert code == 0, answer
+    assert os.path.getsize(inside / "copy.tif") > 0

@@ -1,0 +1,39 @@
+"""The example of how to test against this server runs as it stands, in a process that has nothing of our own set-up."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.engine
+
+ROOT = Path(__file__).parents[2]
+
+
+def pytest_run(folder: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0"]
+    places = ["-c", os.devnull, "--rootdir", str(folder), "--basetemp", str(tmp_path / "base"), str(folder)]
+    known = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [*command, *places], cwd=tmp_path, env=known, capture_output=True, text=True, check=False, timeout=200
+    )
+
+
+def test_the_example_runs(tmp_path, image):
+    done = pytest_run(ROOT / "examples" / "testing", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+
+
+def test_nobody_gets_the_fixtures_who_does_not_ask_for_them(tmp_path):
+    (tmp_path / "test_plain.py").write_text("def test_one(gdal_mcp_workspace):\n    pass\n")
+    done = pytest_run(tmp_path, tmp_path)
+    assert done.returncode == 1
+
+
+def test_the_server_itself_knows_nothing_of_it():
+    own = ROOT / "gdal_mcp" / "testing"
+    others = [path for path in (ROOT / "gdal_mcp").rglob("*.py") if own not in path.parents]
+    assert [path for path in others if "gdal_mcp.testing" in path.read_text(encoding="utf-8")] == []

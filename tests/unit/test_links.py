@@ -1,0 +1,109 @@
+"""Signed links: what they are good for, and nothing else."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.tokens import TokenStore
+from gdal_mcp.web.links import Signer, Standing, Subject, may_link
+from gdal_mcp.web.links import given as parameters
+
+NOW = 1_700_000_000.0
+SUBJECT = Subject("0123456789abcdef", "dem.tif", "ab" * 32, "token:ann", "1.0")
+
+
+def test_a_link_is_good_until_it_ends():
+    now = [NOW]
+    signer = Signer(lambda: now[0])
+    expires, signature = signer.sign(SUBJECT, 60)
+    assert signer.good(SUBJECT, str(expires), signature)
+    now[0] += 60
+    assert not signer.good(SUBJECT, str(expires), signature)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Subject)])
+def test_a_link_is_good_for_nothing_but_its_subject(name: str):
+    signer = Signer(lambda: NOW)
+    expires, signature = signer.sign(SUBJECT, 60)
+    other = replace(SUBJECT, **{name: getattr(SUBJECT, name) + "0"})
+    assert not signer.good(other, str(expires), signature)
+
+
+def test_the_boundary_between_two_parts_cannot_be_moved():
+    signer = Signer(lambda: NOW)
+    expires, signature = signer.sign(replace(SUBJECT, call_id="ab", name="cd"), 60)
+    assert not signer.good(replace(SUBJECT, call_id="abc", name="d"), str(expires), signature)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda end: end + 1, lambda end: -end, lambda end: f"0{end}", lambda _: "", lambda _: "9" * 5000],
+)
+def test_the_end_of_a_link_cannot_be_put_off(change):
+    signer = Signer(lambda: NOW)
+    expires, signature = signer.sign(SUBJECT, 60)
+    assert not signer.good(SUBJECT, str(change(expires)), signature)
+
+
+@given(st.text())
+def test_no_made_up_signature_is_good(signature: str):
+    signer = Signer(lambda: NOW)
+    assert not signer.good(SUBJECT, str(int(NOW) + 60), signature)
+
+
+def test_a_link_of_another_server_is_not_good():
+    expires, signature = Signer(lambda: NOW).sign(SUBJECT, 60)
+    assert not Signer(lambda: NOW).good(SUBJECT, str(expires), signature)
+
+
+def test_the_key_is_in_no_text():
+    signer = Signer()
+    assert signer._key.hex() not in repr(signer)
+    assert repr(signer._key) not in repr(signer)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [],
+        [("signature", "a")],
+        [("signature", "a"), ("expires", "1")],
+        [("expires", "1"), ("signature", "a"), ("signature", "b")],
+        [("expires", "1"), ("expires", "2"), ("signature", "a")],
+        [("expires", "1"), ("signature", "a"), ("x", "y")],
+    ],
+)
+def test_an_address_with_anything_besides_is_no_link(pairs: list[tuple[str, str]]):
+    assert parameters(pairs) is None
+    assert parameters([("expires", "1"), ("signature", "a")]) == ("1", "a")
+
+
+def test_the_standing_of_a_token_ends_with_it_and_does_not_come_back_with_its_name(tmp_path: Path):
+    now = [NOW]
+    store = TokenStore(tmp_path / "tokens.sqlite", lambda: now[0])
+    standing = Standing(store, lambda: now[0])
+    assert standing.of("token:ann") is None
+    store.new("ann", (READ,), 1)
+    first = standing.of("token:ann")
+    assert first is not None
+    now[0] += 86_400
+    assert standing.of("token:ann") is None
+    store.revoke("ann")
+    store.new("ann", (READ,), None)
+    assert standing.of("token:ann") not in (None, first)
+
+
+def test_a_token_that_may_not_read_gives_no_standing(tmp_path: Path):
+    store = TokenStore(tmp_path / "tokens.sqlite")
+    store.new("writer", (WRITE,), None)
+    assert Standing(store).of("token:writer") is None
+
+
+def test_only_whose_file_it_is_makes_a_link():
+    assert may_link(Principal("token:ann", frozenset({READ})), "token:ann")
+    assert not may_link(Principal("token:root", frozenset({READ, ADMIN})), "token:ann")
+    assert not may_link(Principal("token:ann", frozenset({WRITE})), "token:ann")

@@ -1,0 +1,123 @@
+"""An issuer of tokens with real keys, and a place where its documents are served."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from gdal_mcp.identity import READ
+
+
+def _rsa() -> Any:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@dataclass
+class Signer:
+    """One private key with its name."""
+
+    algorithm: str = "ES256"
+    kid: str | None = "k1"
+    key: Any = None
+
+    def __post_init__(self) -> None:
+        if self.key is None:
+            made = {
+                "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
+                "EdDSA": ed25519.Ed25519PrivateKey.generate,
+            }
+            self.key = made.get(self.algorithm, _rsa)()
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """The public half as a JWK."""
+        kind = jwt.get_algorithm_by_name(self.algorithm)
+        row = dict(kind.to_jwk(self.key.public_key(), as_dict=True))
+        return {**row, "use": "sig", **({"kid": self.kid} if self.kid else {})}
+
+    def sign(self, claims: dict[str, Any], **headers: Any) -> str:
+        names = {"kid": self.kid} if self.kid else {}
+        return jwt.encode(
+            claims, self.key, algorithm=self.algorithm, headers={"typ": "at+jwt", **names, **headers}
+        )
+
+
+@dataclass
+class Issuer:
+    """Somebody who signs tokens."""
+
+    name: str = "https://issuer.example"
+    signer: Signer = field(default_factory=Signer)
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        return {"keys": [self.signer.public]}
+
+    def claims(self, resource: str, **more: Any) -> dict[str, Any]:
+        """Claims that are good; None among `more` takes one away."""
+        now = int(time.time())
+        whole = {
+            "iss": self.name,
+            "sub": "ann",
+            "aud": resource,
+            "scope": READ,
+            "client_id": "a-client",
+            "iat": now,
+            "exp": now + 300,
+            **more,
+        }
+        return {name: value for name, value in whole.items() if value is not None}
+
+    def token(self, resource: str, **more: Any) -> str:
+        return self.signer.sign(self.claims(resource, **more))
+
+
+@dataclass
+class Site:
+    """Documents by their paths, and how often each was asked for."""
+
+    documents: dict[str, Any] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    redirects: dict[str, str] = field(default_factory=dict)
+    base: str = ""
+
+
+@contextmanager
+def site() -> Iterator[Site]:
+    """A web server on loopback."""
+    made = Site()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            made.asked.append(self.path)
+            if self.path in made.redirects:
+                self.send_response(302)
+                self.send_header("Location", made.redirects[self.path])
+                self.end_headers()
+                return
+            body = json.dumps(made.documents.get(self.path, {})).encode()
+            self.send_response(200 if self.path in made.documents else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_parts: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.base = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,152 @@
+"""Who gets in over HTTP, and what one who does not learns: nothing."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from gdal_mcp.identity import ADMIN, APPROVE, READ, WRITE
+from gdal_mcp.tokens import TokenStore
+from tests.mcp.talk import ERAS
+from tests.waiting import until
+from tests.web.hosted import Hosted
+from tests.web.raw import ACCEPT, HELLO, Raw
+
+pytestmark = pytest.mark.engine
+
+COPY = {"input": "dem.tif", "output": "copied.tif"}
+
+
+def opening(era: str) -> dict[str, Any]:
+    """The first message of an era, as a request's arguments."""
+    version = {"MCP-Protocol-Version": era, "Mcp-Method": "server/discover"} if era == ERAS[1] else {}
+    method = "server/discover" if era == ERAS[1] else "initialize"
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": HELLO}
+    return {"headers": {**ACCEPT, **version}, "content": json.dumps(message)}
+
+
+@pytest.fixture(params=ERAS)
+def era(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_without_a_token_the_protocol_answers_401_to_everything(http_server: Hosted, method: str):
+    answer = http_server.request(method)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Bearer ")
+    assert f'scope="{READ}"' in answer.headers["www-authenticate"]
+
+
+def test_a_revoked_token_is_out_at_once_while_the_server_runs(http_server: Hosted, era: str):
+    name = f"leaver-{era}"
+    raw = Raw(http_server, http_server.token(name), era).hello()
+    assert "result" in raw.ask("tools/list")
+    TokenStore(http_server.place.state / "tokens.sqlite").revoke(name)
+    assert raw.send("tools/list").status_code == 401
+    assert http_server.request("GET", token=raw.token, headers=ACCEPT).status_code == 401
+
+
+def test_a_token_to_read_reads_and_is_told_what_it_needs_to_write(http_server: Hosted, era: str):
+    raw = Raw(http_server, http_server.token(f"reader-{era}", READ), era).hello()
+    before = len(http_server.place.audited)
+    refused = raw.call("convert", **COPY)
+    assert refused.status_code == 403
+    challenge = refused.headers["www-authenticate"]
+    assert 'error="insufficient_scope"' in challenge
+    assert f'scope="{READ} {WRITE}"' in challenge
+    assert len(http_server.place.audited) == before
+    assert raw.call("gdal_search", query="hillshade").status_code == 200
+    assert not http_server.place.path("copied.tif").exists()
+
+
+def test_a_call_that_is_named_as_another_in_its_headers_is_refused(http_server: Hosted):
+    raw = Raw(http_server, http_server.token("liar", READ), headers={"Mcp-Name": "info"})
+    assert raw.call("convert", **COPY).status_code == 403
+    raw.headers = {"Mcp-Name": "convert"}
+    assert raw.call("info", path="dem.tif").status_code == 400
+
+
+@pytest.mark.parametrize("scope", [APPROVE, ADMIN, WRITE])
+def test_scopes_that_are_not_to_read_open_nothing(http_server: Hosted, era: str, scope: str):
+    token = http_server.token(f"other-{era}-{scope.partition(':')[2]}", scope)
+    answer = http_server.request("POST", token=token, **opening(era))
+    assert answer.status_code == 403
+    assert READ in answer.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/metrics"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example:8000"}, 421),
+        ({"Host": "127.0.0.1"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost.evil.example"}, 403),
+    ],
+)
+def test_foreign_hosts_and_pages_reach_nothing_even_with_a_token(
+    http_server: Hosted, ann: str, path: str, headers: dict[str, str], status: int
+):
+    given = opening(ERAS[0])
+    given["headers"] |= headers
+    assert http_server.request("POST", path, token=ann, **given).status_code == status
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["length said", "in pieces"])
+def test_a_body_that_is_too_large_is_refused(http_server: Hosted, ann: str, said: bool):
+    large = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (5 << 20) + b'"}}'
+    content = large if said else iter([large[at : at + 65_536] for at in range(0, len(large), 65_536)])
+    try:
+        answer = http_server.request("POST", token=ann, headers=ACCEPT, content=content)
+    except (
+        httpx2.WriteError,
+        httpx2.ReadError,
+    ):  # the server closed the connection before all of it was sent
+        return
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b"7", b'"x"', b"[" * 50_000, b"\xff\xfe", b'{"method": {"a": 1}}']
+)
+def test_rubbish_is_answered_with_an_error_and_the_server_goes_on(
+    http_server: Hosted, ann: str, era: str, body: bytes
+):
+    headers = opening(era)["headers"]
+    assert 400 <= http_server.request("POST", token=ann, headers=headers, content=body).status_code < 500
+    assert http_server.request("GET", "/healthz").text == "ok\n"
+
+
+def test_anybody_learns_that_it_lives_and_whether_calls_would_run_and_no_more(http_server: Hosted):
+    assert http_server.request("GET", "/healthz", headers={"Host": "10.0.0.7"}).status_code == 200
+    until(lambda: http_server.request("GET", "/readyz").status_code == 200)  # this host is attested first
+    answer = http_server.request("GET", "/readyz")
+    assert answer.json() == {
+        "ready": True,
+        **dict.fromkeys(("engine", "image", "attestation", "audit"), "ok"),
+    }
+
+
+def test_figures_are_for_administrators(http_server: Hosted, ann: str):
+    assert http_server.request("GET", "/metrics").status_code == 401
+    refused = http_server.request("GET", "/metrics", token=ann)
+    assert refused.status_code == 403
+    assert f'scope="{ADMIN}"' in refused.headers["www-authenticate"]
+    Raw(http_server, ann).call("info", path="dem.tif")
+    answer = http_server.request("GET", "/metrics", token=http_server.token("admin", ADMIN))
+    assert answer.status_code == 200
+    assert 'gdal_mcp_calls_total{outcome="OK",tool="info"}' in answer.text
+    assert "gdal_mcp_places " in answer.text
+    assert "ann" not in answer.text
+
+
+def test_a_page_that_may_call_is_told_so_before_it_calls(http_server: Hosted):
+    asking = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    own = http_server.request("OPTIONS", headers={**asking, "Origin": http_server.base})
+    assert own.headers["access-control-allow-origin"] == http_server.base
+    foreign = http_server.request("OPTIONS", headers={**asking, "Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in foreign.headers

@@ -1,0 +1,267 @@
+"""Outputs over HTTP: whole, in parts, by link, and as an attacker with a good token of their own."""
+
+import hashlib
+import http.client
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.identity import ADMIN, READ
+from gdal_mcp.tokens import TokenStore
+from tests.waiting import until
+from tests.web.files_kit import SECRET, Sender, csv, digest_field, outside, undo
+from tests.web.hosted import Hosted
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def sender(http_server: Hosted, ann: str) -> Iterator[Sender]:
+    with Sender(http_server, ann) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def stranger(http_server: Hosted, bob: str) -> Iterator[Sender]:
+    with Sender(http_server, bob) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def anybody(http_server: Hosted) -> Iterator[Sender]:
+    with Sender(http_server) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def served(sender: Sender) -> str:
+    """Where an output of a call is served, as the call's own id and file name tell."""
+    with sender.hosted.talking(sender.token) as talk:
+        result = talk.done("convert", input="zones.gpkg", output="files_zones.shp")
+    return f"/files/{result['receipt']['call_id']}/files_zones.shp"
+
+
+@pytest.fixture(scope="module")
+def data(sender: Sender, served: str) -> bytes:
+    return sender.hosted.place.path(served.rpartition("/")[2]).read_bytes()
+
+
+def test_a_file_comes_whole_with_its_digest_type_and_name(sender: Sender, served: str, data: bytes):
+    reply = sender.ask("GET", served)
+    assert reply.status_code == 200
+    assert reply.content == data
+    assert reply.headers["etag"] == f'"{hashlib.sha256(data).hexdigest()}"'
+    assert reply.headers["repr-digest"] == digest_field(data)
+    assert reply.headers["content-type"] == "application/vnd.shp"
+    assert reply.headers["content-disposition"].startswith("attachment;")
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in reply.headers["content-security-policy"]
+    head = sender.ask("HEAD", served)
+    assert (head.status_code, head.content) == (200, b"")
+    told = ("etag", "content-length", "accept-ranges", "last-modified", "content-type")
+    assert [head.headers[name] for name in told] == [reply.headers[name] for name in told]
+
+
+def test_all_files_of_a_call_are_listed_and_served_beside_each_other(sender: Sender, served: str):
+    rows = sender.ask("GET", served.rpartition("/")[0]).json()["files"]
+    assert {Path(row["name"]).suffix for row in rows} >= {".shp", ".shx", ".dbf", ".prj"}
+    for row in rows:
+        found = sender.ask("GET", row["url"].removeprefix(sender.hosted.base))
+        assert hashlib.sha256(found.content).hexdigest() == row["sha256"]
+
+
+def test_a_part_comes_as_it_was_asked_for(sender: Sender, served: str, data: bytes):
+    for asked, part in (("0-3", data[:4]), ("-5", data[-5:]), ("10-", data[10:]), ("7-7", data[7:8])):
+        reply = sender.ask("GET", served, headers={"Range": f"bytes={asked}"})
+        assert (reply.status_code, reply.content) == (206, part)
+        assert reply.headers["content-range"].endswith(f"/{len(data)}")
+        assert reply.headers["content-length"] == str(len(part))
+    assert sender.ask("HEAD", served, headers={"Range": "bytes=0-3"}).status_code == 200
+
+
+def test_parts_that_were_got_from_another_version_are_not_continued(sender: Sender, served: str, data: bytes):
+    tag = sender.ask("HEAD", served).headers["etag"]
+    same = sender.ask("GET", served, headers={"Range": "bytes=0-3", "If-Range": tag})
+    other = sender.ask("GET", served, headers={"Range": "bytes=0-3", "If-Range": '"other"'})
+    assert (same.status_code, other.status_code) == (206, 200)
+    assert other.content == data
+    assert sender.ask("GET", served, headers={"If-None-Match": tag}).status_code == 304
+    assert sender.ask("GET", served, headers={"If-None-Match": tag}).content == b""
+    assert sender.ask("GET", served, headers={"If-Match": '"other"'}).status_code == 412
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ",".join("0-" for _ in range(2000)),
+        ",".join(f"{start}-" for start in range(2000)),
+        "0-1,1-2,0-1",
+        f"{'9' * 4000}-",
+        "0-18446744073709551616",
+        "99999999999999999999-",
+        "-18446744073709551616",
+    ],
+)
+def test_no_range_gets_more_than_the_file(sender: Sender, served: str, data: bytes, asked: str):
+    reply = sender.ask("GET", served, headers={"Range": f"bytes={asked}"})
+    assert reply.status_code in (200, 206, 416)
+    assert len(reply.content) <= len(data)
+    assert reply.content in (data, b"")
+
+
+def test_nobody_reads_lists_or_links_another_ones_file(
+    sender: Sender, stranger: Sender, served: str, anybody: Sender
+):
+    paths = (served, served.rpartition("/")[0])
+    for path in paths:
+        never = path.replace(served.split("/")[2], "0123456789abcdef")
+        for method in ("GET", "HEAD"):
+            refused, absent = stranger.ask(method, path), stranger.ask(method, never)
+            assert (refused.status_code, refused.content) == (404, absent.content)
+            assert sender.ask(method, path).status_code == 200
+    assert stranger.ask("POST", served).status_code == 404
+    assert anybody.ask("GET", served).status_code == 401
+    made_up = {"Authorization": f"Bearer gdalmcp_{'0' * 16}_{'a' * 43}"}
+    assert anybody.ask("GET", served, headers=made_up).status_code == 401
+
+
+def test_an_administrator_reads_everything_but_gives_none_of_it_away(
+    sender: Sender, served: str, data: bytes
+):
+    with Sender(sender.hosted, sender.hosted.token("files-admin", READ, ADMIN)) as admin:
+        assert admin.ask("GET", served).content == data
+        assert admin.ask("POST", served).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/files/../uploads",
+            "/files/%2e%2e/x",
+            "/files//etc/passwd",
+            "/files/0123456789abcdef/..%2f..%2fetc",
+        ),
+        *("/files/%00/x", "/files/0123456789abcdef/%ff", "/files/" + "a" * 3000 + "/x"),
+    ],
+)
+def test_no_address_leads_to_anything_but_a_listed_file(sender: Sender, path: str):
+    connection = http.client.HTTPConnection(sender.hosted.host, timeout=30)  # sends an address as it stands
+    connection.request("GET", path, headers={"Authorization": f"Bearer {sender.token}"})
+    assert connection.getresponse().status in (404, 405)
+    connection.close()
+
+
+def test_what_stands_in_the_place_of_an_output_is_not_served(sender: Sender):
+    path = sender.published("swapped.csv", csv("mine"))
+    on_disk = sender.hosted.place.path("swapped.csv")
+    times = on_disk.stat()
+    on_disk.write_bytes(csv("evil"))
+    os.utime(on_disk, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert sender.ask("GET", path).status_code == 410
+    on_disk.unlink()
+    on_disk.symlink_to(outside(sender.hosted.place))
+    reply = sender.ask("GET", path)
+    assert reply.status_code in (404, 410)
+    assert SECRET not in reply.content
+    on_disk.unlink()
+
+
+def test_what_a_later_call_replaced_is_gone_and_comes_back_when_that_is_undone(
+    sender: Sender, anybody: Sender
+):
+    first = sender.published("twice.csv", csv("first"))
+    first_link = sender.link(first)
+    second = sender.published("twice.csv", csv("second"))
+    second_link = sender.link(second)
+    assert sender.ask("GET", first).status_code == 410
+    assert anybody.ask("GET", first_link).status_code == 403
+    assert anybody.ask("GET", second_link).content == csv("second")
+    undo(sender.hosted.place, second)
+    assert sender.ask("GET", second).status_code == 410
+    assert anybody.ask("GET", second_link).status_code == 403
+    assert sender.ask("GET", first).content == anybody.ask("GET", first_link).content == csv("first")
+
+
+def test_no_name_of_a_file_adds_to_the_headers(sender: Sender):
+    name = 'a"; filename=evil.html; x="%0d%0aX-Evil: é.csv'
+    path = sender.published(name, csv("row"))
+    reply = sender.ask("GET", path)
+    assert reply.content == csv("row")
+    assert "x-evil" not in reply.headers
+    disposition = reply.headers["content-disposition"]
+    assert disposition.count('"') == 2
+    assert disposition.count("filename=") == 1
+    assert disposition.isascii()
+
+
+def test_a_link_is_for_one_file_for_reading_and_for_whoever_has_it(
+    sender: Sender, stranger: Sender, served: str, data: bytes, anybody: Sender
+):
+    link = sender.link(served)
+    assert {"type": "link.made", "call": served.split("/")[2]}.items() <= sender.hosted.place.audited[
+        -1
+    ].items()
+    assert anybody.ask("GET", link).content == data
+    assert anybody.ask("HEAD", link).headers["content-length"] == str(len(data))
+    assert anybody.ask("GET", link, headers={"Range": "bytes=0-3"}).content == data[:4]
+    query = link.partition("?")[2]
+    beside = served.replace(".shp", ".dbf")
+    assert anybody.ask("GET", f"{beside}?{query}").status_code == 403
+    assert anybody.ask("GET", f"{served.rpartition('/')[0]}?{query}").status_code == 401
+    for method in ("POST", "PUT", "DELETE"):
+        assert anybody.ask(method, link).status_code in (401, 405)
+    assert stranger.ask("GET", link).content == data  # as anybody
+    assert stranger.ask("GET", served).status_code == 404
+
+
+def test_no_link_is_good_but_as_it_was_made(sender: Sender, served: str, anybody: Sender):
+    link = sender.link(served)
+    expires = link.partition("expires=")[2].partition("&")[0]
+    forged = [
+        link.replace(expires, str(int(expires) + 1)),
+        link[:-1] + ("0" if link[-1] != "0" else "1"),
+        link + "0",
+        f"{link}&expires={expires}",
+        f"{served}?signature={'0' * 64}&expires={expires}",
+        f"{served}?expires={expires}&signature=%00%ff",
+        f"{served}?expires=&signature=",
+        f"{served}?signature",
+    ]
+    answers = {anybody.ask("GET", one).content for one in forged}
+    assert {anybody.ask("GET", one).status_code for one in forged} == {403}
+    never = served.replace(served.split("/")[2], "0123456789abcdef")
+    answers.add(anybody.ask("GET", f"{never}?expires={expires}&signature={'0' * 64}").content)
+    assert len(answers) == 1  # whether there is such a file is not told
+
+
+def test_a_link_ends_by_itself_and_never_lasts_longer_than_an_hour(
+    sender: Sender, served: str, anybody: Sender
+):
+    link = sender.link(served, seconds=1)
+    until(lambda: anybody.ask("GET", link).status_code == 403)
+    for seconds in ("0", "-1", "3601", "nan", "inf", "1e9", "x"):
+        assert sender.ask("POST", f"{served}?seconds={seconds}").status_code == 400
+
+
+def test_a_link_ends_with_the_token_of_whoever_made_it(http_server: Hosted, anybody: Sender):
+    with Sender(http_server, http_server.token("leaving")) as leaving:
+        path = leaving.published("leaving.csv", csv("row"))
+        link = leaving.link(path)
+    assert anybody.ask("GET", link).status_code == 200
+    TokenStore(http_server.place.state / "tokens.sqlite").revoke("leaving")
+    assert anybody.ask("GET", link).status_code == 403
+    with Sender(http_server, http_server.token("leaving")) as again:
+        assert anybody.ask("GET", link).status_code == 403
+        assert anybody.ask("GET", again.link(path)).status_code == 200
+
+
+def test_a_folder_is_listed_but_not_served(sender: Sender):
+    with sender.hosted.talking(sender.token) as talk:
+        arguments = {"input": "rgb.tif", "output": "files_tiles", "min-zoom": 3, "max-zoom": 3}
+        result = talk.done("gdal_write", algorithm="raster tile", arguments=arguments)
+    call = f"/files/{result['receipt']['call_id']}"
+    assert [row["folder"] for row in sender.ask("GET", call).json()["files"]] == [True]
+    assert sender.ask("GET", f"{call}/files_tiles").status_code == 404

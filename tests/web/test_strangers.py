@@ -1,0 +1,143 @@
+"""Two who may use one server: what each does with what is the other's."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from gdal_mcp.identity import READ, WRITE
+from gdal_mcp.tokens import TokenStore
+from tests.mcp.talk import ERAS, Place
+from tests.mcp.test_endings import LONG
+from tests.waiting import until
+from tests.web.hosted import Hosted, hosting
+from tests.web.raw import HELLO, Raw
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def anns(http_server: Hosted, ann: str) -> Raw:
+    return Raw(http_server, ann, tasks=True)
+
+
+@pytest.fixture
+def bobs(http_server: Hosted, bob: str) -> Raw:
+    return Raw(http_server, bob, tasks=True)
+
+
+def test_a_session_is_nothing_to_anybody_else_and_stays_its_owners(http_server: Hosted, ann: str, bob: str):
+    mine = Raw(http_server, ann, ERAS[0]).hello()
+    thief = Raw(http_server, bob, ERAS[0], session=mine.session)
+    stolen = {"Accept": "text/event-stream", "Mcp-Session-Id": str(mine.session)}
+    attempts: tuple[Callable[[], httpx2.Response], ...] = (
+        lambda: thief.send("tools/list"),
+        lambda: thief.call("info", path="dem.tif"),
+        lambda: http_server.request("DELETE", token=bob, headers=stolen),
+        lambda: http_server.request("GET", token=bob, headers=stolen),
+    )
+    for attempt in attempts:
+        answer = attempt()
+        assert 400 <= answer.status_code < 500
+        assert "tools" not in answer.text
+    assert "tools" in mine.ask("tools/list")["result"]
+
+
+def test_a_session_gives_a_lesser_token_of_its_owner_no_more_than_that_token(http_server: Hosted):
+    whole = http_server.token("owner", READ, WRITE)
+    session = Raw(http_server, whole, ERAS[0]).hello().session
+    TokenStore(http_server.place.state / "tokens.sqlite").revoke("owner")
+    lesser = Raw(http_server, http_server.token("owner", READ), ERAS[0], session=session)
+    assert "tools" in lesser.ask("tools/list")["result"]
+    assert lesser.call("convert", input="dem.tif", output="stolen.tif").status_code == 403
+    assert not http_server.place.path("stolen.tif").exists()
+
+
+def test_a_task_is_its_owners_alone(http_server: Hosted, anns: Raw, bobs: Raw):
+    made = anns.send("tools/call", {"name": "reproject", "arguments": {**LONG, "output": "task.tif"}})
+    task = {"taskId": made.json()["result"]["taskId"]}
+    try:
+        for method in ("tasks/get", "tasks/cancel", "tasks/update"):
+            theirs = bobs.ask(method, {**task, "inputResponses": {}})
+            never = bobs.ask(method, {"taskId": "x" * len(task["taskId"]), "inputResponses": {}})
+            assert theirs["error"] == never["error"]
+        assert anns.ask("tasks/get", task)["result"]["status"] == "working"
+    finally:
+        anns.ask("tasks/cancel", task)
+    until(lambda: anns.ask("tasks/get", task)["result"]["status"] == "cancelled")
+
+
+def test_what_one_wrote_is_no_resource_of_another(http_server: Hosted, anns: Raw, bobs: Raw):
+    anns.tasks = False
+    made = anns.call("convert", input="dem.tif", output="anns.tif").json()["result"]["structuredContent"]
+    call = made["receipt"]["call_id"]
+    mine = [row["uri"] for row in anns.ask("resources/list")["result"]["resources"]]
+    assert any("anns.tif" in uri for uri in mine)
+    for uri in (*mine, f"gdal://calls/{call}", f"gdal://calls/{call}/provenance"):
+        assert "error" in bobs.ask("resources/read", {"uri": uri}), uri
+    listed = json.dumps(bobs.ask("resources/list"))
+    assert "anns.tif" not in listed
+    assert call not in listed
+
+
+def test_what_one_wrote_is_completed_for_nobody_else(anns: Raw, bobs: Raw):
+    anns.tasks = False
+    anns.call("convert", input="dem.tif", output="secret-name.tif")
+    asked = {
+        "ref": {"type": "ref/resource", "uri": "gdal://calls/{call}"},
+        "argument": {"name": "call", "value": ""},
+    }
+    call = json.dumps(anns.ask("resources/list"))
+    values = bobs.ask("completion/complete", asked).get("result", {}).get("completion", {}).get("values", [])
+    assert not any(value in call for value in values)
+
+
+@pytest.fixture(scope="module")
+def narrow(grounds: Path) -> Iterator[Hosted]:
+    options = ("--http-sessions-each", "2", "--http-sessions", "3", "--engine", "unix:///nonexistent.sock")
+    with hosting(Place.made(grounds / "narrow"), grounds / "narrow.log", *options) as hosted:
+        yield hosted
+
+
+def test_sessions_are_bounded_for_each_and_for_all_and_room_comes_back(narrow: Hosted):
+    ann, bob, eve = (narrow.token(name) for name in ("ann", "bob", "eve"))
+
+    def opened(token: str) -> int:
+        return Raw(narrow, token, ERAS[0]).send("initialize", HELLO).status_code
+
+    first = Raw(narrow, ann, ERAS[0]).hello()
+    assert [opened(ann), opened(ann)] == [200, 429]
+    assert opened(bob) == 200
+    assert opened(eve) == 503
+    assert Raw(narrow, eve).ask("tools/list")["result"]["tools"]  # the newer era has no sessions
+    assert "result" in first.ask("tools/list")
+    narrow.request("DELETE", token=ann, headers={"Mcp-Session-Id": str(first.session)})
+    until(lambda: opened(eve) == 200)
+
+
+def test_a_server_without_an_engine_lives_and_says_that_it_is_not_ready(narrow: Hosted):
+    assert narrow.request("GET", "/healthz").status_code == 200
+    answer = narrow.request("GET", "/readyz")
+    assert answer.status_code == 503
+    assert answer.json() == {
+        "ready": False,
+        "engine": "failed",
+        "image": "failed",
+        "attestation": "failed",
+        "audit": "ok",
+    }
+    assert "sock" not in answer.text
+
+
+@pytest.fixture
+def silent(make_place: Callable[..., Place]) -> Place:
+    return make_place("dem.tif")
+
+
+def test_with_no_auth_whoever_reaches_the_port_is_the_local_user(silent: Place, grounds: Path):
+    with hosting(silent, grounds / "open.log", "--no-auth") as hosted:
+        answer = Raw(hosted, "anything").call("info", path="dem.tif")
+    assert answer.status_code == 200
+    assert {event["subject"]["principal"].partition(":")[0] for event in silent.audited} == {"local"}

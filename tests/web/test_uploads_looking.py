@@ -1,0 +1,63 @@
+"""What is published is what arrived, whatever a container does to its copy."""
+
+import hashlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.uploading import Looking, reception
+from sandbox.staging import StagingArea
+from sandbox.template import Limits
+from sandbox.workspace import Workspace, Workspaces
+from tests.conftest import USER
+
+CALL = "call-000001"
+
+
+@pytest.fixture
+def area(workspace: Path) -> StagingArea:
+    return StagingArea(Workspace.at(workspace, writable=True))
+
+
+def plan(area: StagingArea, name: str) -> Any:
+    target = Workspaces((area.workspace,)).output(name)
+    draft = Draft(Command("identify", ()), (), (Output(target),))
+    return SimpleNamespace(call_id=CALL, draft=draft, limits=Limits())
+
+
+def test_what_became_of_the_copy_is_not_published(area: StagingArea):
+    nothing = cast("Any", None)
+    with reception(area, "in.csv", USER, 100) as arriving, area.open("copy-000001", USER) as copy:
+        arriving.write(b"what arri")
+        arriving.write(b"ved")
+        received = arriving.received()
+        copy.copy_in(received.located, "in.csv")
+        (copy.mount_source / "in.csv").write_bytes(b"another thing")
+        (copy.mount_source / "in.csv.aux.xml").write_bytes(b"and more of it")
+        looking = Looking(nothing, nothing, received)
+        published = looking._publish(plan(area, "in.csv"), copy)
+    assert received.sha256 == published.files[0].sha256 == hashlib.sha256(b"what arrived").hexdigest()
+    assert {path.name for path in area.workspace.root.iterdir()} == {".gdal-mcp", "in.csv"}
+    assert (area.workspace.root / "in.csv").read_bytes() == b"what arrived"
+
+
+def test_no_more_is_written_than_may_come(area: StagingArea):
+    with reception(area, "in.csv", USER, 10) as arriving:
+        arriving.write(b"0123456789")
+        with pytest.raises(ToolError) as refused:
+            arriving.write(b"x")
+        assert refused.value.code is Code.OUTPUT_LIMIT
+        assert arriving.received().size == 10
+    assert list((area.workspace.root / ".gdal-mcp" / "staging").iterdir()) == []
+
+
+def test_whatever_ends_a_reception_leaves_nothing_of_it(area: StagingArea):
+    with pytest.raises(KeyError), reception(area, "in.csv", USER, 10) as arriving:
+        arriving.write(b"some")
+        raise KeyError
+    assert list((area.workspace.root / ".gdal-mcp" / "staging").iterdir()) == []
+    assert {path.name for path in area.workspace.root.iterdir()} == {".gdal-mcp"}
