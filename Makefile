@@ -10,7 +10,7 @@ pytest_options ?=
 workers ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine image lock lint format types unit test conformance demo bench soak docs snapshots clean
+.PHONY: help setup venv engine image browser lock lint format types unit test conformance demo bench soak docs snapshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -43,7 +43,10 @@ types: venv ## mypy, strict
 unit: venv ## the tests that need no container engine
 	$(python) -m pytest -n $(workers) --dist loadfile -m 'not engine' $(pytest_options)
 
-test: setup lint types ## everything that must pass: set-up, lint, types, all tests
+browser: ## a Chromium for the tests of the console; installed where it may be
+	@scripts/browser.sh
+
+test: setup browser lint types ## everything that must pass: set-up, lint, types, all tests
 	$(python) -m pytest -n $(workers) --dist loadfile $(pytest_options)
 
 conformance: setup ## the protocol's own suite and Inspector, in both eras

@@ -1,10 +1,17 @@
 #!/bin/sh
-# Writes requirements/dev.txt: every dependency for every supported Python and platform, with hashes.
+# Writes the files of requirements/: every dependency for every supported Python and platform, with hashes. dev.txt is what
+# the checkout uses; server.txt and package.txt hold what the image of the server has, and what builds its package, in the
+# same versions.
 # `scripts/lock.sh --upgrade` moves to the newest versions; without it only what pyproject.toml asks for changes.
 set -eu
 cd "$(dirname "$0")/.."
 
-.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-    --no-config --no-emit-index-url --custom-compile-command 'make lock' \
-    --group dev --output-file requirements/dev.txt "$@" pyproject.toml requirements/build.in
-echo "requirements/dev.txt is written; run 'make setup' to install it"
+compile() {
+    .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+        --no-config --no-emit-index-url --custom-compile-command 'make lock' "$@"
+}
+
+compile --group dev --output-file requirements/dev.txt "$@" pyproject.toml requirements/build.in
+compile --constraints requirements/dev.txt --output-file requirements/server.txt pyproject.toml
+compile --constraints requirements/dev.txt --output-file requirements/package.txt requirements/package.in
+echo "the files of requirements/ are written; run 'make setup' to install them"
