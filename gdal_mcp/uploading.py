@@ -12,7 +12,7 @@ person decides: once there is a yes, the same bytes are sent again.
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -138,13 +138,16 @@ class Reception:
         self._left = most
         self._digest = hashlib.sha256()
 
-    def write(self, data: bytes) -> None:
+    def write(self, pieces: Iterable[bytes]) -> None:
         """Appends. Raises ToolError when it is too much, or the disk is full."""
-        self._left -= len(data)
-        if self._left < 0:
-            raise too_large()
-        self._digest.update(data)
-        rest = memoryview(data)
+        for piece in pieces:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise too_large()
+            self._digest.update(piece)
+            self._append(memoryview(piece))
+
+    def _append(self, rest: memoryview) -> None:
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]

@@ -38,7 +38,7 @@ from sandbox.workspace import Workspace
 UPLOADS_PATH: Final = "/uploads"
 CLIENT: Final = "HTTP upload"  # in the records
 IDLE_SECONDS: Final = 30.0  # without a byte
-_PIECE: Final = 1 << 20  # bytes that are written at a time
+_AT_ONCE: Final = 1 << 20  # bytes for which a thread is asked; it takes longer to get one than to write few
 _WRITERS: Final = 4  # threads that write what comes in, so that calls find threads of their own
 _TARGET: Final = re.compile(rf"{UPLOADS_PATH}/(\d{{1,4}})/(.+)", re.ASCII | re.DOTALL)
 _LENGTH: Final = re.compile(r"\d{1,18}", re.ASCII)
@@ -169,8 +169,8 @@ class Arrivals:
     async def _take(self, receive: Receive, reception: Reception) -> None:
         """Everything that comes, to the disk. Raises ToolError, TooSlow, Left."""
         with anyio.move_on_after(self.seconds):
-            async for piece in _pieces(receive):
-                await self._thread(reception.write, piece)
+            async for pieces in _pieces(receive):
+                await self._thread(reception.write, pieces)
             return
         raise TooSlow
 
@@ -190,9 +190,10 @@ class Arrivals:
                 await self._thread(stack.close)
 
 
-async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    """The body, many bytes at once. Raises TooSlow, Left."""
-    piece, more = bytearray(), True
+async def _pieces(receive: Receive) -> AsyncIterator[list[bytes]]:
+    """The body, many bytes at once, as they came: joining them would copy each. Raises TooSlow, Left."""
+    pieces: list[bytes] = []
+    more = True
     while more:
         with anyio.move_on_after(IDLE_SECONDS) as waiting:
             message = await receive()
@@ -200,11 +201,11 @@ async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
             raise TooSlow
         if message["type"] == "http.disconnect":
             raise Left
-        piece += message.get("body", b"")
+        pieces.append(message.get("body", b""))
         more = message.get("more_body", False)
-        if len(piece) >= _PIECE or not more:
-            yield bytes(piece)
-            piece.clear()
+        if sum(map(len, pieces)) >= _AT_ONCE or not more:
+            yield pieces
+            pieces = []
 
 
 def _decoded(raw: bytes) -> str:
