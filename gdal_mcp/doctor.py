@@ -54,7 +54,7 @@ def examine(settings: Settings) -> Report:
         with _some_workspace(settings) as (complete, missing), running(complete) as app:
             host_rows, facts = _host(app.hosting, complete)
             workspace_rows = missing or tuple(_workspaces(app.workspaces, app.hosting))
-            rows = [*host_rows, *workspace_rows, *_records(settings), *_modes(settings, app.policy)]
+            rows = [*host_rows, *workspace_rows, *_records(settings), *_modes(settings, app.policy), *_http(settings)]
     except Exception as error:  # noqa: BLE001 - doctor's whole purpose is to show what is wrong
         return _not_started(error, "Correct what it names, then run doctor again.")
     return Report(tuple(rows), facts)
@@ -268,6 +268,24 @@ def _policy(policy: Policy) -> Iterator[Row]:
             f"{len(freed)} rules let calls write without asking anybody",
             "Leave out the rules that allow create, replace or destroy, to ask before those.",
         )
+
+
+def _http(settings: Settings) -> Iterator[Row]:
+    """What a server over HTTP would go by; nothing where none was ever thought of."""
+    from gdal_mcp.tokens import TokensUnavailable
+    from gdal_mcp.tokens_command import store
+
+    try:
+        tokens = len(store(settings).all())
+    except TokensUnavailable as error:
+        yield Row("http", "tokens", "failed", str(error), "Correct what it names, then run doctor again.")
+        return
+    if settings.no_auth:
+        fix = "Make a token with `gdal-mcp token new`, and leave --no-auth out."
+        found = "none: whoever reaches the port is the user who runs the server"
+        yield Row("http", "authentication", "warning", found, fix)
+    elif tokens or settings.issuers:
+        yield Row("http", "authentication", "ok", f"{tokens} tokens, {len(settings.issuers)} issuers")
 
 
 def render(report: Report) -> str:
