@@ -32,7 +32,7 @@ from gdal_mcp.reach import Reach, Reaches
 from gdal_mcp.records import Records
 from gdal_mcp.registry import Registry
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import Surface, known_tools, surface
+from gdal_mcp.surface import BESIDES, Surface, known_tools, surface
 from sandbox.owner import Owner
 from sandbox.staging import StagingArea
 from sandbox.undo import Retention
@@ -132,7 +132,7 @@ def running(settings: Settings) -> Iterator[App]:
 
 def _names() -> set[str]:
     """Of every tool and algorithm there is."""
-    return {*known_tools(), *catalogue().algorithms}
+    return {*known_tools(), *catalogue().algorithms, *BESIDES}
 
 
 def _patience(settings: Settings) -> Patience:

@@ -15,6 +15,8 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.policy import Allow, Deny, Rule, Verdict, case, explained
 from gdal_mcp.settings import Settings
 from gdal_mcp.tools.model import Desk, Told
+from gdal_mcp.uploading import TOOL as UPLOAD_TOOL
+from gdal_mcp.uploading import UPLOAD
 
 
 def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], principal: str) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], princip
 
 def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) -> Draft | Told:
     reach = app.reaches.of(principal)
-    tool = reach.surface.callable.get(name)
+    tool = reach.surface.callable.get(name) or (UPLOAD_TOOL if name == UPLOAD else None)
     if tool is None:
         raise _no_tool(name)
     paths = Paths(reach.workspaces, reach.settings.outputs_folder, "0" * 16, gdal_threads(reach.limits))

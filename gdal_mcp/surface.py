@@ -19,6 +19,7 @@ from gdal_mcp.tools.look import PREVIEW
 from gdal_mcp.tools.model import Tool
 
 DEFAULT = ("core",)
+BESIDES = ("upload",)  # what a policy may name too: HTTP takes files in by it, and no tool of the protocol is it
 _GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
 
 
@@ -90,7 +91,7 @@ def known_tools() -> Mapping[str, Tool]:
 
 
 def _refuse_unknown(settings: Settings) -> None:
-    names = {spelling(name) for name in known_tools()} | {spelling(path) for path in catalogue().algorithms}
+    names = {spelling(name) for name in (*known_tools(), *catalogue().algorithms, *BESIDES)}
     for name in (*settings.tools, *settings.exclude_tools):
         if spelling(name) not in names:
             raise SettingsError(

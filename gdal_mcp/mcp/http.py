@@ -34,6 +34,7 @@ class Bounds:
     sessions: int
     sessions_each: int
     idle_seconds: float
+    downloads: str = ""  # the address below which outputs are served
 
 
 class Protocol:
@@ -41,7 +42,7 @@ class Protocol:
 
     def __init__(self, app: App, bounds: Bounds) -> None:
         self._bounds = bounds
-        server = build(app, who)
+        server = build(app, who, bounds.downloads)
         self._manager = StreamableHTTPSessionManager(
             server,
             json_response=False,  # progress and cancellation would be lost

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import mcp_types as t
 
@@ -12,6 +13,7 @@ from gdal_mcp.records import media_type
 from gdal_mcp.tools.model import Tool
 
 MAX_LINKS = 20
+DOWNLOAD = "io.gdal-mcp/download"  # where a file is served over HTTP, to those who may read it
 
 
 def tool(one: Tool) -> t.Tool:
@@ -40,12 +42,15 @@ def _of_either_end(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name != "required"}
 
 
-def result(reply: Reply) -> t.CallToolResult:
-    """The structured result, its text twin, links to the whole of a long one and to the outputs, and the preview."""
+def result(reply: Reply, downloads: str = "") -> t.CallToolResult:
+    """The structured result, its text twin, links to the whole of a long one and to the outputs, and the preview.
+
+    `downloads` is the address below which outputs are served over HTTP, if they are.
+    """
     content: list[t.ContentBlock] = [t.TextContent(text=json_text(reply.result))]
     content += _whole(reply)
     if reply.done is not None:
-        content += _links(reply)
+        content += _links(reply, downloads)
         if reply.done.preview:
             data = base64.b64encode(reply.done.preview).decode()
             content.append(t.ImageContent(data=data, mime_type="image/png"))
@@ -70,7 +75,7 @@ def _whole(reply: Reply) -> list[t.ContentBlock]:
     ]
 
 
-def _links(reply: Reply) -> list[t.ContentBlock]:
+def _links(reply: Reply, downloads: str) -> list[t.ContentBlock]:
     published = reply.done.published if reply.done else None
     if published is None:
         return []
@@ -80,6 +85,11 @@ def _links(reply: Reply) -> list[t.ContentBlock]:
             uri=file.located.uri,
             mime_type=media_type(file.located.name),
             size=file.size,
+            _meta=_download(downloads, reply.call_id, file.located.name),
         )
         for file in published.files[:MAX_LINKS]
     ]
+
+
+def _download(downloads: str, call_id: str, name: str) -> dict[str, Any] | None:
+    return {DOWNLOAD: f"{downloads}/{call_id}/{quote(name, safe='')}"} if downloads else None

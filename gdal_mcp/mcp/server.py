@@ -44,9 +44,12 @@ COMPLETED = 500  # the newest outputs that are offered for completion
 Who = Callable[[Context], Principal]
 
 
-def build(app: App, who: Who | None = None) -> Server:
-    """A server over the app's pipeline. `who` tells who sent a request; without it that is the local user."""
-    handlers = Handlers(app, who or _local())
+def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
+    """A server over the app's pipeline. `who` tells who sent a request; without it that is the local user.
+
+    `downloads` is the address below which outputs are served over HTTP, if they are.
+    """
+    handlers = Handlers(app, who or _local(), downloads)
     settings = app.settings
     keeping = Keeping(app.owner.id, partial(is_alive, owner=app.owner), settings.task_seconds)
     store = TaskStore(app.registry.path, keeping)
@@ -82,9 +85,10 @@ def build(app: App, who: Who | None = None) -> Server:
 class Handlers:
     """One coroutine for each request that this server answers."""
 
-    def __init__(self, app: App, who: Who) -> None:
+    def __init__(self, app: App, who: Who, downloads: str = "") -> None:
         self._app = app
         self.who = who
+        self._downloads = downloads
         self._listed: dict[int, list[t.Tool]] = {}  # by the surface, which lives as long as the app
         self._tools(app.reaches.whole)
         self._resources = Resources(
@@ -151,7 +155,7 @@ class Handlers:
             on_progress=worded(tell, locked=self._app.settings.lockdown),
         )
         try:
-            return render.result(await self._app.pipeline.call(request))
+            return render.result(await self._app.pipeline.call(request), self._downloads)
         except Suspended as waiting:
             question = waiting.reply
         assert isinstance(question, t.InputRequiredResult)

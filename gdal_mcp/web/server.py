@@ -17,6 +17,7 @@ from gdal_mcp.web import address
 from gdal_mcp.web.app import METADATA_PATH, Front, compose, metadata_route, protocol_route
 from gdal_mcp.web.bearer import StaticTokens, Verifier, Verifiers
 from gdal_mcp.web.exchange import file_routes
+from gdal_mcp.web.files import FILES_PATH
 from gdal_mcp.web.gate import Gate
 from gdal_mcp.web.guard import Door, Names
 from gdal_mcp.web.health import HEALTH_PATH, READY_PATH, Metrics, Watch, health_routes, look, metrics_route
@@ -78,6 +79,7 @@ def _protocol(app: App, port: int) -> Protocol:
             sessions=settings.http_sessions,
             sessions_each=settings.http_sessions_each,
             idle_seconds=settings.http_idle_seconds,
+            downloads=address.base_url(settings, port) + FILES_PATH,
         ),
     )
 

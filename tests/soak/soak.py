@@ -28,7 +28,7 @@ from tests.waiting import until
 LANES = 2  # calls at once of each client
 UNDO_CALLS = 12  # few, so that undo is pruned all the time
 SETTLE_SECONDS = 60.0  # for idle threads to end and slots to be there again
-GROWTH = 8.0  # MB of all servers together; less than 2 kB for each call of a long soak
+GROWTH = 4.0  # MB of all servers together in the second half of a long soak; some 3 kB for each call
 # more of each server than after its first calls: connections to the engine that are kept for the next call, as many as were
 # ever used at once; one that is lost with each call is seen all the same
 KEPT_CONNECTIONS = 6

@@ -93,11 +93,14 @@ class Servers:
             watcher.join()
 
     def growth(self) -> float:
-        """MB between the second tenth of the curve and the last, the medians of each."""
-        tenth = max(1, len(self.curve) // 10)
+        """MB between the middle of the curve and its end, medians of a tenth each. What is lost with each call is lost there too.
+
+        The first half is not looked at: in it a server meets each kind of call for the first time, and reaches its size.
+        """
+        tenth, middle = max(1, len(self.curve) // 10), len(self.curve) // 2
         if len(self.curve) < 3 * tenth:
             return 0.0
-        return statistics.median(self.curve[-tenth:]) - statistics.median(self.curve[tenth : 2 * tenth])
+        return statistics.median(self.curve[-tenth:]) - statistics.median(self.curve[middle : middle + tenth])
 
     def settled(self, least: Held, seconds: float) -> Held:
         """What they hold once it is no more than that, or after so many seconds."""

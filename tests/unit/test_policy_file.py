@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.app import _names as app_names
 from gdal_mcp.errors import ToolError
 from gdal_mcp.foreseeing import Foresight
 from gdal_mcp.plan import Effect
@@ -172,3 +173,12 @@ def test_bounds_are_those_of_the_entry(folders: tuple[Path, Path]):
     bounds = bounds_of(some.of("token:ann"))
     assert (bounds.concurrent, bounds.output_bytes_a_day, bounds.calls_per_minute) == (2, 1 << 20, None)
     assert bounds_of(some.whole).concurrent is None
+
+
+def test_uploads_are_named_like_a_tool(folders: tuple[Path, Path]):
+    text = '[[principal]]\nprincipals = ["*"]\ntools = ["info", "upload"]\n[[rule]]\ndecision = "deny"\ntools = ["upload"]'
+    file = folders[0].parent / "policy.toml"
+    file.write_text(text)
+    some = load_policy(settings(folders, policy=file), app_names)
+    assert some.rules[0].tools == ("upload",)
+    assert surface(settings(folders, exclude_tools=("upload",))).listed

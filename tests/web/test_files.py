@@ -72,6 +72,16 @@ def test_all_files_of_a_call_are_listed_and_served_beside_each_other(sender: Sen
         assert hashlib.sha256(found.content).hexdigest() == row["sha256"]
 
 
+def test_a_result_says_where_its_files_are_served(sender: Sender):
+    with sender.hosted.talking(sender.token) as talk:
+        content = talk.call("convert", input="zones.gpkg", output="files_told.geojson").content
+    (link,) = [part for part in content if part.type == "resource_link"]
+    address = link.meta["io.gdal-mcp/download"]
+    assert address.startswith(sender.hosted.base)
+    found = sender.ask("GET", address.removeprefix(sender.hosted.base))
+    assert found.content == sender.hosted.place.path("files_told.geojson").read_bytes()
+
+
 def test_a_part_comes_as_it_was_asked_for(sender: Sender, served: str, data: bytes):
     for asked, part in (("0-3", data[:4]), ("-5", data[-5:]), ("10-", data[10:]), ("7-7", data[7:8])):
         reply = sender.ask("GET", served, headers={"Range": f"bytes={asked}"})
