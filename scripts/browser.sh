@@ -22,4 +22,5 @@ if ! may_install; then
 fi
 # shellcheck disable=SC2086
 apt_install $packages
-say "browser: $(find_browser)"
+browser=$(find_browser) || fail "Chromium was installed but is not found under any of its names" "Look where it is: dpkg -L chromium"
+say "browser: $browser"

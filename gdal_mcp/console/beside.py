@@ -1,10 +1,12 @@
 """The console beside a server over stdio: on loopback, on a port of its own, for the user who runs it."""
 
 import secrets
+import socket
 import time
 from collections.abc import Callable, Collection
 from typing import Final
 
+import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -19,6 +21,7 @@ from gdal_mcp.console.notices import Notice
 from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.routes import PATH, Console
 from gdal_mcp.console.tickets import Tickets
+from gdal_mcp.settings import SettingsError
 from gdal_mcp.web.gate import Gate
 from gdal_mcp.web.guard import Names, Outermost
 from gdal_mcp.web.serving import Listening, bind, port_of, serve_routes
@@ -27,10 +30,12 @@ HOST: Final = "127.0.0.1"
 _REQUESTS: Final = 128  # at once: the streams and what a person can click on
 _NAMES: Final = (HOST, "localhost")
 
+_log = structlog.get_logger()
+
 
 async def serve(app: App, opened: Callable[[str], None]) -> None:
-    """Serves until it is cancelled; `opened` is told the address. Raises SettingsError for a port that is taken, OSError."""
-    bound = bind(HOST, app.settings.console_port)
+    """Serves until it is cancelled; `opened` is told the address. Raises SettingsError for a port that is taken."""
+    bound = _bound(app.settings.console_port)
     port = port_of(bound)
     address = f"http://{HOST}:{port}{PATH}/"
     gate = Gate(_REQUESTS, _REQUESTS)
@@ -40,7 +45,10 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
     page = Starlette(routes=[Route("/", _to_page), *console.routes()])
 
     def started() -> None:
-        notices.put(app.settings.state_dir, notice)
+        try:
+            notices.put(app.settings.state_dir, notice)
+        except OSError as error:  # nobody can come in, and calls go on
+            _log.warning("console_not_noted", reason=str(error))
         opened(address)
 
     try:
@@ -53,6 +61,15 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
         )
     finally:
         notices.drop(app.settings.state_dir, app.owner.id)
+
+
+def _bound(port: int) -> socket.socket:
+    try:
+        return bind(HOST, port)
+    except SettingsError as error:
+        raise SettingsError(
+            f"port {port} of the console cannot be had; another program may have it. Choose another --console-port, or 0."
+        ) from error
 
 
 def noticed(app: App, address: str) -> Notice:

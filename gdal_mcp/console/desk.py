@@ -143,7 +143,7 @@ class Desk:
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
             raise Refused(
-                403, "Taking it back needs the scope gdal:write, or gdal:admin for the calls of others."
+                403, "Taking it back needs the scope gdal:approve, or gdal:admin for the calls of others."
             )
         return undo(self.app, call.id, viewer.name).as_dict()
 

@@ -49,7 +49,7 @@ class Opening:
         try:
             serve = await anyio.to_thread.run_sync(_loaded)
             await serve(self._app, self._opened)
-        except (SettingsError, OSError) as error:  # calls go on; they can be approved in other ways
+        except SettingsError as error:  # calls go on; they can be approved in other ways
             _log.error("no_console", reason=str(error))
         finally:
             self._address = None

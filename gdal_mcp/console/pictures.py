@@ -20,6 +20,7 @@ import anyio.to_thread
 
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Decision, Question
+from gdal_mcp.console.entrance import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.pipeline import Request
 from gdal_mcp.policy import Way
@@ -28,6 +29,7 @@ from gdal_mcp.registry import Artifact
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
 MOST: Final = 2000  # kept pictures, some 100 MB; the oldest make room
+WAITING: Final = 64  # requests for one; a page of the gallery has 24
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _MAX_BYTES: Final = 4 << 20
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -42,10 +44,12 @@ class Pictures:
     _without: set[str] = field(default_factory=set)  # digests of what has no picture
 
     async def of(self, artifact: Artifact, viewer: Viewer) -> bytes | None:
-        """The PNG of a dataset; None where there is none to be had."""
+        """The PNG of a dataset; None where there is none to be had. Raises Refused when too many are asked for."""
         digest = artifact.sha256
         if not _DIGEST.fullmatch(digest) or digest in self._without:
             return None
+        if self._one.statistics().tasks_waiting >= WAITING:
+            raise Refused(429, "Too many pictures are being made.")
         path = self.app.settings.state_dir / FOLDER / f"{digest}.png"
         async with self._one:
             kept = await anyio.to_thread.run_sync(_kept, path)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gdal_mcp.identity import ADMIN, APPROVE, WRITE, Principal
+from gdal_mcp.identity import ADMIN, APPROVE, Principal
 
 SECONDS: Final = 12 * 3600.0  # of one session: a working day
 MOST: Final = 64  # sessions at once; the oldest makes room
@@ -58,7 +58,8 @@ class Viewer:
         return self.is_admin or principal == self.name
 
     def may_undo(self, principal: str) -> bool:
-        return self.is_admin or (principal == self.name and self.principal.holds(WRITE))
+        """An undo changes files, so it takes somebody who could have said yes to that."""
+        return self.is_admin or (principal == self.name and self.decides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """One server with a console, shared by the tests of this folder, and a browser for each file of them."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from gdal_mcp.testing.samples import write_samples
 from tests.console.kit import Stage, Window, window
@@ -16,7 +16,7 @@ from tests.waiting import until
 
 __all__ = ["containers", "grounds"]
 
-Opens = Callable[..., Window]
+expect.set_options(timeout=30_000)  # milliseconds: a bound on waiting, far above what anything takes
 
 
 def sampled(folder: Path) -> Place:

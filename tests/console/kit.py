@@ -21,7 +21,7 @@ from tests.mcp.talk import Place, Talk
 from tests.waiting import until
 
 SECONDS = 60  # a bound on waiting, far above what anything takes
-ARTEFACTS = Path(os.environ.get("GDAL_MCP_TEST_ARTEFACTS", Path(__file__).parents[1] / ".artefacts"))
+ARTEFACTS = Path(os.environ.get("TEST_ARTEFACTS", Path(__file__).parents[1] / ".artefacts"))
 # what a page that was broken into would do first
 WATCH = """
 window.violations = [];
@@ -134,6 +134,7 @@ class Window:
     def shot(self, name: str) -> None:
         """Keeps a screenshot."""
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        (ARTEFACTS / ".gitignore").write_text("*\n")
         self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
 
     def check(self) -> None:

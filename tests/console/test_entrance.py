@@ -216,10 +216,13 @@ def test_an_output_is_sent_as_it_is_and_never_shown(stage: Stage, person: Person
     assert plain("GET", person.base + href).status_code == 404  # once
 
 
-def test_a_link_that_took_an_output_s_place_is_not_followed(stage: Stage, person: Person, grounds: Path):
-    secret = grounds / "secret.txt"
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_link_that_took_an_output_s_place_is_not_followed(
+    stage: Stage, person: Person, grounds: Path, inside: bool
+):
+    secret = stage.place.path("secret.txt") if inside else grounds / "secret.txt"
     secret.write_text("not yours")
-    path = stage.place.path("swapped.tif")
+    path = stage.place.path(f"swapped-{inside}.tif")
     path.write_text("an output")
     _, made = published(stage.place, local_user().id, path)
     path.unlink()
@@ -227,8 +230,12 @@ def test_a_link_that_took_an_output_s_place_is_not_followed(stage: Stage, person
     reply = plain("GET", person.base + person.post(f"api/link/{made.id}").json()["href"])
     assert reply.status_code in (404, 409)
     assert b"not yours" not in reply.content
-    for number in (0, 10**12, 10**30):
-        assert person.post(f"api/link/{number}").status_code == 404
+
+
+@pytest.mark.parametrize("number", ["0", str(10**12), str(10**30), "-1", "1.5", "x", "1%2F..%2F2"])
+def test_an_output_that_is_none_is_not_found(person: Person, number: str):
+    assert person.post(f"api/link/{number}").status_code in (404, 405)
+    assert person.get(f"api/pictures/{number}").status_code == 404
 
 
 def test_history_is_paged_without_gaps_and_searched_as_text(stage: Stage, person: Person):

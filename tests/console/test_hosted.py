@@ -83,16 +83,19 @@ def test_records_outputs_and_pictures_are_told_to_their_own_and_to_administrator
         assert "ann" not in text
 
 
-def test_undo_and_cancel_are_for_their_own_and_for_administrators(house: House, people: dict[str, Person]):
-    call, _ = published(house.server.place, "token:ann", house.server.place.path("undone.tif"))
-    assert statuses(people, f"api/undo/{call.id}", {}) == {
-        "ann": 409,
-        "bob": 404,
-        "carol": 404,
-        "dora": 409,
-        "erik": 409,
-    }
-    assert set(statuses(people, f"api/cancel/{call.id}", {}).values()) == {404}  # it does not run
+def test_undo_takes_somebody_who_could_have_said_yes(house: House, people: dict[str, Person]):
+    place = house.server.place
+    call, _ = published(place, "token:ann", place.path("undone.tif"))
+    may = {"ann": 403, "bob": 404, "carol": 404, "dora": 409, "erik": 409}  # 409: no workspace remembers it
+    assert statuses(people, f"api/undo/{call.id}", {}) == may
+    assert not people["ann"].get(f"api/calls/{call.id}").json()["undoable"]
+    own, _ = published(place, "token:carol", place.path("own.tif"))
+    assert people["carol"].post(f"api/undo/{own.id}").status_code == 409
+
+
+def test_a_call_that_does_not_run_here_is_cancelled_by_nobody(house: House, people: dict[str, Person]):
+    call, _ = published(house.server.place, "token:ann", house.server.place.path("over.tif"))
+    assert set(statuses(people, f"api/cancel/{call.id}", {}).values()) == {404}
 
 
 def test_deciding_is_for_those_who_may_approve(house: House, people: dict[str, Person]):

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.app import local_user
 from gdal_mcp.console import notices
 from tests.console.conftest import sampled
-from tests.console.kit import SECONDS, Person, console_links, plain
+from tests.console.kit import SECONDS, Person, console_links, links, plain
+from tests.console.rows import approvals, published
 from tests.mcp.pipes import piped
 from tests.mcp.talk import Place, talking
 from tests.waiting import until
@@ -98,3 +100,16 @@ def test_an_open_page_does_not_keep_a_server_from_ending(place: Place, tmp_path:
         pipes.process.stdin.close()
         assert pipes.process.wait(SECONDS) == 0
     assert opened(place) == []
+
+
+def test_a_picture_is_not_made_where_it_would_take_a_yes(place: Place, tmp_path: Path):
+    command = place.command("--console", "on", "--approval", "always")
+    with talking(command, tmp_path / "log"):
+        until(lambda: links(place.state))
+        base, _, ticket = links(place.state)[0].partition("#ticket=")
+        person = Person.by(base, {"ticket": ticket})
+        _, made = published(place, local_user().id, place.path("dem.tif"))
+        assert person.get(f"api/pictures/{made.id}").status_code == 404
+        with approvals(place) as store:
+            assert store.pending() == ()
+        assert "call.started" not in {event["type"] for event in place.audited}

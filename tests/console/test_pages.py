@@ -1,5 +1,6 @@
 """A person with a real browser: what is decided on the page happens, and what is shown there is text."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,15 @@ def act(shown: Window, approval_id: str, what: str) -> None:
     card(shown, approval_id).locator(f"[data-act={what}]").click()
 
 
+def at_once(buttons: list[Locator]) -> None:
+    """Clicks them at one moment, a second from now."""
+    for one in buttons:
+        expect(one).to_be_enabled()
+    moment = time.time() * 1000 + 1000
+    for one in buttons:
+        one.evaluate("(button, at) => { setTimeout(() => button.click(), at - Date.now()); }", moment)
+
+
 @pytest.fixture
 def second(browser: Browser, stage: Stage) -> Iterator[Window]:
     """Another window of the same person."""
@@ -61,7 +71,11 @@ def seen_on_the_map_and_fetched(stage: Stage, opened: Window) -> None:
     tile = opened.page.locator(".tile", has_text="yes.tif")
     expect(tile.locator("img")).to_be_visible()
     assert tile.locator("img").evaluate("(image) => image.naturalWidth") > 0
-    assert opened.page.locator("#map path.box").count() == 1
+    tile.get_by_text("On the map").click()
+    assert opened.page.locator("#map path.box").count() > 0
+    outputs = stage.enter().get("api/outputs").json()["outputs"]
+    (box,) = next(one["wgs84"] for one in outputs if one["name"] == "yes.tif")
+    assert box == pytest.approx([15.0, 41.9957, 15.0087, 42.0], abs=0.001)  # as the call described its output
     opened.shot("outputs")
     with opened.page.expect_download() as fetched:
         tile.locator("[data-act=download]").click()
@@ -98,7 +112,7 @@ def test_a_no_runs_nothing_and_what_would_be_replaced_stands_out(stage: Stage, o
 
 
 def test_a_question_that_nobody_answers_in_time_cannot_be_answered_any_more(stage: Stage, opened: Window):
-    row = asked(stage.place, local_user().id, ttl=4)
+    row = asked(stage.place, local_user().id, ttl=6)
     buttons = card(opened, row.id).locator("[data-act]")
     expect(buttons).to_have_count(2)
     expect(buttons).to_have_count(0, timeout=20_000)
@@ -111,12 +125,7 @@ def test_of_two_windows_that_say_yes_at_once_one_decides_and_the_other_is_told(
 ):
     row = asked(stage.place, local_user().id)
     windows = (opened, second)
-    for one in windows:
-        expect(card(one, row.id).locator("[data-act=approve]")).to_be_enabled()
-    for one in windows:  # without waiting for what becomes of it
-        card(one, row.id).locator("[data-act=approve]").evaluate(
-            "(button) => { setTimeout(() => button.click(), 50); }"
-        )
+    at_once([card(one, row.id).locator("[data-act=approve]") for one in windows])
     for one in windows:
         expect(card(one, row.id).locator(".verdict")).to_be_visible()
     with approvals(stage.place) as store:
@@ -131,10 +140,11 @@ def test_of_a_yes_and_a_no_at_once_both_windows_end_with_what_holds(
     stage: Stage, opened: Window, second: Window
 ):
     row = asked(stage.place, local_user().id)
-    for one, what in ((opened, "approve"), (second, "deny")):
-        button = card(one, row.id).locator(f"[data-act={what}]")
-        expect(button).to_be_enabled()
-        button.evaluate("(button) => { setTimeout(() => button.click(), 50); }")
+    buttons = [
+        card(one, row.id).locator(f"[data-act={what}]")
+        for one, what in ((opened, "approve"), (second, "deny"))
+    ]
+    at_once(buttons)
     for one in (opened, second):
         expect(card(one, row.id).locator(".verdict")).to_be_visible()
     with approvals(stage.place) as store:

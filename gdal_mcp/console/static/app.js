@@ -24,7 +24,7 @@ async function start() {
   document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
   document.getElementById("leave").addEventListener("click", async () => { await api.leave(); location.reload(); });
   await useTicket();
-  window.addEventListener("hashchange", async () => { if (await useTicket()) location.reload(); else show(); });
+  window.addEventListener("hashchange", async () => { if (await useTicket()) location.reload(); else if (state.me) show(); });
   try {
     if (!api.hasKey()) throw new api.Failed(401, "");
     state.me = await api.get("me");

@@ -1,0 +1,141 @@
+"""How long somebody who came in may stay, and how many may look at once."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from gdal_mcp.activity import Activity
+from gdal_mcp.approval.model import Asked
+from gdal_mcp.approval.store import Approvals
+from gdal_mcp.console import live
+from gdal_mcp.console.live import STREAMS_EACH, Live
+from gdal_mcp.console.sessions import MOST, SECONDS, Sessions, Viewer
+from gdal_mcp.identity import APPROVE, Principal
+from gdal_mcp.registry import Registry
+from tests.console.kit import Stage
+
+ANN = Principal("token:ann", frozenset())
+
+
+def test_a_session_ends_with_its_time():
+    now = 0.0
+    sessions = Sessions(lambda: now)
+    made = sessions.open(ANN, None)
+    now = SECONDS - 1
+    assert sessions.find(made.id, made.key) == made
+    now = SECONDS
+    assert sessions.find(made.id, made.key) is None
+
+
+def test_a_session_is_found_by_both_of_its_secrets_alone():
+    sessions = Sessions()
+    one, other = sessions.open(ANN, None), sessions.open(ANN, None)
+    for wrong in (
+        (one.id, other.key),
+        (one.key, one.id),
+        (one.id, ""),
+        ("", one.key),
+        (one.id, one.id),
+        (one.id, "\u00e4"),
+    ):
+        assert sessions.find(*wrong) is None
+    assert sessions.find(one.id, one.key) == one
+
+
+def test_there_are_so_many_sessions_and_the_oldest_makes_room():
+    sessions = Sessions()
+    made = [sessions.open(ANN, None) for _ in range(MOST + 1)]
+    assert [sessions.find(one.id, one.key) is not None for one in made] == [False] + [True] * MOST
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Any]:
+    """As much of a server as a stream looks at."""
+    path = tmp_path / "registry.sqlite"
+    registry, approvals = Registry(path), Approvals(path)
+    yield SimpleNamespace(
+        registry=registry,
+        asking=SimpleNamespace(approvals=approvals),
+        owner=SimpleNamespace(id="own"),
+        pipeline=SimpleNamespace(activity=Activity()),
+    )
+    approvals.close()
+    registry.close()
+
+
+def test_a_stream_ends_with_what_let_its_viewer_in(server: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(live, "BEAT_SECONDS", 0.0)
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.01)
+    good = iter([True, True, False])
+    sent: list[bytes] = []
+
+    async def look() -> None:
+        async def is_good() -> bool:
+            return next(good)
+
+        sent.extend([one async for one in Live(server).events(Viewer(ANN, "x"), is_good)])
+
+    anyio.run(look)
+    assert sent[-1].startswith(b"event: over")
+
+
+def test_the_registry_is_asked_once_however_many_look(server: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(live, "LOOK_SECONDS", 3600.0)
+    asked = 0
+    real = server.asking.approvals.pending
+
+    def counted() -> Any:
+        nonlocal asked
+        asked += 1
+        return real()
+
+    monkeypatch.setattr(server.asking.approvals, "pending", counted)
+
+    async def look() -> None:
+        streams = Live(server)
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(streams.now)
+
+    anyio.run(look)
+    assert asked == 1
+
+
+def test_each_is_sent_what_that_one_may_see(server: Any):
+    row = server.asking.approvals.request(
+        Asked(plan_digest="d", principal="token:bob", tool="t", text="?"), 60
+    )
+    snapshot = anyio.run(Live(server).now)
+    told = {
+        name: [one["id"] for one in snapshot.questions(Viewer(who, "x"))["pending"]]
+        for name, who in {
+            "ann": ANN,
+            "bob": Principal("token:bob", frozenset()),
+            "carol": Principal("token:carol", frozenset({APPROVE})),
+        }.items()
+    }
+    assert told == {"ann": [], "bob": [row.id], "carol": [row.id]}
+
+
+@pytest.mark.engine
+def test_one_person_has_so_many_windows_and_a_closed_one_makes_room(stage: Stage):
+    person = stage.enter()
+
+    def status(stack: ExitStack) -> int:
+        http = stack.enter_context(httpx2.Client(timeout=60, trust_env=False, verify=False))
+        reply = stack.enter_context(http.stream("GET", f"{person.base}api/live", headers=person.headers))
+        if reply.status_code == 200:
+            events = reply.iter_bytes()
+            next(events)
+            stack.callback(events.close)  # kept until then: without it the stream would be closed
+        return reply.status_code
+
+    with ExitStack() as stack:
+        assert [status(stack) for _ in range(STREAMS_EACH + 1)] == [200] * STREAMS_EACH + [429]
+    assert person.first_event()
