@@ -371,7 +371,13 @@ def _guarded(work: Callable[[], int]) -> int:
     except PathRefused as error:
         _say(str(error))
         return USAGE
-    except (StagingFailed, AuditUnavailable, CatalogueBroken, RegistryUnavailable, TokensUnavailable) as error:
+    except (
+        StagingFailed,
+        AuditUnavailable,
+        CatalogueBroken,
+        RegistryUnavailable,
+        TokensUnavailable,
+    ) as error:
         _say(str(error))
         return FAILED
     except SandboxError as error:

@@ -54,7 +54,13 @@ def examine(settings: Settings) -> Report:
         with _some_workspace(settings) as (complete, missing), running(complete) as app:
             host_rows, facts = _host(app.hosting, complete)
             workspace_rows = missing or tuple(_workspaces(app.workspaces, app.hosting))
-            rows = [*host_rows, *workspace_rows, *_records(settings), *_modes(settings, app.policy), *_http(settings)]
+            rows = [
+                *host_rows,
+                *workspace_rows,
+                *_records(settings),
+                *_modes(settings, app.policy),
+                *_http(settings),
+            ]
     except Exception as error:  # noqa: BLE001 - doctor's whole purpose is to show what is wrong
         return _not_started(error, "Correct what it names, then run doctor again.")
     return Report(tuple(rows), facts)

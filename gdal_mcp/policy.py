@@ -153,7 +153,9 @@ def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
     if mode == "never":
         return Allow("the server runs with --approval never")
     if mode == "always":
-        return RequireApproval("the server runs with --approval always", grantable=effect is not Effect.DESTROY)
+        return RequireApproval(
+            "the server runs with --approval always", grantable=effect is not Effect.DESTROY
+        )
     if effect is Effect.READ:
         return Allow("it only reads")
     return RequireApproval(_REASONS[effect], grantable=effect is not Effect.DESTROY)

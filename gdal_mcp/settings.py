@@ -74,9 +74,7 @@ class Settings(WebSettings):
     approval: Literal["writes", "always", "never"] = Field(
         "writes", description="Which calls a person must approve: those that write, all, or none."
     )
-    approval_seconds: float = Field(
-        300.0, gt=0, le=_DAY, description="How long a question can be answered."
-    )
+    approval_seconds: float = Field(300.0, gt=0, le=_DAY, description="How long a question can be answered.")
     approval_wait: float = Field(
         30.0,
         ge=0,

@@ -19,7 +19,8 @@ from gdal_mcp.tools.look import PREVIEW
 from gdal_mcp.tools.model import Tool
 
 DEFAULT = ("core",)
-BESIDES = ("upload",)  # what a policy may name too: HTTP takes files in by it, and no tool of the protocol is it
+# what a policy may name too: HTTP takes files in by it, and no tool of the protocol is it
+BESIDES = ("upload",)
 _GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
 
 

@@ -1,9 +1,11 @@
 """Taking a publication back, with its records, whoever asks for it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gdal_mcp.app import App
+from gdal_mcp.changes import Changed
 from sandbox.errors import PathMissing, SandboxError
 from sandbox.journal import State, valid_id
 from sandbox.staging import StagingArea
@@ -17,6 +19,13 @@ class TakenBack:
     call_id: str
     restored: tuple[str, ...]
     taken_away: tuple[str, ...]
+    principal: str = ""  # whose call it was
+
+    @property
+    def changed(self) -> Changed:
+        """What those who watch are told."""
+        places = dict.fromkeys((*self.restored, *self.taken_away))
+        return Changed(self.principal, self.call_id, tuple(Path(one).as_uri() for one in places))
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -54,7 +63,8 @@ def undo(app: App, call_id: str, by: str) -> TakenBack:
         app.audit.append({**event, "type": "undo.finished", "outcome": "FAILED", "message": str(error)})
         raise
     app.registry.retract_artifacts(call_id)
-    done = TakenBack(call_id, tuple(map(str, undone.restored)), tuple(map(str, undone.taken_away)))
+    restored, taken_away = (tuple(map(str, places)) for places in (undone.restored, undone.taken_away))
+    done = TakenBack(call_id, restored, taken_away, call.principal if call else "")
     told = {"restored": list(done.restored), "taken_away": list(done.taken_away)}
     app.audit.append({**event, "type": "undo.finished", "outcome": "OK", **told})
     return done

@@ -186,6 +186,9 @@ class Asking:
         return None if row is None else self._decide(row, decision)
 
     def _decide(self, row: Approval, decision: Decision) -> Approval:
+        open_to = ("pending",) if decision.approved else ("pending", "approved")
+        if row.state not in open_to:  # somebody was first: there is nothing to record
+            return row
         told = {"approval": row.id, "plan": row.plan_digest, "call": row.call_id, "tool": row.tool}
         who = {"subject": {"principal": row.principal}, "source": {"server": self.server}}
         answer = {"approved": decision.approved, "by": decision.by, "how": decision.how, "way": decision.way}

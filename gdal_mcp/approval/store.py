@@ -137,15 +137,14 @@ class Approvals:
 
     def pending(self) -> tuple[Approval, ...]:
         """The open questions, oldest first."""
-        with self._writing():
-            return self._rows.all(
-                Approval, "SELECT * FROM approvals WHERE state = 'pending' ORDER BY created"
-            )
+        query = "SELECT * FROM approvals WHERE state = 'pending' AND expires > :now ORDER BY created"
+        return self._rows.all(Approval, query, now=self._clock())
 
     def decided(self, limit: int = 50) -> tuple[Approval, ...]:
         """The newest questions that are not open any more."""
-        query = "SELECT * FROM approvals WHERE state <> 'pending' ORDER BY created DESC LIMIT :n"
-        return self._rows.all(Approval, query, n=limit)
+        with self._writing():  # what has expired is over
+            query = "SELECT * FROM approvals WHERE state <> 'pending' ORDER BY created DESC LIMIT :n"
+            return self._rows.all(Approval, query, n=limit)
 
     def grant(self, grant: Grant, seconds: float) -> Grant:
         """A yes to every call of a tool that writes to a workspace, for some time. Raises ValueError for too long a time."""

@@ -20,7 +20,7 @@ from gdal_mcp.console.entrance import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.registry import Artifact, Call, Page, Wanted
 from gdal_mcp.statement import record, statement
-from gdal_mcp.undoing import can_undo, undo
+from gdal_mcp.undoing import TakenBack, can_undo, undo
 
 ROWS: Final = 50  # of the history at once
 TILES: Final = 24  # outputs at once
@@ -138,14 +138,14 @@ class Desk:
             if one.event.get("call") == call_id
         ]
 
-    def undo(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
+    def undo(self, viewer: Viewer, call_id: str) -> TakenBack:
         """Raises SandboxError when it cannot be taken back."""
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
             raise Refused(
                 403, "Taking it back needs the scope gdal:approve, or gdal:admin for the calls of others."
             )
-        return undo(self.app, call.id, viewer.name).as_dict()
+        return undo(self.app, call.id, viewer.name)
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
         """Listed outputs, newest first."""

@@ -176,7 +176,9 @@ class Console:
         return self.desk.cancel(viewer, request.path_params["id"])
 
     async def _undo(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        return await _thread(self.desk.undo, viewer, request.path_params["id"])
+        done = await _thread(self.desk.undo, viewer, request.path_params["id"])
+        self.desk.app.changes.tell(done.changed)
+        return done.as_dict()
 
     async def _revoke(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
         return await _thread(self.desk.revoke, viewer, request.path_params["id"])

@@ -63,7 +63,9 @@ def test_a_client_that_can_only_open_pages_is_not_asked_by_a_form(place: Place, 
 def test_a_question_that_nobody_answers_expires(place: Place, grounds: Path):
     with piped(place.command("--approval-seconds", "0.5"), grounds / "expires.log") as pipes:
         pipes.hello({"elicitation": {}})
-        error = pipes.call("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "expires.tif"})["structuredContent"]["error"]
+        error = pipes.call("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "expires.tif"})[
+            "structuredContent"
+        ]["error"]
         assert error["code"] == "APPROVAL_EXPIRED"
 
 
