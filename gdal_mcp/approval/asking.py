@@ -192,7 +192,8 @@ class Asking:
         told = {"approval": row.id, "plan": row.plan_digest, "call": row.call_id, "tool": row.tool}
         who = {"subject": {"principal": row.principal}, "source": {"server": self.server}}
         answer = {"approved": decision.approved, "by": decision.by, "how": decision.how, "way": decision.way}
-        self.audit({"type": "approval.answered", **told, **who, **answer})
+        outcome = "approved" if decision.approved else "denied"
+        self.audit({"type": "approval.answered", "outcome": outcome, **told, **who, **answer})
         after = self.approvals.decide(row.id, decision) or row
         if after.state == "pending":  # a yes in a way that does not count
             raise ToolError(
@@ -207,11 +208,28 @@ class Asking:
         """A yes beforehand, recorded. Raises ValueError for too long a time, AuditUnavailable when it cannot be recorded."""
         told = {"tool": grant.tool, "workspace": grant.workspace, "seconds": seconds}
         who = {"subject": {"principal": grant.principal}, "source": {"server": self.server}}
-        self.audit({"type": "grant.made", **told, **who, "by": grant.granted_by, "how": grant.granted_how})
+        self.audit(
+            {
+                "type": "grant.made",
+                "outcome": "OK",
+                **told,
+                **who,
+                "by": grant.granted_by,
+                "how": grant.granted_how,
+            }
+        )
         return self.approvals.grant(grant, seconds)
 
     def revoke(self, grant_id: str, by: str) -> Grant | None:
-        self.audit({"type": "grant.revoked", "grant": grant_id, "by": by, "source": {"server": self.server}})
+        self.audit(
+            {
+                "type": "grant.revoked",
+                "outcome": "OK",
+                "grant": grant_id,
+                "by": by,
+                "source": {"server": self.server},
+            }
+        )
         return self.approvals.revoke(grant_id, by)
 
     def used(self, plan: Plan) -> str:
