@@ -8,6 +8,7 @@ Invariants:
 * a whole result lies in a private folder, complete or not at all, for as long as the bounds on age, number and bytes allow.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -50,7 +51,9 @@ def shorten(result: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], str 
     return _fitting(result, limit), whole
 
 
-def fit(result: Mapping[str, Any], call_id: str, limit: int, store: "ResultStore") -> dict[str, Any]:
+def fit(
+    result: Mapping[str, Any], call_id: str, limit: int, store: "ResultStore", owner: str = ""
+) -> dict[str, Any]:
     """The result, or what of it fits in `limit` bytes together with a note on the whole, which is kept.
 
     The note's `uri` is None when the whole could not be kept. Never raises.
@@ -58,16 +61,19 @@ def fit(result: Mapping[str, Any], call_id: str, limit: int, store: "ResultStore
     whole = json_text(result)
     if _size(whole) <= limit:
         return dict(result)
-    uri = result_uri(call_id) if store.keep(call_id, whole) else None
+    uri = result_uri(call_id) if store.keep(call_id, whole, owner) else None
     return {**_fitting(result, limit - NOTE), WHOLE: {"bytes": _size(whole), "limit": limit, "uri": uri}}
 
 
 def presented(
-    result: Mapping[str, Any], call_id: str, settings: Settings, store: "ResultStore"
+    result: Mapping[str, Any], call_id: str, settings: Settings, store: "ResultStore", owner: str = ""
 ) -> dict[str, Any]:
-    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set."""
+    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.
+
+    `owner` is the principal whose call it is, who alone may read the whole of it.
+    """
     shown = locked(result) if settings.lockdown else result
-    return fit(shown, call_id, settings.result_size, store)
+    return fit(shown, call_id, settings.result_size, store, owner)
 
 
 def store_of(settings: Settings) -> "ResultStore":
@@ -142,7 +148,7 @@ class ResultStore:
     max_age: float = MAX_AGE  # seconds
     clock: Callable[[], float] = time.time
 
-    def keep(self, call_id: str, text: str) -> bool:
+    def keep(self, call_id: str, text: str, owner: str = "") -> bool:
         """Keeps the JSON text of a call's result; the oldest make room. False when it cannot be kept."""
         data = text.encode("utf-8", "backslashreplace")
         if not _ID.fullmatch(call_id) or len(data) > self.max_bytes:
@@ -153,21 +159,29 @@ class ResultStore:
             with os.fdopen(os.open(partial, _NEW, 0o600), "wb") as file:
                 file.write(data)
             os.utime(partial, (self.clock(), self.clock()))
-            partial.replace(self._path(call_id))
+            partial.replace(self._path(call_id, owner))
         except OSError:
             _log.warning("result_not_kept", call=call_id, exc_info=True)
             with suppress(OSError):
                 partial.unlink()
             return False
         self.prune()
-        return self._path(call_id).exists()
+        return self._path(call_id, owner).exists()
 
-    def read(self, call_id: str, offset: int, length: int) -> tuple[bytes, int] | None:
-        """Bytes of a whole result from `offset`, and how many it has; None when it is not kept (any more)."""
+    def read(self, call_id: str, offset: int, length: int, of: str | None = None) -> tuple[bytes, int] | None:
+        """Bytes of a whole result from `offset`, and how many it has; None when it is not kept (any more).
+
+        If `of` names a principal, only one of that principal's.
+        """
         if not _ID.fullmatch(call_id):
             return None
+        found = (
+            self._path(call_id, of) if of is not None else next(self.folder.glob(f"{call_id}.*.json"), None)
+        )
+        if found is None:
+            return None
         try:
-            file = os.open(self._path(call_id), _READ)
+            file = os.open(found, _READ)
         except OSError:
             return None
         try:
@@ -196,5 +210,7 @@ class ResultStore:
     def _is_old(self, status: os.stat_result) -> bool:
         return self.clock() - status.st_mtime > self.max_age
 
-    def _path(self, call_id: str) -> Path:
-        return self.folder / f"{call_id}.json"
+    def _path(self, call_id: str, owner: str) -> Path:
+        """The name holds whose it is, so that nothing is opened to find that out."""
+        whose = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return self.folder / f"{call_id}.{whose}.json"

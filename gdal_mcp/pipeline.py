@@ -133,7 +133,7 @@ class Pipeline:
             with self.activity.of(ticket.call_id, request.tool, request.principal, request.client) as running:
                 ticket.running = running
                 reply = await self._endable(ticket, running)
-            return replace(reply, result=await self._presented(reply))
+            return replace(reply, result=await self._presented(reply, request.principal))
         finally:
             self.active.discard(ticket.call_id)
 
@@ -146,9 +146,9 @@ class Pipeline:
         error = ended_by(running.ended_by)
         return Reply(ticket.call_id, error.as_dict(ticket.call_id), error=error)
 
-    async def _presented(self, reply: Reply) -> Mapping[str, Any]:
+    async def _presented(self, reply: Reply, owner: str) -> Mapping[str, Any]:
         """What of a result a client gets: no text of files in lockdown, and a long one cut with a link to the whole."""
-        work = partial(presented, reply.result, reply.call_id, self.settings, self.results)
+        work = partial(presented, reply.result, reply.call_id, self.settings, self.results, owner)
         return await anyio.to_thread.run_sync(work)
 
     async def _recorded(self, ticket: Ticket) -> Reply:

@@ -175,25 +175,23 @@ class Resources:
     def _of_call(self, uri: str, version: str, of: str | None) -> t.ReadResourceResult:
         plain, offset, length = self._range(uri)
         call_id, _, what = plain.removeprefix(CALLS).partition("/")
+        if what == "result":
+            found = self.results.read(call_id, offset, min(length, self.chunk), of)
+            return self._result(uri, version, call_id, _Part(offset, *found) if found else None)
         call = self.registry.call(call_id, of)
-        if what == "result" and (call is not None or of is None):  # an answer without a container has no row
-            return self._result(uri, version, call_id, (offset, length))
         if call is None or what not in _RECORDS or plain != uri:
             raise not_found(uri, version)
         told = statement(call) if what else record(call)
         return _json(uri, json.dumps(told))
 
-    def _result(self, uri: str, version: str, call_id: str, wanted: tuple[int, int]) -> t.ReadResourceResult:
+    def _result(self, uri: str, version: str, call_id: str, part: "_Part | None") -> t.ReadResourceResult:
         """JSON text, or bytes of it: a part may begin or end within a letter."""
-        offset, length = wanted
-        found = self.results.read(call_id, offset, min(length, self.chunk))
-        if found is None:
+        if part is None:
             raise not_found(uri, version)
-        part = _Part(offset, *found)
         if part.is_whole:
             return _json(uri, part.data.decode("utf-8", "replace"))
         following = part.following(result_uri(call_id), self.chunk)
-        told = {"size": part.size, "offset": offset, "length": len(part.data), "next": following}
+        told = {"size": part.size, "offset": part.offset, "length": len(part.data), "next": following}
         data = base64.b64encode(part.data).decode()
         text = t.TextResourceContents(
             uri=uri, mime_type="application/json", text=json.dumps(told), _meta=part.meta

@@ -227,7 +227,7 @@ def test_only_ids_of_calls_are_kept_or_read(store: ResultStore, name: str, tmp_p
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
 def test_what_is_no_file_is_not_read(store: ResultStore, tmp_path: Path, kind: str):
     store.folder.mkdir(parents=True)
-    path = store.folder / f"{ID}.json"
+    path = store._path(ID, "")
     (tmp_path / "secret").write_text("secret")
     if kind == "link":
         path.symlink_to(tmp_path / "secret")
@@ -243,7 +243,9 @@ def test_the_oldest_make_room_by_number(store: ResultStore, clock: Clock):
     for number in range(5):
         clock.now += 1
         some.keep(f"{number:016x}", str(number))
-    assert sorted(path.stem for path in store.folder.iterdir()) == [f"{number:016x}" for number in (2, 3, 4)]
+    assert sorted(path.name[:16] for path in store.folder.iterdir()) == [
+        f"{number:016x}" for number in (2, 3, 4)
+    ]
 
 
 def test_the_oldest_make_room_by_bytes(store: ResultStore, clock: Clock):
@@ -267,7 +269,7 @@ def test_the_old_are_not_read_and_then_forgotten(store: ResultStore, clock: Cloc
     clock.now += store.max_age + 1
     assert store.read(ID, 0, 1) is None
     store.keep("f" * 16, "2")
-    assert [path.stem for path in store.folder.iterdir()] == ["f" * 16]
+    assert [path.name[:16] for path in store.folder.iterdir()] == ["f" * 16]
 
 
 def test_what_a_crash_left_half_written_is_never_read_and_goes_in_time(store: ResultStore, clock: Clock):
@@ -291,4 +293,12 @@ def test_many_threads_may_keep_at_once(store: ResultStore):
         list(pool.map(keep, (number % 9 for number in range(200))))
     paths = list(store.folder.iterdir())
     assert 0 < len(paths) <= 5
-    assert all(json.loads(path.read_text())[1] == int(path.stem, 16) for path in paths)
+    assert all(json.loads(path.read_text())[1] == int(path.name[:16], 16) for path in paths)
+
+
+def test_a_whole_result_is_its_principals_and_of_those_who_may_see_everybodys(store: ResultStore):
+    assert store.keep(ID, '"mine"', "token:ann")
+    assert store.read(ID, 0, 100, "token:ann") == (b'"mine"', 6)
+    assert store.read(ID, 0, 100) == (b'"mine"', 6)
+    for other in ("token:bob", "token:an", "", "*", "../x"):
+        assert store.read(ID, 0, 100, other) is None
