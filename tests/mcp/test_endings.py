@@ -73,7 +73,7 @@ def test_a_server_that_ends_during_a_call_takes_its_container_along(
     assert containers.of_owners(owners) == []
     assert place.staged == []
     assert sorted(path.name for path in place.workspace.iterdir()) == [".gdal-mcp", "rgb.tif"]
-    assert [event["outcome"] for event in place.audited] == ["approved", "started", "CANCELLED"]
+    assert [event["outcome"] for event in place.audited] == ["started", "CANCELLED"]
     assert verify(place.state / "audit.jsonl").ok
 
 

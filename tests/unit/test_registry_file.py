@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.registry import Approval, Artifact, Call, Registry, RegistryUnavailable
+from gdal_mcp.approval.model import Asked, Decision
+from gdal_mcp.approval.store import Approvals
+from gdal_mcp.registry import Artifact, Call, Registry, RegistryUnavailable
 from gdal_mcp.registry_schema import MIGRATIONS
 
 TTL = 300.0
@@ -58,11 +60,19 @@ def listed(registry: Registry) -> dict[str, str]:
     return {one.name: one.sha256 for one in registry.artifacts().items}
 
 
-def approve(registry: Registry, digest: str = "d", principal: str = "alice") -> Approval:
-    approval = registry.request(digest, principal, "raster_convert", "Write a.tif", TTL)
-    decided = registry.decide(approval.id, approved=True, by="bob", how="console")
-    assert decided
-    return decided
+def approve(path: Path) -> None:
+    approvals = Approvals(path)
+    asked = Asked(plan_digest="d", principal="alice", tool="raster_convert", text="Write a.tif")
+    approvals.decide(approvals.request(asked, TTL).id, Decision(True, "bob", "console", "console"))
+    approvals.close()
+
+
+def used(path: Path) -> bool:
+    approvals = Approvals(path)
+    try:
+        return approvals.consume("d", "alice") is not None
+    finally:
+        approvals.close()
 
 
 def test_the_files_are_private(registry: Registry, path: Path) -> None:
@@ -82,12 +92,12 @@ def test_a_file_that_others_may_read_is_made_private(path: Path, registry: Regis
 def test_what_was_recorded_is_there_after_a_restart(path: Path) -> None:
     first = Registry(path)
     publish(first, "c1", artifact("a.tif"))
-    approve(first)
+    approve(path)
     first.close()
     second = Registry(path)
     assert second.call("c1")
     assert listed(second) == {"a.tif": "00"}
-    assert second.consume("d", "alice")
+    assert used(path)
     second.close()
 
 
@@ -132,7 +142,7 @@ def test_many_processes_can_open_a_new_file_at_once(path: Path) -> None:
 
 def opened_version(path: Path) -> int:
     registry = Registry(path)
-    version: int = registry._db.execute("PRAGMA user_version").fetchone()[0]
+    version: int = registry._rows._db.execute("PRAGMA user_version").fetchone()[0]
     registry.close()
     return version
 
@@ -162,14 +172,12 @@ def test_a_damaged_database_is_unavailable(path: Path) -> None:
         publish(registry, f"c{number}", artifact(f"{number}.tif"))
     registry.close()
     data = bytearray(path.read_bytes())
-    data[4096:] = b"\xa5" * (len(data) - 4096)  # every page but the first, which says what tables there are
+    data[4096:] = b"\xa5" * (len(data) - 4096)  # every page but the first
     path.write_bytes(data)
-    damaged = Registry(path)
     with pytest.raises(RegistryUnavailable):
-        damaged.calls()
+        Registry(path).calls()
     with pytest.raises(RegistryUnavailable):
-        damaged.consume("d", "alice")
-    damaged.close()
+        used(path)
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
@@ -226,7 +234,7 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
 def test_a_database_that_is_held_by_another_is_unavailable(
     path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry._db.execute("PRAGMA busy_timeout = 1")
+    registry._rows._db.execute("PRAGMA busy_timeout = 1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(RegistryUnavailable):
