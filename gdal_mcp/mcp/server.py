@@ -101,6 +101,11 @@ class Handlers:
         """Who sent this request, by the one name that records know."""
         return self.who(ctx).id
 
+    def _person(self, ctx: Context) -> str:
+        """Who answers what this client's user is asked, in words for the records."""
+        person = f"the user of {_client(ctx)}"
+        return person if ctx.request is None else f"{self.principal(ctx)}, {person}"
+
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         found = self._app.surface.callable.get(name)
         return found.input_schema if found else None
@@ -151,7 +156,7 @@ class Handlers:
             arguments=params.arguments or {},
             who=self.who(ctx),
             client=_client(ctx),
-            approver=approver(ctx, params, f"the user of {_client(ctx)}"),
+            approver=approver(ctx, params, self._person(ctx)),
             on_progress=worded(tell, locked=self._app.settings.lockdown),
         )
         try:
