@@ -76,7 +76,7 @@ class Settings(WebSettings):
     )
     approval_seconds: float = Field(300.0, gt=0, le=_DAY, description="How long a question can be answered.")
     approval_wait: float = Field(
-        30.0,
+        20.0,
         ge=0,
         le=_DAY,
         description="Seconds that a call waits for a yes from elsewhere when its client cannot ask; it may be sent again later.",
