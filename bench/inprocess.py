@@ -15,6 +15,7 @@ from bench.series import used_seconds
 from gdal_mcp import logs
 from gdal_mcp.app import App, running
 from gdal_mcp.approval.model import Nobody
+from gdal_mcp.identity import local
 from gdal_mcp.pipeline import Reply, Request
 from sandbox.engine import ContainerState, Engine, Wire
 from sandbox.template import SandboxTemplate
@@ -112,7 +113,7 @@ class InProcess:
         What the engine did for it is noted, also what it goes on to do afterwards.
         """
         self.engine.operations.clear()
-        request = Request(tool, arguments, "local:bench", "bench", Nobody())
+        request = Request(tool, arguments, local("bench"), "bench", Nobody())
         reply: Reply = self.portal.call(partial(self.app.pipeline.call, request))
         if reply.error is not None:
             raise NotMeasurable(f"{tool} failed: {reply.error}: {reply.error.untrusted}")
