@@ -53,10 +53,22 @@ class App:
     audit: AuditLog
     areas: dict[Path, StagingArea]
     surface: Surface
-    policy: Policy
-    reaches: Reaches
-    asking: Asking
     pipeline: Pipeline
+
+    @property
+    def policy(self) -> Policy:
+        """Which calls run, are asked for or are refused."""
+        return self.pipeline.policy
+
+    @property
+    def reaches(self) -> Reaches:
+        """What each principal has."""
+        return self.pipeline.reaches
+
+    @property
+    def asking(self) -> Asking:
+        """Where calls get their yes."""
+        return self.pipeline.asking
 
     @property
     def changes(self) -> Changes:
@@ -94,40 +106,25 @@ def running(settings: Settings) -> Iterator[App]:
         stack.callback(hosting.close)
         tools = surface(settings)
         policy = load_policy(settings, _names)
-        reaches = Reaches(Reach(settings, workspaces, tools, Foresight(settings.limits())), policy)
         approvals = Approvals(registry.path)
         stack.callback(approvals.close)
         approvals.release_dead(lambda server: is_alive(server, owner))
         rates = Rates(settings.state_dir / "usage.sqlite")
         stack.callback(rates.close)
-        asking = Asking(approvals, audit.append, _patience(settings), owner.id)
         pipeline = Pipeline(
             settings=settings,
             policy=policy,
-            reaches=reaches,
+            reaches=Reaches(Reach(settings, workspaces, tools, Foresight(settings.limits())), policy),
             hosting=hosting,
             execution=Execution(settings, hosting),
-            asking=asking,
+            asking=Asking(approvals, audit.append, _patience(settings), owner.id),
             records=Records(settings, audit, registry, owner.id, policy.digest),
             results=store_of(settings),
             rates=rates,
             admission=Admission(1, settings.queue_length, settings.queue_seconds),
             threads=anyio.CapacityLimiter(math.inf),
         )
-        yield App(
-            settings,
-            workspaces,
-            owner,
-            hosting,
-            registry,
-            audit,
-            areas,
-            tools,
-            policy,
-            reaches,
-            asking,
-            pipeline,
-        )
+        yield App(settings, workspaces, owner, hosting, registry, audit, areas, tools, pipeline)
 
 
 def _names() -> set[str]:

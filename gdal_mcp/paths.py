@@ -128,7 +128,7 @@ class Paths:
             parse(text)
             raise _refusal(error) from error
         if target.identity is None:
-            _refuse_other_name(text)
+            refuse_other_name(text)
         _refuse_other_kind(target, kind)
         replaces = _replaced(target, kind)
         shared = () if kind == "folder" else _shared(target, replaces)
@@ -191,7 +191,7 @@ def _takes(inputs: tuple[Located | Source, ...], places: tuple[Located, ...]) ->
     )
 
 
-def _refuse_other_name(text: str) -> None:
+def refuse_other_name(text: str) -> None:
     """A new file whose name reads like a part of a dataset, or like a database, would hide what it reads like."""
     try:
         plain = parse(text).is_plain

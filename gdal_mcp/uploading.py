@@ -26,12 +26,11 @@ from pydantic import Field
 from gdal_mcp.app import App
 from gdal_mcp.approval.asking import Patience
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.dataset_names import parse
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import CallLog, Done, Execution
 from gdal_mcp.hosting import Host
 from gdal_mcp.identity import Principal
-from gdal_mcp.paths import Paths
+from gdal_mcp.paths import Paths, refuse_other_name
 from gdal_mcp.pipeline import Pipeline, Reply, Request, Ticket
 from gdal_mcp.plan import Command, Draft, Output, Plan
 from gdal_mcp.policy import Entry
@@ -75,21 +74,6 @@ def _output(paths: Paths, path: str, *, overwrite: bool) -> Output:
             "Send the file to a name of its own.",
         )
     return output
-
-
-def _refuse_other_name(text: str) -> None:
-    """As for every output: a file whose name reads like a connection or a part of a dataset would hide what it reads like."""
-    try:
-        plain = parse(text).is_plain
-    except ToolError as error:
-        plain = error.code is not Code.NETWORK_BLOCKED
-    if not plain:
-        raise ToolError(
-            Code.PATH_NOT_ALLOWED,
-            Stage.RESOLVE,
-            "the name reads like a part of a dataset or like a connection.",
-            "Send it to the plain name of a file, such as in.tif.",
-        )
 
 
 def _require_driver(report: Any) -> None:
@@ -270,7 +254,7 @@ class Uploads:
         if not reach.surface.permits(UPLOAD) or not _has(reach.entry):
             raise denied("it leaves you no tool upload")
         paths = Paths(reach.workspaces, self.app.settings.outputs_folder, "")
-        _refuse_other_name(place[1])
+        refuse_other_name(place[1])
         output = _output(paths, f"{place[0].root}/{place[1]}", overwrite=overwrite)
         limits = reach.limits
         most = min(self.app.settings.upload_size, limits.file_bytes, limits.staging_bytes)

@@ -12,16 +12,9 @@ from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
 from gdal_mcp.approval.store import LONGEST_GRANT, SUSPENDED, Approvals
 from gdal_mcp.policy import WAYS, Way
 from gdal_mcp.registry import Registry
+from tests.unit.clock import Clock
 
 TTL = 300.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 
 from gdal_mcp.registry import Artifact, Call, Finish, Registry
+from tests.unit.clock import Clock
 
 TTL = 300.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -14,16 +14,9 @@ from gdal_mcp.approval.model import Asked, Decision
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.registry import Artifact, Call, Registry, RegistryUnavailable
 from gdal_mcp.registry_schema import MIGRATIONS
+from tests.unit.clock import Clock
 
 TTL = 300.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
