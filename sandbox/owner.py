@@ -30,8 +30,8 @@ class Owner:
             file = os.open(self.folder / f"{owner}.lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:  # shared: two that ask at once must not take each other for the owner
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return False
         else:

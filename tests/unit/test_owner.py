@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -97,6 +99,21 @@ def test_asking_does_not_keep_a_lock(owner, other):
     with (owner.folder / f"{name}.lock").open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         assert not owner.is_dead(name)  # somebody holds it again
+
+
+def test_those_that_ask_at_once_do_not_take_each_other_for_the_owner(owner, other):
+    """Else each would leave the dead one's containers to the others, and the last would forget it."""
+    name, process = other
+    kill(process)
+    together = threading.Barrier(4)
+
+    def ask(_):
+        together.wait()
+        return [owner.is_dead(name) for _ in range(2000)]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(ask, range(4)))
+    assert all(all(one) for one in answers)
 
 
 def test_a_server_that_ends_in_order_leaves_nothing(tmp_path):
