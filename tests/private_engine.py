@@ -1,0 +1,162 @@
+"""A Docker engine of the tests' own: own data, socket and folders, so that it may be stopped, killed, starved and restarted.
+
+It needs root, or `sudo` without a password, and `dockerd`; without them the tests that use it fail.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import docker
+
+from tests.waiting import until
+
+_START_SECONDS = 60.0
+
+
+class PrivateEngine:
+    """One dockerd. `runtimes` are further ones by name, as in its configuration file."""
+
+    def __init__(self, folder: Path, runtimes: Mapping[str, Mapping[str, object]] | None = None) -> None:
+        self.folder = folder
+        self.socket = folder / "docker.sock"
+        self.address = f"unix://{self.socket}"
+        self.log = folder / "dockerd.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        (folder / "daemon.json").write_text(json.dumps({"runtimes": dict(runtimes or {})}))
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        self._end_helper()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_as_root(), *self._command()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until(lambda: self.answers() or self._ended, _START_SECONDS)
+        assert not self._ended, f"the private engine did not start:\n{self.log.read_text()[-2000:]}"
+
+    def _command(self) -> list[str]:
+        name = self.folder.name
+        return [
+            "dockerd",
+            f"--config-file={self.folder / 'daemon.json'}",
+            f"--host={self.address}",
+            f"--group={os.getegid()}",
+            f"--data-root={self.folder / 'data'}",
+            f"--exec-root={self.folder / 'exec'}",
+            f"--pidfile={self.folder / 'docker.pid'}",
+            f"--containerd-namespace={name}",
+            f"--containerd-plugins-namespace={name}-plugins",
+            "--bridge=none",
+            "--iptables=false",
+            "--ip6tables=false",
+        ]
+
+    @property
+    def _ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def answers(self) -> bool:
+        try:
+            with self.client(seconds=5) as client:
+                return bool(client.ping())
+        except (docker.errors.DockerException, OSError):
+            return False
+
+    @contextlib.contextmanager
+    def client(self, seconds: float = 60.0) -> Iterator[docker.DockerClient]:
+        made = docker.DockerClient(base_url=self.address, timeout=seconds)
+        try:
+            yield made
+        finally:
+            made.close()
+
+    def load(self, source: docker.DockerClient, reference: str) -> None:
+        """Copies an image of another engine, with its name."""
+        with self.client(seconds=300) as client:
+            client.images.load(source.images.get(reference).save(chunk_size=1 << 20, named=reference))
+
+    def stop(self) -> None:
+        """As an administrator would: its containers end with it."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """As the kernel would: its containers go on."""
+        self._end(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """It takes connections and answers nothing, until `thaw`."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _end(self, number: int) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        self._signal(number, process)
+        process.wait(_START_SECONDS)
+
+    def _signal(self, number: int, process: subprocess.Popen[bytes] | None = None) -> None:
+        target = process or self._process
+        assert target is not None
+        pid = (self.folder / "docker.pid").read_text().strip() if _as_root() else str(target.pid)
+        subprocess.run([*_as_root(), "kill", f"-{number}", pid], check=False)
+
+    def _end_helper(self) -> None:
+        """The containerd of a dockerd that was killed: it dies with it, but until it is reaped its number looks alive."""
+        noted = self.folder / "exec/containerd/containerd.pid"
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(noted.read_text())
+            if str(self.folder) in Path(f"/proc/{pid}/cmdline").read_text():
+                subprocess.run([*_as_root(), "kill", "-9", str(pid)], check=False)
+                until(lambda: not Path(f"/proc/{pid}/cmdline").read_text())
+        subprocess.run([*_as_root(), "rm", "-f", str(noted)], check=False)
+
+    def remove(self) -> None:
+        """Ends it and what it started, and removes its folders."""
+        with contextlib.suppress(docker.errors.DockerException, OSError), self.client(seconds=20) as client:
+            for one in client.containers.list(all=True, ignore_removed=True):
+                with contextlib.suppress(docker.errors.APIError):
+                    one.remove(force=True)
+        self.stop()
+        self._end_helper()
+        for point in _mounts_below(self.folder):
+            subprocess.run([*_as_root(), "umount", "--lazy", point], check=False)
+        if _as_root():
+            subprocess.run([*_as_root(), "rm", "-rf", str(self.folder)], check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def private_engine(runtimes: Mapping[str, Mapping[str, object]] | None = None) -> Iterator[PrivateEngine]:
+    """A started one, removed at the end. Its folder has a short name, as a socket's path may have 107 bytes."""
+    if shutil.which("dockerd") is None:
+        raise AssertionError("these tests start an engine of their own. Install Docker's daemon, dockerd.")
+    made = PrivateEngine(Path(tempfile.mkdtemp(prefix="gme-")), runtimes)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
+
+
+def _as_root() -> list[str]:
+    return [] if os.geteuid() == 0 else ["sudo", "-n"]
+
+
+def _mounts_below(folder: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    points = [line.split(" ")[4] for line in lines]
+    return sorted((one for one in points if Path(one).is_relative_to(folder)), reverse=True)
