@@ -100,6 +100,7 @@ def faults(argv: list[str], path: str, name: str, text: str) -> Iterator[str]:
             yield f"{word} reaches out"
 
 
+@pytest.mark.claim("args.no-bare-words")
 def test_no_text_becomes_an_option_or_reaches_out(talker: Talk, own: Place):
     made = list(attacks())
     assert len(made) > 1000

@@ -1,5 +1,8 @@
 """A call that writes runs only with a person's yes to exactly what runs, once."""
 
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ def test_a_yes_lets_the_call_run_and_the_question_named_what_it_writes(talk: Tal
     assert [str(place.path(name)) in text for text in talk.person.asked] == [True]
 
 
+@pytest.mark.claim("approval.asked")
 @pytest.mark.parametrize("action", ["decline", "cancel", "error"])
 def test_anything_but_a_yes_runs_nothing(talk: Talk, place: Place, action: str):
     talk.person.action = action
@@ -38,6 +42,7 @@ def test_anything_but_a_yes_runs_nothing(talk: Talk, place: Place, action: str):
     assert not place.path(name).exists()
 
 
+@pytest.mark.claim("approval.asked")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds: Path, era: str):
     with talking(place.command(), grounds / "mute.log", era=era) as mute:
@@ -45,7 +50,13 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
         error = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="mute.tif")
     assert (error["code"], error["stage"]) == ("DENIED", "approval")
     told = error["requiresConfirmation"]
-    assert told["approval"] in told["command"]
+    words = shlex.split(
+        told["command"]
+    )  # as it stands, without the server's environment, it finds the question
+    decided = subprocess.run(
+        [sys.executable, "-m", "gdal_mcp", *words[1:], "--no"], check=True, capture_output=True
+    )
+    assert told["approval"] in decided.stdout.decode()
     assert str(place.path("mute.tif")) in told["summary"]
     assert len(told["digest"]) == 64
     assert not place.path("mute.tif").exists()
@@ -79,6 +90,7 @@ def _append(path: Path) -> None:
         file.write(b"\0")
 
 
+@pytest.mark.claim("approval.changes-void-it")
 @pytest.mark.parametrize("touched", ["input", "output"])
 def test_a_file_that_changed_while_the_question_was_open_stops_the_call(
     talk: Talk, place: Place, touched: str
@@ -93,6 +105,7 @@ def test_a_file_that_changed_while_the_question_was_open_stops_the_call(
     assert place.path(made).read_bytes() == expected
 
 
+@pytest.mark.claim("approval.changes-void-it")
 def test_what_appears_where_nothing_was_is_not_replaced(talk: Talk, place: Place, grounds: Path):
     victim = grounds / "victim.txt"
     victim.write_bytes(b"outside")
@@ -140,6 +153,7 @@ def outputs(place: Place) -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
+@pytest.mark.claim("approval.used-once")
 def test_a_used_answer_does_not_let_a_second_call_through(pipes: Pipes, place: Place):
     state = question(pipes, TRANSLATE)
     assert not yes(pipes, "gdal_translate", TRANSLATE, state).get("isError")
@@ -149,6 +163,7 @@ def test_a_used_answer_does_not_let_a_second_call_through(pipes: Pipes, place: P
     assert outputs(place) == before
 
 
+@pytest.mark.claim("approval.bound-to-plan")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -166,6 +181,7 @@ def test_an_answer_for_one_call_is_worth_nothing_for_another(
     assert outputs(place) == before
 
 
+@pytest.mark.claim("approval.asked")
 @pytest.mark.parametrize(
     "forge", [lambda state: state[:-4] + "AAAA", lambda _state: '{"approval": "x"}', lambda _state: ""]
 )
@@ -176,6 +192,7 @@ def test_a_forged_state_runs_nothing(pipes: Pipes, place: Place, forge: Callable
     assert outputs(place) == before
 
 
+@pytest.mark.claim("approval.asked")
 def test_a_yes_that_came_without_a_question_runs_nothing(pipes: Pipes, place: Place):
     before = outputs(place)
     responses = {"approval": {"action": "accept", "content": {}}}
@@ -199,6 +216,7 @@ def test_always_asks_for_reads_too_and_never_asks_for_nothing(place: Place, grou
         assert not write(mute, "never.tif").is_error
 
 
+@pytest.mark.claim("audit.how-allowed")
 def test_the_audit_holds_how_a_call_was_allowed_or_not(modern: Talk, place: Place):
     modern.person.action = "decline"
     denied = modern.failed("gdal_translate", src_dataset="rgb.tif")["call_id"]

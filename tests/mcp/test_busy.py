@@ -34,6 +34,7 @@ def answered(pipes: Pipes) -> set[int]:
     return {message["id"] for message in messages if "id" in message and "method" not in message}
 
 
+@pytest.mark.claim("resources.server-goes-on")
 def test_a_full_server_answers_what_needs_no_container_and_gives_up_what_is_cancelled(
     make_place: Callable[..., Place], containers: Containers, grounds: Path
 ):

@@ -93,6 +93,7 @@ def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: A
     assert own.path("made.tif").read_bytes() == made
 
 
+@pytest.mark.claim("approval.changes-void-it")
 def test_a_yes_is_void_once_an_input_changed(own: Place, approvals: Approvals):
     write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
     with talking(own.command(), own.state.parent / "mute.log") as mute:
@@ -104,6 +105,7 @@ def test_a_yes_is_void_once_an_input_changed(own: Place, approvals: Approvals):
     assert not own.path("made.tif").exists()
 
 
+@pytest.mark.claim("approval.first-decides")
 @pytest.mark.parametrize("era", ERAS)
 def test_whoever_decides_first_decides(own: Place, approvals: Approvals, era: str):
     """While the client's user reads the question, somebody says no elsewhere; the user's yes comes too late."""
@@ -148,6 +150,7 @@ def principal(place: Place) -> str:
     )
 
 
+@pytest.mark.claim("approval.grants-narrow")
 def test_a_grant_lets_its_tool_write_to_its_workspace_until_it_is_revoked(own: Place, approvals: Approvals):
     with talking(own.command(), own.state.parent / "grant.log") as mute:
         mute.done("info", path="rgb.tif")
@@ -171,6 +174,7 @@ def test_a_grant_lets_its_tool_write_to_its_workspace_until_it_is_revoked(own: P
     }
 
 
+@pytest.mark.claim("approval.losses-always-asked")
 def test_no_grant_stands_in_for_a_yes_to_take_files_away(own: Place, approvals: Approvals):
     with talking(own.command(), own.state.parent / "delete.log") as mute:
         mute.done("info", path="rgb.tif")
@@ -187,6 +191,7 @@ def policy(place: Place, text: str) -> list[str]:
     return place.command("--policy", str(file))
 
 
+@pytest.mark.claim("approval.ways")
 @pytest.mark.parametrize("era", ERAS)
 def test_where_the_console_is_demanded_no_other_yes_counts(own: Place, approvals: Approvals, era: str):
     command = policy(own, '[[rule]]\ndecision = "require"\neffects = ["create"]\nways = ["console"]')
@@ -223,12 +228,14 @@ def test_a_rule_refuses_whatever_a_person_would_say(own: Place):
     assert {event["policy"]["mode"] for event in own.audited if "policy" in event} == {"writes"}
 
 
+@pytest.mark.claim("identity.reach-narrows")
 def test_a_principal_whom_the_policy_does_not_name_has_nothing(own: Place):
     command = policy(own, '[[principal]]\nprincipals = ["token:ann"]')
     with talking(command, own.state.parent / "stranger.log", person=Person()) as talk:
         assert talk.failed("info", path="rgb.tif")["code"] == "DENIED"
 
 
+@pytest.mark.claim("identity.reach-narrows")
 def test_a_workspace_that_is_not_given_is_not_mounted(own: Place, make_place: MakePlace):
     """A file of the given workspace that names one of the other finds nothing there."""
     other = make_place("dem.tif")

@@ -59,6 +59,7 @@ def test_an_idle_server_ends_at_once_and_leaves_nothing(
     assert place.owners == set()
 
 
+@pytest.mark.claim("faults.client-gone")
 @pytest.mark.parametrize("how", EXIT_CODES)
 def test_a_server_that_ends_during_a_call_takes_its_container_along(
     make_place: Callable[..., Place], containers: Containers, grounds: Path, era: str, how: str
@@ -77,6 +78,7 @@ def test_a_server_that_ends_during_a_call_takes_its_container_along(
     assert verify(place.state / "audit.jsonl").ok
 
 
+@pytest.mark.claim("faults.server-killed")
 def test_a_killed_server_is_tidied_up_after_by_the_next(
     make_place: Callable[..., Place], containers: Containers, grounds: Path
 ):
@@ -120,6 +122,7 @@ def test_a_living_server_tidies_up_nothing_of_another_living_one(
         assert containers.of_owners(owners) == [call]
 
 
+@pytest.mark.claim("faults.client-gone")
 def test_a_cancelled_call_loses_its_container_and_the_server_goes_on(
     make_place: Callable[..., Place], containers: Containers, grounds: Path, era: str
 ):

@@ -14,11 +14,11 @@ import pytest
 
 from tests.mcp.attack_files import everything
 from tests.mcp.conftest import Containers
-from tests.mcp.hostile_files import CANARY, HIDDEN, LONGEST, Ground, endless_view, lay
+from tests.mcp.hostile_files import CANARY, HIDDEN, Ground, endless_view, lay
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.claim("args.refused-before-anything-runs")]
 
 EARLY = {"validate", "resolve"}  # nothing has run
 UNSAFE = re.compile(
@@ -82,34 +82,13 @@ REFUSED_PATHS = {
 }  # fmt: skip
 
 
+@pytest.mark.claim("paths.inside")
 @pytest.mark.parametrize("path", REFUSED_PATHS.values(), ids=REFUSED_PATHS.keys())
 def test_a_path_out_of_the_workspace_is_refused_before_anything_runs(victim: Talk, path: str):
     for tool, name in (("info", "path"), ("gdalinfo", "dataset")):
         result = victim.call(tool, **{name: path})
         assert result.structured_content["error"]["stage"] in EARLY
         told(result)
-
-
-HARMLESS_PATHS = {
-    "P11": "ln_inside.tif", "P19": "a b.tif", "P20": "quote'\"x.tif", "P21": "$(id).tif", "P22": "`id`.tif", "P24": "back\\slash.tif",
-    "P25": "\uff0e\uff0e\uff0fx.tif", "P27": "caf\u00e9.tif", "P29": LONGEST, "P33": "-oo.tif", "P35": "--config", "P45": "comma,name.tif",
-    "P46": "PG:host=x.tif", "P57": ".//./ok.tif", "P58": "sub/../ok.tif", "P59": "ok.tif?bands=1", "P66": "star*.tif", "P67": "[x].tif",
-    "P68": "100%.tif",
-}  # fmt: skip
-
-
-def test_a_name_is_a_name_whatever_it_looks_like(victim: Talk):
-    """All of them at once, by both kinds of command line: the program's own and the classic one."""
-    calls = {key: victim.start("info", path=path) for key, path in HARMLESS_PATHS.items()}
-    calls |= {
-        f"{key}c": victim.start("gdalinfo", dataset=path, json=True)
-        for key, path in list(HARMLESS_PATHS.items())[::3]
-    }
-    for key, call in calls.items():
-        result = call.result(timeout=120)
-        assert not result.is_error, (key, result.structured_content)
-        assert result.structured_content["untrusted"]["report"]["size"] == [20, 20]
-        assert result.structured_content.get("report", result.structured_content)["size"] == [20, 20]
 
 
 DATASET_NAMES = [
@@ -131,6 +110,7 @@ DATASET_NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.claim("names.files-only")
 @pytest.mark.parametrize("name", DATASET_NAMES)
 def test_a_dataset_name_that_is_no_file_is_refused_before_anything_runs(victim: Talk, name: str):
     for tool, arguments in (
@@ -154,6 +134,7 @@ ASTRAY = [
 ]  # fmt: skip
 
 
+@pytest.mark.claim("names.read-whole")
 def test_a_name_of_a_part_opens_that_file_of_the_workspace_or_nothing(victim: Talk, own: Place):
     calls = {name: victim.start("info", path=name) for name in PARTS}
     for name, call in calls.items():
@@ -167,6 +148,7 @@ def test_a_name_of_a_part_opens_that_file_of_the_workspace_or_nothing(victim: Ta
     assert not calls["GPKG:zones.gpkg:zones"].result().is_error
 
 
+@pytest.mark.claim("names.read-whole")
 @pytest.mark.parametrize("name", PARTS)
 def test_a_name_of_a_part_of_another_place_is_refused_before_anything_runs(victim: Talk, name: str):
     for inside, astray in ASTRAY:
@@ -227,6 +209,7 @@ ARGUMENTS = {
 }  # fmt: skip
 
 
+@pytest.mark.claim("args.unknown-refused")
 @pytest.mark.parametrize(("tool", "arguments"), ARGUMENTS.values(), ids=ARGUMENTS.keys())
 def test_an_argument_that_reaches_further_is_refused_before_anything_runs(
     victim: Talk, tool: str, arguments: dict[str, Any]
@@ -237,72 +220,7 @@ def test_an_argument_that_reaches_further_is_refused_before_anything_runs(
     told(result)
 
 
-CONTENTS = [
-    "vrt_abs.vrt", "vrt_rel.vrt", "vrt_innocent.tif", "vrt_link.vrt", "vrt_raw.vrt", "vrt_zero.vrt", "vrt_stdin.vrt", "vrt_curl.vrt",
-    "vrt_python.vrt", "vrt_huge.vrt", "laughs.vrt", "deep.vrt", "mrf.mrf", "mrf_in_vrt.vrt", "gti.gti", "wms_file.xml", "wms_http.xml",
-    "pds.lbl", "kerchunk.json", "write.gdalg.json", "stacta.json", "laughs.kml", "xxe.kml", "xxe.gml", "wide.csv", "ogr_abs.vrt",
-    "ogr_csv.geojson", "ogr_pg.vrt", "ogr_odbc.vrt", "ogr_mssql.vrt", "latin1.vrt", "bad_dims.tif", "trunc.tif", "zeros.tif", "sub", ".",
-    "endless.gpkg",
-]  # fmt: skip
-
-
-def test_hostile_contents_give_an_answer_and_nothing_of_the_host(victim: Talk):
-    calls = {name: victim.start("info", path=name) for name in CONTENTS}
-    answers = {name: call.result(timeout=300) for name, call in calls.items()}
-    for result in answers.values():
-        told(result)
-    codes = {
-        name: result.structured_content["error"]["code"]
-        for name, result in answers.items()
-        if result.is_error
-    }
-    assert set(codes.values()) <= {"GDAL_ERROR", "MEMORY_LIMIT", "TIMEOUT"}
-    assert (
-        codes["vrt_abs.vrt"] == codes["ogr_abs.vrt"] == "GDAL_ERROR"
-    )  # the program would exit with 0 and say so on stderr
-    assert codes["latin1.vrt"] == "GDAL_ERROR"
-
-
-CONVERSIONS = [
-    ("vrt_abs.vrt", "tif"), ("vrt_raw.vrt", "tif"), ("mrf_in_vrt.vrt", "bil"), ("mrf.mrf", "tif"), ("kerchunk.json", "tif"), ("gti.gti", "tif"),
-    ("wms_file.xml", "tif"), ("pds.lbl", "tif"), ("ogr_abs.vrt", "geojson"), ("ogr_csv.geojson", "csv"), ("xxe.kml", "geojson"),
-    ("vrt_python.vrt", "tif"), ("vrt_link.vrt", "tif"),
-]  # fmt: skip
-
-
-def test_hostile_contents_converted_bring_nothing_of_the_host_into_the_workspace(victim: Talk, own: Place):
-    calls = [
-        victim.start("convert", input=source, output=f"taken-{number}.{extension}")
-        for number, (source, extension) in enumerate(CONVERSIONS)
-    ]
-    for call in calls:
-        told(call.result(timeout=300))
-    for path in own.workspace.glob("taken-*"):
-        assert CANARY not in path.read_bytes()
-
-
-def test_the_traps_are_real(own: Place, outside: Path, grounds: Path):
-    """With the bait inside a workspace they spring: that no canary came out above is the containers' doing."""
-    server = [*own.command("--approval", "never", "--workspace-ro", str(outside))]
-    server[server.index("--state-dir") + 1] = str(grounds / "trapped-state")
-    place = Place.made(grounds / "trapped")
-    server[server.index("--workspace") + 1] = str(place.workspace)
-    for name in ("vrt_abs.vrt", "mrf.mrf", "kerchunk.json", "ogr_abs.vrt"):
-        place.path(name).write_bytes(own.path(name).read_bytes())
-    with talking(server, grounds / "trapped.log", person=Person()) as talk:
-        for name, output in (
-            ("vrt_abs.vrt", "a.tif"),
-            ("mrf.mrf", "b.tif"),
-            ("kerchunk.json", "c.tif"),
-            ("ogr_abs.vrt", "d.csv"),
-        ):
-            talk.call("convert", input=name, output=output)
-    sprung = {
-        path.name for path in place.workspace.iterdir() if path.is_file() and CANARY[:10] in path.read_bytes()
-    }
-    assert sprung >= {"a.tif", "d.csv"}
-
-
+@pytest.mark.claim("content.reads-nothing-outside")
 def test_a_chain_of_our_own_outputs_stays_inside(victim: Talk, own: Place):
     victim.done("gdalbuildvrt", src_datasets=["ok.tif"], dst_vrt="chain1.vrt")
     victim.done("convert", input="chain1.vrt", output="chain2.vrt", output_format="VRT")
@@ -310,6 +228,7 @@ def test_a_chain_of_our_own_outputs_stays_inside(victim: Talk, own: Place):
     assert own.path("-rf.tif").is_file()
 
 
+@pytest.mark.claim("content.cleaned")
 @pytest.mark.parametrize(
     ("name", "tool"),
     [("injection.vrt", "info"), ("injection.geojson", "info"), ("injection.vrt", "gdalinfo")],
@@ -322,10 +241,12 @@ def test_text_from_inside_a_file_cannot_hide_or_drive_a_terminal(victim: Talk, n
     assert HIDDEN not in text
 
 
+@pytest.mark.claim("content.cleaned")
 def test_a_layer_of_a_hostile_name_is_described_cleanly(victim: Talk):
     told(victim.call("convert", input="injection.geojson", output="named.gpkg"))
 
 
+@pytest.mark.claim("audit.secrets-not-kept")
 def test_secrets_in_refused_arguments_are_not_kept(victim: Talk, own: Place, grounds: Path):
     secret = "hunter2-not-for-the-log"
     victim.failed("info", path=f"PG:host=db user=me password={secret}")

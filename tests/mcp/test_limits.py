@@ -63,6 +63,7 @@ CASES = [
 ]
 
 
+@pytest.mark.claim("resources.own-error")
 @pytest.mark.parametrize(("code", "tool", "arguments"), CASES, ids=[case[0] for case in CASES])
 def test_a_limit_ends_a_call_in_its_own_error(
     tight: Talk, own: Place, containers: Containers, code: str, tool: str, arguments: dict[str, Any]
@@ -76,6 +77,7 @@ def test_a_limit_ends_a_call_in_its_own_error(
     assert tight.done("info", path="rgb.tif")["size"] == [40, 30]
 
 
+@pytest.mark.claim("resources.own-error")
 def test_the_receipt_names_the_limits_that_held(tight: Talk):
     limits = tight.done("info", path="rgb.tif")["receipt"]["limits"]
     assert limits["memory_bytes"] == 192 << 20

@@ -13,7 +13,7 @@ from tests.mcp.hostile_files import ANSI, HIDDEN
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.claim("content.lockdown")]
 
 MARK = "ZQXJ"  # in every text of the files, and nowhere else
 LONG = 40_000

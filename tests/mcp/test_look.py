@@ -85,6 +85,7 @@ SHOWN: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.claim("content.pictures-bounded")
 def test_a_preview_is_a_picture_of_bounded_size(talker: Talk):
     under_way = {key: talker.start("preview", **arguments) for key, arguments in SHOWN.items()}
     pictures = {}
@@ -231,6 +232,7 @@ def test_pages_are_the_whole_list_in_pieces(hostile: tuple[Talk, Place]):
         assert not result.is_error or result.structured_content["error"]["code"] == "INVALID_ARGUMENT"
 
 
+@pytest.mark.claim("content.names-shown")
 def test_a_name_that_hides_something_is_shown_for_what_it_is(hostile: tuple[Talk, Place]):
     talk, _place = hostile
     rows = listed(talk, pattern="*den.tif")

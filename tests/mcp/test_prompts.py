@@ -18,7 +18,6 @@ from gdal_mcp.mcp.prompts import (
     PromptValue,
     get_prompt,
     list_prompts,
-    placeholders,
     prompts,
 )
 from sandbox.workspace import Workspace, Workspaces
@@ -69,7 +68,8 @@ def test_the_prompts_are_listed_with_their_arguments():
 @pytest.mark.parametrize("name", prompts())
 def test_every_prompt_uses_every_argument_and_no_other(name: str):
     prompt = prompts()[name]
-    assert placeholders(prompt.text) == {one.name for one in prompt.values}
+    bare = prompt.text.replace("{{", "").replace("}}", "")
+    assert set(re.findall(r"\{(\w+)\}", bare)) == {one.name for one in prompt.values}
     assert {one.kind for one in prompt.values} <= set(CHECKS)
 
 
@@ -90,11 +90,13 @@ def test_a_prompt_that_writes_validates_first_and_mentions_approval(name: str):
     assert "approve" in text[run.start() :]
 
 
+@pytest.mark.claim("args.prompts-are-data")
 def test_values_are_put_in_as_quoted_data():
     text = filled("inspect_dataset", path='a "quoted" name.tif')
     assert json.dumps('a "quoted" name.tif') in text
 
 
+@pytest.mark.claim("args.prompts-are-data")
 def test_a_placeholder_in_a_value_stays_as_it_is():
     text = filled("make_cog", input="{output}.tif", output="SECOND.tif")
     assert '"{output}.tif"' in text
@@ -124,6 +126,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.claim("args.prompts-are-data")
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("name", prompts())
 def test_a_hostile_value_is_refused(name: str, text: str):
@@ -149,6 +152,7 @@ def test_what_is_missing_or_unknown_is_refused():
         assert refused.value.error.message.isprintable()
 
 
+@pytest.mark.claim("args.prompts-are-data")
 @given(st.text(max_size=200))
 def test_any_value_is_refused_or_stands_on_one_line(text: str):
     try:
@@ -210,11 +214,13 @@ def test_absolute_paths_are_completed_as_typed(sources: Sources):
     assert f"{sources.workspaces.items[1].root}/" in paths(sources, "")
 
 
+@pytest.mark.claim("args.completions-tell-workspaces")
 @pytest.mark.parametrize("typed", ["../", "../outside/", "/", "/etc/", "/etc/pass", "way_out/", "way_out/s", "scenes/../../outside/", "~/", ".gdal-mcp/", "file:///etc/", "nowhere/", "dem.tif/", "\0", "a\nb", "x" * 5000])  # fmt: skip
 def test_nothing_is_told_of_what_is_not_in_a_workspace(sources: Sources, typed: str):
     assert paths(sources, typed) == []
 
 
+@pytest.mark.claim("args.completions-tell-workspaces")
 def test_links_the_servers_folder_and_names_that_hide_something_are_left_out(sources: Sources):
     told = [value for value in paths(sources, "") if not value.startswith("/")]
     assert not any(

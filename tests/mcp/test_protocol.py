@@ -39,6 +39,7 @@ OPEN = {  # objects whose names are the catalogue's business: it refuses what it
 }
 
 
+@pytest.mark.claim("args.unknown-refused")
 def test_no_tool_takes_an_argument_it_does_not_name(modern: Talk):
     for one in modern.ask("list_tools").tools:
         assert one.input_schema["additionalProperties"] is False

@@ -113,6 +113,7 @@ def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, query: str):
     assert refused(reader, f"{uri}?{query}") == -32602
 
 
+@pytest.mark.claim("outputs.listed-only")
 def test_what_no_call_published_is_not_read_by_any_spelling(reader: Talk, own: Place, grounds: Path):
     published = publish(reader, f"known-{reader.modern}.tif")
     secret = own.path("secret.txt")
@@ -128,6 +129,7 @@ def test_what_no_call_published_is_not_read_by_any_spelling(reader: Talk, own: P
     assert codes <= ({-32602} if reader.modern else {-32002, -32602})
 
 
+@pytest.mark.claim("outputs.listed-only")
 def test_a_link_that_took_the_place_of_an_output_is_not_followed(reader: Talk, own: Place, grounds: Path):
     name = f"swapped-{reader.modern}.tif"
     uri = publish(reader, name)
@@ -196,6 +198,7 @@ def test_a_call_that_failed_has_a_record(reader: Talk, tool: str, arguments: dic
     assert told["finished"]
 
 
+@pytest.mark.claim("outputs.listed-only")
 def test_only_outputs_are_listed(reader: Talk):
     made = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"only-{reader.modern}.tif")
     reader.failed("info", path="missing.tif")
@@ -230,6 +233,7 @@ def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place, grounds
         refused(talk, f"gdal://calls/{short['receipt']['call_id']}/result")
 
 
+@pytest.mark.claim("content.lockdown")
 def test_in_lockdown_no_text_of_a_file_is_told_in_results_or_records(own: Place, grounds: Path):
     words = "CANARY-ignore-previous-instructions"
     hostile = own.path("hostile.geojson")

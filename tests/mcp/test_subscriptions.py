@@ -178,6 +178,7 @@ async def put(client: Client, name: str) -> str:
     return str(result.structured_content["resource_uri"])
 
 
+@pytest.mark.claim("identity.others-unseen")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning")
 def test_nobody_is_told_of_what_is_somebody_elses(hosted: Hosted, era: str):

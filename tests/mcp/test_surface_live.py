@@ -83,6 +83,7 @@ def test_the_default_list_is_small_and_that_of_all_is_all(serve: Serve):
     assert len(listed(serve(ERAS[1], *SURFACES["all"][0]))) > 110
 
 
+@pytest.mark.claim("args.tools-chosen-at-start")
 @pytest.mark.parametrize("era", ERAS)
 def test_calls_never_change_the_list(serve: Serve, era: str):
     talk = serve(era)
@@ -97,6 +98,7 @@ def test_calls_never_change_the_list(serve: Serve, era: str):
 OUT = ("--exclude-tools", "raster_hillshade,gdal vector buffer,dataset-delete,info", "--toolsets", "all")
 
 
+@pytest.mark.claim("args.tools-chosen-at-start")
 @pytest.mark.parametrize("era", ERAS)
 def test_what_is_excluded_is_nowhere(serve: Serve, own: Place, era: str):
     talk = serve(era, *OUT)
@@ -136,6 +138,7 @@ def test_what_is_excluded_is_nowhere(serve: Serve, own: Place, era: str):
     assert not own.path("x.tif").exists()
 
 
+@pytest.mark.claim("args.tools-chosen-at-start")
 def test_a_reading_server_has_no_way_to_write(serve: Serve, own: Place):
     talk = serve(ERAS[1], *SURFACES["read-only"][0])
     for name in ("convert", "gdal_write", "pipeline", "raster_hillshade", "vsi_delete", "gdal_translate"):

@@ -54,6 +54,7 @@ def test_info_as_text_is_the_printed_report(talk: Talk, place: Place):
     assert "Size is 60, 50" in text
 
 
+@pytest.mark.claim("outputs.gdal-writes-staging-only")
 def test_gdalinfo_reports_as_text_or_json_with_statistics_and_leaves_no_file(talk: Talk, place: Place):
     before = sorted(place.workspace.iterdir())
     text = done(talk, "gdalinfo", dataset="dem.tif")["untrusted"]["text"]
@@ -241,6 +242,7 @@ def test_a_result_links_its_outputs_and_shows_a_picture_of_a_raster(talk: Talk):
     assert [one.mime_type for one in pictures] == ["image/png"]
 
 
+@pytest.mark.claim("audit.how-allowed")
 def test_the_receipt_says_what_ran_where_and_how_it_was_allowed(modern: Talk):
     receipt = modern.done("gdal_translate", src_dataset="rgb.tif")["receipt"]
     assert receipt["argv"][0] == "gdal_translate"

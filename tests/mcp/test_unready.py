@@ -28,6 +28,7 @@ def gate(tmp_path: Path) -> Iterator[Forward]:
         made.down()
 
 
+@pytest.mark.claim("faults.engine-fails")
 def test_without_an_engine_each_call_says_so_and_service_comes_back(
     make_place: Callable[..., Place], grounds: Path, gate: Forward
 ):
@@ -53,6 +54,7 @@ def test_without_an_engine_each_call_says_so_and_service_comes_back(
         assert pipes.end() == 0
 
 
+@pytest.mark.claim("faults.engine-fails")
 def test_without_the_image_each_call_says_how_to_get_it(make_place: Callable[..., Place], grounds: Path):
     place = make_place("rgb.tif")
     with piped(place.command("--image", "example.invalid/gdal:9"), grounds / "unready.log") as pipes:
@@ -62,6 +64,7 @@ def test_without_the_image_each_call_says_how_to_get_it(make_place: Callable[...
         assert "setup" in error["suggestion"]
 
 
+@pytest.mark.claim("audit.no-record-no-run")
 def test_a_call_that_cannot_be_recorded_is_not_made(
     make_place: Callable[..., Place], containers: Containers, grounds: Path
 ):
@@ -88,6 +91,7 @@ def test_a_call_that_cannot_be_recorded_is_not_made(
         assert verify(log).ok
 
 
+@pytest.mark.claim("audit.no-record-no-run")
 def test_a_registry_that_is_gone_bad_stops_calls_too(make_place: Callable[..., Place], grounds: Path):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:

@@ -152,6 +152,7 @@ TOO_LARGE: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.claim("resources.certain-excess-refused")
 @pytest.mark.parametrize("key", TOO_LARGE)
 def test_what_is_too_large_is_told_with_the_setting_and_refused_without_a_container(
     talker: Talk, own: Place, key: str
@@ -226,6 +227,7 @@ def damaged(data: bytes) -> Iterator[bytes]:
         yield data[:start] + b"\xff" * 4 + data[start + 4 :]
 
 
+@pytest.mark.claim("content.host-reads-headers")
 def test_hostile_headers_are_an_answer(talker: Talk, own: Place):
     sources = {".tif": "dem.tif", ".shp": "zones.shp"}
     under_way = []

@@ -92,6 +92,7 @@ def writing(pipes: Pipes, containers: Containers, place: Place) -> None:
     pipes.begin("reproject", LONG)
 
 
+@pytest.mark.claim("faults.server-killed")
 def test_a_killed_server_s_containers_end_by_themselves_and_the_next_server_removes_them(
     make_place: Callable[..., Place], containers: Containers, client: docker.DockerClient, serving: Serving
 ):
@@ -123,6 +124,7 @@ def running(client: docker.DockerClient, owners: set[str]) -> list[str]:
     return [row["Labels"][CALL] for row in rows if row["Labels"][OWNER] in owners]
 
 
+@pytest.mark.claim("sandbox.leftovers")
 def test_servers_that_start_die_and_tidy_up_leave_each_other_s_containers_alone(
     make_place: Callable[..., Place],
     containers: Containers,

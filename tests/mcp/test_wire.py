@@ -46,6 +46,7 @@ NONSENSE = {
 }
 
 
+@pytest.mark.claim("resources.server-goes-on")
 def test_nonsense_is_survived(wire: Pipes):
     for line in NONSENSE.values():
         wire.write(line)
@@ -59,6 +60,7 @@ def test_an_unknown_method_is_an_error_with_its_code(wire: Pipes):
     assert alive(wire)
 
 
+@pytest.mark.claim("resources.server-goes-on")
 @pytest.mark.parametrize(
     "params",
     [{}, {"name": 5}, {"name": "info", "arguments": ["dem.tif"]}, {"name": "info", "arguments": "dem.tif"}],
@@ -68,6 +70,7 @@ def test_a_malformed_call_is_an_error_of_the_protocol(wire: Pipes, params: dict[
     assert alive(wire)
 
 
+@pytest.mark.claim("resources.server-goes-on")
 def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
     result = wire.call("info", {"path": "a/" * 3_000_000})
     assert result["structuredContent"]["error"]["code"] == "PATH_NOT_ALLOWED"
@@ -84,6 +87,7 @@ def test_strange_texts_are_refused_like_any_other(wire: Pipes):
     assert alive(wire)
 
 
+@pytest.mark.claim("resources.server-goes-on")
 def test_a_call_that_repeats_a_running_ones_id_does_not_stop_the_server(wire: Pipes):
     for _ in range(2):
         wire.write(
@@ -110,6 +114,7 @@ def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_ne
             assert len(pipes.ask("tools/list")["result"]["tools"]) == len(core())
 
 
+@pytest.mark.claim("content.errors-tell-nothing")
 def test_errors_of_ours_tell_no_secret_of_the_host(wire: Pipes, place: Place):
     answers = [
         wire.call("info", {"path": path})

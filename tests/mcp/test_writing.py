@@ -64,6 +64,7 @@ def copy(place: Place, source: str, target: str) -> bytes:
     return data
 
 
+@pytest.mark.claim("outputs.undo")
 def test_what_is_replaced_comes_back_byte_for_byte(writer: Talk, own: Place):
     before = copy(own, "dem.tif", "replaced.tif")
     aux = own.path("replaced.tif.aux.xml")
@@ -117,6 +118,7 @@ def test_an_orphaned_sidecar_does_not_pass_for_the_new_outputs(writer: Talk, own
     assert not own.path("orphan.tif").exists()
 
 
+@pytest.mark.claim("outputs.inputs-kept")
 def test_overwrite_false_leaves_what_is_there(writer: Talk, own: Place):
     before = copy(own, "dem.tif", "kept.tif")
     for tool, more in (("convert", {}), ("reproject", {"dst_crs": "EPSG:4326"})):
@@ -125,6 +127,7 @@ def test_overwrite_false_leaves_what_is_there(writer: Talk, own: Place):
     assert own.path("kept.tif").read_bytes() == before
 
 
+@pytest.mark.claim("outputs.inputs-kept")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -214,6 +217,7 @@ def test_a_shapefile_grows_too(writer: Talk, own: Place, oracle: Oracle):
         assert oracle.counts(own.path("grown.shp")) == [expected]
 
 
+@pytest.mark.claim("outputs.inputs-kept")
 def test_a_file_of_the_output_does_not_replace_a_strangers(writer: Talk, own: Place):
     own.path("strange.img").write_bytes(b"somebody's notes")
     error = writer.failed("convert", input="classes.tif", output="strange.xml", output_format="PDS4")
@@ -279,6 +283,7 @@ def test_a_folder_is_not_replaced_by_a_file(writer: Talk, own: Place):
     assert own.path("box/keep.txt").read_text() == "keep"
 
 
+@pytest.mark.claim("staging.removed")
 def test_nothing_is_left_in_staging_and_the_audit_holds(writer: Talk, own: Place):
     writer.failed(
         "gdal_translate", src_dataset="rgb.tif", dst_dataset="x.png", output_format="PNG", bands=["9"]
@@ -293,6 +298,7 @@ def test_nothing_is_left_in_staging_and_the_audit_holds(writer: Talk, own: Place
     assert all(len(row["sha256"]) == 64 for row in published)
 
 
+@pytest.mark.claim("outputs.read-only-workspaces")
 def test_a_read_only_workspace_is_read_and_never_written(
     make_place: Callable[..., Place], grounds: Path, own: Place
 ):

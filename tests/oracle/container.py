@@ -76,7 +76,7 @@ class Oracle:
 
 
 @contextmanager
-def oracle_over(image: str, sees: Path) -> Iterator[Oracle]:
+def oracle_over(image: str, sees: Path, network: str = "none") -> Iterator[Oracle]:
     """An oracle that reads below `sees`; its output folder lies there too."""
     endpoint, client = discover(os.environ.get("GDAL_MCP_ENGINE"))
     client.close()
@@ -90,7 +90,7 @@ def oracle_over(image: str, sees: Path) -> Iterator[Oracle]:
         .with_volume_mapping(str(sees), str(sees), "ro")
         .with_volume_mapping(str(out), str(out), "rw")
         .with_envs(**ENVIRONMENT)
-        .with_kwargs(network_mode="none", user=f"{os.getuid()}:{os.getgid()}", entrypoint=[])
+        .with_kwargs(network_mode=network, user=f"{os.getuid()}:{os.getgid()}", entrypoint=[])
     )
     with container:
         yield Oracle(container, sees, out)

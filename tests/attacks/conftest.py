@@ -1,0 +1,129 @@
+"""One world full of traps and one server on it for each worker; after each module both are looked over."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.image import Image
+from tests.attacks.careless import Careless
+from tests.attacks.ground import Ground, lay_ground, lay_network
+from tests.attacks.leaks import leaked
+from tests.attacks.listener import Listener, listening
+from tests.attacks.traps_table import lay_table
+from tests.data.make import make_data
+from tests.mcp.attack_files import everything
+from tests.mcp.conftest import Containers, containers
+from tests.mcp.talk import Person, Place, Talk, talking
+from tests.oracle.container import Oracle, oracle_over
+from tests.oracle.fixtures import grounds, oracle
+
+__all__ = ["containers", "grounds", "oracle"]
+
+# SQL is on, so that it is the statements that are refused
+SETTINGS = (
+    "--approval",
+    "never",
+    "--allow-sql",
+    "--timeout-seconds",
+    "60",
+    "--memory",
+    "512MiB",
+    "--log-level",
+    "debug",
+)
+MOVED = ("r27.tif", "x16.vrt", "x22.vrt", "x24.vrt")  # what calls of the table are meant to change
+
+
+@pytest.fixture(scope="session")
+def data(grounds: Path, oracle: Oracle) -> Path:
+    made = grounds / "attack-data"
+    made.mkdir()
+    make_data(oracle, made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def ground(grounds: Path, oracle: Oracle, data: Path) -> Ground:
+    """The world. Nothing may change what is in it; a test that wants to puts its own files there."""
+    made = lay_ground(Place.made(grounds / "attacked"), oracle, data)
+    lay_table(made.place, made.outside)
+    return made
+
+
+@pytest.fixture(scope="session")
+def listener() -> Iterator[Listener]:
+    with listening() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def remote(ground: Ground, listener: Listener) -> list[str]:
+    """The names of the traps that lead to the listener."""
+    return lay_network(ground, listener)
+
+
+@pytest.fixture(scope="session")
+def careless(grounds: Path, image: Image, ground: Ground) -> Iterator[Careless]:
+    with oracle_over(image.id, grounds, "host") as made:
+        yield Careless(made)
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A server in this world, and how to see that it came through."""
+
+    talk: Talk
+    ground: Ground
+    containers: Containers
+    before: dict[str, dict[str, bytes | str]]
+
+    @property
+    def place(self) -> Place:
+        return self.ground.place
+
+    def whole(self, log: Path) -> None:
+        """The server answers; nothing of its calls is left; nothing outside has changed, no input has, no bait came in."""
+        assert self.talk.done("info", path="ok.tif")["size"] == [20, 20]
+        assert self.containers.none_of(self.place.owners)
+        assert self.place.staged == []
+        assert everything(self.ground.outside) == self.before["outside"]
+        self._unspoilt(log)
+
+    def _unspoilt(self, log: Path) -> None:
+        inside, after = self.before["inside"], everything(self.place.workspace)
+        changed = [name for name, content in inside.items() if after.get(name) != content]
+        assert [name for name in changed if Path(name).name not in MOVED] == []
+        assert [name for name in after if "PWNED" in name] == []
+        made = {name: content for name, content in after.items() if name not in inside}
+        kept = {str(path): path.read_bytes() for path in self.place.state.rglob("*") if path.is_file()}
+        for name, content in {**made, **kept, str(log): log.read_bytes()}.items():
+            assert not leaked(content.encode(errors="replace") if isinstance(content, str) else content), name
+
+
+@pytest.fixture(scope="session")
+def _server(ground: Ground, remote: list[str], grounds: Path) -> Iterator[Talk]:
+    with talking(ground.place.command(*SETTINGS), grounds / "attacked.log", person=Person()) as made:
+        yield made
+
+
+@pytest.fixture
+def hurried(attacked: "Attacked", grounds: Path) -> Iterator[Talk]:
+    """A server on the same world that ends a call after three seconds."""
+    command = [*attacked.place.command(*SETTINGS), "--timeout-seconds", "3"]
+    with talking(command, grounds / "hurried.log", person=Person()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def attacked(_server: Talk, ground: Ground, grounds: Path, containers: Containers) -> Iterator[Attacked]:
+    before = {"outside": everything(ground.outside), "inside": everything(ground.place.workspace)}
+    made = Attacked(_server, ground, containers, before)
+    yield made
+    made.whole(grounds / "attacked.log")
+
+
+@pytest.fixture
+def talk(attacked: Attacked) -> Talk:
+    return attacked.talk

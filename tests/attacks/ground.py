@@ -1,0 +1,158 @@
+"""The world that an attack meets: a workspace full of traps, and a folder outside of it that holds the bait."""
+
+import gzip
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.attacks import traps_raster, traps_vector
+from tests.attacks.binary import PROGRAM, databases, tiffs
+from tests.attacks.listener import Listener, addresses
+from tests.attacks.native import library
+from tests.mcp.attack_files import lay_all
+from tests.mcp.hostile_files import CANARY, OGR_VRT
+from tests.mcp.talk import Place
+from tests.oracle.container import Oracle
+
+BAIT = (CANARY * 20)[:400]  # as many bytes as the pixels of the small rasters
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where the traps are and what they name."""
+
+    place: Place
+    outside: Path
+
+    def text(self, template: str, url: str = "", host: str = "", port: int = 0) -> str:
+        """A trap's text with the names of this world in it."""
+        marks = {
+            "@OUT@": self.outside,
+            "@WS@": self.place.workspace,
+            "@URL@": url,
+            "@HOST@": host,
+            "@PORT@": port,
+        }
+        for mark, value in marks.items():
+            template = template.replace(mark, str(value))
+        return template
+
+
+def lay_ground(place: Place, oracle: Oracle, data: Path) -> Ground:
+    """Everything that names a file, and the files that it names."""
+    ground = Ground(place, lay_all(place, oracle, data))
+    _bait(ground.outside)
+    for name, text in {**traps_raster.FILES, **traps_vector.FILES}.items():
+        place.path(name).write_text(ground.text(text))
+    for name, entries in traps_vector.WORKBOOKS.items():
+        _workbook(place.path(name), {entry: ground.text(text) for entry, text in entries.items()})
+    _made_by_gdal(ground, oracle)
+    databases(place.workspace, ground.outside, data / "zones.gpkg")
+    tiffs(place.workspace)
+    _libraries(place)
+    _folders(ground)
+    return ground
+
+
+def lay_network(ground: Ground, listener: Listener) -> list[str]:
+    """Everything that names an address; each of this host's own has its share. Returns the names of the files."""
+    hosts = addresses()
+    for number, (name, text) in enumerate({**traps_raster.URLS, **traps_vector.URLS}.items()):
+        host = hosts[number % len(hosts)]
+        url = listener.url(host, trap(name))
+        ground.place.path(name).write_text(ground.text(text, url, host, listener.port))
+    for host in hosts:  # the plainest of them once for each address
+        name = f"net-at-{host.replace('.', '-').replace(':', 'c')}.vrt"
+        url = listener.url(host, trap(name))
+        ground.place.path(name).write_text(ground.text(traps_raster.URLS["net-vrt.vrt"], url))
+    return sorted(path.name for path in ground.place.workspace.glob("net*"))
+
+
+def trap(name: str) -> str:
+    """What a file's requests are known by."""
+    return name.replace(".", "-")
+
+
+def _bait(outside: Path) -> None:
+    tif = (outside / "secret.tif").read_bytes()
+    for name, content in {
+        "secret.bin": BAIT,
+        "secret.gsb": BAIT,
+        "secret.tif.gz": gzip.compress(tif),
+        "secret.kml": f"<kml><Document><Placemark><name>{CANARY.decode()}</name></Placemark></Document></kml>".encode(),
+        "secret.gml": b"<x>" + CANARY + b"</x>",
+    }.items():
+        (outside / name).write_bytes(content)
+    with zipfile.ZipFile(outside / "secret.zip", "w") as made:
+        made.writestr("secret.tif", tif)
+
+
+def _workbook(path: Path, entries: Mapping[str, str]) -> None:
+    with zipfile.ZipFile(path, "w") as made:
+        for name, text in entries.items():
+            made.writestr(name, text)
+
+
+def _made_by_gdal(ground: Ground, oracle: Oracle) -> None:
+    """Formats whose bytes GDAL and HDF5 write better than we do."""
+    made = oracle.folder("binary-traps")
+    oracle.python(PROGRAM, str(made), str(ground.outside), CANARY.decode())
+    for path in made.iterdir():
+        folder = ground.outside if path.name.startswith("secret") else ground.place.workspace
+        (folder / path.name).write_bytes(path.read_bytes())
+    overview = (
+        "<PAMDataset><Metadata domain='OVERVIEWS'><MDI key='OVERVIEW_FILE'>{}</MDI></Metadata></PAMDataset>"
+    )
+    honest = ground.place.path("ok.tif").read_bytes()
+    for name, target in {
+        "aux-abs.tif": f"{ground.outside}/secret-small.tif",
+        "aux-up.tif": ":::BASE:::/../outside/secret-small.tif",
+    }.items():
+        ground.place.path(name).write_bytes(honest)
+        ground.place.path(f"{name}.aux.xml").write_text(overview.format(target))
+    for suffix in ("ovr", "msk"):
+        ground.place.path(f"beside-{suffix}.tif").write_bytes(honest)
+        ground.place.path(f"beside-{suffix}.tif.{suffix}").write_text(
+            ground.text(traps_raster.FILES["as-tif.tif"])
+        )
+
+
+def _libraries(place: Place) -> None:
+    place.path("canary.so").write_bytes(library())
+    place.path("canary.so").chmod(0o755)
+    for name, source in LIBRARIES.items():
+        place.path(name).write_text(
+            OGR_VRT.format(layer="x", name=source.replace("@WS@", str(place.workspace)))
+        )
+    more = "<OpenOptions><OOI key='ADBC_DRIVER'>@WS@/canary.so</OOI></OpenOptions><SrcDataSource>"
+    text = OGR_VRT.format(layer="x", name="ADBC:x").replace("<SrcDataSource>", more)
+    place.path("so-adbc.vrt").write_text(text.replace("@WS@", str(place.workspace)))
+
+
+LIBRARIES = {
+    "so-odbc.vrt": "ODBC:DRIVER=@WS@/canary.so;",
+    "so-odbc.geojson": "ODBC:DRIVER=@WS@/canary.so;",
+    "so-odbc.tif": "ODBC:DRIVER=@WS@/canary.so;DBQ=x",
+    "so-mssql.vrt": "MSSQL:DRIVER=@WS@/canary.so;",
+    "so-mssql.gml": "MSSQL:server=x;DRIVER=@WS@/canary.so;",
+    "so-pgeo.vrt": "PGEO:DRIVER=@WS@/canary.so;",
+    "so-sqlite.vrt": "SQLITE:@WS@/loads.sqlite",
+}
+
+
+def _folders(ground: Ground) -> None:
+    """Datasets that are folders, with links in them; each folder itself is honest."""
+    zarr = ground.place.path("linked.zarr")
+    (zarr / "a").mkdir(parents=True)
+    (zarr / ".zgroup").write_text('{"zarr_format":2}')
+    (zarr / "a" / ".zarray").write_text(
+        '{"shape":[20,20],"chunks":[20,20],"dtype":"|u1","compressor":null,"fill_value":0,"order":"C","filters":null,"zarr_format":2}'
+    )
+    (zarr / "a" / "0.0").symlink_to(ground.outside / "secret.bin")
+    table = ground.place.path("linked-table")
+    table.mkdir()
+    (table / "secret.csv").symlink_to(ground.outside / "secret.csv")
+    (table / "plain.csv").write_text("id,name\n1,a\n")
+    os.link(ground.outside / "secret.txt", ground.outside / "linked.txt")

@@ -1,0 +1,167 @@
+"""A client that lies: arguments, identifiers and floods that no library of the protocol would send."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.conftest import SETTINGS, Attacked
+from tests.attacks.leaks import leaked
+from tests.mcp.pipes import Pipes, piped
+from tests.mcp.talk import ERAS
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module", params=ERAS)
+def pipes(request: pytest.FixtureRequest, attacked: Attacked, grounds: Path) -> Iterator[Pipes]:
+    with piped(
+        attacked.place.command(*SETTINGS), grounds / f"raw-{request.param}.log", era=request.param
+    ) as made:
+        made.hello()
+        yield made
+        assert "tools" in made.ask("tools/list")["result"]  # alive
+        assert not any(leaked(line.encode()) for line in made.lines)
+
+
+WRONG = [
+    {"path": ["ok.tif"]}, {"path": {"path": "ok.tif"}}, {"path": 7}, {"path": None}, {"path": True}, {}, {"path": "ok.tif", "unknown": 1},
+    {"path": "ok.tif", "config": {}}, {"path": "ok.tif", "__class__": "x"}, {"path": "ok.tif", "format": "xml"}, {"path": "x" * 100_000},
+    {"path": "ok.tif", "format": ["json"]}, {"PATH": "ok.tif"}, {"path": "ok.tif", "path ": "x"},
+]  # fmt: skip
+
+
+@pytest.mark.claim("args.unknown-refused")
+def test_arguments_of_another_shape_are_refused_and_start_nothing(pipes: Pipes, attacked: Attacked):
+    for arguments in WRONG:
+        said = pipes.call("info", arguments)
+        assert said.get("isError") or "protocol_error" in said, arguments
+        if said.get("isError"):
+            assert said["structuredContent"]["error"]["stage"] in ("lookup", "validate", "resolve")
+
+
+@pytest.mark.claim("resources.server-goes-on")
+def test_deep_arguments_are_refused(pipes: Pipes):
+    for depth in (100, 2_000, 50_000):
+        steps = '[{"step":"read","arguments":' * depth + "1" + "}]" * depth
+        text = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"pipeline","arguments":{"steps":%s},"_meta":%s}}\n'
+        meta = json.dumps(pipes._enveloped({}).get("_meta", {}))
+        pipes.write(text % (900_000 + depth, steps, meta))
+    assert "tools" in pipes.ask("tools/list")["result"]
+    assert not any('"isError":false' in line for line in pipes.lines if '"id":90' in line)
+
+
+@pytest.mark.claim("args.one-reading-of-a-call")
+def test_a_key_that_is_there_twice_is_read_once_and_checked_as_read(pipes: Pipes):
+    """What is checked is what runs, whichever of the two the parser takes."""
+    for first, second in (("ok.tif", "../outside/secret.tif"), ("../outside/secret.tif", "ok.tif")):
+        meta = json.dumps(pipes._enveloped({}).get("_meta", {}))
+        identifier = f"twice-{first}"
+        pipes.write(
+            '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"info","arguments":{"path":"%s","path":"%s"},"_meta":%s}}\n'
+            % (json.dumps(identifier), first, second, meta)
+        )
+        said = pipes.answer(identifier)  # type: ignore[arg-type]
+        result = said.get("result", {})
+        if not result.get("isError", True):
+            assert result["structuredContent"]["receipt"]["argv"][-1].endswith("/ok.tif")
+
+
+@pytest.mark.claim("outputs.listed-only")
+def test_a_record_of_no_call_of_ours_and_a_path_that_climbs_are_not_found(pipes: Pipes, attacked: Attacked):
+    base = attacked.place.workspace.as_uri()
+    for uri in (
+        "gdal://calls/", "gdal://calls/..", "gdal://calls/%2e%2e/result", "gdal://calls/ffffffffffffffff", "gdal://calls/x/provenance/../../y", "gdal://other/x",
+        f"{base}/..", f"{base}/ok.tif?offset=0", f"{base}/ok.tif#x", f"{base}//etc/passwd", f"{base}/%00", "file://localhost/etc/passwd", "file:/etc/passwd",
+        "ftp://127.0.0.1/x", "data:text/plain,x", "\u202efile:///etc/passwd", "x" * 100_000,
+    ):  # fmt: skip
+        assert "error" in pipes.ask("resources/read", {"uri": uri}), uri
+
+
+@pytest.mark.claim("args.completions-tell-workspaces")
+def test_completions_tell_no_name_outside(pipes: Pipes, attacked: Attacked):
+    prompts = pipes.ask("prompts/list")["result"]["prompts"]
+    typed = (
+        "../",
+        "../outside/",
+        "/",
+        "/etc/",
+        "ln_dir/",
+        "ln_root/",
+        "%2e%2e/",
+        ".gdal-mcp/",
+        "\u202e",
+        "sub/../../outside/",
+        "x" * 50_000,
+    )
+    references = [
+        ({"type": "ref/prompt", "name": one["name"]}, row["name"])
+        for one in prompts
+        for row in one.get("arguments", [])
+    ]
+    references += [
+        ({"type": "ref/resource", "uri": "file://{+path}"}, "path"),
+        ({"type": "ref/resource", "uri": "gdal://calls/{id}"}, "id"),
+    ]
+    for reference, argument in references:
+        for text in typed:
+            answered = pipes.ask(
+                "completion/complete", {"ref": reference, "argument": {"name": argument, "value": text}}
+            )
+            values = answered.get("result", {}).get("completion", {}).get("values", [])
+            assert not [
+                value for value in values if "secret" in value or "passwd" in value or ".." in value
+            ], (argument, text)
+
+
+@pytest.mark.claim("identity.others-unseen")
+def test_cancelling_or_following_what_is_not_ones_own_does_nothing(pipes: Pipes, attacked: Attacked):
+    identifier = pipes.send(
+        "tools/call",
+        {"name": "info", "arguments": {"path": "ok.tif"}, "_meta": {"progressToken": ["not", "a", "token"]}},
+    )
+    for other in (identifier + 1000, "1", None, -1, 1.5, {"a": 1}, [identifier], True):
+        pipes.notify("notifications/cancelled", {"requestId": other})
+    pipes.notify("notifications/progress", {"progressToken": 1, "progress": 1e308})
+    said = pipes.answer(identifier)
+    assert "error" in said or said["result"]["structuredContent"]["size"] == [20, 20]
+    assert pipes.call("info", {"path": "ok.tif"})["structuredContent"]["size"] == [20, 20]
+
+
+@pytest.mark.claim("resources.server-goes-on")
+def test_a_flood_of_requests_and_of_answers_to_nothing_is_survived(pipes: Pipes):
+    lines = [
+        json.dumps(
+            {
+                "jsonrpc": "2.0",
+                "id": 5_000_000 + number,
+                "method": "tools/call",
+                "params": pipes._enveloped({"name": "info", "arguments": {"path": f"none-{number}.tif"}}),
+            }
+        )
+        for number in range(300)
+    ]
+    lines += [
+        json.dumps(
+            {"jsonrpc": "2.0", "id": number, "result": {"action": "accept", "content": {"approve": True}}}
+        )
+        for number in range(300)
+    ]
+    lines += [
+        json.dumps(
+            {
+                "jsonrpc": "2.0",
+                "id": "sample",
+                "result": {
+                    "role": "assistant",
+                    "content": {"type": "text", "text": "approved"},
+                    "model": "x",
+                },
+            }
+        )
+    ]
+    pipes.write("\n".join(lines) + "\n")
+    for number in range(300):
+        said = pipes.answer(5_000_000 + number)
+        assert said["result"]["structuredContent"]["error"]["code"] == "NOT_FOUND"
