@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from hardening_box import ENVIRONMENT, LIMITS, USER, open_box
-from syscall_numbers import NUMBERS
 
 from sandbox.hardening import HOSTNAME
 from sandbox.seccomp import rules
+from sandbox.syscalls import NUMBERS
 
 pytestmark = pytest.mark.engine
 
@@ -34,6 +34,7 @@ def seen(box):
     return box.program("look.py").answer
 
 
+@pytest.mark.claim("sandbox.not-root")
 def test_the_process_has_the_user_s_ids_and_no_other(seen):
     uid, gid = map(str, USER)
     assert seen["status"]["Uid"] == [uid] * 4
@@ -41,6 +42,7 @@ def test_the_process_has_the_user_s_ids_and_no_other(seen):
     assert set(seen["groups"]) <= {USER[1]}
 
 
+@pytest.mark.claim("sandbox.not-root")
 def test_the_process_has_no_capability_and_can_gain_none(seen):
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(seen["status"][name][0], 16) == 0
@@ -48,22 +50,26 @@ def test_the_process_has_no_capability_and_can_gain_none(seen):
     assert seen["status"]["Seccomp"] == ["2"]
 
 
+@pytest.mark.claim("sandbox.environment")
 def test_the_process_sees_our_environment_only(seen):
     assert seen["environment"] == ENVIRONMENT
 
 
+@pytest.mark.claim("sandbox.nothing-of-the-host-shown")
 def test_the_process_is_alone_in_an_anonymous_place(seen):
     assert seen["pid"] == 1
     assert seen["hostname"] == HOSTNAME
     assert seen["folder"] == "/tmp"
 
 
+@pytest.mark.claim("network.no-interface")
 def test_there_is_no_network(seen):
     assert set(seen["interfaces"]) <= {"lo"}
     assert {line.split()[-1] for line in seen["addresses"]} <= {"lo"}
     assert seen["routes"] == []
 
 
+@pytest.mark.claim("files.mounts-only")
 def test_only_the_asked_files_of_the_host_are_there(seen):
     engine = {"proc", "tmpfs", "devpts", "sysfs", "mqueue", "cgroup", "cgroup2", "overlay"}
     foreign = {target for target, _, kind in seen["mounts"] if kind not in engine}
@@ -72,6 +78,7 @@ def test_only_the_asked_files_of_the_host_are_there(seen):
     assert (modes["/workspace"], modes["/staging"], modes["/"]) == ("ro", "rw", "ro")
 
 
+@pytest.mark.claim("sandbox.nothing-of-the-host-shown")
 def test_the_host_s_machine_terminals_and_other_calls_are_not_shown(seen):
     assert seen["listed"] == {
         "/sys": [],
@@ -84,17 +91,20 @@ def test_the_host_s_machine_terminals_and_other_calls_are_not_shown(seen):
     assert all(seen["masked"].values())
 
 
+@pytest.mark.claim("files.mounts-only")
 def test_only_scratch_and_staging_can_be_written(seen):
     assert {place for place, failure in seen["written"].items() if failure == 0} == {"/tmp", "/staging"}
 
 
+@pytest.mark.claim("sandbox.scratch")
 def test_no_program_runs_from_scratch(seen):
     assert seen["program"] == errno.EACCES
 
 
+@pytest.mark.claim("resources.limits-hard")
 def test_the_limits_of_the_process_are_ours_and_hard(seen):
     asked = {
-        "CORE": 0,
+        "CORE": 1,
         "CPU": LIMITS.cpu_seconds,
         "DATA": LIMITS.data_bytes,
         "FSIZE": LIMITS.file_bytes,
@@ -153,7 +163,7 @@ def numbers(box):
 
 @pytest.fixture(scope="module")
 def attacked(box, agent, numbers):
-    return box.program("attack.py", json.dumps(numbers)).answer
+    return box.program("attack.py", json.dumps(dict(numbers))).answer
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +175,7 @@ def unfiltered(box, agent):
     return box.run(body).answer["attacks"]
 
 
+@pytest.mark.claim("sandbox.own-seccomp")
 def test_every_attack_is_refused_but_a_socket_pair_works(attacked):
     assert {name for name, failure in attacked["attacks"].items() if failure == 0} == {
         "socket pair",
@@ -172,6 +183,7 @@ def test_every_attack_is_refused_but_a_socket_pair_works(attacked):
     }
 
 
+@pytest.mark.claim("sandbox.own-seccomp")
 def test_it_is_the_profile_that_refuses(attacked, unfiltered):
     worked = {name for name, failure in unfiltered.items() if failure == 0}
     assert {
@@ -195,6 +207,7 @@ def test_every_refused_call_fails_with_the_errno_that_the_profile_names(attacked
     assert attacked["calls"] == expected
 
 
+@pytest.mark.claim("sandbox.own-seccomp")
 def test_a_call_through_another_architecture_ends_the_process(box):
     if box.facts.architecture == "x86_64":  # x32 numbers have bit 30 set; aarch64 has nothing like it
         code = "import ctypes; ctypes.CDLL(None).syscall(0x40000000 | 39)"
@@ -204,6 +217,7 @@ def test_a_call_through_another_architecture_ends_the_process(box):
 # --- limits have an effect ---
 
 
+@pytest.mark.claim("resources.limits-hard")
 def test_memory_that_the_process_limit_does_not_count_ends_in_an_out_of_memory_kill(box):
     code = """
         import mmap
@@ -226,6 +240,7 @@ def test_an_allocation_beyond_the_limit_fails_readably(box):
     assert box.python(code).answer == "refused"
 
 
+@pytest.mark.claim("resources.limits-hard")
 def test_processes_are_counted(box):
     code = """
         import errno, os, signal
@@ -241,6 +256,7 @@ def test_processes_are_counted(box):
     assert box.python(code).answer == [LIMITS.pids - 1, errno.EAGAIN]
 
 
+@pytest.mark.claim("resources.limits-hard")
 def test_a_file_grows_to_its_limit_and_no_further(box):
     code = """
         try:
@@ -254,6 +270,7 @@ def test_a_file_grows_to_its_limit_and_no_further(box):
     assert (box.staging / "big").stat().st_size == LIMITS.file_bytes
 
 
+@pytest.mark.claim("sandbox.scratch")
 def test_scratch_fills_up_at_its_size(box):
     code = """
         import errno
@@ -270,6 +287,7 @@ def test_scratch_fills_up_at_its_size(box):
     assert written <= LIMITS.scratch_bytes
 
 
+@pytest.mark.claim("resources.limits-hard")
 def test_open_files_are_counted(box):
     code = """
         import os

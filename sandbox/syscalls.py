@@ -1,6 +1,10 @@
-"""Numbers of the system calls that no job may make, from the kernel's `unistd.h`. They never change once given."""
+"""Numbers of the system calls that no job may make, from the kernel's `unistd.h`. Pure. They never change once given."""
 
-_X86_64 = """
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+_X86_64: Final = """
 accept=43 accept4=288 acct=163 add_key=248 adjtimex=159 bind=49 bpf=321 cachestat=451 capget=125
 capset=126 chown=92 chroot=161 clock_adjtime=305 clock_settime=227 clone3=435 connect=42
 delete_module=176 epoll_pwait2=441 execveat=322 fallocate=285 fanotify_init=300 fanotify_mark=301
@@ -27,7 +31,7 @@ setsockopt=54 settimeofday=164 setuid=105 setxattr=188 shmat=30 shmctl=31 shmget
 statmount=457 swapoff=168 swapon=167 symlink=88 symlinkat=266 sync=162 syncfs=306 syslog=103 tee=276
 timer_create=222 timerfd_create=283 umount2=166 unshare=272 userfaultfd=323 vhangup=153 vmsplice=278
 """
-_AARCH64 = """
+_AARCH64: Final = """
 accept=202 accept4=242 acct=89 add_key=217 adjtimex=171 bind=200 bpf=280 cachestat=451 capget=90
 capset=91 chroot=51 clock_adjtime=266 clock_settime=112 clone3=435 connect=203 delete_module=106
 epoll_pwait2=441 execveat=281 fallocate=47 fanotify_init=262 fanotify_mark=263 fchown=55 fchownat=54
@@ -55,8 +59,15 @@ timer_create=107 timerfd_create=85 umount2=39 unshare=97 userfaultfd=282 vhangup
 """
 
 
-def _table(text):
-    return {name: int(number) for name, number in (entry.split("=") for entry in text.split())}
+def _table(text: str) -> Mapping[str, int]:
+    entries = (entry.split("=") for entry in text.split())
+    return MappingProxyType({name: int(number) for name, number in entries})
 
 
-NUMBERS = {"x86_64": _table(_X86_64), "aarch64": _table(_AARCH64)}
+# by the engine's word for the architecture
+NUMBERS: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("x86_64", "amd64"), _table(_X86_64)),
+        **dict.fromkeys(("aarch64", "arm64"), _table(_AARCH64)),
+    }
+)

@@ -1,0 +1,104 @@
+"""Hostile code that leaves traps in its output folder: none is published, and all of it is taken away."""
+
+import errno
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox.errors import OutputRejected
+from sandbox.outcome import Exited, StagingLimitExceeded
+from sandbox.outputs import collect
+from sandbox.staging import Staging
+from sandbox.template import Limits
+from tests.conftest import SMALL, USER
+
+pytestmark = pytest.mark.engine
+
+# each trap in a folder of its own, so that one container lays them all
+TRAPS = """
+import fcntl
+
+def case(name):
+    os.mkdir("/staging/" + name)
+    os.chdir("/staging/" + name)
+
+def named(name):
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
+
+case("newline"); named(b"a\\nb")
+case("escape"); named(b"\\x1b[2J\\x1b]0;owned\\x07")
+case("separator"); named("a\\u2028b".encode())
+case("undecodable"); named(b"\\xff\\xfe")
+case("second name"); named(b"one"); os.link("one", "two")
+case("deep")
+for _ in range(1000):
+    os.mkdir("d"); os.chdir("d")
+named(b"bottom")
+case("sparse"); os.truncate(os.open("giant", os.O_CREAT | os.O_WRONLY), job["file_bytes"])
+for number in range(3):
+    os.truncate(os.open(f"giant-{number}", os.O_CREAT | os.O_WRONLY), job["file_bytes"])
+case("barred"); os.mkdir("closed"); named(b"closed/in"); os.chmod("closed", 0); os.chmod(".", 0)
+case("many")
+for number in range(job["files"] + 1):
+    named(b"%d" % number)
+case("fine"); named("n" * 255); named("ümläut")
+os.chdir("/")
+try: named("/staging/" + "n" * 256)
+except OSError as error: over = error.errno
+return {"code": 0, "over": over}
+"""
+ROOMY = Limits()
+REFUSED = {
+    **dict.fromkeys(("newline", "escape", "separator", "undecodable", "second name", "deep"), ROOMY),
+    **dict.fromkeys(("sparse", "many"), SMALL),
+}
+
+
+@pytest.fixture
+def laid(run, ground) -> Iterator[Staging]:
+    """An output folder with every trap in it, its container gone."""
+    with ground.area.open("staging-0001", USER) as staging:
+        limits = {"file_bytes": SMALL.file_bytes, "files": SMALL.staging_files}
+        result = run(TRAPS, limits, workspace=ground.workspace, staging=staging.mount_source)
+        assert result.outcome == Exited(0), result.stderr
+        assert result.final["over"] == errno.ENAMETOOLONG
+        yield staging
+
+
+def look(staging: Staging, name: str, limits: Limits) -> int:
+    folder = os.open(staging.mount_source / name, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return len(collect(folder, limits))
+    finally:
+        os.close(folder)
+
+
+@pytest.mark.claim("escape.output-traps")
+def test_every_trap_is_refused_alone_and_all_are_taken_away_however_deep_or_barred(laid):
+    for name, limits in REFUSED.items():
+        with pytest.raises(OutputRejected):
+            look(laid, name, limits)
+        assert os.path.lexists(laid.mount_source / name)
+    assert look(laid, "fine", SMALL) == 2
+    with pytest.raises(OutputRejected):
+        laid.collect(SMALL)
+    place = laid.mount_source
+    laid.discard()
+    assert not os.path.lexists(place)
+
+
+MILLION = """
+os.mkdir("/staging/many")
+for number in range(1_000_000):
+    os.close(os.open(f"/staging/many/{number}", os.O_CREAT | os.O_WRONLY))
+"""
+
+
+@pytest.mark.claim("escape.output-traps")
+def test_a_million_files_end_soon_after_the_first_that_are_too_many(run, ground):
+    with ground.area.open("staging-0001", USER) as staging:
+        result = run(MILLION, staging=staging.mount_source, quota=staging)
+        made = len(os.listdir(staging.mount_source / "many"))
+    assert result.outcome == StagingLimitExceeded("files", SMALL.staging_files)
+    assert SMALL.staging_files <= made < 1_000_000

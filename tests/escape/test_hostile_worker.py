@@ -1,0 +1,191 @@
+"""Hostile code in the worker's place: it does not stop, does not die, and says what no worker says."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandbox.errors import AttestationFailed
+from sandbox.outcome import Exited, Killed, OutOfMemory, ProtocolViolated, TimedOut
+from sandbox.runner import Job
+from tests.conftest import SMALL, USER, handler
+from tests.escape.conftest import SECRET
+
+pytestmark = pytest.mark.engine
+
+BRIEF = replace(SMALL, wall_seconds=1.5, cpus=0.5)
+MARK = "gdal-mcp-mark"
+
+
+def marked() -> list[str]:
+    """Processes of this host that have the mark in their name."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            found += [path.parent.name] if MARK in path.read_text() else []
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    yield
+    assert marked() == []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _runner_goes_on(runner, make_template, patience) -> Iterator[None]:
+    """After all of them."""
+    yield
+    job = Job("call-0001", make_template(handler("return {'code': 7}")), {})
+    assert runner.run(job, patience).outcome == Exited(7)
+
+
+DEAF = f"""
+import ctypes, signal
+ctypes.CDLL(None).prctl(15, b"{MARK}", 0, 0, 0)
+for number in range(1, 65):
+    try: signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+"""
+TO_ITSELF = """
+for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM):
+    for target in (1, 0, -1, os.getpid()):
+        try: os.kill(target, number)
+        except OSError: pass
+"""
+
+
+@pytest.mark.claim("escape.always-ends")
+def test_what_stops_itself_ignores_every_signal_and_spins_is_gone_at_its_deadline(run):
+    """Process 1 of a namespace does not even get the signals that nobody else can ignore."""
+    spin = "import re\nre.match('(a+)+$', 'a' * 64 + 'b')"  # which lets no other thread run, so not the worker's watch
+    assert run(DEAF + TO_ITSELF + spin, limits=BRIEF).outcome == TimedOut(BRIEF.wall_seconds)
+
+
+@pytest.mark.claim("escape.always-ends")
+def test_processes_that_left_their_session_and_closed_everything_end_with_the_container(run):
+    body = (
+        DEAF
+        + """
+for _ in range(8):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 64)
+            while True: signal.pause()
+        os._exit(0)
+return {"code": 0, "seen": len([name for name in os.listdir("/proc") if name.isdigit()])}
+"""
+    )
+    result = run(body)
+    assert result.outcome == Exited(0)
+    assert result.final["seen"] > 8
+
+
+@pytest.mark.claim("escape.always-ends")
+def test_what_closes_its_streams_and_goes_on_is_removed(run):
+    body = DEAF + "os.closerange(0, 256)\nwhile True: signal.pause()"
+    assert isinstance(run(body, limits=BRIEF).outcome, ProtocolViolated | TimedOut)
+
+
+@pytest.mark.claim("escape.memory-together")
+def test_children_together_get_no_more_memory_than_the_container(run):
+    body = """
+waiting, _ = os.pipe()
+for _ in range(6):
+    if os.fork() == 0:
+        kept = [b"x" * (4 << 20) + bytes(1) for _ in range(12)]
+        os.read(waiting, 1)  # and keeps it
+return {"code": 0, "first": os.waitstatus_to_exitcode(os.wait()[1])}
+"""
+    result = run(body)
+    first = (result.final or {}).get("first")
+    assert result.outcome == OutOfMemory(SMALL.memory_bytes, killed=True) or first == -signal.SIGKILL
+
+
+@pytest.mark.claim("escape.no-core-dump")
+def test_a_worker_that_crashes_leaves_no_core_anywhere(run, ground):
+    with ground.area.open("staging-0001", USER) as staging:
+        result = run("os.chdir('/staging')\nos.abort()", staging=staging.mount_source)
+        # process 1 does not get the signal of its own abort, and then breaks off with a fault
+        assert result.outcome in (Killed(128 + signal.SIGABRT), Killed(128 + signal.SIGSEGV))
+        assert os.listdir(staging.mount_source) == []
+
+
+# --- on the wire ---
+
+FRAME = "import struct\ndef frame(kind, data): return struct.pack('>cI', kind, len(data)) + data\n"
+
+
+FORGED = {
+    "deep": ("frame(b'F', b'{\"code\":' + b'[' * 100_000 + b']' * 100_000 + b'}')", ProtocolViolated),
+    "too many attachments": ("frame(b'B', b'x') * 17", ProtocolViolated),
+    "cut off": ("frame(b'F', b'{\"code\":0}')[:-4]", Killed),
+}
+
+
+@pytest.mark.claim("escape.forged-frames")
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_frame_is_no_answer(run, name):
+    said, outcome = FORGED[name]
+    body = f"{FRAME}os.write(report._wire._descriptor, {said})\nos._exit(0)"
+    assert isinstance(run(body).outcome, outcome)
+
+
+# while a handler is prepared stdout is stderr, and the wire is the one pipe of a higher number
+WIRE = "max(one for one in range(3, 20) if 'pipe' in os.path.realpath(f'/proc/self/fd/{one}'))"
+
+
+@pytest.mark.claim("escape.forged-frames")
+def test_what_speaks_before_it_was_given_a_job_gets_none(runner, make_template, ground, cancel):
+    source = handler(
+        "open('/staging/ran', 'w').close()",
+        f"os.write({WIRE}, b'F\\0\\0\\0\\x02' + b'{{}}')",
+    )
+    with ground.area.open("staging-0001", USER) as staging:
+        template = make_template(source, staging=staging.mount_source)
+        with pytest.raises(AttestationFailed):
+            runner.run(Job("call-0001", template, {}), cancel)
+        assert os.listdir(staging.mount_source) == []
+
+
+@pytest.mark.claim("escape.forged-frames")
+def test_names_of_attachments_lead_nowhere(run, ground):
+    names = ["../../../beside.txt", str(ground.workspace / "input.txt"), "a\\x1b[2J", "n" * 300, ""]
+    body = "\n".join(f"report.attach({name!r}, b'hostile')" for name in names)
+    result = run(body, workspace=ground.workspace)
+    assert result.outcome == Exited(0)
+    assert set(result.attachments.values()) == {b"hostile"}
+    assert all(len(name) <= 64 for name in result.attachments)
+    assert (ground.workspace / "input.txt").read_text() == SECRET
+
+
+# --- two at once ---
+
+MEET = """
+found = {"namespaces": {name: os.readlink("/proc/self/ns/" + name) for name in ("ipc", "mnt", "net", "pid", "uts")}}
+found["names"] = [line.split()[-1] for line in open("/proc/net/unix").readlines()[1:] if "@" in line or "/" in line]
+found["queues"] = [len(open("/proc/sysvipc/" + name).readlines()) for name in ("msg", "sem", "shm")]
+found["processes"] = [name for name in os.listdir("/proc") if name.isdigit()]
+found["scratch"] = os.listdir("/tmp")
+open("/tmp/mine", "x").close()
+return {"code": 0, **found}
+"""
+
+
+@pytest.mark.claim("escape.slots-apart")
+def test_two_containers_at_once_share_no_namespace_and_nothing_that_lives_in_one(
+    runner, make_template, ground, cancel
+):
+    template = make_template(handler(MEET))
+    slots = [runner.launch(template, f"call-{number}") for number in range(2)]
+    found = [runner.serve(slot, Job(slot.container[:8], template, {}), cancel).final for slot in slots]
+    for name, first in found[0]["namespaces"].items():
+        assert len({first, found[1]["namespaces"][name], os.readlink(f"/proc/self/ns/{name}")}) == 3
+    for one in found:
+        assert (one["names"], one["queues"], one["processes"], one["scratch"]) == ([], [1, 1, 1], ["1"], [])
