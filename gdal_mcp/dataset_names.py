@@ -172,7 +172,10 @@ def _start(text: str) -> str:
 def _part(text: str, start: str, grammars: tuple[_Grammar, ...]) -> DatasetName:
     for grammar in grammars:
         if match := grammar.pattern.fullmatch(text):
-            return _around(grammar, match)
+            name = _around(grammar, match)
+            if _NETWORK_INSIDE.search(name.before + name.after):  # no part of a file is called that
+                raise _NETWORK.error(start)
+            return name
     if _NETWORK_INSIDE.search(text):
         raise _NETWORK.error(start)
     known = " or ".join(name for grammar in grammars for name in grammar.form.names)

@@ -83,7 +83,7 @@ def load_policy(settings: Settings, names: Callable[[], Iterable[str]]) -> Polic
         parsed = _File.model_validate(tomllib.loads(data.decode()))
     except ValidationError as error:
         raise SettingsError(*(_sentence(settings.policy, row) for row in error.errors())) from error
-    except ValueError as error:  # TOML's and Unicode's
+    except (ValueError, RecursionError) as error:  # TOML's and Unicode's, and of brackets in brackets
         raise SettingsError(f"Policy file {settings.policy} is not TOML: {error}.") from error
     policy = _made(parsed, settings.approval, settings.policy, hashlib.sha256(data).hexdigest())
     problems = [*_unknown_tools(policy, frozenset(names())), *_unknown_workspaces(policy, settings)]

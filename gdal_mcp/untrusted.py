@@ -20,6 +20,7 @@ MAX_DEPTH = 60
 MAX_MARKS = (
     6  # on one letter: the most that any script needs, in Tibetan; four in Hebrew, two in Vietnamese and Thai
 )
+MAX_RUN = 30  # marks in a row that are put in order; the bound of Unicode's own stream-safe format (UAX #15)
 CUT = " [cut]"
 
 _KEPT_CONTROLS = "\n\t"
@@ -48,7 +49,7 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
     else:
         some = text[: limit * 2]
         seen = some.translate(dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter)))
-        kept = _few_marks(unicodedata.normalize("NFC", seen))
+        kept = _few_marks(unicodedata.normalize("NFC", _short_runs(seen)))
     return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + CUT
 
 
@@ -71,6 +72,17 @@ def _locked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return locked(value)
     return [_locked(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _short_runs(text: str) -> str:
+    """The text with few enough marks in a row that putting them in order does not take for ever: normalising is quadratic."""
+    kept: list[str] = []
+    run = 0
+    for letter in text:
+        run = run + 1 if unicodedata.combining(letter) else 0
+        if run <= MAX_RUN:
+            kept.append(letter)
+    return "".join(kept)
 
 
 def _few_marks(text: str) -> str:
@@ -117,11 +129,11 @@ def clean_value(value: Any, depth: int = 0) -> Any:
 def _clean_object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     """Keys that are cleaned to the same text are numbered, so that none takes the place of another."""
     rows: dict[str, Any] = {}
+    numbers: dict[str, int] = {}  # the last of each text: to count anew for every key is quadratic
     for key, item in islice(value.items(), MAX_ITEMS):
         name = plain = clean_text(str(key), 500)
-        number = 1
         while name in rows:
-            number += 1
-            name = f"{plain} ({number})"
+            numbers[plain] = numbers.get(plain, 1) + 1
+            name = f"{plain} ({numbers[plain]})"
         rows[name] = clean_value(item, depth + 1)
     return rows

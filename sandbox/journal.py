@@ -150,7 +150,7 @@ def load(folder: int, call_id: str) -> Record | None:
     with os.fdopen(file, "rb") as stream:
         try:
             record = _read(json.loads(stream.read(_MAX_BYTES)))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise JournalDamaged(
                 f"the journal of {call_id} is unreadable; its files are left alone."
             ) from error

@@ -22,7 +22,7 @@ from gdal_mcp.catalogue.problems import Problems
 from gdal_mcp.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
 
 # A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
-_PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@"]{0,128}:)*"?/(?!/)')
+_PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@":]{0,128}:)*"?/(?!/)')
 
 Resolver = Callable[[Argument, str], str]
 

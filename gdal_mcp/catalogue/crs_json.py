@@ -1,6 +1,7 @@
 """PROJJSON: parsed strictly, walked against lists of known members and types, written again. Pure."""
 
 import json
+import math
 from typing import Any, Final
 
 from gdal_mcp.catalogue.crs_text import MAX_DEPTH, SUGGESTION, inner_text
@@ -48,7 +49,9 @@ def check_projjson(text: str) -> str:
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        document = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+        )
     except (ValueError, RecursionError) as error:
         raise CrsRefused("the text is not well-formed JSON.", SUGGESTION) from error
     if not isinstance(document, dict):
@@ -65,6 +68,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(_name: str) -> float:
     raise CrsRefused("NaN and infinity are not JSON.", SUGGESTION)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_constant(text)  # 1e999 is read as infinity
 
 
 def _check(value: Any, depth: int) -> None:

@@ -36,7 +36,7 @@ _NAMED_NUMERIC: Final = frozenset(
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"]|"")*")
-      |(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![A-Za-z0-9_.])
+      |(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![A-Za-z0-9_.])
       |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
       |(?P<sign>[\[\](),]))\s*""",
     re.VERBOSE,

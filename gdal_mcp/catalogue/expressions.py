@@ -5,6 +5,7 @@ GDAL's `expression` may also be read by a language with loops (exprtk), so it is
 """
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,11 +17,12 @@ MAX_FORMULA: Final = 4096  # bytes; GDAL's parser gives up at about this length 
 MAX_DEPTH: Final = 32
 MAX_TEXT: Final = 48 << 10  # bytes; one word of a command line has 128 KiB
 
-_NUMBER: Final = r"[+-]?(?:[0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,3})?"
+# one way to read each number: a list of numbers with two ways each takes for ever to fail
+_NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,3})?"
 _ENGLISH: Final = re.compile(r"[A-Za-z0-9_ .,()\[\]+\-*/%^<>=!&|?:]+")
+_PAIR: Final = rf"[A-Za-z_][A-Za-z0-9_]{{0,31}}=(?:{_NUMBER}|[A-Za-z_]{{1,31}})"
 _FUNCTION: Final = re.compile(
-    rf"(?P<name>[A-Za-z][A-Za-z0-9_]{{0,63}})"
-    rf"(?:\((?:[A-Za-z_][A-Za-z0-9_]{{0,31}}=(?:{_NUMBER}|[A-Za-z_]{{1,31}})(?:,(?!\)))?){{0,16}}\))?"
+    rf"(?P<name>[A-Za-z][A-Za-z0-9_]{{0,63}})(?:\((?:{_PAIR}(?:,{_PAIR}){{0,15}})?\))?"
 )
 _KERNELS: Final = ("edge1", "edge2", "equal", "gaussian", "sharpen", "u", "unsharp-masking", "v")
 _ROW: Final = rf"\[{_NUMBER}(?:,{_NUMBER}){{0,98}}\]"  # GDAL takes up to 99 x 99
@@ -156,7 +158,7 @@ def parse_json(text: str, what: str) -> Any:
             f"{what} is longer than {MAX_TEXT} bytes.", "Put it into a file of the workspace."
         )
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ArgumentRefused(f"{what} is no JSON.", "Check its quotes and brackets.") from error
     _check_nesting(value, what, MAX_DEPTH)
@@ -165,6 +167,11 @@ def parse_json(text: str, what: str) -> Any:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_constant(text)  # 1e999 is JSON too
 
 
 def _check_nesting(value: Any, what: str, left: int) -> None:

@@ -22,8 +22,6 @@ KEYED: Final = frozenset(
 # Checks of texts that are often a number.
 NUMERIC: Final = frozenset("band by-band level nodata percentage point-count size threads".split())
 
-Scalar = str | int | float | bool
-
 
 def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
     """The texts of one argument's value; none for what is the same as leaving it out. Raises ArgumentRefused."""

@@ -52,16 +52,6 @@ class CheckedOption:
         return f"{self.key}={self.value}"
 
 
-def check_creation_option(driver: str | None, text: str) -> CheckedOption:
-    """A dataset creation option. `driver` is a canonical name, None where it is not known. Raises ArgumentRefused."""
-    return check_option(Scope.CREATION, _known(driver), text)
-
-
-def check_layer_option(driver: str | None, text: str) -> CheckedOption:
-    """A layer creation option. Raises ArgumentRefused."""
-    return check_option(Scope.LAYER, _known(driver), text)
-
-
 def check_open_option(drivers: Sequence[str], text: str) -> CheckedOption:
     """An open option for a file that one of these drivers opens; any driver, if none is named. Raises ArgumentRefused."""
     return check_option(Scope.OPEN, drivers or _readers(), text)
@@ -174,15 +164,6 @@ def _first_fitting(
             refusal = refusal or error
     assert refusal is not None
     raise refusal
-
-
-def _known(driver: str | None) -> tuple[str, ...]:
-    if driver is None:
-        raise ArgumentRefused(
-            "options depend on the output format, and neither a format nor the name of the output says which it is.",
-            "Name the output format, for example GTiff.",
-        )
-    return (driver,)
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,8 @@ from typing import Final
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.text import check_text
 
-_NUMBER: Final = r"[+-]?(?:[0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,3})?"
+# one way to read each number: a list of numbers with two ways each takes for ever to fail
+_NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,3})?"
 _BAND: Final = r"[1-9][0-9]{0,4}"
 _FIELD: Final = r"(?![@~/])[^\"`;\\<>{}]{1,128}"
 _METADATA: Final = r"(?![@~])[^\"'`;\\<>{}=/]{1,128}"

@@ -33,7 +33,7 @@ _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\r\n]+)
       | (?P<text>'(?:[^']|'')*')
       | (?P<quoted>"[^"]*")
-      | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.]))
+      | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.]))
       | (?P<name>[^\W\d]\w*)
       | (?P<sign><=|>=|<>|!=|==|\|\||[-+*/%<>=(),.;])""",
     re.VERBOSE,
@@ -182,26 +182,26 @@ def _column_lists(tokens: Sequence[Token]) -> set[int]:
     """Where the brackets of `WITH name (column, ...) AS` open."""
     found = set()
     for at, token in enumerate(tokens):
-        if (
-            token.text != "("
-            or at < 2
-            or not (tokens[at - 2].word in ("WITH", "RECURSIVE") or tokens[at - 2].text == ",")
-        ):
+        if token.text != "(" or at < 2:
             continue
-        end = _closing(tokens, at)
-        inside = tokens[at + 1 : end]
-        if end + 1 < len(tokens) and tokens[end + 1].word == "AS" and _are_columns(inside):
+        named = tokens[at - 2].word in ("WITH", "RECURSIVE") or tokens[at - 2].text == ","
+        if named and _are_columns(tokens, at + 1):
             found.add(at)
     return found
 
 
-def _are_columns(tokens: Sequence[Token]) -> bool:
-    names, commas = tokens[::2], tokens[1::2]
-    return (
-        bool(names)
-        and all(one.kind in ("name", "quoted") for one in names)
-        and all(one.text == "," for one in commas)
-    )
+def _are_columns(tokens: Sequence[Token], start: int) -> bool:
+    """Whether names with commas between them stand there, then `) AS`.
+
+    It looks at no bracket twice: to look for the end of each takes minutes for a text of brackets alone.
+    """
+    for position in range(start, len(tokens)):
+        odd = (position - start) % 2
+        wanted = tokens[position].text == "," if odd else tokens[position].kind in ("name", "quoted")
+        if not wanted:
+            closed = odd and tokens[position].text == ")" and position + 1 < len(tokens)
+            return bool(closed) and tokens[position + 1].word == "AS"
+    return False
 
 
 def _check_call(token: Token, what: str) -> None:
@@ -300,6 +300,7 @@ def _is_limited(body: Sequence[Token]) -> bool:
             return (
                 bool(rest)
                 and rest[0].isdecimal()
+                and len(rest[0]) <= len(str(MAX_ROWS))  # Python reads no number of thousands of digits
                 and int(rest[0]) <= MAX_ROWS
                 and rest[1:2] in ([], ["OFFSET"])
             )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gdal_mcp.catalogue.crs import MAX_BYTES, check_crs
 from gdal_mcp.catalogue.errors import CrsRefused
 from gdal_mcp.errors import Code
+from tests.quick import quick
 
 WKT1 = (
     'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563,AUTHORITY["EPSG","7030"]],'
@@ -163,6 +164,7 @@ def test_a_known_form_passes_in_its_canonical_form(text: str) -> None:
     assert check_crs(text) == CANONICAL[text]
 
 
+@pytest.mark.claim("args.crs-whole")
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_might_open_something_or_is_no_crs_is_refused(text: str) -> None:
     refusal = refused(text)
@@ -182,6 +184,7 @@ def test_projjson_passes_without_its_schema_url_and_prose() -> None:
     assert passed == {key: value for key, value in PROJJSON.items() if key not in ("$schema", "remarks")}
 
 
+@pytest.mark.claim("args.crs-whole")
 @pytest.mark.parametrize(
     "change",
     [
@@ -277,6 +280,7 @@ RESOURCE = re.compile(
 )
 
 
+@pytest.mark.claim("args.crs-whole")
 @given(spoiled() | st.text())
 def test_no_text_that_passes_holds_a_path_a_url_or_a_grid(text: str) -> None:
     try:
@@ -295,3 +299,18 @@ def test_what_passed_once_passes_again_unchanged(text: str) -> None:
     except CrsRefused:
         return
     assert check_crs(passed) == passed
+
+
+# What fuzzing found
+
+
+def test_an_infinite_number_in_projjson_is_refused():
+    for number in ("1e999", "-1e999"):
+        with pytest.raises(CrsRefused):
+            check_crs(f'{{"type":"GeographicCRS","name":"x","value":{number}}}')
+
+
+@pytest.mark.claim("args.no-text-hangs-the-server")
+def test_a_wkt_of_digits_is_refused_at_once():
+    with quick(), pytest.raises(CrsRefused):
+        check_crs(f"GEOGCS[{'1' * 30_000}x]")

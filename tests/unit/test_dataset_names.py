@@ -38,6 +38,7 @@ def test_a_text_that_no_driver_or_file_system_claims_is_a_path(text: str):
     assert (name.is_plain, name.path, name.at(CANONICAL)) == (True, text, CANONICAL)
 
 
+@pytest.mark.claim("names.read-whole")
 @pytest.mark.parametrize(
     ("text", "path", "name"),
     [
@@ -94,6 +95,7 @@ def test_an_archive_s_path_is_offered_from_its_first_name_on(kind: str, root: st
     ]
 
 
+@pytest.mark.claim("names.files-only")
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -149,6 +151,7 @@ def test_what_is_no_file_is_refused_by_what_it_reaches(text: str, code: Code):
     assert refusal(text).code is code
 
 
+@pytest.mark.claim("names.read-whole")
 @pytest.mark.parametrize(
     "text",
     [
@@ -211,6 +214,7 @@ def test_what_no_grammar_reads_whole_is_refused(text: str):
     assert refusal(text).code is Code.PATH_NOT_ALLOWED
 
 
+@pytest.mark.claim("names.files-only")
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
@@ -275,6 +279,7 @@ PREFIXES = {
 }
 
 
+@pytest.mark.claim("network.drivers-off")
 @pytest.mark.parametrize("driver", SKIPPED_DRIVERS)
 def test_every_driver_that_is_switched_off_is_refused_by_name(driver: str):
     assert PREFIXES.get(driver, driver).upper() in table().refusals
@@ -305,6 +310,7 @@ AROUND = re.compile(
 )
 
 
+@pytest.mark.claim("names.read-whole")
 @given(TEXTS)
 def test_every_text_is_refused_or_has_one_path_with_nothing_beside_it_that_opens_anything(text: str):
     try:
@@ -336,3 +342,10 @@ def test_a_name_that_was_accepted_is_accepted_again_as_the_same(text: str):
         again = parse(made)
         assert [one.at(CANONICAL) for one in again.splits() if one.path == CANONICAL] == [made]
         assert isinstance(again, DatasetName)
+
+
+def test_the_network_stands_in_no_part_of_a_name():
+    for text in ("GPKG:a.gpkg:/vsicurl/x", 'NETCDF:"a.nc":/vsis3/b', 'HDF5:"a.h5"://http://h/x'):
+        with pytest.raises(ToolError) as refused:
+            parse(text)
+        assert refused.value.code is Code.NETWORK_BLOCKED

@@ -1,6 +1,7 @@
 """Formulas, kernels, mappings, geometries and short texts: recognised completely, and never a file."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from gdal_mcp.catalogue.expressions import (
 from gdal_mcp.catalogue.geometry import check_geometry
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.plain import PLAIN
+from tests.quick import quick
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,7 @@ def test_a_formula_of_bands_passes(text: str) -> None:
     assert check_formula(text, "muparser", "calc") == text.strip()
 
 
+@pytest.mark.claim("args.expressions-read")
 @pytest.mark.parametrize(
     "text",
     [
@@ -63,6 +66,7 @@ def test_a_built_in_function_passes(text: str) -> None:
     assert check_formula(text, "builtin", "calc") == text
 
 
+@pytest.mark.claim("args.expressions-read")
 @pytest.mark.parametrize(
     "text",
     [
@@ -254,6 +258,7 @@ def test_any_line_of_numbers_survives(line: list[list[float]]) -> None:
     assert json.loads(check_geometry(json.dumps(value), "geometry")) == value
 
 
+@pytest.mark.claim("args.expressions-read")
 @given(st.text(max_size=40))
 def test_no_text_passes_as_a_geometry_unless_it_is_words_numbers_and_brackets(text: str) -> None:
     try:
@@ -280,6 +285,7 @@ def test_a_document_is_one_bounded_object() -> None:
         check_document(json.dumps({"a": "x" * MAX_TEXT}), "schema")
 
 
+@pytest.mark.claim("args.expressions-read")
 @pytest.mark.parametrize("name", sorted(PLAIN))
 def test_the_example_of_every_short_text_passes_and_no_path_does(name: str) -> None:
     plain = PLAIN[name]
@@ -324,3 +330,33 @@ def test_text_of_a_page_holds_no_markup(text: str) -> None:
     for name in ("title", "copyright", "url"):
         with pytest.raises(ArgumentRefused):
             bind_json(tile, {"input": "a.tif", "output": "tiles", name: text}, Context())
+
+
+# What fuzzing found: texts that took minutes, or that ended in another exception
+
+
+@pytest.mark.claim("args.no-text-hangs-the-server")
+@pytest.mark.parametrize(
+    ("check", "text"),
+    [
+        (check_kernel, f"[[{'11111,' * 60}x]]"),
+        (check_gcp, f"{','.join(['1' * 20] * 5)}x"),
+        (lambda text, what: check_formula(text, "builtin", what), f"mul(a={('y' * 20 + '=') * 10}!)"),
+    ],
+)
+def test_a_list_that_fails_at_its_end_is_refused_at_once(check: Callable[[str, str], str], text: str) -> None:
+    with quick(), pytest.raises(ArgumentRefused):
+        check(text, "value")
+
+
+def test_a_number_that_no_double_holds_is_no_number() -> None:
+    for text in ('{"a": 1e999}', '{"a": [-1e999]}'):
+        with pytest.raises(ArgumentRefused):
+            check_document(text, "schema")
+
+
+def test_arguments_of_a_function_have_commas_between_them() -> None:
+    assert check_formula("mul(k=2,b=x)", "builtin", "calc") == "mul(k=2,b=x)"
+    for text in ("mul(k=2b=3)", "mul(k=2,)", "mul(,k=2)"):
+        with pytest.raises(ArgumentRefused):
+            check_formula(text, "builtin", "calc")

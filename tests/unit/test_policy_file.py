@@ -73,6 +73,7 @@ def test_what_a_rule_leaves_out_fits_everything(folders: tuple[Path, Path]):
     assert (rule.tools, rule.effects, rule.ways) == (("*",), set(Effect), WAYS)
 
 
+@pytest.mark.claim("approval.policy-whole")
 @pytest.mark.parametrize(
     "text",
     [
@@ -99,6 +100,7 @@ def test_a_slip_is_an_error(folders: tuple[Path, Path], text: str):
         loaded(folders, text)
 
 
+@pytest.mark.claim("approval.policy-whole")
 def test_a_file_that_everybody_may_change_is_refused(folders: tuple[Path, Path]):
     file = folders[0].parent / "policy.toml"
     file.write_text("")
@@ -107,6 +109,7 @@ def test_a_file_that_everybody_may_change_is_refused(folders: tuple[Path, Path])
         load_policy(settings(folders, policy=file), lambda: NAMES)
 
 
+@pytest.mark.claim("paths.workspaces-are-plain")
 def test_a_file_that_calls_could_change_is_refused(folders: tuple[Path, Path]):
     with pytest.raises(ValueError):
         settings(folders, policy=folders[0] / "policy.toml")
@@ -119,6 +122,7 @@ def reaches(folders: tuple[Path, Path], text: str) -> Reaches:
     return Reaches(whole, loaded(folders, text))
 
 
+@pytest.mark.claim("identity.reach-narrows")
 def test_who_is_not_named_has_nothing_once_anybody_is(folders: tuple[Path, Path]):
     some = reaches(folders, '[[principal]]\nprincipals = ["token:ann"]')
     assert some.of("token:ann").workspaces == some.whole.workspaces
@@ -128,6 +132,7 @@ def test_who_is_not_named_has_nothing_once_anybody_is(folders: tuple[Path, Path]
     assert everybody.of("token:bob") is everybody.whole
 
 
+@pytest.mark.claim("identity.reach-narrows")
 def test_a_reach_holds_its_workspaces_and_no_other(folders: tuple[Path, Path]):
     text = f'[[principal]]\nprincipals = ["*"]\nworkspaces = ["{folders[1]}"]'
     reach = reaches(folders, text).of("token:ann")
@@ -149,6 +154,7 @@ def test_a_workspace_to_be_read_is_not_written(folders: tuple[Path, Path]):
     assert not any(tool.writes for tool in alone.surface.listed)
 
 
+@pytest.mark.claim("identity.reach-narrows")
 def test_an_entry_never_widens_a_limit(folders: tuple[Path, Path]):
     text = '[[principal]]\nprincipals = ["*"]\nmemory = "900GiB"\ncpus = 1000\ntimeout_seconds = 0.5'
     some = reaches(folders, text)
@@ -182,3 +188,8 @@ def test_uploads_are_named_like_a_tool(folders: tuple[Path, Path]):
     some = load_policy(settings(folders, policy=file), app_names)
     assert some.rules[0].tools == ("upload",)
     assert surface(settings(folders, exclude_tools=("upload",))).listed
+
+
+def test_brackets_in_brackets_are_a_problem_and_no_crash(folders: tuple[Path, Path]):
+    with pytest.raises(SettingsError):
+        loaded(folders, "a = " + "[" * 5000)

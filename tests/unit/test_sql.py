@@ -16,6 +16,7 @@ from gdal_mcp.catalogue.sql import (
     check_dialect,
     check_statement,
 )
+from tests.quick import quick
 
 SQL = catalogue().algorithms["vector sql"]
 
@@ -118,6 +119,7 @@ HOSTILE_STATEMENTS = [
 ]
 
 
+@pytest.mark.claim("sql.one-select")
 @pytest.mark.parametrize("text", HOSTILE_STATEMENTS)
 def test_a_statement_that_reaches_further_than_the_input_is_refused(text: str) -> None:
     with pytest.raises(ArgumentRefused):
@@ -183,6 +185,7 @@ HOSTILE_CONDITIONS = [
 ]
 
 
+@pytest.mark.claim("sql.conditions")
 @pytest.mark.parametrize("text", HOSTILE_CONDITIONS)
 def test_a_condition_that_reaches_further_than_its_layer_is_refused(text: str) -> None:
     with pytest.raises(ArgumentRefused):
@@ -206,6 +209,7 @@ def test_ordinary_conditions_pass_as_they_are(text: str) -> None:
     assert check_condition(text, "where") == text
 
 
+@pytest.mark.claim("sql.off-by-default")
 def test_sql_is_refused_where_the_server_was_not_started_for_it() -> None:
     call = {"input": "a.gpkg", "output": "b.gpkg", "sql": "SELECT * FROM poly"}
     with pytest.raises(ArgumentRefused):
@@ -213,6 +217,7 @@ def test_sql_is_refused_where_the_server_was_not_started_for_it() -> None:
     assert bind_json(SQL, call, Context(allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
 
 
+@pytest.mark.claim("sql.off-by-default")
 @pytest.mark.parametrize("path", sorted(catalogue().algorithms))
 def test_every_argument_that_carries_sql_needs_the_permission(path: str) -> None:
     algorithm = catalogue().algorithms[path]
@@ -259,6 +264,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.claim("sql.one-select")
 @given(st.lists(PIECES, max_size=14).map(lambda rest: " ".join(["SELECT", *rest])))
 def test_whatever_passes_names_layers_alone(text: str) -> None:
     try:
@@ -274,6 +280,7 @@ def test_whatever_passes_names_layers_alone(text: str) -> None:
     assert check_statement(passed, "sql") == passed
 
 
+@pytest.mark.claim("sql.one-select")
 @given(st.text(max_size=30))
 def test_any_text_is_refused_or_read_the_same_twice(text: str) -> None:
     for check in (check_statement, check_condition):
@@ -300,3 +307,22 @@ def test_a_dot_that_is_between_no_names_is_refused(text: str) -> None:
 def test_dots_of_names_and_numbers_are_kept(text: str) -> None:
     passed = check_statement(text, "sql")
     assert check_statement(passed, "sql") == passed
+
+
+# What fuzzing found
+
+
+@pytest.mark.claim("args.no-text-hangs-the-server")
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT a" + ",a(" * 5000, "SELECT " + "1" * 16_000 + "x", "SELECT a" + ",a(b" * 4000 + ") AS " * 80],
+)
+def test_a_text_of_brackets_or_digits_is_refused_at_once(text: str) -> None:
+    for check in (check_statement, check_condition):
+        with quick(), pytest.raises(ArgumentRefused):
+            check(text, "sql")
+
+
+def test_a_limit_of_more_digits_than_python_reads_is_refused() -> None:
+    with pytest.raises(ArgumentRefused):
+        check_statement(f"WITH a AS (SELECT x FROM a LIMIT {'9' * 5000}) SELECT * FROM a", "sql")

@@ -41,6 +41,7 @@ def kept(workspace: Path, call_id: str = CALL) -> set[bytes]:
 # --- undoing
 
 
+@pytest.mark.claim("outputs.undo")
 def test_an_undo_brings_back_what_was_replaced_and_removed_and_takes_away_what_was_made(workspace):
     write(workspace, OLD)
     area = area_at(workspace)
@@ -100,6 +101,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.claim("outputs.undo")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_an_undo_that_would_lose_somebody_s_change_is_refused_and_does_nothing(workspace, change):
     write(workspace, OLD)
@@ -268,6 +270,7 @@ def forged(workspace: Path, **changes: object) -> dict[str, object]:
     return journal
 
 
+@pytest.mark.claim("outputs.journals-not-trusted")
 @pytest.mark.parametrize(
     "target",
     ["../outside.tif", "/etc/passwd", "a/../../outside.tif", ".", "", f"{RESERVED}/x", "a//b", "a\0b"],
@@ -291,6 +294,7 @@ def test_a_journal_with_a_foreign_slot_is_not_followed(workspace, slot):
     assert tree(workspace) == {"a.tif": b"new"}
 
 
+@pytest.mark.claim("outputs.journals-not-trusted")
 def test_a_forged_journal_cannot_move_a_file_that_it_does_not_know(workspace):
     """A downloaded folder may bring a `.gdal-mcp` along; it cannot know the inodes it would need."""
     write(workspace, {"precious.tif": b"precious"})
@@ -313,6 +317,12 @@ def test_an_unreadable_journal_is_told_and_its_files_stay(workspace, contents):
         area.undo(CALL)
     publish(area, {"a.tif": b"newer"}, "call-0002")
     assert tree(workspace) == {"a.tif": b"newer"}
+
+
+def test_a_number_without_end_in_a_journal_makes_it_unreadable(workspace):
+    forged(workspace, time_ns=float("inf"))
+    assert [one.finding for one in area_at(workspace).recover()] == [Finding.DAMAGED]
+    assert tree(workspace) == {"a.tif": b"new"}
 
 
 def test_a_journal_of_another_call_is_not_believed(workspace):
@@ -362,6 +372,7 @@ def test_a_journal_is_read_as_it_was_written(folder, record):
     assert load(folder, CALL) == record
 
 
+@pytest.mark.claim("outputs.journals-not-trusted")
 @settings(deadline=None, max_examples=60)
 @given(
     contents=st.binary()

@@ -20,6 +20,7 @@ from gdal_mcp.untrusted import (
     locked,
     shown_text,
 )
+from tests.quick import quick
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -49,6 +50,7 @@ HIDING = {
 }
 
 
+@pytest.mark.claim("content.cleaned")
 @pytest.mark.parametrize("hiding", HIDING.values(), ids=HIDING.keys())
 def test_what_hides_reorders_or_forges_is_taken_out(hiding: str):
     assert clean_text(f"a{hiding}b") == "ab"
@@ -69,6 +71,7 @@ def test_cleaning_twice_changes_nothing_more(text: str):
     assert not any(unicodedata.category(letter) in ("Cs", "Co", "Cf") for letter in once)
 
 
+@pytest.mark.claim("content.cleaned")
 @given(st.text(max_size=200), st.integers(1, 50))
 def test_nothing_is_longer_than_its_limit_and_a_cut_is_marked(text: str, limit: int):
     cleaned = clean_text(text, limit)
@@ -88,6 +91,7 @@ def test_any_json_becomes_json_that_can_be_sent(value: object):
     assert clean_text(text, len(text) + 1) == text
 
 
+@pytest.mark.claim("content.cleaned")
 def test_keys_are_cleaned_as_well():
     assert clean_value({"a\x1bb": ["\u202ec"]}) == {"ab": ["c"]}
 
@@ -103,6 +107,7 @@ def test_numbers_that_json_has_not_become_texts():
     ]
 
 
+@pytest.mark.claim("content.cleaned")
 def test_depth_and_length_are_bounded():
     deep: list[object] = []
     for _ in range(MAX_DEPTH * 3):
@@ -180,6 +185,7 @@ def test_markup_is_data_and_stays(text: str):
     assert clean_text(text) == text
 
 
+@pytest.mark.claim("content.cleaned")
 @pytest.mark.parametrize(
     "sequence", ["\x1b[31m", "\x1b]8;;http://evil.example\x07", "\x9b2J", "\x1b]0;title\x1b\\", "\x1bP"]
 )
@@ -240,6 +246,7 @@ def without(value: object) -> object:
     return value
 
 
+@pytest.mark.claim("content.lockdown")
 @given(results())
 def test_in_lockdown_nothing_under_the_one_key_survives_and_every_fact_does(result: dict[str, object]):
     told = locked(result)
@@ -248,6 +255,7 @@ def test_in_lockdown_nothing_under_the_one_key_survives_and_every_fact_does(resu
     assert told == without(result)
 
 
+@pytest.mark.claim("content.lockdown")
 def test_in_lockdown_an_error_keeps_its_code_and_loses_gdals_words():
     error = ToolError(
         Code.GDAL_ERROR, Stage.RUN, "GDAL failed.", "Correct it.", {"gdal": [CANARY], "stderr": CANARY}
@@ -261,3 +269,20 @@ def test_locking_leaves_the_given_result_as_it_was():
     given = {"a": [{UNTRUSTED: "x"}], UNTRUSTED: {}}
     locked(given)
     assert given == {"a": [{UNTRUSTED: "x"}], UNTRUSTED: {}}
+
+
+# What fuzzing found
+
+
+@pytest.mark.claim("content.cleaned")
+def test_marks_without_end_on_one_letter_do_not_take_long():
+    with quick():
+        clean_value(["a" + "\u0301\u0323" * 20_000] * 10)
+
+
+@pytest.mark.claim("content.cleaned")
+def test_thousands_of_keys_that_are_cleaned_to_the_same_text_do_not_take_long():
+    keys = (f"{number:b}".translate({48: 0x200B, 49: 0x200C}) for number in range(20_000))
+    with quick():
+        cleaned = clean_value(dict.fromkeys(keys, 1))
+    assert len(cleaned) == 20_000

@@ -1,0 +1,71 @@
+"""What the fuzz tests share: how much is tried, processor time that is bounded, and texts that grow.
+
+Hypothesis and not atheris: libFuzzer is led by the edges of native code, and what reads texts and bytes here is Python, most
+of it inside regular expressions that it cannot see into. Hypothesis makes values that nearly pass, shrinks what it finds to
+a few letters, and needs no build of its own for each Python.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from tests.quick import quick
+
+TIMES: Final = int(os.environ.get("FUZZ") or 1)  # how many times as much is tried; `make fuzz` sets it
+SEED: Final = os.environ.get("FUZZ_SEED") or (
+    os.urandom(4).hex() if TIMES > 1 else "0"
+)  # of what Hypothesis does not choose
+
+
+def tries(examples: int, **more: Any) -> settings:
+    """So many examples, the same each time in CI; with FUZZ a multiple of them, and others each time."""
+    slow = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+    given: dict[str, Any] = {
+        "max_examples": examples * TIMES,
+        "deadline": None,
+        "suppress_health_check": slow,
+        **more,
+    }
+    if TIMES > 1:
+        given |= {"derandomize": False, "print_blob": True}
+    return settings(**given)
+
+
+def outcome(
+    function: Callable[..., Any], *given: Any, refused: type[Exception] | tuple[type[Exception], ...]
+) -> Any:
+    """What a function returns, or the type of the refusal; another exception goes through."""
+    try:
+        with quick():
+            return function(*given)
+    except refused as error:
+        return type(error)
+
+
+@st.composite
+def grown(draw: st.DrawFn, seeds: st.SearchStrategy[str], length: int) -> str:
+    """A text that passes, with a part of it repeated up to a length, and something at the end that spoils it."""
+    seed = draw(seeds)
+    first, last = sorted((draw(st.integers(0, len(seed))), draw(st.integers(0, len(seed)))))
+    part = "".join(letter * draw(st.sampled_from((1, 1, 3, 15))) for letter in seed[first:last])
+    times = length // len(part) if part else 0
+    end = draw(st.sampled_from(("", "\0", "!", "x", "(", '"', "'", "=", ",", "€"))) + seed[last:]
+    return (seed[:first] + part * draw(st.sampled_from((1, 4, 40, times))) + end)[:length]
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from((10**18, -(10**18), 10**400, 1e308, -0.0, 2**31, 2**63, 2**64))
+    | st.text(max_size=20)
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)

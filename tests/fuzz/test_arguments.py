@@ -1,0 +1,335 @@
+"""Whatever JSON a client sends to whichever tool: a typed refusal, or a command of known words and places in the workspace."""
+
+import functools
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument
+from gdal_mcp.errors import ToolError
+from gdal_mcp.foreseeing import Foresight
+from gdal_mcp.paths import Paths
+from gdal_mcp.plan import Draft
+from gdal_mcp.settings import Settings
+from gdal_mcp.surface import surface
+from gdal_mcp.tools.model import Desk
+from gdal_mcp.tools.notation import Words, parse_notation
+from sandbox.workspace import Workspace, Workspaces
+from tests.fuzz.kit import anything, outcome, tries
+from tests.unit.fitting import BY_DRIVER, FITTING
+
+REFUSALS = (ToolError, ArgumentRefused, ValidationError)
+FILES = (
+    "dem.tif",
+    "zones.gpkg",
+    "cube.nc",
+    "a b.tif",
+    "-dash.tif",
+    "--config",
+    "@list",
+    "x=y.tif",
+    "q?.tif",
+    "a=?",
+    "[1].tif",
+    "!",
+    "sub/in.tif",
+)
+
+
+@functools.cache
+def desk() -> Desk:
+    """Of a server with every tool and SQL, on a workspace with files of odd names."""
+    base = Path(tempfile.mkdtemp())
+    root = base / "workspace"
+    (root / "sub").mkdir(parents=True)
+    for name in FILES:
+        (root / name).write_bytes(b"x")
+    settings = Settings(workspaces=[root], state_dir=base / "state", toolsets=("all",), allow_sql=True)
+    paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef", 2)
+    return Desk(paths, settings, surface(settings), Foresight(settings.limits()))
+
+
+HOSTILE = st.sampled_from(
+    (
+        *FILES, "/etc/passwd", "../x", "--config=GDAL_HTTP_PROXY=x", "-co", "--config", "GDAL_DATA=/", "external", "!", "[", "]", "@/etc/passwd",
+        "/vsicurl/http://h/x", "PG:dbname=x", "<VRTDataset/>", "{}", "?", "x=?", "a\nb", "a\0b", "\ud800", "out.tif", "sub/out.gpkg",
+        "NETCDF:cube.nc:v", "/vsizip/x.zip", "--help", "--version", "GTiff", "json", "", "/staging/x", "~", "file:///etc/passwd", "read dem.tif ! info",
+        "[ read dem.tif ]", "dem.tif,band=1", "A=dem.tif", "1", "-1", "a,b", '"', "--update", "--pipeline",
+    )
+)  # fmt: skip
+
+
+def near(argument: Argument) -> st.SearchStrategy[Any]:
+    """Values that may well pass, among those that never do."""
+    fitting = [*FITTING.get(argument.rule.check, []), *(argument.choices or ())]
+    fitting += [one for values in BY_DRIVER.get(argument.rule.check, {}).values() for one in values]
+    fitting += [
+        True,
+        1,
+        2.5,
+        [1, 2],
+        [1, 2, 3, 4],
+        "dem.tif",
+        "zones.gpkg",
+        "out.tif",
+        "out.gpkg",
+        ["dem.tif"],
+    ]
+    return (
+        st.sampled_from(fitting)
+        | st.sampled_from(fitting).map(lambda one: [one])
+        | HOSTILE
+        | st.lists(HOSTILE, max_size=3)
+        | anything
+    )
+
+
+def fitting(argument: Argument, vector: bool) -> Any:
+    """A value that passes, as far as its argument alone decides; None where none is known."""
+    file = {
+        "input": ("dem.tif", "zones.gpkg"),
+        "output": ("out.tif", "out.gpkg"),
+        "update": ("dem.tif", "zones.gpkg"),
+    }
+    if argument.role in PATH_ROLES:
+        kinds = argument.dataset_kinds
+        one: Any = file.get(str(argument.role.value), ("out.txt", "out.txt"))[vector or kinds == ("vector",)]
+    elif argument.element_type == "boolean":
+        return True
+    elif argument.element_type in ("integer", "real"):
+        one = (
+            max(argument.minimum or 1, 1)
+            if argument.maximum is None
+            else min(argument.maximum, max(argument.minimum or 1, 1))
+        )
+    else:
+        known = [*(argument.choices or ()), *FITTING.get(argument.rule.check, [])]
+        one = next((value for value in known if not isinstance(value, dict)), None)
+    return [one] * max(1, argument.min_count) if argument.is_list and one is not None else one
+
+
+@st.composite
+def arguments_of(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
+    """A call that is good as far as can be told, with up to two arguments that may be anything."""
+    vector = (algorithm.kind or "") == "vector" or "vector" in algorithm.path
+    needed = [one for one in algorithm.arguments if one.required]
+    needed += [algorithm.long_names[draw(st.sampled_from(group))] for group in algorithm.one_of]
+    given: dict[str, Any] = {one.name: fitting(one, vector) for one in needed}
+    others = (
+        draw(st.lists(st.sampled_from(list(algorithm.arguments)), max_size=2)) if algorithm.arguments else []
+    )
+    given |= {one.name: fitting(one, vector) for one in others}
+    for one in draw(st.lists(st.sampled_from([*needed, *others]), max_size=2)) if given else ():
+        given[one.name] = draw(near(one))
+    if draw(st.integers(0, 9)) == 0:
+        given[draw(HOSTILE)] = draw(anything)
+    spell = draw(st.sampled_from((str, lambda name: name.replace("-", "_"))))
+    return {spell(name): value for name, value in given.items() if value is not None}
+
+
+def check_command(draft: Draft, names: Mapping[str, Any]) -> None:
+    """Only words of ours: the command, `--known=value`, what separates steps, and absolute places."""
+    root = str(desk().paths.workspaces.items[0].root)
+    program, *words = draft.command.argv
+    if program != "gdal":
+        return
+    for word in words:
+        if word.startswith("-"):
+            name = word.partition("=")[0]
+            assert name.removeprefix("--") in names, word
+            assert name.lower() not in RESERVED_TOKENS
+        elif word.startswith("/"):
+            assert word.startswith((f"{root}/", "/staging/", "/vsizip/{" + root)) or word == root, word
+        else:
+            assert (
+                word in ("!", "[", "]") or word in COMMANDS or f':"{root}/' in word or f":{root}/" in word
+            ), word
+        assert "\0" not in word
+        assert not word.endswith("=?")
+        word.encode()
+    assert "external" not in words
+    for place in (*draft.inputs, *(one.target for one in draft.outputs)):
+        assert place.path.is_relative_to(root)
+        assert ".." not in place.path.parts
+    json.dumps([draft.command.argv, {name: list(values) for name, values in draft.arguments.items()}])
+
+
+EVERY = {
+    path: one
+    for path, one in catalogue().algorithms.items()
+    if not any(a.rule.check == "pipeline" for a in one.arguments)
+}
+NAMES = {
+    name
+    for one in (*catalogue().algorithms.values(), *(step.algorithm for step in catalogue().steps.values()))
+    for name in one.long_names
+}
+COMMANDS = {
+    word
+    for path in (*catalogue().algorithms, *(step.name for step in catalogue().steps.values()))
+    for word in path.split()
+}
+
+
+@tries(100)
+@given(st.data())
+@pytest.mark.claim("args.no-bare-words")
+def test_any_arguments_of_any_algorithm_are_refused_or_become_known_words(data: st.DataObject):
+    path = data.draw(st.sampled_from(sorted(EVERY)))
+    tool = desk().surface.callable.get(path.replace(" ", "_").replace("-", "_"))
+    given = data.draw(arguments_of(EVERY[path]))
+    made = outcome(tool.draft, given, desk(), refused=REFUSALS) if tool else None
+    if isinstance(made, Draft):
+        check_command(made, NAMES)
+        desk().foresight.look(made)
+
+
+@tries(100)
+@given(st.data())
+@pytest.mark.claim("args.no-bare-words")
+def test_any_arguments_of_any_tool_end_typed(data: st.DataObject):
+    """The hand-written tools too, with their own schemas."""
+    tool = desk().surface.callable[data.draw(st.sampled_from(sorted(desk().surface.callable)))]
+    values = (
+        HOSTILE
+        | st.sampled_from(
+            ([0, 0, 1, 1], ["COMPRESS=LZW"], {"COMPRESS": "LZW"}, "EPSG:4326", 1, 2.5, True, ["dem.tif"])
+        )
+        | anything
+    )
+    properties = sorted(tool.input_schema["properties"])
+    needed = {
+        name: "dem.tif" if name.endswith(("path", "dataset", "input")) else data.draw(values)
+        for name in tool.input_schema.get("required", ())
+    }
+    more = data.draw(
+        st.dictionaries(st.sampled_from(properties) if properties else HOSTILE, values, max_size=3)
+    )
+    made = outcome(tool.draft, {**needed, **more}, desk(), refused=REFUSALS)
+    if isinstance(made, Draft):
+        check_command(made, NAMES)
+        desk().foresight.look(made)
+
+
+# Pipelines
+
+STEPS = sorted({step.name for step in catalogue().steps.values()})
+ODD_STEPS = st.sampled_from(
+    (*STEPS, "read", "read", "write", "tee", "external", "materialize", "info", "READ", "gdal", "-", "")
+)
+
+
+@st.composite
+def steps(draw: st.DrawFn, depth: int = 2) -> list[dict[str, Any]]:
+    """A pipeline of JSON that often begins and ends as one should."""
+    found: list[dict[str, Any]] = []
+    for name in ("read", *draw(st.lists(ODD_STEPS, max_size=3)), "write"):
+        known = [step.algorithm for step in catalogue().steps.values() if step.name == name]
+        given = draw(arguments_of(draw(st.sampled_from(known)))) if known and draw(st.booleans()) else {}
+        given = {"read": {"input": "dem.tif"}, "write": {"output": "out.tif"}}.get(name, {}) | given
+        step: dict[str, Any] = {"step": name, "arguments": given}
+        if name == "tee" and depth:
+            step["branches"] = [draw(steps(depth - 1))[1:]]
+        found.append(step)
+    return found
+
+
+@tries(60)
+@given(steps(), st.sampled_from(("pipeline", "raster_pipeline", "vector_pipeline")))
+@pytest.mark.claim("args.pipelines-parsed")
+def test_any_pipeline_is_refused_or_becomes_known_words(given_steps: list[dict[str, Any]], name: str):
+    tool = desk().surface.callable[name]
+    key = "steps" if "steps" in tool.input_schema["properties"] else "pipeline"
+    made = outcome(tool.draft, {key: given_steps}, desk(), refused=REFUSALS)
+    if isinstance(made, Draft):
+        check_command(made, NAMES)
+
+
+def written(parts: list[Any]) -> str:
+    """GDAL's notation of a list of words and branches."""
+    return " ".join(f"[ {written(part)} ]" if isinstance(part, list) else part for part in parts)
+
+
+PIECES = st.sampled_from(
+    (
+        "read", "dem.tif", "!", "write", "out.tif", "tee", "external", "--command=rm", "-f", "hillshade", "--zfactor", "2", "-1", "reproject", "info",
+        "--dst-crs=EPSG:4326", '"a b.tif"', '"', "\\", "'", "[", "]", "--config", "X=Y", "--", "-", "=", "--input", "--overwrite", "\u00a0", "\n", "é",
+    )
+)  # fmt: skip
+NOTATION = PIECES | st.lists(PIECES | st.lists(PIECES, max_size=3), max_size=4)
+
+
+GOOD = (
+    "read dem.tif ! hillshade --zfactor 2 ! write out.tif",
+    "read zones.gpkg ! reproject --dst-crs=EPSG:4326 ! write out.gpkg --overwrite",
+    "read dem.tif ! tee [ write a.tif ] ! contour --interval 10 ! write lines.gpkg",
+    'read "a b.tif" ! clip --bbox=1,2,3,4 ! info',
+)
+
+
+@st.composite
+def notations(draw: st.DrawFn) -> str:
+    """A good one with up to two places that are not."""
+    words: list[Any] = draw(st.sampled_from(GOOD)).split(" ")
+    for piece in draw(st.lists(NOTATION | HOSTILE, max_size=2)):
+        at = draw(st.integers(0, len(words)))
+        words[at : at + draw(st.integers(0, 1))] = [piece]
+    return written(words)
+
+
+@tries(90)
+@given(notations())
+@pytest.mark.claim("args.pipelines-parsed")
+def test_any_notation_is_refused_or_becomes_known_words(text: str):
+    made = outcome(desk().surface.callable["pipeline"].draft, {"steps": text}, desk(), refused=REFUSALS)
+    if isinstance(made, Draft):
+        check_command(made, NAMES)
+
+
+def quoted(word: str) -> str:
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def printed(parsed: Any) -> str:
+    """Steps written again, every word in quotes."""
+    return " ! ".join(
+        " ".join(
+            (one.name, *map(quoted, one.words.texts), *(f"[ {printed(branch)} ]" for branch in one.branches))
+        )
+        for one in parsed
+    )
+
+
+def gathered(parsed: Any) -> Iterator[Any]:
+    for one in parsed:
+        yield one.name
+        yield Words(one.words.texts)
+        yield [list(gathered(branch)) for branch in one.branches]
+
+
+@tries(100)
+@given(notations() | st.lists(NOTATION, min_size=1, max_size=8).map(written) | st.text(max_size=40))
+def test_what_is_read_of_a_notation_reads_the_same_when_it_is_written_again(text: str):
+    parsed = outcome(parse_notation, text, refused=ArgumentRefused)
+    if not isinstance(parsed, type):
+        assert list(gathered(parse_notation(printed(parsed)))) == list(gathered(parsed))
+
+
+@tries(12)
+@given(
+    st.sampled_from(("[ a ", "] ", '"', "\\", "a ! ", "a [ b ] ", "read ", '"\\" ', "\t", "tee [ ", "--")),
+    st.integers(1, 40_000),
+    st.sampled_from(("", '"', "]")),
+)
+def test_a_long_notation_ends_at_once(part: str, times: int, end: str):
+    text = (part * times)[:40_000] + end
+    outcome(desk().surface.callable["pipeline"].draft, {"steps": text}, desk(), refused=REFUSALS)

@@ -1,0 +1,201 @@
+"""Trees of links, folders and odd names, and any path into them: what is opened lies inside, by inode, or is refused."""
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.errors import ToolError
+from gdal_mcp.paths import Paths
+from sandbox.errors import PathRefused
+from sandbox.workspace import RESERVED, Located, Workspace, Workspaces, open_file, open_folder
+from tests.fuzz.kit import outcome, tries
+
+pytestmark = pytest.mark.claim("paths.inside")
+NAMES = ("a", "b", "c", "d.tif", ".gdal-mcp", ".GDAL-MCP", "x y", "-o", "é", "a:b", "{b}")
+MADE = st.sampled_from(NAMES)
+WHERE = st.lists(MADE, max_size=3).map("/".join)
+TARGETS = st.sampled_from(
+    (
+        "a", "b", "..", "../..", "../secret", "a/..", "a/../..", "./a", "/etc", "/etc/passwd", "/proc/self/root", "/dev/null", ".gdal-mcp",
+        "{outside}", "{outside}/secret", "{root}", "{root}/a", "{root}/b/../a", "{other}", "{other}/a", "{alias}/a", "c/d.tif", "", ".", "a//b",
+    )
+)  # fmt: skip
+KINDS = st.sampled_from(("file", "file", "folder", "folder", "link", "link", "link", "pipe"))
+TREES = st.lists(st.tuples(KINDS, WHERE, TARGETS), max_size=14)
+PARTS = MADE | st.sampled_from(("..", ".", "", "secret", "...", "~", "%2e%2e", "..\u2215"))
+STARTS = st.sampled_from(
+    (
+        "",
+        "",
+        "",
+        "{root}/",
+        "{alias}/",
+        "{other}/",
+        "/",
+        "//",
+        "file://{root}/",
+        "file:///",
+        "{outside}/",
+        "{root}/../",
+        "FILE:{root}/",
+    )
+)
+ASKED = st.tuples(
+    STARTS, st.lists(PARTS, max_size=6).map("/".join), st.sampled_from(("", "", "/", "/.", "\0"))
+).map("".join)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Two workspaces, another name for the first, and what must never be touched beside them."""
+
+    base: Path
+
+    @property
+    def places(self) -> dict[str, str]:
+        return {name: str(self.base / name) for name in ("root", "other", "outside", "alias")}
+
+    def path(self, text: str) -> str:
+        for name, place in self.places.items():
+            text = text.replace(f"{{{name}}}", place)
+        return text
+
+    @property
+    def workspaces(self) -> Workspaces:
+        return Workspaces(
+            (
+                Workspace.at(self.base / "alias", writable=True),
+                Workspace.at(self.base / "other", writable=False),
+            )
+        )
+
+
+@contextlib.contextmanager
+def tree(rows: list[tuple[str, str, str]]) -> Iterator[Tree]:
+    with tempfile.TemporaryDirectory() as folder:
+        made = Tree(Path(folder).resolve())
+        for name in ("root", "other", "outside"):
+            (made.base / name).mkdir()
+        (made.base / "alias").symlink_to("root")
+        for place in ("outside/secret", "secret", "other/a"):
+            (made.base / place).write_text("secret")
+        for kind, where, target in rows:
+            with contextlib.suppress(OSError):  # the name is taken, or lies below a file
+                put(made, kind, made.base / "root" / where, target)
+        yield made
+
+
+def put(made: Tree, kind: str, place: Path, target: str) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "file":
+        place.touch(exist_ok=False)
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(made.path(target))
+
+
+def inodes(root: Path) -> set[tuple[int, int]]:
+    """Everything below a folder that may be opened, by what it is: links are not followed, what is reserved is left out."""
+    found = {(root.stat().st_dev, root.stat().st_ino)}
+    for folder, names, files in os.walk(root):
+        if Path(folder) == root:
+            names[:] = [name for name in names if name.casefold() != RESERVED]
+        for name in (*names, *files):
+            status = os.lstat(os.path.join(folder, name))
+            if Path(folder) != root or name.casefold() != RESERVED:
+                found.add((status.st_dev, status.st_ino))
+    return found
+
+
+def opened(located: Located) -> os.stat_result:
+    """What the server gets when it opens the place, as every later use does."""
+    if located.is_folder:
+        with open_folder(located.workspace, located.relative) as folder:
+            return os.fstat(folder)
+    with open_file(located) as file:
+        return os.fstat(file)
+
+
+@tries(90)
+@given(TREES, st.lists(ASKED, min_size=1, max_size=6))
+def test_what_is_opened_for_reading_lies_in_a_workspace_and_is_what_the_kernel_finds(
+    rows: list[tuple[str, str, str]], asked: list[str]
+):
+    with tree(rows) as made:
+        workspaces, allowed = made.workspaces, inodes(made.base / "root") | inodes(made.base / "other")
+        for text in map(made.path, asked):
+            found = outcome(workspaces.input, text, refused=PathRefused)
+            if isinstance(found, Located):
+                status = opened(found)
+                assert (status.st_dev, status.st_ino) in allowed
+                assert stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+                plain = (
+                    text[len("file:") :].replace("//", "/", 1) if text.lower().startswith("file:") else text
+                )
+                if "%" not in plain:
+                    kernel = os.stat(made.base / "root" / plain)
+                    assert (kernel.st_dev, kernel.st_ino) == (status.st_dev, status.st_ino)
+                assert os.path.realpath(found.path) == str(found.path)
+
+
+def lexical(made: Tree, text: str) -> str | None:
+    """Where the kernel would make a file of this name; None when a folder on the way is not there."""
+    folder, name = os.path.split(made.base / "root" / text)
+    with contextlib.suppress(OSError):
+        return os.path.join(os.path.realpath(folder, strict=True), name)
+    return None
+
+
+@tries(70)
+@given(TREES, st.lists(ASKED, min_size=1, max_size=6))
+def test_what_may_be_written_is_a_new_or_plain_name_in_the_writable_workspace(
+    rows: list[tuple[str, str, str]], asked: list[str]
+):
+    with tree(rows) as made:
+        root = made.base / "root"
+        paths = Paths(made.workspaces, "outputs", "0123456789abcdef")
+        for text in map(made.path, asked):
+            found = outcome(lambda one: paths.output(one, inputs=(), overwrite=True), text, refused=ToolError)
+            if isinstance(found, type):
+                continue
+            target = found.target.path
+            assert target.is_relative_to(root)
+            assert target != root
+            assert target.relative_to(root).parts[0].casefold() != RESERVED
+            assert os.path.realpath(target.parent) == str(target.parent)
+            assert not target.is_symlink()
+            if not text.lower().startswith("file:") and not text.endswith(("/", "/.", "..")):
+                assert lexical(made, text) == str(target)
+            for one in found.replaces:
+                assert (one.path.lstat().st_dev, one.path.lstat().st_ino) in inodes(root)
+
+
+@tries(30)
+@given(TREES, ASKED)
+def test_a_folder_that_gdal_may_walk_leads_nowhere_else(rows: list[tuple[str, str, str]], asked: str):
+    with tree(rows) as made:
+        allowed = inodes(made.base / "root") | inodes(made.base / "other")
+        found = outcome(
+            Paths(made.workspaces, "outputs", "0123456789abcdef").tree, made.path(asked), refused=ToolError
+        )
+        if not isinstance(found, Located) or not found.is_folder:
+            return
+        for folder, names, files in os.walk(found.path, followlinks=True):
+            if Path(folder) in (made.base / "root", made.base / "other"):
+                names[:] = [name for name in names if name.casefold() != RESERVED]
+                files[:] = [name for name in files if name.casefold() != RESERVED]
+            for name in (*names, *files):
+                with contextlib.suppress(FileNotFoundError):  # a link to what is not there
+                    status = os.stat(os.path.join(folder, name))
+                    assert (status.st_dev, status.st_ino) in allowed

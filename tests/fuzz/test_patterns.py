@@ -1,0 +1,95 @@
+"""No text keeps the processor busy: every regular expression of ours, and every check of a text, on texts that grow.
+
+A regular expression that is slow stops the whole server, as Python's holds the interpreter while it looks.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import gdal_mcp
+import sandbox
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.plain import PLAIN
+from gdal_mcp.dataset_names import table
+from tests.fuzz.kit import SEED, TIMES
+from tests.fuzz.matching import Maker
+from tests.quick import quick
+
+pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
+ELSEWHERE = (
+    "gdal_mcp.worker_parts",
+    "gdal_mcp.gdal_worker",
+    "gdal_mcp.compare_program",
+    "gdal_mcp.testing",
+    "sandbox.worker",
+)
+
+
+def modules() -> Iterator[ModuleType]:
+    """All that runs on the host; what runs in a container has a deadline there."""
+    for package in (gdal_mcp, sandbox):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.startswith(ELSEWHERE) and not found.name.endswith(
+                ("__main__", "capture_program")
+            ):
+                yield importlib.import_module(found.name)
+
+
+def patterns_in(value: Any) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from patterns_in(one)
+    elif isinstance(value, dict):
+        yield from patterns_in(list(value.values()))
+
+
+def patterns() -> dict[str, re.Pattern[str]]:
+    """Every one by where it stands."""
+    named = {
+        f"{module.__name__}.{name}": one
+        for module in modules()
+        for name, value in vars(module).items()
+        for one in patterns_in(value)
+    }
+    named |= {f"plain {name}": re.compile(one.pattern) for name, one in PLAIN.items()}
+    for start, grammars in table().grammars.items():
+        named |= {f"name {start} {number}": one.pattern for number, one in enumerate(grammars)}
+    shapes = {
+        rule.shape.pattern for rule in catalogue().option_rules.values() if rule.shape and rule.shape.pattern
+    }
+    named |= {f"option {text}": re.compile(text, re.IGNORECASE) for text in shapes}
+    once = {(one.pattern, one.flags): name for name, one in named.items()}
+    return {name: named[name] for name in sorted(once.values())}
+
+
+def is_searched(name: str) -> bool:
+    """Whether it is looked for anywhere in a text, as far as its module tells."""
+    if not name.startswith(("gdal_mcp.", "sandbox.")):
+        return False
+    module, _, variable = name.rpartition(".")
+    source = inspect.getsource(importlib.import_module(module)).replace(f"{variable}: Final", "")
+    return re.search(rf"\b{variable}\b(?! = )(?!\.(fullmatch|match)\()", source) is not None
+
+
+PATTERNS = patterns()
+SEARCHED = {name for name in PATTERNS if is_searched(name)}
+
+
+def test_no_regular_expression_is_slow_on_a_text_that_nearly_passes():
+    for name, pattern in PATTERNS.items():
+        looks = (pattern.fullmatch, pattern.match, pattern.search)[: 3 if name in SEARCHED else 2]
+        for number in range(12 * TIMES):
+            text = Maker(pattern, f"{SEED} {name} {number}").text()
+            given = text.encode() if isinstance(pattern.pattern, bytes) else text
+            with quick(why=f"{name}, seed {SEED}, number {number}: {text[:200]!r}"):
+                for look in looks:
+                    look(given)

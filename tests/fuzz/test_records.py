@@ -1,0 +1,392 @@
+"""Files that the server reads back: logs, journals, settings, mounts. Any edit is noticed or changes nothing; any text ends typed."""
+
+import json
+import shutil
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from gdal_mcp.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
+from gdal_mcp.image import parse_version
+from gdal_mcp.pathmap import PathMap
+from gdal_mcp.policy_file import load_policy
+from gdal_mcp.registry_pull import split
+from gdal_mcp.settings import Settings, SettingsError, load_settings
+from gdal_mcp.tokens import TokenStore
+from sandbox.errors import IsolationRefused, StagingFailed
+from sandbox.hardening import submounts
+from sandbox.workspace import RESERVED
+from tests.fuzz.kit import anything, outcome, tries
+from tests.quick import quick
+from tests.unit.staging_kit import CALL, area_at, publish, tree, write
+
+# The audit log
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
+    made = AuditLog(tmp_path_factory.mktemp("audit") / "audit.jsonl")
+    for number in range(6):
+        made.append({"type": "call", "object": f"file-{number}.tif", "text": "é\n" * number})
+    return made
+
+
+LINES = st.integers(0, 5)
+SWAPS = st.tuples(st.just("swap"), LINES, LINES)
+DROPS = st.tuples(st.just("drop"), LINES, st.integers(1, 6))
+COPIES = st.tuples(st.just("copy"), LINES, LINES)
+CUTS = st.tuples(st.just("cut"), st.integers(0, 2000), st.integers(0, 2000))
+PUTS = st.tuples(
+    st.just("put"),
+    st.integers(0, 2000),
+    st.binary(min_size=1, max_size=6) | st.sampled_from((b"\n", b" ", b"\r\n", b"\n{}\n", b"[" * 3000)),
+)
+FLIPS = st.tuples(st.just("flip"), st.integers(0, 2000), st.integers(1, 255))
+
+
+def edited(data: bytes, edits: list[tuple[str, Any, Any]]) -> bytes:
+    for kind, first, second in edits:
+        lines = data.splitlines(keepends=True)
+        if (
+            kind in ("swap", "drop", "copy")
+            and first < len(lines)
+            and (kind == "drop" or second < len(lines))
+        ):
+            if kind == "swap":
+                lines[first], lines[second] = lines[second], lines[first]
+            elif kind == "drop":
+                del lines[first : first + second]
+            else:
+                lines.insert(first, lines[second])
+            data = b"".join(lines)
+        elif kind == "cut":
+            data = data[: min(first, second)] + data[max(first, second) :]
+        elif kind == "put":
+            data = data[:first] + second + data[first:]
+        elif kind == "flip" and first < len(data):
+            data = data[:first] + bytes([data[first] ^ second]) + data[first + 1 :]
+    return data
+
+
+@tries(60)
+@given(edits=st.lists(SWAPS | DROPS | COPIES | CUTS | PUTS | FLIPS, min_size=1, max_size=4))
+@pytest.mark.claim("audit.tamper-evident")
+def test_any_edit_of_the_log_is_noticed_and_stays_so_when_a_server_goes_on(
+    log: AuditLog, edits: list[tuple[str, Any, Any]]
+):
+    whole = log.path.read_bytes()
+    changed = edited(whole, edits)
+    assume(changed != whole)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "audit.jsonl")
+        copy.write_bytes(changed)
+        shutil.copy(log.path.with_suffix(".head"), copy.with_suffix(".head"))
+        with quick():
+            assert not verify(copy).ok
+            tail(copy, 3)
+        outcome(AuditLog, copy, refused=AuditUnavailable)
+        if verify(
+            copy
+        ).ok:  # what a crash left behind the last record was cut off, and a record tells of that
+            assert changed.startswith(whole)
+            assert b"\n" not in changed[len(whole) :]
+            assert [one.event["type"] for one in tail(copy, 1)] == ["audit.recovered"]
+
+
+@tries(50)
+@given(
+    head=st.binary(max_size=600)
+    | anything.map(lambda value: json.dumps(value).encode())
+    | st.builds(
+        lambda seq, digest, torn: json.dumps({"seq": seq, "hash": digest, "torn": torn}).encode(),
+        anything,
+        st.just("0" * 64) | anything,
+        anything,
+    )
+)
+@pytest.mark.claim("audit.tamper-evident")
+def test_any_head_beside_a_log_ends_typed(log: AuditLog, head: bytes):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "audit.jsonl")
+        shutil.copy(log.path, copy)
+        copy.with_suffix(".head").write_bytes(head)
+        found = verify(copy)
+        assert not found.ok or json.loads(head) is not None
+        outcome(AuditLog, copy, refused=AuditUnavailable)
+
+
+@tries(30)
+@given(
+    data=st.binary(max_size=300)
+    | st.lists(
+        st.sampled_from((b"{}", b"[" * 3000, b"\n", b'{"seq":1}', b"\xff", b'{"seq":' + b"9" * 5000 + b"}")),
+        max_size=6,
+    ).map(b"\n".join)
+)
+def test_any_bytes_for_a_log_end_typed(data: bytes):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "audit.jsonl")
+        copy.write_bytes(data)
+        with quick():
+            assert verify(copy).ok == (data == b"")
+            assert tail(copy, 5) == ()
+        outcome(AuditLog, copy, refused=AuditUnavailable)
+
+
+@tries(50)
+@given(
+    st.text(max_size=80)
+    | st.builds(
+        lambda number, digest: f"{number}:{digest}", anything, st.text("0f", min_size=64, max_size=64)
+    )
+)
+def test_a_checkpoint_reads_as_it_was_written_or_not_at_all(text: str):
+    found = outcome(Checkpoint.parse, text, refused=ValueError)
+    if isinstance(found, Checkpoint):
+        assert Checkpoint.parse(str(found)) == found
+
+
+# The journal of a publication
+
+
+def changed_in(value: Any, path: list[int], new: Any) -> Any:
+    """A JSON value with another in one place, found by counting."""
+    if isinstance(value, dict) and value and path:
+        key = sorted(value)[path[0] % len(value)]
+        return {**value, key: changed_in(value[key], path[1:], new)}
+    if isinstance(value, list) and value and path:
+        at = path[0] % len(value)
+        return [*value[:at], changed_in(value[at], path[1:], new), *value[at + 1 :]]
+    return new
+
+
+ODD = st.sampled_from(
+    (
+        "../outside.tif",
+        "/etc/passwd",
+        f"{RESERVED}/x",
+        "a\0b",
+        "prepared",
+        "undoing",
+        "published",
+        "0",
+        "1",
+        1e308,
+        float("nan"),
+        10**400,
+        -1,
+        [],
+        {},
+        None,
+    )
+)
+CHANGES = st.lists(
+    st.tuples(st.lists(st.integers(0, 7), min_size=1, max_size=4), ODD | anything), min_size=1, max_size=3
+)
+
+
+@tries(30)
+@given(CHANGES)
+@example([([3], 1e308)])  # how much is kept: infinite, as it is written
+@pytest.mark.claim("outputs.journals-not-trusted")
+def test_whatever_a_journal_says_nothing_is_lost_and_nothing_outside_is_touched(
+    changes: list[tuple[list[int], Any]],
+):
+    with tempfile.TemporaryDirectory() as folder:
+        root, outside = Path(folder, "workspace"), Path(folder, "outside.tif")
+        outside.write_bytes(b"precious")
+        write(root, {"a.tif": b"old", "b.tif": b"other"})
+        publish(area_at(root), {"a.tif": b"new"})
+        manifest = root / RESERVED / "undo" / CALL / "manifest.json"
+        journal = json.loads(manifest.read_text())
+        for path, new in changes:
+            journal = changed_in(journal, path, new)
+        manifest.write_text(json.dumps(journal).replace("1e+308", "1e999"))
+        with quick():
+            area = area_at(root)
+            area.recover()
+            area.kept()
+            outcome(area.undo, CALL, refused=StagingFailed)
+            area.prune()
+            publish(area, {"c.tif": b"next"}, "call-0002")
+        assert outside.read_bytes() == b"precious"
+        found = {path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        assert b"other" in found
+        assert b"next" in found
+        assert tree(root)["a.tif"] in (b"old", b"new") if "a.tif" in tree(root) else b"new" in found
+
+
+# Settings and policy
+
+TOML = st.sampled_from(
+    ("[[rule]]", "[[principal]]", 'decision = "require"', 'decision = "deny"', "decision = 1", 'tools = ["raster_*"]', "tools = []", 'effects = ["read"]',
+     'principals = ["*"]', 'workspaces = ["{root}"]', 'workspaces = ["/x"]', 'memory = "512MiB"', "memory = 1e999", "memory = inf", "cpus = nan", "cpus = -1",
+     "calls_per_minute = 9999999999999999999999", 'memory = "999999999999999TiB"', "concurrent = 0", "cpu_seconds_a_day = inf", 'x = "y"', "= 1", "[", '"', "\ufeff",
+     "a = " + "[" * 2000, "rule = 5", "d = 1979-05-27", 'reason = "\\u0000"', 'approval = "always"', 'workspaces = ["\\u0000"]', 'exclude_tools = ["a"]')
+)  # fmt: skip
+
+
+@tries(30)
+@given(st.lists(TOML, max_size=7), st.binary(max_size=4))
+def test_any_policy_is_a_policy_or_a_list_of_problems(lines: list[str], odd: bytes):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve() / "workspace"
+        root.mkdir()
+        file = root.parent / "policy.toml"
+        file.write_bytes("\n".join(lines).replace("{root}", str(root)).encode() + odd)
+        settings = Settings(workspaces=[root], state_dir=root.parent / "state", policy=file)
+        found = outcome(load_policy, settings, lambda: ("raster_hillshade", "info"), refused=SettingsError)
+        if not isinstance(found, type):
+            said = tomllib.loads(file.read_text())
+            assert len(found.rules) == len(said.get("rule", []))
+            assert len(found.entries) == len(said.get("principal", []))
+
+
+NAMES = sorted(Settings.model_fields)
+VALUES = anything | st.sampled_from(
+    (
+        "512MiB",
+        "1e999",
+        "999999999999999TiB",
+        "\0",
+        "",
+        "~",
+        "a:b",
+        "/a:/b",
+        "http://h",
+        "https://h/" + "a" * 5000,
+        "off",
+        "always",
+        "*",
+    )
+)
+
+
+@tries(30)
+@given(st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), VALUES, max_size=4))
+def test_any_settings_are_settings_or_a_list_of_problems(given_values: dict[str, Any]):
+    with tempfile.TemporaryDirectory() as folder:
+        values = {
+            "state_dir": folder,
+            **{name: value for name, value in given_values.items() if name not in ("config", "self")},
+        }
+        found = outcome(lambda: load_settings(**values), refused=SettingsError)
+        if isinstance(found, Settings):
+            found.limits()
+            found.sizes()
+
+
+# Small formats
+
+
+@tries(60)
+@given(
+    st.lists(
+        st.text(max_size=20)
+        | st.sampled_from(("/a:/b", "/a/b:/c", "/a:/", "//:/x", "/a:/b:/c", ":/", "/a/..:/b"))
+    )
+)
+def test_a_path_map_is_read_or_refused_and_never_leads_up(texts: list[str]):
+    found = outcome(PathMap.parse, texts, refused=ValueError)
+    if isinstance(found, PathMap):
+        for inside, outside in found.pairs:
+            assert found.host(str(inside / "x")).startswith(str(outside).rstrip("/") + "/")
+            assert ".." not in outside.parts
+
+
+FIELDS = st.text(
+    st.characters(exclude_characters=" \n\0", exclude_categories=("Cs",)), min_size=1, max_size=8
+)
+
+
+def octal(text: str) -> str:
+    """As the kernel writes a mount point."""
+    return "".join(f"\\{ord(letter):03o}" if letter in " \t\n\\#" else letter for letter in text)
+
+
+@tries(50)
+@given(
+    st.lists(
+        st.lists(st.text("ab \t\\#0é1\r\u2028", min_size=1, max_size=5), min_size=1, max_size=4),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(0, 5),
+)
+@pytest.mark.claim("sandbox.no-mount-is-missed")
+def test_every_mount_below_a_folder_is_found_whatever_its_name(mounts: list[list[str]], which: int):
+    places = ["/" + "/".join(parts) for parts in mounts]
+    root = places[which % len(places)]
+    text = "".join(f"1 2 0:3 / {octal(place)} rw - ext4 /dev/x rw\n" for place in places)
+    assert submounts(root, text) == tuple(sorted({place for place in places if place.startswith(f"{root}/")}))
+
+
+@tries(50)
+@given(st.text(max_size=60) | st.lists(FIELDS, max_size=12).map(" ".join))
+def test_what_is_no_table_of_mounts_is_refused_and_never_taken_for_an_empty_one(text: str):
+    found = outcome(submounts, "/", text, refused=IsolationRefused)
+    if isinstance(found, tuple):
+        assert all(
+            len(line.split(" ")) >= 10 and line.split(" ")[4].startswith("/")
+            for line in text.split("\n")
+            if line
+        )
+
+
+REFERENCES = st.lists(
+    st.sampled_from(
+        (
+            "gdal",
+            "/",
+            ":",
+            "@",
+            "sha256:" + "a" * 64,
+            "3.13.3",
+            "localhost",
+            "5000",
+            ".",
+            "-",
+            "é",
+            "v3.12",
+            "9" * 50,
+        )
+    ),
+    max_size=7,
+).map("".join)
+
+
+@tries(70)
+@given(
+    REFERENCES | st.text(max_size=40),
+    st.dictionaries(st.sampled_from(("org.opencontainers.image.version", "x")), st.text(max_size=20)),
+)
+def test_an_image_reference_is_taken_apart_and_put_together_again(reference: str, labels: dict[str, str]):
+    with quick():
+        repository, *rest = split(reference)
+        version = parse_version(labels, reference)
+    assert reference.startswith(repository)
+    assert all(part is None or str(part) in reference or str(part) == "latest" for part in rest)
+    if version is not None:
+        assert tuple(int(part) for part in version.split(".")) >= (3,)
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[TokenStore, str]:
+    store = TokenStore(tmp_path_factory.mktemp("tokens") / "tokens.sqlite")
+    return store, store.new("ann", ("gdal:read",), None)
+
+
+@tries(60)
+@given(data=st.data())
+@pytest.mark.claim("identity.static-tokens")
+def test_only_the_very_token_is_good(tokens: tuple[TokenStore, str], data: st.DataObject):
+    store, good = tokens
+    at = data.draw(st.integers(0, len(good)))
+    text = good[:at] + data.draw(st.text(max_size=3)) + good[at + data.draw(st.integers(0, 3)) :]
+    assert (store.find(text) is not None) == (text == good)
+    assert store.find(data.draw(st.text(max_size=70))) is None

@@ -1,0 +1,246 @@
+"""Texts with a small language of their own: any text is refused as such, or passes as one that means the same and passes again."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.catalogue.checks import CHECKS, Situation
+from gdal_mcp.catalogue.crs import check_crs
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.catalogue.expressions import check_document
+from gdal_mcp.catalogue.geometry import check_geometry
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.sql import MAX_STATEMENT, _tokens, check_condition, check_statement
+from gdal_mcp.dataset_names import parse, table
+from gdal_mcp.errors import ToolError
+from tests.fuzz.kit import anything, grown, outcome, tries
+from tests.unit.fitting import BY_DRIVER, FITTING
+
+pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
+ARGUMENTS = {
+    one.rule.check: one
+    for algorithm in (
+        *catalogue().algorithms.values(),
+        *(step.algorithm for step in catalogue().steps.values()),
+    )
+    for one in algorithm.arguments
+    if one.rule.check in CHECKS
+}
+SEEDS = {
+    **FITTING,
+    **{check: [one for values in drivers.values() for one in values] for check, drivers in BY_DRIVER.items()},
+    "kernel": ["edge1", "[[0.5,1,0],[10,2,1],[0,1,0]]"],
+    "pixel-function-argument": ["k=2", "expression=A+B", "dialect=muparser"],
+}
+LONGEST = 40_000  # letters; more than the longest text that any check reads
+
+
+def situation(check: str) -> Situation:
+    return Situation(ARGUMENTS[check], None, (), ("GTiff",), 4, allow_sql=True, given={})
+
+
+def texts_of(seeds: list[Any]) -> st.SearchStrategy[str]:
+    plain = [one for one in map(str, seeds) if one]
+    return grown(st.sampled_from(plain), LONGEST) | grown(st.sampled_from(plain), 80) | st.text(max_size=40)
+
+
+@pytest.mark.parametrize("check", sorted(set(ARGUMENTS) & set(CHECKS)))
+def test_any_text_of_any_check_is_refused_or_passes_again_as_it_is(check: str):
+    judge, asked = CHECKS[check], situation(check)
+
+    @tries(12)
+    @given(texts_of(SEEDS.get(check, ["GTiff", "json", "bilinear"])))
+    def look(text: str) -> None:
+        passed = outcome(judge, asked, text, refused=ArgumentRefused)
+        if isinstance(passed, str):
+            assert judge(asked, passed) == passed
+            assert passed.isprintable()
+            assert not passed.endswith("=?")
+
+    look()
+
+
+# SQL
+
+WORDS = st.sampled_from(
+    "SELECT FROM WHERE WITH AS JOIN ON LIMIT OFFSET UNION ALL AND OR NOT IN CASE WHEN THEN END LIKE a b t count sum"
+    " RECURSIVE MATERIALIZED , ( ) . * ; + - = <> || 1 1.5 .5 1e9 'x' 'it''s' \"a\" \"a b\" \"/x\" @ -- /* \\ ` [ pragma_x ?"
+    " load_extension 99999999999999999999".split()
+)
+
+
+@tries(150)
+@given(
+    st.lists(WORDS, max_size=25),
+    st.sampled_from(("", " ", "\n")),
+    st.sampled_from((check_statement, check_condition)),
+)
+def test_sql_that_passes_has_the_tokens_that_were_given(words: list[str], between: str, check: Any):
+    text = between.join(words) if between else " ".join(words).replace(" ( ", "(")
+    for start in ("", "SELECT * FROM t WHERE ", "WITH a AS ("):
+        passed = outcome(check, start + text, "sql", refused=ArgumentRefused)
+        if isinstance(passed, str):
+            given = [one.text for one in _tokens(start + text, "sql", MAX_STATEMENT)]
+            assert [one.text for one in _tokens(passed, "sql", MAX_STATEMENT)] in (given, given[:-1])
+
+
+@tries(20)
+@given(
+    st.lists(
+        st.sampled_from((",a(", "a AS (", "(", ")", ") AS (", ",", "LIMIT ", "9" * 400, "AS ", "NOT ")),
+        max_size=4,
+    ),
+    st.integers(1, 4000),
+)
+def test_sql_of_brackets_and_digits_ends_at_once(parts: list[str], times: int):
+    text = ("SELECT a" + "".join(parts) * times)[:MAX_STATEMENT]
+    for check in (check_statement, check_condition):
+        outcome(check, text, "sql", refused=ArgumentRefused)
+
+
+# Coordinate reference systems
+
+WKT = (
+    'GEOGCRS["WGS 84",DATUM["World Geodetic System 1984",ELLIPSOID["WGS 84",6378137,298.257223563,LENGTHUNIT["metre",1]]],'
+    'CS[ellipsoidal,2],AXIS["latitude",north],AXIS["longitude",east],ANGLEUNIT["degree",0.0174532925199433],ID["EPSG",4326]]'
+)
+PROJJSON = {
+    "type": "GeographicCRS",
+    "name": "WGS 84",
+    "datum": {
+        "type": "GeodeticReferenceFrame",
+        "name": "W",
+        "ellipsoid": {"name": "W", "semi_major_axis": 6378137},
+    },
+    "coordinate_system": {
+        "subtype": "ellipsoidal",
+        "axis": [{"name": "Lat", "direction": "north", "unit": "degree"}],
+    },
+    "id": {"authority": "EPSG", "code": 4326},
+}
+CRS = [
+    "EPSG:4326",
+    "EPSG:4326+5773@2020.5",
+    "urn:ogc:def:crs:EPSG::4326",
+    "+proj=utm +zone=33 +datum=WGS84",
+    WKT,
+    json.dumps(PROJJSON),
+]
+FOREIGN = re.compile(r"/vsi|://|[\"= ][^\"]*\.(gsb|gtx)\b|grids\s*=|\binit=|[\s\"]@null", re.IGNORECASE)
+BAITS = st.sampled_from(
+    (
+        "/vsicurl/x",
+        "http://h",
+        "x.gsb",
+        "+nadgrids=x",
+        "+init=x",
+        "@null",
+        "../x",
+        "\n",
+        "1e999",
+        "NaN",
+        "PROJ x",
+    )
+)
+
+
+@st.composite
+def spoilt_crs(draw: st.DrawFn) -> str:
+    """One that is good, with something else in one place."""
+    whole = draw(st.sampled_from(CRS))
+    at = draw(st.integers(0, len(whole)))
+    return whole[:at] + draw(BAITS | st.text(max_size=5)) + whole[at + draw(st.integers(0, 6)) :]
+
+
+@tries(70)
+@given(spoilt_crs() | grown(st.sampled_from(CRS), LONGEST))
+@pytest.mark.claim("args.crs-whole")
+def test_a_crs_that_passes_passes_again_and_names_no_file(text: str):
+    passed = outcome(check_crs, text, refused=ArgumentRefused)
+    if isinstance(passed, str):
+        assert check_crs(passed) == passed
+        assert not FOREIGN.search(passed)
+        assert passed.isprintable() or passed.startswith(("{", "GEOG"))
+        if passed.startswith("{"):
+            json.loads(passed, parse_constant=pytest.fail)
+
+
+# JSON in arguments
+
+
+def loose(value: Any) -> str:
+    """As Python writes it, with what JSON has no word for, and numbers that no double holds."""
+    return json.dumps(value).replace("1e+308", "1e999")
+
+
+@tries(70)
+@given(st.dictionaries(st.text(max_size=5), anything, max_size=4).map(loose) | anything.map(loose))
+def test_a_document_that_passes_is_json_of_the_same_value(text: str):
+    passed = outcome(check_document, text, "document", refused=ArgumentRefused)
+    if isinstance(passed, str):
+        assert json.loads(passed, parse_constant=pytest.fail) == json.loads(text)
+        assert check_document(passed, "document") == passed
+
+
+COORDINATES = st.recursive(
+    st.integers() | st.floats() | st.just(1e308), lambda inner: st.lists(inner, max_size=4), max_leaves=10
+)
+GEOJSON = st.recursive(
+    st.builds(
+        lambda kind, where: {"type": kind, "coordinates": where},
+        st.sampled_from(["Point", "LineString", "MultiPolygon", "Feature", 5, None]),
+        COORDINATES | st.just([1.0, 2]),
+    ),
+    lambda inner: (
+        st.builds(
+            lambda found: {"type": "GeometryCollection", "geometries": found}, st.lists(inner, max_size=3)
+        )
+        | st.builds(lambda one: {"type": "Feature", "geometry": one, "id": "/etc/passwd"}, inner)
+    ),
+    max_leaves=5,
+)
+
+
+@tries(70)
+@given(GEOJSON.map(loose))
+def test_a_geometry_that_passes_is_json_of_known_words(text: str):
+    passed = outcome(check_geometry, text, "geometry", refused=ArgumentRefused)
+    if isinstance(passed, str):
+        assert check_geometry(passed, "geometry") == passed
+        json.loads(passed, parse_constant=pytest.fail)
+        assert "/etc" not in passed
+
+
+# Names of datasets
+
+STARTS = sorted({name.partition("{path}")[0] for form in table().forms for name in form.names})
+PIECES = st.sampled_from(
+    ("a.tif", "/w/a.tif", "/", '"', ":", "{", "}", "\\", "..", "/../", "/vsizip/", "/vsitar/{", "/vsigzip/", "/vsicurl/", "vsis3", "http://h/",
+     "0", "1", "var", "file:", "?", "=", "<", "@", "é", "\u202e", "GTIFF_DIR:", "NETCDF:", 'HDF5:"', "PG:", "GPKG:")
+)  # fmt: skip
+NETWORK = re.compile(r"vsi(curl|s3|gs|az|webhdfs)|https?://", re.IGNORECASE)
+
+
+@tries(150)
+@given(
+    st.sampled_from([*STARTS, ""]),
+    st.lists(PIECES, max_size=8),
+    st.sampled_from(("/w/a.tif", "/w/odd name.nc", "/w/x:y", '/w/q"', "/w/{b}")),
+)
+@pytest.mark.claim("names.read-whole")
+def test_a_name_around_a_path_is_read_again_as_it_was_written(start: str, pieces: list[str], place: str):
+    name = outcome(parse, start + "".join(pieces), refused=ToolError)
+    if isinstance(name, type) or name.is_plain:
+        return
+    assert not NETWORK.search(name.before + name.after)
+    for reading in name.splits():
+        written = outcome(reading.at, place, refused=ToolError)
+        if isinstance(written, str):
+            again = parse(written)
+            whole = again.path == place or (again.unsplit and again.path.startswith(place))
+            assert whole, (written, again)
+            assert {one.at(place) for one in again.splits() if one.path == place} == {written}

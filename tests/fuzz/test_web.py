@@ -1,0 +1,276 @@
+"""What browsers and strangers send: headers, cookies, tickets, links and sealed state. What is forged opens nothing."""
+
+import json
+import re
+from collections.abc import Awaitable
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
+from starlette.requests import Request
+
+from gdal_mcp.console.entrance import KEY_HEADER, Entrance, Refused
+from gdal_mcp.console.sessions import Session, Sessions, Viewer
+from gdal_mcp.console.tickets import SECONDS, Tickets, minted
+from gdal_mcp.identity import Principal
+from gdal_mcp.untrusted import CUT, clean_text, clean_value, shown_text
+from gdal_mcp.web.links import Signer, Subject
+from gdal_mcp.web.ranges import Part, Unsatisfiable, Version, part_of, precondition
+from tests.fuzz.kit import anything, outcome, tries
+from tests.quick import quick
+
+ANN = Principal("token:ann")
+VERSION = Version("ab" * 32, 1_700_000_000)
+DATES = st.sampled_from(
+    (
+        "Tue, 14 Nov 2023 22:13:20 GMT",
+        "Tue, 14 Nov 2023 22:13:20",
+        "Mon, 01 Jan 0001 00:00:00 -2359",
+        "Fri, 31 Dec 9999 23:59:59 +2359",
+        "0",
+        "x",
+    )
+)
+TAGS = st.sampled_from(
+    (VERSION.etag, f"W/{VERSION.etag}", "*", '""', f'"x", {VERSION.etag}', '"', "W/", "," * 3000, '"' * 3001)
+)
+DIGITS = st.sampled_from(
+    ("0", "1", "9", "10", "99", "00", "9" * 30, "9" * 31, "", "-1", "+1", "१", " 1", "1e3")
+)
+RANGES = st.builds(
+    lambda unit, first, last, end: f"{unit}={first}-{last}{end}",
+    st.sampled_from(("bytes", "Bytes ", "items", "")),
+    DIGITS,
+    DIGITS,
+    st.sampled_from(("", ",5-6", " ", "\t")),
+)
+
+
+def mutated(good: str) -> st.SearchStrategy[str]:
+    """The text with some letters of it changed, put in or left out; now and then itself."""
+
+    @st.composite
+    def change(draw: st.DrawFn) -> str:
+        at = draw(st.integers(0, len(good)))
+        some = st.sampled_from("aA0-_.") | st.characters()  # not of the text: it is another each time
+        return good[:at] + "".join(draw(st.lists(some, max_size=2))) + good[at + draw(st.integers(0, 2)) :]
+
+    return change()
+
+
+@tries(100)
+@given(
+    st.fixed_dictionaries({}, optional={"range": RANGES | st.text(max_size=20), "if-range": TAGS | DATES}),
+    st.integers(0, 10**6) | st.sampled_from((0, 1, 10, 2**63)),
+)
+@pytest.mark.claim("http.ranges-stay-in-the-file")
+def test_any_range_is_a_part_of_the_file_the_whole_or_unsatisfiable(headers: dict[str, str], size: int):
+    found = outcome(part_of, headers, VERSION, size, refused=Unsatisfiable)
+    if isinstance(found, Part):
+        assert 0 <= found.start < found.stop <= size
+        plain = re.fullmatch(r"(\d*)-(\d*)", headers["range"].partition("=")[2].strip(), re.ASCII)
+        assert plain is not None
+        whole = range(size)
+        meant = (
+            whole[int(plain[1]) : int(plain[2]) + 1 if plain[2] else None]
+            if plain[1]
+            else whole[-min(int(plain[2]), size) :]
+        )
+        assert (found.start, found.stop) == (meant.start, meant.stop)
+
+
+@tries(70)
+@given(
+    st.dictionaries(
+        st.sampled_from(("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")),
+        TAGS | DATES | st.text(max_size=30),
+    )
+)
+def test_any_condition_is_answered(headers: dict[str, str]):
+    found = outcome(precondition, headers, VERSION, refused=())
+    assert found in (None, 304, 412)
+    if found is None and "if-match" in headers:
+        assert headers["if-match"].strip() == "*" or VERSION.etag in headers["if-match"]
+
+
+@tries(70)
+@given(st.data(), st.sampled_from((0.0, 1.0, float(SECONDS), SECONDS + 5.0)))
+@pytest.mark.claim("console.links-once")
+def test_only_the_very_ticket_opens_and_only_once(data: st.DataObject, later: float):
+    now = 1_700_000_000.0
+    good = minted("secret", now)
+    tickets = Tickets("secret", lambda: now + later)
+    forged = data.draw(mutated(good) | st.just(minted("other", now)) | st.text(max_size=90))
+    assume(forged != good)
+    assert not tickets.take(forged)
+    assert [tickets.take(good) for _ in range(3)] == [later < SECONDS, False, False]
+
+
+@tries(60)
+@given(st.data())
+@pytest.mark.claim("console.session-needed")
+def test_only_both_secrets_of_one_session_find_it(data: st.DataObject):
+    sessions = Sessions()
+    one, other = sessions.open(ANN, None), sessions.open(ANN, None)
+    texts = (
+        st.sampled_from((0, 1, 2, 3)).map(lambda at: (one.id, one.key, other.id, other.key)[at])
+        | mutated(one.id)
+        | st.just("")
+        | st.just("\udcff")
+    )
+    name, key = data.draw(texts), data.draw(texts)
+    found = sessions.find(name, key)
+    assert (found is not None) == ((name, key) in ((one.id, one.key), (other.id, other.key)))
+
+
+HEADERS = st.dictionaries(
+    st.sampled_from(("origin", "cookie", "authorization", "content-type", "sec-fetch-site", KEY_HEADER.lower())),
+    st.sampled_from(("http://127.0.0.1:1", "null", "https://evil.example", "Bearer x", "Bearer  good", "bearer good", "Basic good", "application/json", "same-origin",
+                     "cross-site", "c=x", "c=\xff", "c=ID", "KEY", "text/plain", "")) | st.text(st.characters(max_codepoint=255), max_size=20),
+)  # fmt: skip
+BODIES = (
+    st.binary(max_size=20)
+    | anything.map(lambda value: json.dumps(value).encode())
+    | st.sampled_from(
+        (b"[" * 16_000, b"{" * 20_000, b'{"ticket":5}', b'{"token":"good"}', b'{"ticket":"\\ud800"}')
+    )
+)
+
+
+async def answer(asked: Awaitable[Any]) -> Any:
+    """What is answered, or the status of the refusal."""
+    try:
+        return await asked
+    except Refused as refused:
+        return refused.status
+
+
+async def verify(text: str) -> Principal | None:
+    return ANN if text == "good" else None
+
+
+@tries(100)
+@given(HEADERS, BODIES)
+@pytest.mark.claim("console.session-needed")
+def test_any_request_to_the_console_is_somebodys_or_refused(headers: dict[str, str], body: bytes):
+    entrance = Entrance(Principal("local:me"), Tickets("s"), "c", ("http://127.0.0.1:1",), verify)
+    session = entrance.sessions.open(ANN, None)
+    given_headers = {
+        name: value.replace("ID", session.id).replace("KEY", session.key) for name, value in headers.items()
+    }
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given_headers.items()]
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def asked() -> None:
+        request = Request(
+            {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": raw}, receive
+        )
+        foreign = given_headers.get("origin", "http://127.0.0.1:1") != "http://127.0.0.1:1"
+        bearer = re.fullmatch(r"(?i)bearer\s+good\s*", given_headers.get("authorization", ""))
+        cookie = f"c={session.id}" in given_headers.get("cookie", "")
+        secrets = cookie and given_headers.get(KEY_HEADER.lower()) == session.key
+        viewer = await answer(entrance.viewer(request))
+        if isinstance(viewer, Viewer):
+            assert not foreign
+            assert bearer or ("authorization" not in given_headers and secrets)
+            assert viewer.principal == ANN
+        made = await answer(entrance.enter(request))
+        if isinstance(made, Session):
+            assert not foreign
+            assert made.principal == ANN
+            assert json.loads(body) == {"token": "good"}
+        assert {one if isinstance(one, int) else 400 for one in (viewer, made)} <= set(range(400, 500))
+
+    with quick():
+        anyio.run(asked)
+
+
+SUBJECT = Subject("c" * 16, "a.tif", "ab" * 32, "token:ann", "1.0")
+
+
+@tries(30)
+@given(st.data())
+@pytest.mark.claim("http.links")
+def test_only_the_very_link_of_the_very_file_is_good(data: st.DataObject):
+    now = 1_700_000_000.0
+    signer = Signer(lambda: now)
+    expires, signature = signer.sign(SUBJECT, 60)
+    names = ("call_id", "name", "sha256", "principal", "standing")
+    fields = {
+        name: data.draw(st.just(getattr(SUBJECT, name)) | mutated(getattr(SUBJECT, name))) for name in names
+    }
+    end = data.draw(
+        st.just(str(expires))
+        | mutated(str(expires))
+        | st.sampled_from(("9" * 12, "9" * 5000, f"0{expires}", f"{expires} ", ""))
+    )
+    signed = data.draw(st.just(signature) | st.just(signature) | mutated(signature))
+    same = (Subject(**fields), end, signed) == (SUBJECT, str(expires), signature)
+    assert signer.good(Subject(**fields), end, signed) == same
+    assert not Signer(lambda: now).good(SUBJECT, str(expires), signature)
+
+
+# Texts of files
+
+LETTERS = st.characters() | st.sampled_from(
+    "\u202e\u200b\u2066\U000e0041\x1b\x07\u0301\u0323\ufe0f\u115f\u2028\x85\ufeff\ud800ae\n\t"
+)
+
+
+@tries(70)
+@given(st.text(LETTERS, max_size=60), st.integers(1, 40), st.integers(1, 3000))
+@pytest.mark.claim("content.cleaned")
+def test_a_cleaned_text_is_short_visible_and_stays_as_it_is(text: str, limit: int, times: int):
+    with quick():
+        cleaned, shown = clean_text(text, limit), shown_text(text, limit)
+        clean_text(text * times)
+    assert len(cleaned.removesuffix(CUT)) <= limit
+    assert len(shown) <= limit * 10 + len(CUT)
+    assert clean_text(cleaned) == cleaned
+    for letter in cleaned + shown:
+        assert letter in "\n\t" or letter.isprintable() or letter.isspace()
+        assert not re.match(
+            "[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ff]", letter
+        )
+    assert "\n" not in shown
+
+
+def hidden(number: int) -> str:
+    """A number in letters that cleaning takes away."""
+    return f"{number:b}".translate({48: 0x200B, 49: 0x200C})
+
+
+@tries(8)
+@given(
+    st.lists(st.tuples(st.text("\u200b\u200ca (2)", max_size=8), anything), max_size=30), st.integers(1, 700)
+)
+@example([("", 1)], 20_000)
+@pytest.mark.claim("content.cleaned")
+def test_no_key_of_a_cleaned_value_takes_the_place_of_another(rows: list[tuple[str, Any]], times: int):
+    value = {f"{key}{hidden(number)}": one for number, (key, one) in enumerate(rows * times)}
+    with quick():
+        cleaned = clean_value(value)
+    assert len(cleaned) == min(len(value), 20_001)
+    json.dumps(cleaned, allow_nan=False)
+
+
+# What the protocol seals for us and gets back
+
+
+@tries(50)
+@given(st.data())
+@pytest.mark.claim("approval.sealed-state")
+def test_a_sealed_state_that_was_changed_is_not_opened(data: st.DataObject):
+    codec = AESGCMRequestStateCodec([b"k" * 32])
+    good = codec.seal(b'{"approval":"1"}')
+    changed = data.draw(
+        mutated(good) | st.just(AESGCMRequestStateCodec([b"l" * 32]).seal(b"{}")) | st.text(max_size=80)
+    )
+    assume(changed != good)
+    assert outcome(codec.unseal, changed, refused=InvalidRequestState) is InvalidRequestState
+    assert codec.unseal(good) == b'{"approval":"1"}'

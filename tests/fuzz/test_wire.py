@@ -1,0 +1,154 @@
+"""What comes out of a container, from the engine's stream to the last word: the same whatever the pieces, bounded, and typed."""
+
+import json
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sandbox.conversation import Conversation
+from sandbox.engines.docker import DockerWire
+from sandbox.protocol import HEADER, LONGEST, MAX_MESSAGE, Final, FrameReader, ProtocolBreach
+from sandbox.template import Limits
+from tests.fuzz.kit import anything, tries
+from tests.quick import quick
+
+pytestmark = pytest.mark.claim("content.frames-strict")
+LIMITS = Limits(stdout_bytes=64, stderr_bytes=64)
+MARK = b"<end>"
+
+
+def frame(kind: bytes, payload: bytes) -> bytes:
+    return HEADER.pack(kind, len(payload)) + payload
+
+
+def said(value: Any) -> bytes:
+    return json.dumps(value).replace("1e+308", "1e999").encode()
+
+
+OBJECTS = st.dictionaries(st.text(max_size=6), anything, max_size=3) | st.fixed_dictionaries(
+    {"fraction": anything, "message": anything}
+)
+PAYLOADS = (
+    OBJECTS.map(said)
+    | anything.map(said)
+    | st.binary(max_size=40)
+    | st.sampled_from((b"[" * 5000, b'{"a":' * 5000, b"9" * 5000, b'{"n":1e999}'))
+)
+FRAMES = st.builds(frame, st.sampled_from((b"R", b"O", b"P", b"B", b"F", b"X", b"\0")), PAYLOADS)
+GOOD = st.sampled_from(
+    (
+        frame(b"R", b"{}"),
+        frame(b"O", b"text"),
+        frame(b"P", b'{"fraction":0.5}'),
+        frame(b"B", b"p.png\0x"),
+        frame(b"F", b"{}"),
+    )
+)
+HUGE = st.builds(
+    HEADER.pack,
+    st.sampled_from((b"R", b"O", b"P", b"B", b"F")),
+    st.sampled_from((0, 1, 2**20, 2**20 + 1, 2**25, 2**31, 2**32 - 1)),
+)
+STREAMS = st.lists(GOOD | GOOD | FRAMES | HUGE | st.binary(max_size=9), max_size=10).map(
+    lambda parts: frame(b"R", b"{}") + b"".join(parts)
+)
+SIZES = st.lists(st.integers(1, 60), max_size=40)
+
+
+def cut(data: bytes, sizes: Sequence[int]) -> list[bytes]:
+    pieces = []
+    for size in sizes:
+        pieces.append(data[:size])
+        data = data[size:]
+    return [piece for piece in (*pieces, data) if piece]
+
+
+def heard(data: bytes, sizes: Sequence[int]) -> tuple[list[Any], bool]:
+    """The frames, and whether it ended in a breach. What is kept in memory is looked at after every piece."""
+    reader, found = FrameReader(), []
+    try:
+        with quick():
+            for piece in cut(data, sizes):
+                found += reader.feed(piece)
+                assert len(reader._buffer) <= max(LONGEST.values()) + HEADER.size
+    except ProtocolBreach:
+        return found, True
+    return found, False
+
+
+@tries(70)
+@given(STREAMS, SIZES)
+def test_frames_and_breaches_are_the_same_whatever_the_pieces(data: bytes, sizes: list[int]):
+    whole, broken = heard(data, [])
+    assert heard(data, sizes) == heard(data, [1] * min(len(data), 3000)) == (whole, broken)
+    assert sum(isinstance(one, Final) for one in whole) <= 1
+    assert not any(isinstance(one, Final) for one in whole[:-1])
+    for one in whole:
+        json.dumps([getattr(one, "facts", None), getattr(one, "value", None)], allow_nan=False)
+
+
+@tries(50)
+@given(STREAMS, SIZES, st.lists(st.binary(max_size=80), max_size=6))
+@example(b"", [], [b"x" * 80, b"y" * 80])
+def test_what_is_kept_of_a_conversation_is_bounded(data: bytes, sizes: list[int], errors: list[bytes]):
+    progress: list[tuple[float, str]] = []
+    talk = Conversation(LIMITS, bytearray(), lambda *one: progress.append(one), MARK)
+    ended = None
+    for one in heard(data, sizes)[0]:
+        ended = ended or talk.hear(one)
+    for piece in (*errors, MARK[:2], MARK[2:]):
+        talk.hear_error(piece)
+    assert len(talk.stdout) <= LIMITS.stdout_bytes
+    assert len(talk.stderr) <= LIMITS.stderr_bytes
+    assert talk.errors_ended
+    assert b"".join(errors).startswith(talk.errors()[: len(b"".join(errors))])
+    assert all(
+        0 <= fraction <= 1 and len(message.encode()) <= 4 * MAX_MESSAGE for fraction, message in progress
+    )
+    assert [fraction for fraction, _ in progress] == sorted({fraction for fraction, _ in progress})
+
+
+ENGINE = st.lists(
+    st.builds(
+        lambda kind, data: struct.pack(">BxxxI", kind, len(data)) + data,
+        st.sampled_from((0, 1, 2, 3, 255)),
+        st.binary(max_size=200),
+    )
+    | st.binary(max_size=20)
+    | st.builds(lambda length: struct.pack(">BxxxI", 1, length), st.sampled_from((0, 1, 2**31, 2**32 - 1))),
+    max_size=10,
+).map(b"".join)
+
+
+def demultiplexed(data: bytes, sizes: Sequence[int]) -> dict[int, bytes]:
+    """Every stream's bytes, with the engine's end closed behind them."""
+    engine, ours = socket.socketpair()
+    wire = DockerWire(ours.makefile("rb", buffering=0))
+    ours.close()
+    found: dict[int, bytes] = {}
+    try:
+        for piece in (*cut(data, sizes), b""):
+            engine.sendall(piece) if piece else engine.close()
+            for stream, text in wire.receive() or ():
+                found[stream] = found.get(stream, b"") + text
+            assert len(wire._buffer) <= len(piece) + 16
+        assert wire.receive() is None
+    finally:
+        wire.close()
+        engine.close()
+    return found
+
+
+@tries(50)
+@given(ENGINE, SIZES)
+def test_the_engines_stream_is_cut_the_same_whatever_the_pieces_and_nothing_is_hoarded(
+    data: bytes, sizes: list[int]
+):
+    whole = demultiplexed(data, [])
+    assert demultiplexed(data, sizes) == whole
+    assert sum(map(len, whole.values())) <= len(data)
