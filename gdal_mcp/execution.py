@@ -12,6 +12,7 @@ from gdal_mcp.described import Described, described
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.hosting import Host, Hosting
 from gdal_mcp.plan import Draft, Output, Plan
+from gdal_mcp.scope import ADVICE
 from gdal_mcp.settings import Settings
 from gdal_mcp.translation import explain, judge, reported, stderr_of
 from gdal_mcp.untrusted import clean_text, clean_value
@@ -113,7 +114,8 @@ class Execution:
             if output.server_named:
                 _make_outputs_folder(output.target)
         kind = self.hosting.kind(host.image, home(draft).root if draft.writes else None, plan.confines)
-        return host.pool.claim(kind, plan.call_id, cancel)
+        alone = self.settings.mount_scope == "inputs"  # a container that waits has the mounts of no call
+        return (host.pool.start if alone else host.pool.claim)(kind, plan.call_id, cancel)
 
     def _job(self, plan: Plan, lease: Lease, on_progress: Callable[[float, str], None]) -> Job:
         """What the container is asked to do, once what it works on lies in its staging."""
@@ -182,7 +184,9 @@ class Execution:
             )
 
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
-        return ToolError(failure.code, failure.stage, failure.message, failure.suggestion, untrusted)
+        narrow = self.settings.mount_scope == "inputs" and failure.code is Code.GDAL_ERROR
+        suggestion = f"{failure.suggestion} {ADVICE}" if narrow else failure.suggestion
+        return ToolError(failure.code, failure.stage, failure.message, suggestion, untrusted)
 
 
 def _make_outputs_folder(target: Located) -> None:

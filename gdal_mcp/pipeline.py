@@ -38,6 +38,7 @@ from gdal_mcp.reach import Reach, Reaches, bounds_of
 from gdal_mcp.records import Records
 from gdal_mcp.refusals import denied, ended_by, failed, invalid, missing_scope, reads_only
 from gdal_mcp.results import Ran, structured
+from gdal_mcp.scope import places
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface
 from gdal_mcp.tools.model import Desk, Told, Tool
@@ -244,13 +245,15 @@ class Pipeline:
 
     def _plan(self, ticket: Ticket, tool: Tool, draft: Draft) -> tuple[Plan, Host]:
         """Deterministic for a given state, so that a call that is sent again reaches the same digest."""
+        reach = ticket.reach
+        assert reach is not None
+        only = places(draft) if self.settings.mount_scope == "inputs" else None
+        confines = Confines(reach.workspaces, reach.limits, only)
         try:
             host = self.hosting.ready()
+            template = self.hosting.template(host.image, None, confines)
         except SandboxError as error:
             raise explain(error, Stage.RUN) from error
-        assert ticket.reach is not None
-        confines = Confines(ticket.reach.workspaces, ticket.reach.limits)
-        template = self.hosting.template(host.image, None, confines)
         plan = Plan(
             call_id=ticket.call_id,
             tool=tool.name,

@@ -87,6 +87,7 @@ class Draft:
     )  # raises ToolError for what was printed
     always_asked: bool = False  # a person decides, whatever the server's setting
     wants_json: bool = False  # what is printed is JSON
+    looked_at: tuple[Located, ...] = ()  # opened as well, but nothing is made of them: no digests
     named: tuple[tuple[str, Located], ...] | None = (
         None  # whole files by the argument that names them, where it is known
     )

@@ -14,12 +14,13 @@ from typing import Any
 from gdal_mcp.comparison import Verdict, by_content, own_files
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import CallLog, Done, Execution
-from gdal_mcp.hosting import Host
+from gdal_mcp.hosting import Confines, Host
 from gdal_mcp.paths import Paths, Source
 from gdal_mcp.pipeline import Pipeline, Ticket
 from gdal_mcp.plan import Draft, Output, OutputKind, Plan
 from gdal_mcp.provenance import Materials
 from gdal_mcp.registry import Call
+from gdal_mcp.scope import places
 from gdal_mcp.tools.model import Desk, Told, Tool
 from sandbox.attestation import source, worker_command
 from sandbox.cancel import Cancellation
@@ -61,7 +62,7 @@ class Rehearsal(Execution):
     workspaces: Workspaces | None = None
     recorded: Call | None = None
     verdicts: list[Verdict] = field(default_factory=list)
-    running: list[tuple[Host, Cancellation]] = field(default_factory=list)
+    running: list[tuple[Plan, Host, Cancellation]] = field(default_factory=list)
 
     def run(
         self,
@@ -71,7 +72,7 @@ class Rehearsal(Execution):
         log: CallLog,
         cancel: Cancellation,
     ) -> Done | ToolError:
-        self.running.append((host, cancel))
+        self.running.append((plan, host, cancel))
         return super().run(plan, host, on_progress, log, cancel)
 
     def _publish(self, plan: Plan, staging: Staging) -> Published:
@@ -122,8 +123,8 @@ class Rehearsal(Execution):
 
     def _told(self, path: str, output: Output, staging: Staging) -> object:
         """What a container says of the recorded output and of the new one; None when it could not."""
-        host, cancel = self.running[-1]
-        template = self.hosting.template(host.image, None)
+        plan, host, cancel = self.running[-1]
+        template = self.hosting.template(host.image, None, self._confines(plan, path))
         mount = Mount(str(staging.mount_source), STAGING_TARGET)
         sent = delivered(worker_command(source("gdal_mcp", "compare_program.py")))
         mounts = (*template.mounts, mount)
@@ -131,6 +132,15 @@ class Rehearsal(Execution):
         request = {"inputs": [path, output.inside]}
         result = host.runner.run(Job(f"compare-{staging.staging_id}", template, request), cancel)
         return (result.final or {}).get("datasets")
+
+    def _confines(self, plan: Plan, recorded: str) -> Confines:
+        """What the call itself saw, and the recorded output: either may refer to what went in."""
+        confines: Confines = plan.confines
+        if confines.places is None:
+            return confines
+        assert self.workspaces is not None
+        compared = replace(plan.draft, looked_at=(self.workspaces.input(recorded),))
+        return replace(confines, places=places(compared))
 
 
 @dataclass(frozen=True)

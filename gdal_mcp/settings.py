@@ -62,6 +62,10 @@ class Settings(WebSettings):
         None,
         description="Address of the container engine, such as unix:///run/docker.sock; found when not set.",
     )
+    mount_scope: Literal["workspaces", "inputs"] = Field(
+        "workspaces",
+        description="What a call's container sees, read-only: its workspaces, or only what the call names, which is slower.",
+    )
     path_map: Names = Field(
         (),
         description="Pairs INSIDE:HOST for a server in a container: its folders as it and as the engine's host sees them.",
@@ -266,8 +270,9 @@ class Settings(WebSettings):
         )
 
     def sizes(self) -> Sizes:
-        """How many started containers wait for calls."""
-        return Sizes(self.pool_min, self.pool_max, self.pool_seconds)
+        """How many started containers wait for calls: none where each call needs mounts of its own."""
+        most = self.pool_max if self.mount_scope == "workspaces" else 0
+        return Sizes(self.pool_min, most, self.pool_seconds)
 
     def require_workspaces(self) -> None:
         """Raises SettingsError when no workspace is set."""
@@ -307,7 +312,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
             values = tomllib.load(file)
     except OSError as error:
         raise SettingsError(f"Settings file {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:  # TOML's and Unicode's
+    except (ValueError, RecursionError) as error:  # TOML's and Unicode's, and of brackets in brackets
         raise SettingsError(f"Settings file {path} is not TOML: {error}.") from error
     if "config" in values:
         raise SettingsError(f"Settings file {path} cannot name another one: remove `config`.")

@@ -14,6 +14,7 @@ from sandbox.errors import (
     OutputRejected,
     PathMissing,
     PathRefused,
+    PathReplaced,
     SandboxError,
     StagingFailed,
 )
@@ -48,6 +49,11 @@ _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
     (AttestationFailed, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),
     (IsolationRefused, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),
     (PathMissing, Code.NOT_FOUND, "Check the name and call again."),
+    (
+        PathReplaced,
+        Code.PATH_NOT_ALLOWED,
+        "Call again once nothing changes these files. Where that never helps, use --mount-scope workspaces.",
+    ),
     (PathRefused, Code.PATH_NOT_ALLOWED, "Use a path inside a workspace."),
     (OutputRejected, Code.OUTPUT_REJECTED, "Nothing was published. Choose another output and call again."),
     (

@@ -7,7 +7,8 @@ SandboxError
 ├── IsolationRefused       the engine did not do what was asked
 │   └── AttestationFailed  what a container saw from inside is not what was asked
 ├── PathRefused            a path that may not be used
-│   └── PathMissing        a path that does not exist
+│   ├── PathMissing        a path that does not exist
+│   └── PathReplaced       a path that leads to something else than when it was looked up
 └── StagingFailed          the output folder could not be made, read or published
     └── OutputRejected     what the job left there may not be published
 """
@@ -43,6 +44,10 @@ class PathRefused(SandboxError):
 
 class PathMissing(PathRefused):
     """The path is allowed but nothing is there."""
+
+
+class PathReplaced(PathRefused):
+    """Something else stands at the path than when it was looked up; nothing was run on it."""
 
 
 class StagingFailed(SandboxError):

@@ -108,6 +108,10 @@ class WarmPool:
                 return Lease(self, one)
             self._drop_lost(one)
         self._count(hit=False)
+        return self.start(kind, call, cancel)
+
+    def start(self, kind: Kind, call: str, cancel: Cancellation) -> Lease:
+        """A container of its own, for a kind that no other call is likely to want. Raises as `claim`."""
         place = self._room(kind.template.limits.memory_bytes, cancel)
         return Lease(self, self._launch(kind, call, call, cancel, place))
 

@@ -12,6 +12,7 @@ from sandbox.capacity import Place
 from sandbox.ending import Ending, ending_of
 from sandbox.engine import STDERR, ContainerState, Engine, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
+from sandbox.mounted import refuse_gone, refuse_replaced
 from sandbox.outcome import Usage
 from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
@@ -75,15 +76,34 @@ class Slot:
 
 
 def launch(
-    engine: Engine, template: SandboxTemplate, labels: Mapping[str, str], cancel: Cancellation | None = None
+    engine: Engine,
+    template: SandboxTemplate,
+    labels: Mapping[str, str],
+    cancel: Cancellation | None = None,
+    unremoved: set[str] | None = None,
 ) -> Slot:
-    """A started and attested container. Nothing is left behind when this raises.
+    """A started and attested container. Nothing is left behind when this raises but what is noted in `unremoved`.
 
     Raises:
         IsolationRefused: the engine made, or the container measured, something weaker than asked.
+        PathReplaced: what is to be mounted is not what was looked up any more.
         EngineUnavailable: the engine or the worker did not answer; ImageMissing without the image.
         LaunchCancelled: `cancel` was set meanwhile.
     """
+    try:
+        return _launch(engine, template, labels, cancel, unremoved)
+    except EngineUnavailable:
+        refuse_gone(template)  # an engine that is asked to mount what is not there any more is not to blame
+        raise
+
+
+def _launch(
+    engine: Engine,
+    template: SandboxTemplate,
+    labels: Mapping[str, str],
+    cancel: Cancellation | None,
+    unremoved: set[str] | None,
+) -> Slot:
     begun = time.monotonic()
     container = engine.create(template, labels)
     created = time.monotonic()
@@ -94,16 +114,22 @@ def launch(
         _send_program(wire, template)
         heard = _Heard(template.limits.stderr_bytes)
         facts = _await_ready(wire, heard, cancel)
+        refuse_replaced(template, facts)
         _refuse_weaker(template, facts)
         ending = ending_of(container, engine.process(container))
     except BaseException:
         if wire is not None:
             wire.close()
-        with contextlib.suppress(SandboxError):  # the reaper has it; the first failure is the one to tell
+        try:
             engine.remove(container)
+        except SandboxError:  # the first failure is the one to tell
+            if unremoved is not None:
+                unremoved.add(container)
         raise
     usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
-    return Slot(engine, template, container, wire, heard.frames, facts, usage, heard.stderr, ending=ending)
+    slot = Slot(engine, template, container, wire, heard.frames, facts, usage, heard.stderr, ending=ending)
+    slot.unremoved = unremoved
+    return slot
 
 
 def _send_program(wire: Wire, template: SandboxTemplate) -> None:

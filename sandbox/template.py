@@ -45,11 +45,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A host folder seen inside the container. Recursive read-only where the engine can."""
+    """A folder or file of the host seen inside the container. Recursive read-only where the engine can."""
 
     source: str
     target: PurePosixPath
     read_only: bool = True
+    identity: tuple[int, int] | None = (
+        None  # device and inode that the container must find there, if it is told
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ def _first(paths):
 
 
 def _mounts():
-    """Rows of /proc/self/mountinfo: where, the mount's own options, the file system's type, its propagation."""
+    """Rows of /proc/self/mountinfo: where, the mount's own options, the file system's type, its propagation; and what is there."""
     rows = []
     for line in _lines("/proc/self/mountinfo"):
         left, _, right = line.partition(" - ")
@@ -186,9 +186,19 @@ def _mounts():
                 "options": parts[5].split(","),
                 "shared": parts[6:],
                 "type": right.split(" ")[0],
+                "identity": _identity(_unescape(parts[4])),
             }
         )
     return rows
+
+
+def _identity(path):
+    """Device and inode of what is seen at a place; nothing where it cannot be looked at."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return [status.st_dev, status.st_ino]
 
 
 def _unescape(text):

@@ -43,7 +43,7 @@ def parts(plan: Plan, reason: str, estimate: Estimate | None, where: Where) -> d
         "reads": _some([{"path": _name(one), "bytes": _bytes(one)} for one in draft.inputs]),
         "estimate": _estimated(estimate),
         "limits": asdict(plan.limits),
-        "where": {**asdict(where), "network": "none", "mounts": list(plan.mounts)},
+        "where": {**asdict(where), "network": "none", "mounts": _mounts(plan)},
         "plan": plan.digest,
     }
 
@@ -78,11 +78,17 @@ def question_text(told: Mapping[str, Any]) -> str:
     if told["estimate"]:
         lines.append(_expected(told["estimate"]))
     limits, where = told["limits"], told["where"]
+    lines += ["Sees of the workspaces, and cannot change there:", *(f"  {one}" for one in where["mounts"])]
     lines.append(
         f"It runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
         f"{limits['cpus']:g} CPUs and {limits['wall_seconds']:g} s at most, and is then destroyed."
     )
     return "\n".join(lines)
+
+
+def _mounts(plan: Plan) -> list[str]:
+    some = _some([shown_text(one) for one in plan.mounts])
+    return [*some["shown"], *(line.strip() for line in _more(some))]
 
 
 def _written(output: Output) -> dict[str, Any]:

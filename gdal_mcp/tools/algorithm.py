@@ -52,11 +52,6 @@ def spelling(name: str) -> str:
     return words.removeprefix("gdal_")
 
 
-def tool_name(path: str) -> str:
-    """The name of the tool for an algorithm, such as `raster_hillshade`."""
-    return spelling(path)
-
-
 def is_algorithm(name: str) -> bool:
     """Whether a tool of this name is an algorithm of the catalogue."""
     return spelling(name) in _by_spelling()
@@ -77,13 +72,6 @@ def may_write(algorithm: Algorithm) -> bool:
         algorithm.path in FILE_OPERATIONS
         or algorithm.path in PIPELINES
         or any(argument.role in WRITING for argument in algorithm.arguments)
-    )
-
-
-def must_write(algorithm: Algorithm) -> bool:
-    """Whether every call of it writes."""
-    return algorithm.path in FILE_OPERATIONS or any(
-        argument.role in WRITING and argument.required for argument in algorithm.arguments
     )
 
 

@@ -73,7 +73,7 @@ def _list(arguments: ListArguments, desk: Desk) -> Draft | Told:
 
     names = tuple(str(located) for located in found.to_identify)
     command = Command("identify", (), names, layout="inputs-output")
-    return Draft(command, (), wants_json=True, present=present)  # none is read: no digests
+    return Draft(command, (), looked_at=(folder,), wants_json=True, present=present)
 
 
 LIST_WORKSPACE = Tool(

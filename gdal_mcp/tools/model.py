@@ -34,6 +34,7 @@ class Receipt(BaseModel):
     )
     pool: Literal["cold", "warm"]
     argv: list[str] = Field(description="The exact command, as run inside the container")
+    mounts: list[str] = Field(description="What of the workspaces the container saw, at its own paths")
     plan_digest: str
     limits: dict[str, float]
     seconds: dict[str, float] = Field(description="Duration of each stage in seconds")

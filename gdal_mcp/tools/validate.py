@@ -13,6 +13,7 @@ from gdal_mcp.foreseeing import Foreseen
 from gdal_mcp.foresight.header import Header
 from gdal_mcp.plan import Command, Draft, Effect, effect_of
 from gdal_mcp.policy import Allow, Deny
+from gdal_mcp.scope import places
 from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
 from sandbox.workspace import Located
 
@@ -44,7 +45,8 @@ def _draft(arguments: ValidateArguments, desk: Desk) -> Draft | Told:
         return _told(tool.name, draft, desk)
 
     command = Command("headers", (), tuple(map(str, unknown)), layout="inputs-output")
-    return Draft(command, (), wants_json=True, present=present, algorithm="dataset identify")
+    seen = tuple(unknown)
+    return Draft(command, (), looked_at=seen, wants_json=True, present=present, algorithm="dataset identify")
 
 
 def _told(tool: str, draft: Draft, desk: Desk) -> dict[str, Any]:
@@ -60,6 +62,8 @@ def _told(tool: str, draft: Draft, desk: Desk) -> dict[str, Any]:
         "inputs": [_input(located, desk) for located in draft.inputs],
         "container": True,
     }
+    if desk.settings.mount_scope == "inputs":
+        told["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
         told |= _written(draft)
     return told | _foreseen(seen)

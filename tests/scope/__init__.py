@@ -1,0 +1,1 @@
+"""Servers whose calls see only what they name (`mount_scope = inputs`), beside servers whose calls see whole workspaces."""

@@ -1,0 +1,202 @@
+"""Which places of the workspaces a call's container sees when it sees only what the call names. No engine is needed."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.scope import MAX_PLACES, places
+from sandbox.companions import REPLACED
+from sandbox.errors import PathRefused, PathReplaced
+from sandbox.mounted import refuse_closed, refuse_gone, refuse_replaced
+from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.workspace import Identity, Workspace, Workspaces
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "ws"
+    made.mkdir()
+    return made
+
+
+def lay(root: Path, names: Iterable[str]) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if name.endswith("/") else path.write_bytes(b"")
+
+
+def seen(root: Path, *names: str, looked_at: tuple[str, ...] = ()) -> set[str]:
+    """What a call that names these sees, relative to the workspace."""
+    spaces = Workspaces((Workspace.at(root, writable=True),))
+    inputs, others = (tuple(spaces.input(str(root / one)) for one in some) for some in (names, looked_at))
+    found = places(Draft(Command("gdal", ()), inputs, looked_at=others))
+    assert all(one.identity is not None for one in found)  # so that the container can be asked for each
+    return {str(one.relative) for one in found}
+
+
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
+@pytest.mark.parametrize(
+    ("there", "named", "expected"),
+    [
+        (["x.tif", "y.tif", "x.csv", "x.vrt"], ["x.tif"], {"x.tif"}),
+        (["x.tif", "x.tif.aux.xml", "x.TFW", "x.wld", "x.tif.ovr"], ["x.tif"], {"x.tif", "x.tif.aux.xml", "x.TFW", "x.wld", "x.tif.ovr"}),
+        (["x.shp", "x.dbf", "x.prj", "x.asc"], ["x.asc"], {"x.asc", "x.prj"}),
+        (["x.shp", "x.dbf", "x.prj", "x.asc"], ["x.shp"], {"x.shp", "x.dbf", "x.prj"}),
+        (["x.vrt", "x.tif", "x.csv", "x.json", "x"], ["x.vrt"], {"x.vrt"}),
+        (["x.ers", "x", "xy"], ["x.ers"], {"x.ers", "x"}),
+        (["a/x.tif", "a/y.tif", "b.tif"], ["a", "a/x.tif", "b.tif"], {"a", "b.tif"}),
+        (["a/x.tif", "ab/x.tif"], ["a", "ab/x.tif"], {"a", "ab/x.tif"}),
+        (["a.gdb/1.gdbtable", "a.gdb/2.gdbtable", "b"], ["a.gdb/1.gdbtable"], {"a.gdb"}),
+        (["a.zarr/b/.zarray", "a.zarr/c/.zarray"], ["a.zarr/b/.zarray"], {"a.zarr"}),
+        (["grid/hdr.adf", "grid/w001001.adf", "other/x"], ["grid/w001001.adf"], {"grid"}),
+        (["hdr.adf", "secret.csv"], ["hdr.adf"], {"hdr.adf"}),
+        (["x.tif", "y.tif"], ["."], {"."}),
+    ],
+)  # fmt: skip
+def test_what_is_named_is_seen_with_its_own_and_nothing_twice(
+    root: Path, there: list[str], named: list[str], expected: set[str]
+):
+    lay(root, there)
+    assert seen(root, *named) == expected
+
+
+@pytest.mark.parametrize("main", REPLACED)
+def test_whatever_goes_with_a_dataset_is_seen_with_it(root: Path, main: str):
+    own = {f"x{ending}" for ending in REPLACED[main]}
+    lay(root, [f"x{main}", *own, f"y{main}", "x.unrelated"])
+    assert seen(root, f"x{main}") == {f"x{main}", *own}
+
+
+def test_what_a_call_only_looks_at_is_seen_as_well(root: Path):
+    lay(root, ["x.tif", "folder/a", "other"])
+    assert seen(root, "x.tif", looked_at=("folder",)) == {"x.tif", "folder"}
+
+
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
+def test_a_link_beside_a_dataset_is_no_part_of_it(root: Path):
+    lay(root, ["x.tif", "secret.csv"])
+    (root / "x.tif.aux.xml").symlink_to(root / "secret.csv")
+    (root / "x.tfw").symlink_to("/etc/passwd")
+    os.mkfifo(root / "x.wld")
+    assert seen(root, "x.tif") == {"x.tif"}
+
+
+def test_a_link_that_is_named_is_what_it_leads_to(root: Path):
+    lay(root, ["inner/x.tif", "inner/x.tfw"])
+    (root / "link.tif").symlink_to(root / "inner" / "x.tif")
+    assert seen(root, "link.tif") == {"inner/x.tif", "inner/x.tfw"}
+
+
+@given(
+    st.text(st.sampled_from("x.tifaxmlovrwTF-_"), min_size=1, max_size=14).filter(
+        lambda name: name.strip(".")
+    )
+)
+def test_no_name_without_the_datasets_stem_is_seen_with_it(
+    tmp_path_factory: pytest.TempPathFactory, name: str
+):
+    root = tmp_path_factory.mktemp("any")
+    lay(root, {"x.tif", name})
+    extra = seen(root, "x.tif") - {"x.tif"}
+    assert extra <= {name}
+    assert all(one.startswith("x") for one in extra)
+
+
+def test_too_many_files_are_refused_before_anything_runs(root: Path):
+    names = [f"{number}.tif" for number in range(MAX_PLACES + 1)]
+    lay(root, names)
+    assert len(seen(root, *names[:-1])) == MAX_PLACES
+    with pytest.raises(ToolError) as caught:
+        seen(root, *names)
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+STRANGER = (12345, 12345)
+
+
+@pytest.mark.claim("sandbox.scope-inputs-closed-folders")
+@pytest.mark.parametrize("closed", ["", "a", "a/b"])
+def test_a_folder_that_a_user_may_not_enter_stays_closed_when_a_file_in_it_is_mounted(
+    root: Path, closed: str
+):
+    lay(root, ["a/b/x.tif"])
+    for folder in ("", "a", "a/b"):
+        (root / folder).chmod(0o711)
+    located = Workspaces((Workspace.at(root, writable=True),)).input(str(root / "a/b/x.tif"))
+    refuse_closed(root, located, STRANGER)
+    (root / closed).chmod(0o700)
+    with pytest.raises(PathRefused):
+        refuse_closed(root, located, STRANGER)
+    (root / closed).chmod(0o711)
+
+
+@pytest.mark.claim("sandbox.scope-inputs-closed-folders")
+def test_a_closed_folder_is_not_opened_by_another_in_its_place(root: Path):
+    """The check is made on the way to the file itself, so an open folder with another file does not stand in for it."""
+    lay(root, ["a/x.tif", "open/x.tif"])
+    for folder in ("", "a", "open"):
+        (root / folder).chmod(0o755)
+    located = Workspaces((Workspace.at(root, writable=True),)).input(str(root / "a/x.tif"))
+    (root / "a").rename(root / "old")
+    (root / "open").rename(root / "a")
+    with pytest.raises(PathReplaced):
+        refuse_closed(root, located, STRANGER)
+
+
+def template(root: Path) -> SandboxTemplate:
+    status = (root / "x.tif").stat()
+    mounts = (
+        Mount(str(root / "x.tif"), PurePosixPath(root / "x.tif"), identity=(status.st_dev, status.st_ino)),
+        Mount(str(root / "any"), PurePosixPath("/any")),
+    )
+    return SandboxTemplate("sha256:0", ("x",), (1000, 1000), Limits(), mounts)
+
+
+@pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
+@pytest.mark.parametrize(
+    "change",
+    [{"identity": None}, {"identity": [1, 1]}, {"identity": "x"}, {"identity": []}, {"target": "/else"}, {}],
+)
+def test_only_the_very_file_is_taken_for_it(root: Path, change: dict[str, Any]):
+    lay(root, ["x.tif", "any"])
+    made = template(root)
+    row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
+    refuse_replaced(made, {"mounts": [row, {"target": "/any", "identity": None}]})
+    with pytest.raises(PathReplaced):
+        refuse_replaced(made, {"mounts": [{**row, **change}] if change else []})
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"mounts": None}, {"mounts": [None, "x", {"identity": [1]}]}, {"mounts": {"x": 1}}]
+)
+def test_facts_of_another_shape_are_a_difference(root: Path, facts: dict[str, Any]):
+    lay(root, ["x.tif", "any"])
+    with pytest.raises(PathReplaced):
+        refuse_replaced(template(root), facts)
+
+
+def test_an_engine_is_to_blame_unless_something_that_was_looked_up_is_gone(root: Path):
+    lay(root, ["x.tif"])
+    made = template(root)  # the other mount is not there, but was not looked up by itself
+    refuse_gone(made)
+    (root / "x.tif").rename(root / "y.tif")
+    (root / "x.tif").symlink_to(root / "y.tif")
+    with pytest.raises(PathReplaced):
+        refuse_gone(made)
+
+
+def test_mounts_of_other_files_make_another_container(root: Path):
+    lay(root, ["x.tif"])
+    first = template(root)
+    other = replace(first.mounts[0], identity=(0, 0))
+    assert replace(first, mounts=(other, first.mounts[1])) != first
+    assert Identity.of((root / "x.tif").stat()).inode == first.mounts[0].identity[1]  # type: ignore[index]
