@@ -30,6 +30,7 @@ from gdal_mcp.policy_file import load_policy
 from gdal_mcp.rates import Rates
 from gdal_mcp.reach import Reach, Reaches
 from gdal_mcp.records import Records
+from gdal_mcp.recovery import recover
 from gdal_mcp.registry import Registry
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import BESIDES, Surface, known_tools, surface
@@ -101,7 +102,7 @@ def running(settings: Settings) -> Iterator[App]:
         }
         for area in areas.values():
             area.prepare()
-        _recover(areas, audit, registry, owner)
+        recover(areas, audit, registry, owner.id, lambda server: is_alive(server, owner))
         hosting = Hosting(settings, workspaces, owner, areas)
         stack.callback(hosting.close)
         tools = surface(settings)
@@ -150,37 +151,6 @@ def _workspaces(settings: Settings) -> Workspaces:
     writable = [Workspace.at(path, writable=True) for path in settings.workspaces]
     read_only = [Workspace.at(path, writable=False) for path in settings.workspaces_ro]
     return Workspaces((*writable, *read_only))
-
-
-def _recover(areas: dict[Path, StagingArea], audit: AuditLog, registry: Registry, owner: Owner) -> None:
-    """Finishes or takes back what a dead server was publishing, and says so in the audit."""
-    for area in areas.values():
-        for recovery in area.recover():
-            targets = [str(located) for located in recovery.targets]
-            event = {
-                "type": "publication.recovered",
-                "call": recovery.call_id,
-                "outcome": str(recovery.finding),
-                "targets": targets,
-            }
-            audit.append(
-                {
-                    **event,
-                    "kept_in": recovery.kept_in,
-                    "detail": recovery.detail,
-                    "source": {"server": owner.id},
-                }
-            )
-            _log.warning("recovered", call=recovery.call_id, outcome=str(recovery.finding))
-    for call in registry.interrupted(lambda server: is_alive(server, owner)):
-        audit.append(
-            {
-                "type": "call.finished",
-                "call": call.id,
-                "outcome": "INTERNAL",
-                "message": "the server died during the call",
-            }
-        )
 
 
 def is_alive(server: str, owner: Owner) -> bool:

@@ -75,11 +75,18 @@ class Records:
         """Before anything runs; from here on the inputs are watched. Raises ToolError when it cannot be written."""
         assert ticket.plan is not None
         try:
-            self.audit.append({**self._event(ticket, "call.started"), "outcome": "started"})
-            self.registry.begin_call(self._call(ticket))
+            self.registry.begin_call(self._call(ticket))  # first: the next server ends what is begun in there
+            self._append_started(ticket)
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
         self.watched[ticket.call_id] = Materials.start(ticket.plan.draft.inputs, self.settings.digest_size)
+
+    def _append_started(self, ticket: "Ticket") -> None:
+        try:
+            self.audit.append({**self._event(ticket, "call.started"), "outcome": "started"})
+        except AuditUnavailable as error:
+            self.registry.finish_call(ticket.call_id, Finish(str(Code.INTERNAL), str(error)))
+            raise
 
     def answered(self, ticket: "Ticket") -> None:
         """Before an answer that needs no container. Raises ToolError when it cannot be written."""
@@ -164,15 +171,17 @@ class Records:
 
     def _register(self, ticket: "Ticket", done: Done | None, finish: Finish) -> None:
         """Into the registry, also what failed before it ran; an answer without a container is in the audit log alone."""
+        if (
+            done is not None and done.published is not None
+        ):  # before its end: what is not ended, a restart looks after
+            artifacts = [_artifact(file) for file in done.published.files]
+            self.registry.add_artifacts(ticket.call_id, artifacts)
         self.registry.finish_call(ticket.call_id, finish)
         if done is None and finish.outcome != "OK":
             told = replace(self._call(ticket), outcome=finish.outcome, message=finish.message)
             if ticket.plan is None:  # what was not understood may hold a password: its digest alone is kept
                 told = replace(told, arguments={}, arguments_digest=_digest(ticket.request.arguments))
             self.registry.add_refused(replace(told, durations=finish.durations))
-        if done is not None and done.published is not None:
-            artifacts = [_artifact(file) for file in done.published.files]
-            self.registry.add_artifacts(ticket.call_id, artifacts)
 
     def _event(self, ticket: "Ticket", kind: str) -> dict[str, Any]:
         request, plan, host = ticket.request, ticket.plan, ticket.host
@@ -193,6 +202,7 @@ class Records:
                 "removes": [str(located) for located in plan.draft.removes],
                 "effect": str(plan.effect),
                 "plan": plan.digest,
+                "mounts": list(plan.mounts),
                 "limits": asdict(plan.limits),
             }
             event["approval"] = ticket.approval
@@ -222,6 +232,7 @@ class Records:
             engine=f"{host.info.name} {host.info.version}",
             tier=host.tier(self.settings),
             argv=list(plan.draft.command.argv),
+            mounts=list(plan.mounts),
             plan_digest=plan.digest,
             limits={name: float(value) for name, value in asdict(plan.limits).items()},
             approval=ticket.approval,

@@ -132,6 +132,10 @@ class _Number:
     id: str
 
 
+def _restarted(_call: Call) -> Finish:
+    return Finish("INTERNAL", "server restarted")
+
+
 class Registry:
     """The database at a path. Threads may share one instance, servers the file."""
 
@@ -206,14 +210,16 @@ class Registry:
         calls = tuple(call for row in shown if (call := self.call(row.id)) is not None)
         return Found(calls, str(shown[-1].number) if len(rows) > len(shown) else None)
 
-    def interrupted(self, alive: Callable[[str], bool]) -> tuple[Call, ...]:
-        """End as INTERNAL the unfinished calls of servers that are not alive any more; returns them."""
+    def interrupted(
+        self, alive: Callable[[str], bool], ending: Callable[[Call], Finish] = _restarted
+    ) -> tuple[Call, ...]:
+        """End the unfinished calls of servers that are not alive any more, each as `ending` says; returns them."""
         unfinished = self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
         dead = {server for server in {call.server for call in unfinished} if not alive(server)}
-        lost = [call.id for call in unfinished if call.server in dead]
-        for call_id in lost:
-            self.finish_call(call_id, Finish("INTERNAL", "server restarted"))
-        return tuple(call for call_id in lost if (call := self.call(call_id)))
+        lost = [call for call in unfinished if call.server in dead]
+        for one in lost:
+            self.finish_call(one.id, ending(one))
+        return tuple(call for one in lost if (call := self.call(one.id)))
 
     def add_artifacts(self, call_id: str, artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
         """List what a call published, each in place of what had its URI. All or none; returns the rows.

@@ -15,6 +15,7 @@ class Owner:
         self.folder = folder
         self.id = secrets.token_hex(8)
         self._path = folder / f"{self.id}.lock"
+        self._leaves = False
         unnamed = (
             folder / f"{self.id}.new"
         )  # takes its name only once it is locked, so that nobody sees it free
@@ -49,7 +50,12 @@ class Owner:
         names = (path.stem for path in self.folder.glob("*.lock"))
         return tuple(name for name in names if self.is_dead(name))
 
+    def leave_lock(self) -> None:
+        """From now on `close` leaves the lock file, so that the next server takes us for dead and removes what is left of us."""
+        self._leaves = True
+
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        if not self._leaves:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
         os.close(self._file)

@@ -154,12 +154,12 @@ class Runner:
             place = self.capacity.wait(limits.memory_bytes, PLACE_SECONDS)
         marks = labels(self._owner, call, idle_seconds + limits.wall_seconds)
         try:
-            slot = launch(self.engine, template, marks, cancel)
+            slot = launch(self.engine, template, marks, cancel, self.unremoved)
         except BaseException:
             if place is not None:
                 place.release()
             raise
-        slot.place, slot.unremoved = place, self.unremoved
+        slot.place = place
         return slot
 
     def serve(

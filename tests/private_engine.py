@@ -124,6 +124,13 @@ class PrivateEngine:
                 until(lambda: not Path(f"/proc/{pid}/cmdline").read_text())
         subprocess.run([*_as_root(), "rm", "-f", str(noted)], check=False)
 
+    def _end_shims(self) -> None:
+        """What held the containers of a dockerd that was killed: they outlive it, and are told by our own namespace."""
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if f"-namespace\0{self.folder.name}\0".encode() in file.read_bytes():
+                    subprocess.run([*_as_root(), "kill", "-9", file.parent.name], check=False)
+
     def remove(self) -> None:
         """Ends it and what it started, and removes its folders."""
         with contextlib.suppress(docker.errors.DockerException, OSError), self.client(seconds=20) as client:
@@ -132,6 +139,7 @@ class PrivateEngine:
                     one.remove(force=True)
         self.stop()
         self._end_helper()
+        self._end_shims()
         for point in _mounts_below(self.folder):
             subprocess.run([*_as_root(), "umount", "--lazy", point], check=False)
         if _as_root():

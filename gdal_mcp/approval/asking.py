@@ -6,6 +6,7 @@ Invariants:
 * every decision is in the audit log before the call goes on.
 """
 
+import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -16,6 +17,7 @@ import anyio.to_thread
 from gdal_mcp.approval.model import Approval, Approver, Asked, Decision, Grant, Question, Suspended
 from gdal_mcp.approval.question import Where, parts, question_text, touched
 from gdal_mcp.approval.store import SUSPENDED, Approvals
+from gdal_mcp.audit import AuditUnavailable
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.foresight.estimate import Estimate
 from gdal_mcp.plan import Plan
@@ -58,7 +60,8 @@ class Call:
 class Asking:
     """Puts calls to people. `door` is set by the process that serves: it tells the console's address, and opens it if needed.
 
-    That address lets nobody in by itself, so that a model that reads it cannot approve anything.
+    That address lets nobody in by itself, so that a model that reads it cannot approve anything. `options` are those by which
+    a command at a terminal finds these rows, set where whoever calls may know of them.
     """
 
     approvals: Approvals
@@ -66,6 +69,7 @@ class Asking:
     patience: Patience
     server: str
     door: Door = field(default=closed)
+    options: tuple[str, ...] = ()
 
     async def settle(self, call: Call) -> Grant | None:
         """Returns when a person said yes: the grant, or None for a yes to this very plan, which is not used up yet.
@@ -74,7 +78,7 @@ class Asking:
         """
         try:
             return await self._settle(call)
-        except RegistryUnavailable as error:
+        except (RegistryUnavailable, AuditUnavailable) as error:
             raise unapprovable(error) from error
 
     async def _settle(self, call: Call) -> Grant | None:
@@ -132,7 +136,7 @@ class Asking:
             raise
         await _thread(self.approvals.hold, row.id)
         now: Approval | None = await _thread(self.approvals.look, row.id)
-        raise unanswered(call.plan, now or row, url)
+        raise unanswered(call.plan, now or row, url, self._command(row.id))
 
     async def _first(self, call: Call, question: Question, *, asks: bool) -> Approval | None:
         """The row as it was decided: by the client's user, or elsewhere meanwhile; None when nobody did in time."""
@@ -146,14 +150,21 @@ class Asking:
                     found.append(await self._entered(question, decision))
                 else:  # nobody can be asked here: the row alone is watched
                     await anyio.sleep(self.patience.wait_seconds)
-            except (Suspended, ToolError) as ended:
+            except (Suspended, ToolError, RegistryUnavailable, AuditUnavailable) as ended:
+                raised.append(ended)
+            group.cancel_scope.cancel()
+
+        async def watch() -> None:
+            try:
+                found.append(await self._decided(question))
+            except RegistryUnavailable as ended:
                 raised.append(ended)
             group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
-            group.start_soon(self._watch, question, found, group.cancel_scope)
+            group.start_soon(watch)
             group.start_soon(ask)
-            call.tell(0.0, _waiting_words(question))
+            call.tell(0.0, _waiting_words(question, self._command(question.approval_id)))
         if raised:
             raise raised[0]
         return found[0] if found else None
@@ -162,16 +173,17 @@ class Asking:
         row = await _thread(self.approvals.look, question.approval_id)
         return await _thread(self._decide, row, decision) if row is not None else None
 
-    async def _watch(
-        self, question: Question, found: list[Approval | None], scope: anyio.CancelScope
-    ) -> None:
+    async def _decided(self, question: Question) -> Approval | None:
+        """The row once it is no open question any more, whoever filled it in."""
         while True:
-            row = await _thread(self.approvals.look, question.approval_id)
+            row: Approval | None = await _thread(self.approvals.look, question.approval_id)
             if row is None or row.state != "pending":
-                found.append(row)
-                scope.cancel()
-                return
+                return row
             await anyio.sleep(LOOK_SECONDS)
+
+    def _command(self, approval_id: str) -> str:
+        """What decides the question at a terminal."""
+        return shlex.join(("gdal-mcp", "approve", approval_id, *self.options))
 
     async def _url(self, approval_id: str, *, needed: bool) -> str | None:
         address = await self.door(needed)
@@ -263,9 +275,9 @@ def _asked(call: Call) -> Asked:
     )
 
 
-def _waiting_words(question: Question) -> str:
+def _waiting_words(question: Question, command: str) -> str:
     ways = [f"open {question.url}"] if question.url else []
-    ways += [f"run `gdal-mcp approve {question.approval_id}`"] if "terminal" in question.ways else []
+    ways += [f"run `{command}`"] if "terminal" in question.ways else []
     return f"waiting for approval: {', or '.join(ways)}" if ways else "waiting for approval"
 
 
@@ -282,7 +294,7 @@ def _require_yes(row: Approval) -> None:
         raise expired("nobody answered in time, or the yes was used already.")
 
 
-def unanswered(plan: Plan, row: Approval, url: str | None) -> ToolError:
+def unanswered(plan: Plan, row: Approval, url: str | None, command: str) -> ToolError:
     """What a call is told that waited in vain: what to show a person, and that it can be sent again."""
     suggestion = (
         "Show the person `requiresConfirmation`. Once they have approved it, send the very same call again."
@@ -296,7 +308,7 @@ def unanswered(plan: Plan, row: Approval, url: str | None) -> ToolError:
         "summary": row.summary,
         "ways": list(row.ways),
         "console": url,
-        "command": f"gdal-mcp approve {row.id}",
+        "command": command,
         "expires": row.expires,
     }
     return ToolError(
@@ -313,7 +325,7 @@ def expired(message: str) -> ToolError:
     return ToolError(Code.APPROVAL_EXPIRED, Stage.APPROVAL, message, suggestion)
 
 
-def unapprovable(error: RegistryUnavailable) -> ToolError:
+def unapprovable(error: RegistryUnavailable | AuditUnavailable) -> ToolError:
     return ToolError(
         Code.INTERNAL,
         Stage.APPROVAL,

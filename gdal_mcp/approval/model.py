@@ -75,6 +75,10 @@ class Grant:
     def holds(self, now: float) -> bool:
         return self.revoked is None and now < self.expires
 
+    def state(self, now: float) -> str:
+        """In one word, as people are shown it."""
+        return "holds" if self.holds(now) else "revoked" if self.revoked is not None else "over"
+
 
 @dataclass(frozen=True, slots=True)
 class Question:

@@ -6,7 +6,8 @@ Invariants:
 * only an open question can be approved, and only in a way that its row permits; a no counts in every way, until the
   approval is used;
 * a decision is on disk before a method returns;
-* a grant stands for one principal, tool and workspace, until a stated time or until it is revoked, whichever is first.
+* a grant stands for one principal, tool and workspace, until a stated time or until it is revoked, whichever is first;
+* what was said later than now, as after a clock was set back, does not count.
 
 Times are seconds since the epoch (UTC). Every method raises RegistryUnavailable when the database cannot be used.
 """
@@ -24,6 +25,7 @@ from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
 from gdal_mcp.rows import Rows, insert, stored
 
 LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterday
+_SET_BACK: Final = 60.0  # seconds; a time server's corrections are smaller
 SUSPENDED: Final = "suspended"  # the holder of a question whose answer comes with the call's repetition
 
 _DECIDE: Final = """UPDATE approvals SET state = :state, decided_by = :by, decided_how = :how, decided_at = :now
@@ -159,11 +161,11 @@ class Approvals:
         """The grant that such a call runs on, the one that lasts longest; None without one."""
         query = (
             "SELECT * FROM grants WHERE principal = :principal AND tool = :tool AND workspace = :workspace"
-            " AND revoked IS NULL AND expires > :now ORDER BY expires DESC LIMIT 1"
+            " AND revoked IS NULL AND expires > :now AND created <= :latest ORDER BY expires DESC LIMIT 1"
         )
-        return self._rows.one(
-            Grant, query, principal=principal, tool=tool, workspace=workspace, now=self._clock()
-        )
+        about = {"principal": principal, "tool": tool, "workspace": workspace}
+        now = self._clock()
+        return self._rows.one(Grant, query, **about, now=now, latest=now + _SET_BACK)
 
     def grants(self, limit: int = 200) -> tuple[Grant, ...]:
         """Those that hold, first; then the newest that are over."""
@@ -188,7 +190,7 @@ class Approvals:
             now = self._clock()
             db.execute(
                 "UPDATE approvals SET state = 'expired'"
-                " WHERE state IN ('pending', 'approved') AND expires <= ?",
-                [now],
+                " WHERE state IN ('pending', 'approved') AND (expires <= ? OR created > ?)",
+                [now, now + _SET_BACK],
             )
             yield db, now

@@ -11,10 +11,11 @@ from gdal_mcp.policy import Way
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """Prints the question on stderr and reads the answer; `assume_yes` is the script's deliberate `--yes`."""
+    """Prints the question on stderr and reads the answer; `assume_yes` is a yes by the command itself, told as `how`."""
 
     user: str
     assume_yes: bool = False
+    how: str = "--yes"
 
     def asks(self, ways: frozenset[Way]) -> bool:
         return "terminal" in ways and (self.assume_yes or sys.stdin.isatty())
@@ -26,7 +27,7 @@ class Terminal:
         if not self.asks(question.ways):
             return None
         if self.assume_yes:
-            return Decision(approved=True, by=self.user, how="--yes", way="terminal")
+            return Decision(approved=True, by=self.user, how=self.how, way="terminal")
         sys.stderr.write(f"{question.text}\n\nRun it? [y/N] ")
         sys.stderr.flush()
         await anyio.wait_readable(sys.stdin)  # a terminal gives whole lines; Ctrl-C ends the wait

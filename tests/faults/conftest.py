@@ -1,0 +1,25 @@
+"""One process that servers are copied from, and one place that they all work in, whose host is attested already."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.kit import made, serves_again, writes
+from tests.faults.nursery import Nursery, nursery
+from tests.mcp.conftest import containers
+from tests.mcp.talk import Place
+
+__all__ = ["containers"]
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    with nursery(tmp_path_factory.mktemp("nursery") / "servers.log") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Place:
+    prepared = made(tmp_path_factory.mktemp("faults"))
+    serves_again(servers, prepared, writes("first.tif"))
+    return prepared

@@ -1,0 +1,219 @@
+"""The places in a call's life where its server may die, read from the source, and the same source made to stop there.
+
+A point lies before each statement of the functions of these modules, so a new step is a new point without anybody's doing.
+"""
+
+import ast
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import CodeType, ModuleType
+
+MODULES = ("gdal_mcp.pipeline", "gdal_mcp.execution", "gdal_mcp.records", "sandbox.runner", "sandbox.slot")
+_CALLED = "__passing__"
+_BODIES = ("body", "orelse", "finalbody")
+# parts that keep nothing outside the process: to die before one of them is to die before what follows it
+_IN_MEMORY = (
+    "active",
+    "activity",
+    "reaches",
+    "admission",
+    "changes",
+    "running",
+    "request",
+    "watched",
+    "results",
+    "ending",
+    "place",
+)
+_LENT = (("lease",), ("staging",), ("engine",), ("wire",), ("slot",))  # what a call holds of the sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Just before one statement. `module` has no package, `text` is the statement's first line."""
+
+    module: str
+    function: str
+    line: int
+    text: str
+    failing: (
+        bool  # only a call that fails comes here: an `except` block, a `raise`, what leads to nothing else
+    )
+    step: bool  # another part of the server is called, which changes or asks something outside the process
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}:{self.line}"
+
+    @property
+    def place(self) -> str:
+        """The same for as long as the statement is, wherever it moves in its file."""
+        return f"{self.module}.{self.function}: {self.text}"
+
+
+@cache
+def points() -> tuple[Point, ...]:
+    """All of them, in the order of the source."""
+    return tuple(point for name in MODULES for point in _of(name))
+
+
+def _of(name: str) -> Iterator[Point]:
+    path = _path(name)
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines()
+    for statement, function, failing in _statements(ast.parse(source), (), failing=False):
+        text = lines[statement.lineno - 1].strip()
+        step = _is_step(statement) and not (function[0].startswith("_") and len(function) > 1)
+        yield Point(path.stem, ".".join(function), statement.lineno, text, failing, step)
+
+
+def _path(name: str) -> Path:
+    spec = importlib.util.find_spec(name.partition(".")[0])
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / f"{name.partition('.')[2]}.py"
+
+
+def _statements(
+    node: ast.AST, function: tuple[str, ...], *, failing: bool
+) -> Iterator[tuple[ast.stmt, tuple[str, ...], bool]]:
+    """Every statement in a function, without docstrings, with its function's name."""
+    for field, body in _bodies(node):
+        lost = failing or field == "handler" or (field == "body" and _only_fails(node, body))
+        for number, statement in enumerate(body):
+            if function and not _is_docstring(statement, number):
+                yield statement, function, lost or isinstance(statement, ast.Raise)
+            named = isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            inner = (*function, statement.name) if named else function
+            if isinstance(statement, ast.ClassDef) and not function:
+                yield from _methods(statement)
+            else:
+                yield from _statements(statement, inner, failing=lost)
+
+
+def _methods(made: ast.ClassDef) -> Iterator[tuple[ast.stmt, tuple[str, ...], bool]]:
+    for one in made.body:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _statements(one, (made.name, one.name), failing=False)
+
+
+def _bodies(node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
+    for field in _BODIES:
+        body = getattr(node, field, None)
+        if isinstance(body, list):
+            yield field, body
+    for handler in getattr(node, "handlers", ()):
+        yield "handler", handler.body
+    for case in getattr(node, "cases", ()):
+        yield "case", case.body
+
+
+def _only_fails(node: ast.AST, body: list[ast.stmt]) -> bool:
+    """Whether a branch ends in an exception."""
+    return isinstance(node, ast.If) and isinstance(body[-1], ast.Raise)
+
+
+def _is_docstring(statement: ast.stmt, number: int) -> bool:
+    return number == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _is_step(statement: ast.stmt) -> bool:
+    """Whether something outside its object is called or waited for: `self.records.started(...)`, `lease.run(...)`."""
+    return any(_hands_over(node) for node in _own(statement))
+
+
+def _hands_over(node: ast.AST) -> bool:
+    if isinstance(node, ast.Await):
+        return not (isinstance(node.value, ast.Call) and _owner(node.value)[:1] == ("self",))
+    if not isinstance(node, ast.Call):
+        return False
+    owner = _owner(node)
+    is_part = owner[:1] in (("self",), ("host",)) and len(owner) > 1 and owner[1] not in _IN_MEMORY
+    return is_part or owner in _LENT
+
+
+def _owner(call: ast.Call) -> tuple[str, ...]:
+    """Whose method is called: `("self", "records")` of `self.records.started()`."""
+    names: list[str] = []
+    node = call.func.value if isinstance(call.func, ast.Attribute) else None
+    while isinstance(node, ast.Attribute):
+        names.insert(0, node.attr)
+        node = node.value
+    return (node.id, *names) if isinstance(node, ast.Name) else ()
+
+
+def _own(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement without the statements that it holds."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [
+            one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.stmt | ast.ExceptHandler)
+        ]
+
+
+class _Stopping(ast.NodeTransformer):
+    """Puts a call with the point's name before each statement that is a point."""
+
+    def __init__(self, stem: str, lines: frozenset[int]) -> None:
+        self._stem, self._lines = stem, lines
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        for field in _BODIES:
+            body = getattr(node, field, None)
+            if isinstance(body, list):
+                setattr(node, field, [one for statement in body for one in self._led(statement)])
+        return node
+
+    def _led(self, statement: ast.stmt) -> list[ast.stmt]:
+        if statement.lineno not in self._lines:
+            return [statement]
+        called = ast.Expr(
+            ast.Call(ast.Name(_CALLED, ast.Load()), [ast.Constant(f"{self._stem}:{statement.lineno}")], [])
+        )
+        return [ast.copy_location(called, statement), statement]
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles its module with the calls in it, whatever compiled file there is."""
+
+    passing: Callable[[str], None]
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        tree = ast.parse(self.get_data(path), path)
+        found = frozenset(point.line for point in points() if point.module == Path(path).stem)
+        changed = ast.fix_missing_locations(_Stopping(Path(path).stem, found).visit(tree))
+        return compile(changed, path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__[_CALLED] = self.passing
+        super().exec_module(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Comes before the usual finders, for these modules alone."""
+
+    def __init__(self, passing: Callable[[str], None]) -> None:
+        self._passing = passing
+
+    def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
+        if name not in MODULES:
+            return None
+        loader = _Loader(name, str(_path(name)))
+        loader.passing = self._passing
+        return importlib.util.spec_from_file_location(name, loader.path, loader=loader)
+
+
+def instrument(passing: Callable[[str], None]) -> None:
+    """From now on these modules, when they are imported, call `passing` with a point's name as they come to it."""
+    assert not set(MODULES) & set(sys.modules)
+    sys.meta_path.insert(0, _Finder(passing))
