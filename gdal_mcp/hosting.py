@@ -25,10 +25,12 @@ from sandbox.attestation import attest
 from sandbox.cancel import Cancellation
 from sandbox.capacity import Capacity
 from sandbox.engine import Engine, EngineInfo
+from sandbox.engines import libpod
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.idmap import Views, sweep
 from sandbox.lease import Kind
 from sandbox.machine import memory
+from sandbox.mounted import ENTER, READ, may, refuse_closed
 from sandbox.owner import Owner
 from sandbox.pool import IDLE_MARGIN, WarmPool
 from sandbox.program import delivered
@@ -36,14 +38,14 @@ from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
 from sandbox.staging import StagingArea
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
-from sandbox.workspace import RESERVED, Workspace, Workspaces
+from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 if TYPE_CHECKING:
     from gdal_mcp.image import Image
     from sandbox.engines.docker import DockerEngine
+    from sandbox.escape.trying import Escape
 
 NOBODY = 65534
-_READ_AND_ENTER = 0o5
 ATTESTATION_SECONDS = (
     24 * 3600
 )  # how long one attestation of an unchanged host is believed by later processes
@@ -76,6 +78,13 @@ class Confines:
 
     workspaces: Workspaces
     limits: Limits
+    places: tuple[Located, ...] | None = None  # of the workspaces only these; None is the whole of each
+
+    @property
+    def seen(self) -> tuple[Located, ...]:
+        if self.places is not None:
+            return self.places
+        return tuple(Located(one, PurePosixPath(), is_folder=True) for one in self.workspaces.items)
 
 
 class Hosting:
@@ -118,6 +127,7 @@ class Hosting:
 
     def lost(self) -> None:
         """The engine or the image went away: the next call connects anew."""
+        self._owner.leave_lock()  # an engine that fell silent may have made what nobody was told of
         with self._lock:
             lost, self._host = self._host, None
             self._part_with(lost)
@@ -148,6 +158,8 @@ class Hosting:
                 last.pool.close()
             for one in self._ending:
                 one.join()
+            if self._unremoved:
+                self._owner.leave_lock()
             if self._capacity is not None:
                 self._capacity.close()
                 self._capacity = None
@@ -157,11 +169,11 @@ class Hosting:
         # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
         from gdal_mcp.image import ImageUnsuitable, resolve, suitable  # noqa: PLC0415
         from sandbox.engines.discovery import connect  # noqa: PLC0415
-        from sandbox.engines.docker import DockerEngine  # noqa: PLC0415
+        from sandbox.engines.opening import engine_of  # noqa: PLC0415
 
         client = connect(self._settings.engine)
         image = resolve(client, self._settings.image)
-        engine = DockerEngine(client, image.environment)
+        engine = engine_of(client, image.environment)
         info = engine.info()
         runner = Runner(mapped(engine, self._path_map), self._owner.id, self._capacity_of(info))
         sweep(self._settings.state_dir / "views", self._owner)
@@ -229,10 +241,9 @@ class Hosting:
         `confines` are all of the server's when they are not given.
         """
         confines = confines or self._confines
-        limits = confines.limits
-        roots = [workspace.root for workspace in confines.workspaces.items]
-        user = self.user()
-        mounts = [Mount(str(self._source(root, user)), PurePosixPath(root)) for root in roots]
+        limits, user = confines.limits, self.user()
+        mounts = [self._mount(one, user) for one in confines.seen]
+        roots = [one.path for one in confines.seen if not one.relative.parts]
         if staging is not None:
             mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
         sent = delivered(gdal_command(self._settings.pool_seconds + IDLE_MARGIN))
@@ -248,6 +259,15 @@ class Hosting:
             runtime=self._settings.runtime,
         )
 
+    def _mount(self, located: Located, user: tuple[int, int]) -> Mount:
+        """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""
+        source = self._source(located.workspace.root, user)
+        if os.geteuid() == 0:
+            refuse_closed(source, located, user)
+        identity = located.identity
+        told = (identity.device, identity.inode) if identity is not None else None
+        return Mount(str(source / located.relative), PurePosixPath(located.path), identity=told)
+
     def _source(self, root: Path, user: tuple[int, int]) -> Path:
         """What to mount for a workspace. Raises AttestationFailed for a view that the engine could not see."""
         source = self._views.source(root, user)
@@ -258,6 +278,15 @@ class Hosting:
                 "it to a user that is not root."
             )
         return source
+
+    def try_to_escape(self) -> "Escape":
+        """What the job of a container like a call's could not do. Raises SandboxError."""
+        from sandbox.escape.trying import try_to_escape  # noqa: PLC0415 - no server needs it
+
+        host = self.ready()
+        with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:
+            template = self.template(host.image, staging.mount_source)
+            return try_to_escape(host.runner, template, host.engine.inspect, self._cancel)
 
     def user(self) -> tuple[int, int]:
         """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
@@ -271,10 +300,8 @@ class Hosting:
 
     def readable(self, root: Path) -> bool:
         """Whether the container's user may list and enter a workspace."""
-        uid, gid = self.user()
-        status = self._views.source(root, (uid, gid)).stat()
-        shift = 6 if status.st_uid == uid else 3 if status.st_gid == gid else 0
-        return (status.st_mode >> shift) & _READ_AND_ENTER == _READ_AND_ENTER
+        user = self.user()
+        return may(self._views.source(root, user).stat(), user, READ | ENTER)
 
     def _proven(self, runner: Runner, image: "Image") -> tuple[Row, ...]:
         """By every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right."""
@@ -304,7 +331,7 @@ class Hosting:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         code = [
             Path(module.__file__ or "").read_text(encoding="utf-8")
-            for module in (hardening, seccomp, probe, program, worker)
+            for module in (hardening, libpod, seccomp, probe, program, worker)
         ]
         template = self.template(image, None)
         parts = [boot, asdict(info), template.image, template.user, asdict(template.limits), template.runtime]
@@ -331,5 +358,8 @@ def _remembered(path: Path, key: str) -> tuple[Row, ...]:
 def _remember(path: Path, key: str, rows: tuple[Row, ...]) -> None:
     text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in rows]})
     partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError:  # the next process attests anew
+        partial.unlink(missing_ok=True)

@@ -6,9 +6,9 @@ extra container per server (`cgroup_visible`) shows them, so that a limit that a
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 
+from sandbox.hardening import MASKED, NO_CORES
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
 # file systems that an engine mounts of its own accord and that hold nothing of the host's files
@@ -17,6 +17,7 @@ _WRITABLE = ("/proc", "/dev", str(SCRATCH_TARGET), str(STAGING_TARGET))
 # files that an engine writes itself, for the container alone; without a network there is at most the first
 _OWN_FILES = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"})
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a place in the container, where nothing is to be
+_NOT_SHOWN = "not shown"  # by a kernel that is not Linux, as gVisor's; what cannot be seen is not believed
 _CPU_PERIOD = 100_000  # microseconds; what engines use when none is given
 _CPU_TOLERANCE = 0.05
 
@@ -56,9 +57,9 @@ def _identity(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[R
     groups = [group for group in status["Groups"] if group != gid]
     yield _same("supplementary groups", "none", " ".join(groups) or "none")
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
-        yield _same(name, "0", f"{int(status[name][0], 16):x}")
-    yield _same("NoNewPrivs", "1", status["NoNewPrivs"][0])
-    yield _same("Seccomp", "2", status["Seccomp"][0])
+        yield _same(name, "0", f"{int(status[name][0], 16):x}" if name in status else _NOT_SHOWN)
+    for name, asked in (("NoNewPrivs", "1"), ("Seccomp", "2")):
+        yield _same(name, asked, status[name][0] if name in status else _NOT_SHOWN)
     others = [name for name in facts["interfaces"] if name != "lo"]
     yield _same("network interfaces", "none", " ".join(others) or "none")
     foreign = sorted(set(facts["environment"].items()) - set(template.environment.items()))
@@ -100,10 +101,15 @@ def _reachable(mounts: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The mounts by target, without those that a later mount on the same or an outer folder covers."""
     seen: dict[str, dict[str, Any]] = {}
     for row in mounts:
-        top = PurePosixPath(row["target"])
-        seen = {target: old for target, old in seen.items() if not PurePosixPath(target).is_relative_to(top)}
-        seen[row["target"]] = row
+        top = row["target"]
+        seen = {target: old for target, old in seen.items() if not _is_in(target, top)}
+        seen[top] = row
     return seen
+
+
+def _is_in(target: str, top: str) -> bool:
+    """Whether one mount point is another or lies in it. The kernel writes them absolute and without a slash at the end."""
+    return target == top or target.startswith(f"{top.rstrip('/')}/")
 
 
 def _foreign(seen: Mapping[str, Any], asked: Container[str]) -> list[str]:
@@ -115,7 +121,8 @@ def _writable(seen: Mapping[str, Any], asked: Container[str]) -> list[str]:
     """Writable mounts that nobody asked for, other than the engine's own pseudo file systems."""
     found = []
     for target, row in seen.items():
-        own = any(PurePosixPath(target).is_relative_to(place) for place in _WRITABLE)
+        own = any(_is_in(target, place) for place in _WRITABLE)
+        own |= target in MASKED and row["type"] in _OWN_TYPES  # /dev/null, which is what a mask is
         if "rw" in row["options"] and target not in asked and not own:
             found.append(target)
     return found
@@ -126,7 +133,7 @@ def _limits(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row
     asked = {
         "NOFILE": limits.open_files,
         "FSIZE": limits.file_bytes,
-        "CORE": 0,
+        "CORE": NO_CORES,
         "DATA": limits.data_bytes,
         "CPU": limits.cpu_seconds,
     }

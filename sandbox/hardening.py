@@ -25,19 +25,26 @@ from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 HOSTNAME: Final = "sandbox"  # fixed, so that outputs and messages do not depend on the container
 _OLDEST_API: Final = (1, 41)  # Docker 20.10: the first with private cgroup namespaces
 _READ_ONLY_RECURSIVE: Final = (1, 44)  # Docker 25: read-only also for what is mounted below
+# core(5), fs/coredump.c: at 0 the kernel still hands cores to a program of the host's, as root, where core_pattern
+# names one; at 1 it makes none, neither there nor as a file
+NO_CORES: Final = 1
 _ENGINE_ENVIRONMENT: Final = ("PATH", "HOSTNAME")  # what Docker adds when nobody sets it
 
 # Docker's own list, repeated because a list in a create body replaces it; then what tells a job about
 # the host's kernel and disks.
-_MASKED: Final = (
+MASKED: Final = (
     *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
     *("/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"),
     *("/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/kallsyms", "/proc/modules"),
     "/proc/partitions",
     *("/dev/mqueue", "/dev/pts"),  # writable for everybody; terminals are kernel code that no job needs
+    *(
+        "/etc/passwd",
+        "/etc/group",
+    ),  # the image's, which a data file can name; nothing of ours looks a user up
 )
-_MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
-_READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
+READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +152,7 @@ def _namespaces(facts: EngineFacts) -> dict[str, Any]:
 
 
 def _files(template: SandboxTemplate, facts: EngineFacts) -> dict[str, Any]:
-    below_sys = _MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)
+    below_sys = MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)
     return {
         "ReadonlyRootfs": True,
         "Binds": [],
@@ -156,8 +163,8 @@ def _files(template: SandboxTemplate, facts: EngineFacts) -> dict[str, Any]:
             # one page: nothing is ever in it, and 0 would mean no limit
             **{str(mask): "ro,noexec,nosuid,nodev,size=4096,mode=0555" for mask in template.masks},
         },
-        "MaskedPaths": [*_MASKED, *below_sys],
-        "ReadonlyPaths": list(_READ_ONLY),
+        "MaskedPaths": [*MASKED, *below_sys],
+        "ReadonlyPaths": list(READ_ONLY),
         "StorageOpt": {},
     }
 
@@ -165,7 +172,7 @@ def _files(template: SandboxTemplate, facts: EngineFacts) -> dict[str, Any]:
 def _limits(template: SandboxTemplate) -> dict[str, Any]:
     limits = template.limits
     ulimits = {
-        "core": 0,
+        "core": NO_CORES,
         "cpu": limits.cpu_seconds,
         "data": limits.data_bytes,
         "fsize": limits.file_bytes,

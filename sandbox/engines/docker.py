@@ -2,9 +2,6 @@
 
 import contextlib
 import math
-import os
-import socket
-import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -17,14 +14,12 @@ import structlog
 import urllib3.exceptions
 
 from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
+from sandbox.engines.wire import DockerWire
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
 from sandbox.hardening import EngineFacts, create_body, differences, submounts
 from sandbox.labels import OWNER
 from sandbox.template import SandboxTemplate
-from sandbox.waiting import writable
 
-_HEADER = struct.Struct(">BxxxI")  # the engine's own stream framing: stdout or stderr, length
-_CHUNK = 1 << 18
 _REMOVAL_SECONDS = 20.0
 _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
 _READ_ONLY_RECURSIVE = (1, 44)  # API version from which a read-only bind covers what is mounted below it
@@ -34,6 +29,8 @@ _log = structlog.get_logger()
 
 class DockerEngine:
     """One Docker-compatible engine on this host, through the official SDK."""
+
+    removal_seconds: float | None = None  # of patience with a removal that fails; None is the usual
 
     def __init__(self, client: docker.DockerClient, image_environment: Sequence[str] = ()) -> None:
         """`image_environment` names what the image itself would set, so that none of it reaches a container."""
@@ -49,7 +46,7 @@ class DockerEngine:
 
     @cached_property
     def _info(self) -> EngineInfo:
-        with _answering("asked for its version"):
+        with answering("asked for its version"):
             version, info = self._api.version(), self._api.info()
         options = tuple(info.get("SecurityOptions") or ())
         podman = any(
@@ -79,7 +76,7 @@ class DockerEngine:
     def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
         self._refuse_submounts(template)
         body = create_body(template, self._facts, labels, self._image_environment)
-        with _answering("asked to create a container"):
+        with answering("asked to create a container"):
             try:
                 made = self._api.create_container_from_config(body)  # type: ignore[no-untyped-call]
                 container = str(made["Id"])
@@ -97,7 +94,7 @@ class DockerEngine:
         return container
 
     def _read_back(self, container: str, body: Mapping[str, Any]) -> None:
-        with _answering("asked what it created"):
+        with answering("asked what it created"):
             found = differences(body, self._api.inspect_container(container))
         if found:
             rows = "; ".join(f"{one.field}: asked {one.asked!r}, got {one.got!r}" for one in found[:5])
@@ -118,16 +115,16 @@ class DockerEngine:
                 )
 
     def attach(self, container: str) -> Wire:
-        with _answering("asked for a container's streams"):
+        with answering("asked for a container's streams"):
             stream = self._api.attach_socket(container, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
         return DockerWire(stream)
 
     def start(self, container: str) -> None:
-        with _answering("asked to start a container"):
+        with answering("asked to start a container"):
             self._api.start(container)
 
     def state(self, container: str) -> ContainerState | None:
-        with _answering("asked how a container stands"):
+        with answering("asked how a container stands"):
             try:
                 state = self._api.inspect_container(container)["State"]
             except docker.errors.NotFound:
@@ -135,12 +132,20 @@ class DockerEngine:
         running = bool(state.get("Running")) or state.get("Status") == "created"
         return ContainerState(running, int(state.get("ExitCode", 0)), bool(state.get("OOMKilled")))
 
+    def inspect(self, container: str) -> Mapping[str, Any]:
+        """The engine's own description of a container. Raises EngineUnavailable, also without such a container."""
+        with answering("asked to describe a container"):
+            found: dict[str, Any] = self._api.inspect_container(container)
+        return found
+
     def process(self, container: str) -> int | None:
-        with _answering("asked for a container's process"):
+        with answering("asked for a container's process"):
             try:
-                return int(self._api.inspect_container(container)["State"].get("Pid") or 0) or None
+                state = self._api.inspect_container(container)["State"]
             except docker.errors.NotFound:
                 return None
+        # one that is prepared and not started has a process already, which is not yet its program
+        return int(state.get("Pid") or 0) or None if state.get("Running") else None
 
     def wait(self, container: str, seconds: float) -> ContainerState | None:
         with contextlib.suppress(requests.exceptions.RequestException, docker.errors.APIError):
@@ -148,7 +153,8 @@ class DockerEngine:
         return self.state(container)  # asked again: a wait also ends when the engine restarts
 
     def remove(self, container: str) -> None:
-        end, pause = time.monotonic() + _REMOVAL_SECONDS, _REMOVAL_PAUSE
+        patience = _REMOVAL_SECONDS if self.removal_seconds is None else self.removal_seconds
+        end, pause = time.monotonic() + patience, _REMOVAL_PAUSE
         while True:
             try:
                 if self._is_gone(container):
@@ -163,7 +169,7 @@ class DockerEngine:
 
     def _is_gone(self, container: str) -> bool:
         """Asks for its removal; true once the engine does not know it any more."""
-        with _answering("asked to remove a container"):
+        with answering("asked to remove a container"):
             try:
                 self._api.remove_container(container, force=True, v=True)
             except docker.errors.NotFound:
@@ -171,72 +177,13 @@ class DockerEngine:
         return False
 
     def leftovers(self) -> tuple[Leftover, ...]:
-        with _answering("asked for our containers"):
+        with answering("asked for our containers"):
             rows: list[dict[str, Any]] = self._api.containers(all=True, filters={"label": OWNER})
         return tuple(Leftover(str(row["Id"]), dict(row.get("Labels") or {})) for row in rows)
 
 
-class DockerWire:
-    """The hijacked attach connection, demultiplexed."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream  # kept: closing it would close the connection under the duplicate
-        self._socket = socket.socket(fileno=os.dup(stream.fileno()))
-        self._socket.settimeout(0)
-        self._buffer = bytearray()
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def receive(self) -> list[tuple[int, bytes]] | None:
-        try:
-            data = self._socket.recv(_CHUNK)
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        if not data:
-            return None
-        self._buffer += data
-        return list(self._pieces())
-
-    def _pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Whole and partial engine frames alike: a long one is passed on as it arrives, so memory stays bounded."""
-        while len(self._buffer) >= _HEADER.size:
-            kind, length = _HEADER.unpack_from(self._buffer)
-            have = min(length, len(self._buffer) - _HEADER.size)
-            if have == 0 and length:
-                return
-            piece = bytes(self._buffer[_HEADER.size : _HEADER.size + have])
-            del self._buffer[: _HEADER.size + have]
-            if have < length:
-                self._buffer[:0] = _HEADER.pack(kind, length - have)
-            yield kind, piece
-
-    def send(self, data: bytes, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        view = memoryview(data)
-        while view:
-            left = end - time.monotonic()
-            if left <= 0 or not writable(self._socket, left):
-                raise TimeoutError("the container does not read its stdin")
-            view = view[self._socket.send(view[:_CHUNK]) :]
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        under = getattr(
-            self._stream, "_sock", None
-        )  # closing the SDK's object leaves the connection under it open
-        for one in (self._stream, under):
-            if one is not None:
-                with contextlib.suppress(OSError):
-                    one.close()
-
-
 @contextlib.contextmanager
-def _answering(doing: str) -> Iterator[None]:
+def answering(doing: str) -> Iterator[None]:
     """Turns what the SDK and its HTTP stack raise into our own error."""
     try:
         yield

@@ -13,6 +13,7 @@ from sandbox import slot as slot_module
 from sandbox.cancel import Cancellation
 from sandbox.capacity import Capacity
 from sandbox.demand import Sizes
+from sandbox.engines.memory import MemoryEngine
 from sandbox.errors import EngineUnavailable
 from sandbox.lease import Kind, Lease
 from sandbox.outcome import Exited
@@ -20,7 +21,7 @@ from sandbox.pool import WarmPool
 from sandbox.runner import Job, Runner
 from sandbox.staging import StagingArea
 from sandbox.workspace import RESERVED, Workspace
-from tests.unit.pool_kit import LIMITS, Clock, MemoryEngine, kind
+from tests.unit.pool_kit import LIMITS, Clock, kind, worker
 from tests.waiting import until
 
 READS = kind("reads")
@@ -52,7 +53,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def engine() -> MemoryEngine:
-    return MemoryEngine()
+    return MemoryEngine(worker)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from sandbox import machine
 from sandbox import pool as pool_module
 from sandbox.cancel import Cancellation
 from sandbox.capacity import Capacity
+from sandbox.engines.memory import Box
 from sandbox.errors import CapacityExhausted, EngineUnavailable
 from sandbox.labels import CALL
 from sandbox.lease import Kind
@@ -38,7 +39,7 @@ from tests.unit.pool_fixtures import (
     together,
     wake,
 )
-from tests.unit.pool_kit import LIMITS, MIB, Box, frame, kind
+from tests.unit.pool_kit import LIMITS, MIB, frame, jobs, kind
 from tests.waiting import until
 
 __all__ = ["_machine", "_nothing_is_left", "area", "clock", "deaf", "ended", "engine", "make", "room"]
@@ -54,6 +55,7 @@ def test_a_waiting_slot_serves_the_call_and_another_takes_its_place(make: Making
     assert (pool.figures().hits, pool.figures().misses) == (2, 0)
 
 
+@pytest.mark.claim("sandbox.single-use")
 def test_no_slot_serves_two_however_many_call_at_once(make: Making, engine, cancel):
     pool = make(least=3, most=6)
     filled(pool, 3)
@@ -62,7 +64,7 @@ def test_no_slot_serves_two_however_many_call_at_once(make: Making, engine, canc
     )
     boxes = [box for rows in results for box, _ in rows]
     assert len(set(boxes)) == len(boxes) == 24 * 8
-    assert all(len(box.jobs) <= 1 for box in engine.made)
+    assert all(len(jobs(box)) <= 1 for box in engine.made)
     found = [how for rows in results for _, how in rows]
     figures = pool.figures()
     assert (figures.hits, figures.misses) == (found.count("warm"), found.count("cold"))
@@ -76,6 +78,7 @@ def test_the_oldest_is_taken_first(make: Making, cancel):
     assert [served(pool, READS, cancel)[0], served(pool, READS, cancel)[0]] == [first, second]
 
 
+@pytest.mark.claim("sandbox.waiting-as-new")
 @pytest.mark.parametrize(
     "other",
     [
@@ -96,6 +99,7 @@ def test_a_slot_of_another_template_is_not_taken(make: Making, cancel, other: Ki
     assert next(one for one in pool._waiting if one.kind == READS).slot.container != box
 
 
+@pytest.mark.claim("sandbox.waiting-as-new")
 def test_a_slot_that_writes_elsewhere_or_not_at_all_is_not_taken(make: Making, area, tmp_path, cancel):
     (tmp_path / "second").mkdir()
     second = StagingArea(Workspace.at(tmp_path / "second", writable=True))
@@ -107,6 +111,7 @@ def test_a_slot_that_writes_elsewhere_or_not_at_all_is_not_taken(make: Making, a
     assert served(pool, kind("x", root), cancel)[1] == "warm"
 
 
+@pytest.mark.claim("sandbox.waiting-as-new")
 @pytest.mark.usefixtures("deaf")
 def test_a_folder_replaced_by_another_of_its_name_is_not_the_one_that_slots_have(
     make: Making, workspace: Path, cancel
@@ -122,6 +127,7 @@ def test_a_folder_replaced_by_another_of_its_name_is_not_the_one_that_slots_have
     assert served(pool, reads, cancel)[1] == "warm"
 
 
+@pytest.mark.claim("sandbox.waiting-as-new")
 @pytest.mark.usefixtures("deaf")
 def test_a_mount_below_that_came_later_is_not_in_the_slots(
     make: Making, workspace: Path, cancel, monkeypatch: pytest.MonkeyPatch
@@ -147,13 +153,14 @@ def test_slots_on_a_folder_that_was_replaced_are_replaced_too(make: Making, engi
     assert served(pool, reads, cancel) == ("box-2", "warm")
 
 
+@pytest.mark.claim("sandbox.waiting-as-new")
 @pytest.mark.usefixtures("deaf")
 @pytest.mark.parametrize(
     "spoil",
     [
         Box.end,
         lambda box: box.say(frame(b"O", "early")),
-        lambda box: box.say(b"!a warning"),
+        lambda box: box.complain(b"a warning"),
         lambda box: box.say(frame(b"F", {"code": 0})),
     ],
     ids=["dead", "printed", "stderr", "answered"],
@@ -167,7 +174,7 @@ def test_a_slot_that_ended_or_spoke_while_it_waited_is_never_given_a_call(
     spoil(engine.boxes[first])
     assert served(pool, READS, cancel)[1] == "warm"
     until(lambda: first not in engine.boxes)
-    assert engine.made[int(first[4:]) - 1].jobs == []
+    assert jobs(engine.made[int(first[4:]) - 1]) == []
     assert pool.figures().lost == 1
 
 
@@ -226,6 +233,7 @@ def test_a_claim_that_fails_leaves_nothing(make: Making, engine, area, room, can
     assert staged(area) == []
 
 
+@pytest.mark.claim("staging.private")
 def test_staging_is_new_and_empty_for_every_slot_and_goes_with_it(make: Making, engine, area, cancel):
     writes = kind("writes", area=area)
     pool = make(standing=[writes])

@@ -11,23 +11,25 @@ from sandbox import runner as runner_module
 from sandbox import slot as slot_module
 from sandbox.cancel import Cancellation
 from sandbox.capacity import Capacity
+from sandbox.engines.memory import MemoryEngine
 from sandbox.outcome import Cancelled, Exited, Killed, ProtocolViolated, TimedOut
 from sandbox.runner import Job, Runner
 from sandbox.slot import Slot
 from sandbox.template import Limits
 from sandbox.waiting import Bell, readable
-from tests.unit.pool_kit import LIMITS, MemoryEngine, kind
+from tests.unit.pool_kit import LIMITS, kind, worker
 
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts: ())
     monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.1)
+    monkeypatch.setattr(runner_module, "STOP_SECONDS", 0.1)
 
 
 @pytest.fixture
 def engine() -> Iterator[MemoryEngine]:
-    made = MemoryEngine()
+    made = MemoryEngine(worker)
     yield made
     assert made.boxes == {}
 
@@ -67,6 +69,7 @@ def test_a_job_that_writes_is_done_when_its_container_has_ended(play, buried):
     assert len(buried) == 1
 
 
+@pytest.mark.claim("staging.inspected")
 @pytest.mark.parametrize("what", ["answer and stay", "answer and close"])
 def test_a_container_that_could_still_write_is_gone_before_anybody_looks_at_its_output(
     play, buried, what: str

@@ -1,0 +1,175 @@
+"""What the checks stand on: an engine, an image, folders of the host, and one container after another."""
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from sandbox.conformance.looking import LOOK
+from sandbox.engine import STDERR, STDOUT, ContainerState, Engine, Wire
+from sandbox.errors import EngineUnavailable
+from sandbox.labels import OWNER, labels
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.waiting import readable
+
+MIB = 1 << 20
+NOBODY = 65534
+PATIENCE = 60.0  # seconds for anything that an engine is to do; only one that hangs needs them all
+# small, so that running into one of them is quick; pids leave room for a runtime that counts its own threads
+LIMITS = Limits(
+    memory_bytes=192 * MIB,
+    cpus=1.0,
+    pids=64,
+    file_bytes=4 * MIB,
+    open_files=64,
+    scratch_bytes=8 * MIB,
+    wall_seconds=PATIENCE,
+)
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+IN_WORKSPACE = "the input"  # the text of `input.txt`
+
+
+class NotConforming(Exception):
+    """What the engine did is not what an engine must do; the message tells what it did."""
+
+
+def require(holds: object, said: object) -> None:
+    """Raises NotConforming with what was seen."""
+    if not holds:
+        raise NotConforming(f"{said}"[:500])
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a container ended and what it printed; None for one that is gone without a trace."""
+
+    state: ContainerState | None
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def code(self) -> int | None:
+        return self.state.exit_code if self.state else None
+
+    @property
+    def answer(self) -> Any:
+        """The JSON of its last line. Raises NotConforming when it failed."""
+        require(self.code == 0, f"the program ended with {self.state}: {self.stderr[-300:]!r}")
+        return json.loads(self.stdout.splitlines()[-1])
+
+
+@dataclass
+class Bench:
+    """`folder` is a host folder that the engine sees at the same path, and whose parents anybody may enter.
+
+    `image` is the content id of an image with python3. `gone` makes an engine of the same kind that nobody answers for.
+    """
+
+    engine: Engine
+    image: str
+    folder: Path
+    runtime: str = ""
+    gone: Callable[[], Engine] | None = None
+    limits: Limits = LIMITS
+    user: tuple[int, int] = field(default_factory=lambda: (os.geteuid() or NOBODY, os.getegid() or NOBODY))
+    owner: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def __post_init__(self) -> None:
+        self.workspace, self.staging = self.folder / "workspace", self.folder / "staging"
+        (self.workspace / "covered").mkdir(parents=True)
+        self.staging.mkdir()
+        (self.workspace / "input.txt").write_text(IN_WORKSPACE, encoding="utf-8")
+        (self.workspace / "covered/others.txt").write_text("of another call", encoding="utf-8")
+        for one in (self.workspace, self.staging):
+            one.chmod(0o777)  # the mount decides who may write, not the folder
+            if os.geteuid() == 0:
+                os.chown(one, *self.user)
+
+    def template(self, program: str, *arguments: str, **changes: Any) -> SandboxTemplate:
+        """Runs a Python program with the workspace, a covered folder in it, and a folder to write to."""
+        place = PurePosixPath(self.workspace)
+        made = SandboxTemplate(
+            image=self.image,
+            command=("python3", "-I", "-c", program, *arguments),
+            user=self.user,
+            limits=self.limits,
+            mounts=(
+                Mount(str(self.workspace), place),
+                Mount(str(self.staging), STAGING_TARGET, read_only=False),
+            ),
+            masks=(place / "covered",),
+            environment=ENVIRONMENT,
+            runtime=self.runtime,
+        )
+        return replace(made, **changes)
+
+    @contextlib.contextmanager
+    def created(self, template: SandboxTemplate) -> Iterator[str]:
+        """A container that is not started, removed at the end."""
+        container = self.engine.create(template, labels(self.owner, "conformance", PATIENCE))
+        try:
+            yield container
+        finally:
+            self.engine.remove(container)
+
+    def run(self, program: str, *arguments: str, stdin: bytes = b"", **changes: Any) -> Ran:
+        """One container from its creation to its removal."""
+        with self.created(self.template(program, *arguments, **changes)) as container:
+            wire = self.engine.attach(container)
+            try:
+                self.engine.start(container)
+                if stdin:
+                    wire.send(stdin, PATIENCE)
+                heard = hear(wire)
+            finally:
+                wire.close()
+            return Ran(self.engine.wait(container, PATIENCE), bytes(heard[STDOUT]), bytes(heard[STDERR]))
+
+    @property
+    def look(self) -> dict[str, Any]:
+        """What one container saw, tried and found; made once, since many checks ask it. Raises NotConforming."""
+        found: dict[str, Any] = self._look.answer
+        return found
+
+    @cached_property
+    def _look(self) -> Ran:
+        return self.run(LOOK, str(self.workspace), str(STAGING_TARGET))
+
+    def ours(self) -> dict[str, dict[str, str]]:
+        """The labels of the containers of this bench that the engine knows."""
+        return {
+            one.container: dict(one.labels)
+            for one in self.engine.leftovers()
+            if one.labels.get(OWNER) == self.owner
+        }
+
+
+def hear(wire: Wire, *, until: bytes = b"") -> dict[int, bytearray]:
+    """What comes on both streams, to their end or until stdout has `until`."""
+    heard = {STDOUT: bytearray(), STDERR: bytearray()}
+    end = time.monotonic() + PATIENCE
+    while (left := end - time.monotonic()) > 0:
+        readable([wire], left)
+        pieces = wire.receive()
+        if pieces is None:
+            return heard
+        for stream, data in pieces:
+            heard[stream] += data
+        if until and until in heard[STDOUT]:
+            return heard
+    raise NotConforming(f"the streams did not end within {PATIENCE:.0f} s; heard {dict(heard)}")
+
+
+def unavailable(ask: Callable[[], object], what: str) -> None:
+    """Requires that asking raises EngineUnavailable."""
+    try:
+        answer = ask()
+    except EngineUnavailable:
+        return
+    raise NotConforming(f"{what} answered {answer!r}")

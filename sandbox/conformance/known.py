@@ -1,0 +1,108 @@
+"""The engines that the suite is run over, with their exemptions. The tables of `docs/engines.md` are made from it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from sandbox.conformance.suite import Exemption
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One engine as it was tried."""
+
+    name: str
+    tried: str
+    outcome: str
+    exemptions: tuple[Exemption, ...] = ()
+
+
+def _exempt(reason: str, *checks: str) -> Iterable[Exemption]:
+    return (Exemption(check, reason) for check in checks)
+
+
+DOCKER: Final = Known("Docker, runc", "20.10 with runc 1.1, control groups of version 1", "calls run")
+PODMAN: Final = Known(
+    "Podman, as root",
+    "4.3 with crun 1.8, control groups of version 1",
+    "calls run",
+    (
+        Exemption(
+            "limit.memory-told",
+            "its monitor does not notice a kill for want of memory on control groups of version 1; such a call ends as killed",
+            varies=True,
+        ),
+    ),
+)
+GVISOR: Final = Known(
+    "Docker, gVisor",
+    "release 20221219 with `--network=none`, and 256 processes, as its own threads count among them",
+    "refused by attestation",
+    (
+        *_exempt(
+            "this release takes no notice of our filter; with `--oci-seccomp` it does, but refuses calls in words of its own, so "
+            "that no thread can be started",
+            *("seccomp.in-force", "seccomp.calls", "seccomp.sockets"),
+        ),
+        *_exempt(
+            "nodes of devices can be made by anybody; they are of gVisor's devices, not the host's", "devices"
+        ),
+        *_exempt(
+            "paths are not masked; what /proc and /sys tell is of gVisor's kernel, not the host's", "host"
+        ),
+        *_exempt(
+            "it does not enforce RLIMIT_DATA, so that a want of memory ends the call instead", "limit.data"
+        ),
+        Exemption(
+            "limit.cpus",
+            "gVisor counts processor time by a clock of its own, by which the host's limit cannot be told",
+            varies=True,
+        ),
+        *_exempt(
+            "its processes show neither CapAmb nor NoNewPrivs, no filter and no control groups", "attestation"
+        ),
+    ),
+)
+_NOT_THERE: Final = (  # of what a thread in the same process cannot have
+    *(
+        "user",
+        "capabilities",
+        "no-new-privileges",
+        "seccomp.in-force",
+        "seccomp.calls",
+        "seccomp.sockets",
+        "network",
+    ),
+    *(
+        "root.read-only",
+        "shared-memory",
+        "mount.read-only",
+        "mount.writable",
+        "mask",
+        "scratch",
+        "environment",
+        "host",
+    ),
+    *(
+        "devices",
+        "processes",
+        "limit.rlimits",
+        "limit.file",
+        "limit.open-files",
+        "limit.data",
+        "limit.memory",
+    ),
+    *("limit.memory-told", "limit.pids", "limit.cpus", "attestation"),
+)
+MEMORY: Final = Known(
+    "In memory",
+    "threads of this process",
+    "for tests of other code; refused by attestation",
+    (
+        *_exempt(
+            "a thread isolates nothing and bounds nothing, so that no attestation accepts it", *_NOT_THERE
+        ),
+        *_exempt("a crash of a thread would be the whole process's", "end.crash"),
+    ),
+)
+KNOWN: Final = (DOCKER, PODMAN, GVISOR, MEMORY)

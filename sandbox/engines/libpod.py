@@ -1,0 +1,243 @@
+"""What Podman is asked for through its own API, and the comparison with what it told the low-level runtime. Pure: no I/O.
+
+Through its Docker-compatible API Podman (4.3 was tried) drops masked paths and `IpcMode: none`, adds writable mounts, and
+takes a system call profile for the name of a file. Its own API takes all of it, and the configuration that it then writes for
+the low-level runtime is read back: stricter than any inspection, as nothing else decides what runs.
+
+Invariants are those of `sandbox.hardening`, whose lists are used here.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from sandbox.hardening import HOSTNAME, MASKED, MASKED_BELOW_SYS, NO_CORES, READ_ONLY, Difference
+from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
+
+_OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it is in Podman; covered
+_PERIOD: Final = 100_000  # microseconds; what engines use when none is given
+_NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
+_UNASKED_NAMES: Final = ("TERM", "container")  # what Podman adds to an environment, if it is let
+_SAFE: Final = ("nosuid", "nodev")
+# pseudo file systems that Podman mounts of its own accord, and two files of the container's own folder
+_OWN_TYPES: Final = frozenset({"proc", "tmpfs", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"})
+_OWN_PLACES: Final = ("/proc", "/dev", "/sys")
+_OWN_FILES: Final = frozenset({_OWN_MARK, "/etc/hostname"})
+_HARMLESS_SYSCTL: Final = frozenset(
+    {"net.ipv4.ping_group_range"}
+)  # Podman's default; without a network it means nothing
+
+
+def create_spec(
+    template: SandboxTemplate, labels: Mapping[str, str], seccomp_file: str, most_processes: int
+) -> dict[str, Any]:
+    """The body of libpod's create. `most_processes` is a number that its user may have anyway, as Podman sets one unasked."""
+    uid, gid = template.user
+    return {
+        "image": template.image.removeprefix("sha256:"),
+        "image_volume_mode": "ignore",
+        "entrypoint": [template.command[0]],
+        "command": list(template.command[1:]),
+        "user": f"{uid}:{gid}",
+        "work_dir": str(SCRATCH_TARGET),
+        "hostname": HOSTNAME,
+        "labels": dict(labels),
+        "env": dict(template.environment),
+        "env_host": False,
+        "httpproxy": False,
+        "unsetenv_all": True,  # of the image
+        "unsetenv": [name for name in _UNASKED_NAMES if name not in template.environment],
+        "stdin": True,
+        "terminal": False,
+        "stop_signal": 9,
+        "healthconfig": {"Test": ["NONE"]},
+        "restart_policy": "no",
+        "log_configuration": {"driver": "none"},
+        "systemd": "false",
+        "sdnotifyMode": "ignore",
+        **_isolation(template, seccomp_file),
+        **_limits(template, most_processes),
+        **({"oci_runtime": template.runtime} if template.runtime else {}),
+    }
+
+
+def _isolation(template: SandboxTemplate, seccomp_file: str) -> dict[str, Any]:
+    return {
+        "cap_drop": ["all"],
+        "cap_add": [],
+        "no_new_privileges": True,
+        "seccomp_profile_path": seccomp_file,
+        "read_only_filesystem": True,
+        "read_write_tmpfs": False,
+        "mask": _masked(template),
+        **{name: {"nsmode": "private"} for name in ("pidns", "utsns", "cgroupns")},
+        **{name: {"nsmode": "none"} for name in ("netns", "ipcns")},
+        "manage_password": False,  # no line for the user in files of its own
+        "use_image_hosts": True,  # no hosts file and no resolv.conf of the host's
+        "use_image_resolve_conf": True,
+        "mounts": [*map(_bind, template.mounts), *_covers(template)],
+    }
+
+
+def _limits(template: SandboxTemplate, most_processes: int) -> dict[str, Any]:
+    limits = template.limits
+    return {
+        "resource_limits": {
+            "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
+            "cpu": {"quota": round(limits.cpus * _PERIOD), "period": _PERIOD},
+            "pids": {"limit": limits.pids},
+        },
+        "r_limits": [
+            {"type": name, "soft": value, "hard": value}
+            for name, value in {**_rlimits(template), "nproc": most_processes}.items()
+        ],
+    }
+
+
+def _rlimits(template: SandboxTemplate) -> dict[str, int]:
+    limits = template.limits
+    return {
+        "core": NO_CORES,
+        "cpu": limits.cpu_seconds,
+        "data": limits.data_bytes,
+        "fsize": limits.file_bytes,
+        "nofile": limits.open_files,
+    }
+
+
+def _masked(template: SandboxTemplate) -> list[str]:
+    below_sys = MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)
+    return [*MASKED, *below_sys, _OWN_MARK]
+
+
+def _bind(mount: Mount) -> dict[str, Any]:
+    """Not recursive: what is mounted below a workspace is not there."""
+    mode = "ro" if mount.read_only else "rw"
+    options = ["bind", mode, "rprivate", *_SAFE]
+    return {"destination": str(mount.target), "type": "bind", "source": mount.source, "options": options}
+
+
+def _covers(template: SandboxTemplate) -> Iterator[dict[str, Any]]:
+    sizes = {SCRATCH_TARGET: ("rw", template.limits.scratch_bytes, "1777")}
+    sizes |= dict.fromkeys(template.masks, ("ro", 4096, "0555"))  # one page, as 0 would mean no limit
+    for place, (mode, size, access) in sizes.items():
+        options = [mode, "noexec", *_SAFE, f"size={size}", f"mode={access}", "notmpcopyup"]
+        yield {"destination": str(place), "type": "tmpfs", "source": "tmpfs", "options": options}
+
+
+def differences(
+    template: SandboxTemplate, profile: str, runtime: Mapping[str, Any], inspected: Mapping[str, Any]
+) -> tuple[Difference, ...]:
+    """Every point in which `runtime`, the configuration of the low-level runtime, is not what was asked; and the image."""
+    try:
+        return tuple(
+            Difference(name, asked, got)
+            for name, asked, got in _compared(template, profile, runtime, inspected)
+            if _plain(asked) != _plain(got)
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        return (Difference("config.json", "complete", f"malformed: {error!r}"),)
+
+
+_Compared = Iterator[tuple[str, Any, Any]]
+
+
+def _compared(
+    template: SandboxTemplate, profile: str, runtime: Mapping[str, Any], inspected: Mapping[str, Any]
+) -> _Compared:
+    yield "Image", template.image.removeprefix("sha256:"), str(inspected["Image"]).removeprefix("sha256:")
+    yield "OpenStdin", True, inspected["Config"]["OpenStdin"]
+    yield "LogConfig", "none", inspected["HostConfig"]["LogConfig"]["Type"]
+    yield "Privileged", False, inspected["HostConfig"]["Privileged"]
+    yield "root.readonly", True, runtime["root"]["readonly"]
+    yield "hostname", HOSTNAME, runtime["hostname"]
+    yield "hooks", {}, {name: found for name, found in (runtime.get("hooks") or {}).items() if found}
+    yield from _process(template, runtime["process"])
+    yield from _mounts(template, runtime["mounts"], str(inspected["StaticDir"]))
+    yield from _kernel(template, runtime["linux"])
+    yield "seccomp", _filter(json.loads(profile)), _filter(runtime["linux"]["seccomp"])
+
+
+def _process(template: SandboxTemplate, process: Mapping[str, Any]) -> _Compared:
+    uid, gid = template.user
+    user = process["user"]
+    yield "user", [uid, gid], [user["uid"], user["gid"]]
+    yield "groups", [], sorted(set(user.get("additionalGids") or ()) - {gid})
+    yield "args", list(template.command), process["args"]
+    asked_env = {"HOSTNAME": HOSTNAME, **template.environment}  # the first is set by Podman whatever is said
+    yield "env", sorted(f"{name}={value}" for name, value in asked_env.items()), sorted(process["env"])
+    yield "cwd", str(SCRATCH_TARGET), process["cwd"]
+    yield "terminal", False, process.get("terminal", False)
+    yield (
+        "capabilities",
+        {},
+        {name: held for name, held in (process.get("capabilities") or {}).items() if held},
+    )
+    yield "noNewPrivileges", True, process.get("noNewPrivileges")
+    asked = {f"RLIMIT_{name.upper()}": [value, value] for name, value in _rlimits(template).items()}
+    found = {row["type"]: [row["soft"], row["hard"]] for row in process["rlimits"]}
+    yield "rlimits", asked, {name: pair for name, pair in found.items() if name != "RLIMIT_NPROC"}
+
+
+def _mounts(template: SandboxTemplate, rows: list[Mapping[str, Any]], own: str) -> _Compared:
+    asked = [*map(_bind, template.mounts), *_covers(template)]
+    places = {row["destination"] for row in asked}
+    given = [row for row in rows if row["destination"] in places]
+    yield "mounts", sorted(map(_mount, asked)), sorted(map(_mount, given))
+    strange = [row for row in rows if row["destination"] not in places and not _is_own(row, own)]
+    yield "mounts of others", [], [row["destination"] for row in strange]
+    memory = [row["destination"] for row in rows if row["destination"] == "/dev/shm"]  # noqa: S108 - looked for
+    yield "shared memory", [], memory
+
+
+def _mount(row: Mapping[str, Any]) -> str:
+    """What decides: where, what, and every option but those that an engine adds to make it stricter or says anyway."""
+    options = sorted(set(row["options"]) - {"rprivate", "bind", "notmpcopyup"})
+    source = row["source"] if row["type"] == "bind" else ""
+    return json.dumps([row["destination"], row["type"], source, options])
+
+
+def _is_own(row: Mapping[str, Any], own: str) -> bool:
+    place = row["destination"]
+    if place in _OWN_FILES:  # read-only, in the folder that Podman has for this container
+        container = PurePosixPath(own).parent.name
+        return "ro" in row["options"] and f"/{container}/" in row["source"]
+    below = any(place == one or PurePosixPath(one) in PurePosixPath(place).parents for one in _OWN_PLACES)
+    return row["type"] in _OWN_TYPES and below
+
+
+def _kernel(template: SandboxTemplate, linux: Mapping[str, Any]) -> _Compared:
+    limits, resources = template.limits, linux.get("resources") or {}
+    memory, cpu, pids = (resources.get(name) or {} for name in ("memory", "cpu", "pids"))
+    yield "memory", [limits.memory_bytes] * 2, [memory.get("limit"), memory.get("swap")]
+    yield "cpu", [round(limits.cpus * _PERIOD), _PERIOD], [cpu.get("quota"), cpu.get("period")]
+    yield "pids", limits.pids, pids.get("limit")
+    allowed = [row for row in resources.get("devices") or () if row.get("allow")]
+    yield "devices", [], [*(linux.get("devices") or ()), *allowed]
+    found = {row["type"]: row.get("path", "") for row in linux["namespaces"]}
+    missing = {name: "its own" for name in _NAMESPACES if found.get(name) != ""}
+    yield "namespaces", {}, missing
+    yield "maskedPaths", [], sorted(set(_masked(template)) - set(linux["maskedPaths"]))
+    yield "readonlyPaths", [], sorted(set(READ_ONLY) - set(linux["readonlyPaths"]))
+    yield "sysctl", [], sorted(set(linux.get("sysctl") or ()) - _HARMLESS_SYSCTL)
+
+
+def _filter(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A profile as the rules that it holds, whatever is left out when empty."""
+    return {
+        "default": [found["defaultAction"], found.get("defaultErrnoRet")],
+        "architectures": sorted(found.get("architectures") or ()),
+        "rules": sorted(map(_rule, found["syscalls"])),
+    }
+
+
+def _rule(row: Mapping[str, Any]) -> str:
+    arguments = [
+        [one["index"], one["value"], one.get("valueTwo") or 0, one["op"]] for one in row.get("args") or ()
+    ]
+    return json.dumps([sorted(row["names"]), row["action"], row.get("errnoRet"), arguments])
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

@@ -1,0 +1,178 @@
+"""An engine without containers, for tests of what stands on one: each container is a thread that runs a function of yours.
+
+Its life, streams, labels and failures are those of a real engine, shown by the same suite (`sandbox.conformance`). It isolates
+nothing and its containers say so, so that no attestation accepts it and no call of the product is ever run on it.
+"""
+
+import itertools
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sandbox.engine import STDERR, STDOUT, ContainerState, EngineInfo, Leftover, Wire
+from sandbox.engines.wire import HEADER, DockerWire
+from sandbox.errors import EngineUnavailable, ImageMissing
+from sandbox.labels import OWNER
+from sandbox.template import SandboxTemplate
+
+KILLED = 137  # as a shell tells it
+
+
+class Box:
+    """One container. Its program reads stdin, says and complains, and returns the exit code.
+
+    A program that is to end must look at `read`, which gives nothing once the host has closed, or at `removed`: a thread
+    cannot be killed, so a removal waits for it.
+    """
+
+    def __init__(self, name: str, template: SandboxTemplate, labels: Mapping[str, str]) -> None:
+        self.name, self.template, self.labels = name, template, dict(labels)
+        self.ours, self.theirs = socket.socketpair()
+        self.code: int | None = None
+        self.ended, self.removed = threading.Event(), threading.Event()
+        self.thread: threading.Thread | None = None
+
+    @property
+    def running(self) -> bool:
+        return not self.ended.is_set()
+
+    def read(self, count: int) -> bytes:
+        """At most so many bytes of stdin; none at its end."""
+        return b"" if self.removed.is_set() else self.theirs.recv(count)
+
+    def say(self, data: bytes) -> None:
+        self.theirs.sendall(HEADER.pack(STDOUT, len(data)) + data)
+
+    def complain(self, data: bytes) -> None:
+        self.theirs.sendall(HEADER.pack(STDERR, len(data)) + data)
+
+    def hang_up(self) -> None:
+        """Closes its streams, as a process may do long before it ends."""
+        try:
+            self.theirs.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # closed before
+
+    def end(self, code: int = 0) -> None:
+        """Ends as a process does: its streams with it. Only the first code counts."""
+        if self.code is None:
+            self.code = code
+        self.hang_up()
+        self.ended.set()
+
+    def live(self, program: "Program") -> None:
+        try:
+            code = program(self)
+        except OSError:  # nobody hears it any more
+            code = 1
+        self.end(code)
+
+    def discard(self) -> None:
+        """Ends it, waits for its thread and closes its streams."""
+        self.removed.set()
+        self.end(KILLED)
+        if self.thread is not None:
+            self.thread.join()
+        self.theirs.close()
+        self.ours.close()
+
+
+Program = Callable[[Box], int]
+
+
+class MemoryEngine:
+    """Every container it ever made is in `made`, those that exist are in `boxes`; `most` existed at once.
+
+    `program` is what runs in each. `images` are the content ids that it has; None has them all. `before` is called with what is
+    about to be done (create, start, remove) and a template or container, and may wait or raise. With `gone` set nothing answers.
+    """
+
+    def __init__(self, program: Program, images: frozenset[str] | None = None) -> None:
+        self.program, self.images = program, images
+        self.boxes: dict[str, Box] = {}
+        self.made: list[Box] = []
+        self.most = 0
+        self.gone = False
+        self.before: Callable[[str, Any], None] = lambda _what, _about: None
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def info(self) -> EngineInfo:
+        self._answer()
+        return EngineInfo(
+            name="Memory",
+            version="1",
+            api_version=(1, 41),
+            architecture=os.uname().machine,
+            cgroup_version="2",
+            security_options=(),
+            rootless=True,
+            runtimes=(),
+            address="memory:",
+            identity=f"memory-{id(self)}",
+        )
+
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+        self._answer()
+        self.before("create", template)
+        if self.images is not None and template.image not in self.images:
+            raise ImageMissing(f"image {template.image} is not in this engine.")
+        if absent := [one.source for one in template.mounts if not Path(one.source).exists()]:
+            raise EngineUnavailable(f"there is no {absent[0]} to mount.")
+        with self._lock:
+            box = Box(f"box-{next(self._numbers)}", template, labels)
+            self.boxes[box.name] = box
+            self.made.append(box)
+            self.most = max(self.most, len(self.boxes))
+        return box.name
+
+    def attach(self, container: str) -> Wire:
+        return DockerWire(self._box(container).ours.dup())
+
+    def start(self, container: str) -> None:
+        box = self._box(container)
+        self.before("start", box)
+        box.thread = threading.Thread(target=box.live, args=(self.program,), name=box.name, daemon=True)
+        box.thread.start()
+
+    def state(self, container: str) -> ContainerState | None:
+        self._answer()
+        box = self.boxes.get(container)
+        return ContainerState(box.running, box.code or 0, out_of_memory=False) if box else None
+
+    def process(self, _container: str) -> int | None:
+        self._answer()
+        return None
+
+    def wait(self, container: str, seconds: float) -> ContainerState | None:
+        self._answer()
+        if (box := self.boxes.get(container)) is not None:
+            box.ended.wait(seconds)
+        return self.state(container)
+
+    def remove(self, container: str) -> None:
+        self._answer()
+        self.before("remove", self.boxes.get(container))
+        with self._lock:
+            box = self.boxes.pop(container, None)
+        if box is not None:
+            box.discard()
+
+    def leftovers(self) -> tuple[Leftover, ...]:
+        self._answer()
+        with self._lock:
+            return tuple(Leftover(one.name, one.labels) for one in self.boxes.values() if OWNER in one.labels)
+
+    def _box(self, container: str) -> Box:
+        self._answer()
+        try:
+            return self.boxes[container]
+        except KeyError:
+            raise EngineUnavailable(f"there is no container {container}.") from None
+
+    def _answer(self) -> None:
+        if self.gone:
+            raise EngineUnavailable("the engine in memory was told to be gone.")

@@ -1,0 +1,122 @@
+"""Podman on this host: made through its own API and read back from the low-level runtime's configuration.
+
+Everything after the creation goes through the Docker-compatible API of the same socket, as with Docker.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import docker.errors
+
+from sandbox.engine import EngineInfo
+from sandbox.engines.docker import DockerEngine, answering
+from sandbox.engines.libpod import create_spec, differences
+from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
+from sandbox.seccomp import profile
+from sandbox.template import SandboxTemplate
+
+_API: Final = "/v4.0.0/libpod"  # the oldest that has all the fields; later ones answer it too
+
+
+class PodmanEngine(DockerEngine):
+    """A Podman whose service runs on this host, as root or as this user."""
+
+    @cached_property
+    def _info(self) -> EngineInfo:
+        """As Docker's API says it, which does not tell whether a Podman is rootless."""
+        info = super()._info
+        with answering("asked whether it is rootless"):
+            security = self._libpod("GET", "/info")["host"]["security"]
+        return replace(info, rootless=bool(security["rootless"]))
+
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+        self._refuse_submounts(template)
+        rules = profile(self._info.architecture)
+        with _file_of(rules) as path:
+            spec = create_spec(template, labels, path, _most_processes())
+            if self._info.rootless:  # its users are others than the host's, but for this one
+                spec["userns"] = {"nsmode": "keep-id"}
+            container = self._make(template, spec)
+            try:
+                self._refuse_other(container, template, rules)
+            except BaseException:
+                with contextlib.suppress(
+                    EngineUnavailable
+                ):  # never started; the first failure is the one to tell
+                    self.remove(container)
+                raise
+        return container
+
+    def _make(self, template: SandboxTemplate, spec: Mapping[str, Any]) -> str:
+        with answering("asked to create a container"):
+            try:
+                return str(self._libpod("POST", "/containers/create", spec)["Id"])
+            except docker.errors.APIError as error:
+                if self._has_image(template.image):
+                    raise
+                raise ImageMissing(
+                    f"image {template.image} is not on this host. Run `gdal-mcp setup`."
+                ) from error
+
+    def _has_image(self, image: str) -> bool:
+        try:
+            self._libpod("GET", f"/images/{image.removeprefix('sha256:')}/exists")
+        except docker.errors.NotFound:
+            return False
+        return True
+
+    def _refuse_other(self, container: str, template: SandboxTemplate, rules: str) -> None:
+        """Has the low-level runtime's configuration written, without running anything, and compares it."""
+        with answering("asked to prepare a container"):
+            self._libpod("POST", f"/containers/{container}/init")
+            inspected = self._libpod("GET", f"/containers/{container}/json")
+        found = differences(template, rules, _runtime_configuration(inspected), inspected)
+        if found:
+            rows = "; ".join(f"{one.field}: asked {one.asked!r}, got {one.got!r}" for one in found[:5])
+            raise IsolationRefused(
+                f"Podman made another container than asked, so nothing was run: {rows[:1000]}"
+            )
+
+    def _libpod(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        url = f"{self._api.base_url}{_API}{path}"
+        response = self._api.request(method, url, json=body)
+        self._api._raise_for_status(response)  # type: ignore[attr-defined]  # noqa: SLF001 - the SDK's own way from a status to its errors
+        value: dict[str, Any] = response.json() if response.content else {}
+        return value
+
+
+def _runtime_configuration(inspected: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises IsolationRefused where this host or this user does not see it."""
+    path = Path(str(inspected.get("OCIConfigPath") or "/absent"))
+    try:
+        value: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise IsolationRefused(
+            f"what Podman made cannot be read back from {path}: {error}. Use a Podman of this host and of this user, "
+            "or Docker."
+        ) from error
+    return value
+
+
+@contextlib.contextmanager
+def _file_of(text: str) -> Iterator[str]:
+    """For the service to read; it runs as root or as this user."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="gdal-mcp-seccomp-", suffix=".json", encoding="utf-8"
+    ) as file:
+        file.write(text)
+        file.flush()
+        os.fchmod(file.fileno(), 0o644)  # the service may be another user's, and a filter is no secret
+        yield file.name
+
+
+def _most_processes() -> int:
+    """As many as there are numbers for: Podman sets a limit unasked, of a user's processes on the whole host, and ours counts per container."""
+    return int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))

@@ -1,0 +1,73 @@
+"""The streams of a container as Docker's API sends them: pieces of stdout and stderr on one connection."""
+
+import contextlib
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sandbox.waiting import writable
+
+HEADER: Final = struct.Struct(">BxxxI")  # stdout or stderr, length
+_CHUNK: Final = 1 << 18
+
+
+class DockerWire:
+    """An attached connection, demultiplexed. `stream` is a socket, or an object of the SDK around one."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream  # kept: closing it would close the connection under the duplicate
+        self._socket = socket.socket(fileno=os.dup(stream.fileno()))
+        self._socket.settimeout(0)
+        self._buffer = bytearray()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def receive(self) -> list[tuple[int, bytes]] | None:
+        try:
+            data = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        self._buffer += data
+        return list(self._pieces())
+
+    def _pieces(self) -> Iterator[tuple[int, bytes]]:
+        """Whole and partial engine frames alike: a long one is passed on as it arrives, so memory stays bounded."""
+        while len(self._buffer) >= HEADER.size:
+            kind, length = HEADER.unpack_from(self._buffer)
+            have = min(length, len(self._buffer) - HEADER.size)
+            if have == 0 and length:
+                return
+            piece = bytes(self._buffer[HEADER.size : HEADER.size + have])
+            del self._buffer[: HEADER.size + have]
+            if have < length:
+                self._buffer[:0] = HEADER.pack(kind, length - have)
+            yield kind, piece
+
+    def send(self, data: bytes, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        view = memoryview(data)
+        while view:
+            left = end - time.monotonic()
+            if left <= 0 or not writable(self._socket, left):
+                raise TimeoutError("the container does not read its stdin")
+            view = view[self._socket.send(view[:_CHUNK]) :]
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        under = getattr(
+            self._stream, "_sock", None
+        )  # closing the SDK's object leaves the connection under it open
+        for one in (self._stream, under):
+            if one is not None:
+                with contextlib.suppress(OSError):
+                    one.close()

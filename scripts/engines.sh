@@ -1,0 +1,35 @@
+#!/bin/sh
+# Sees to it that there are Podman and gVisor for the tests of engines: uses what there is, else installs it where it may.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+# Podman, a low-level runtime for it, and what it needs as a user.
+podman_packages="podman crun uidmap slirp4netns"
+
+# Debian has gVisor among its packages, Ubuntu has not.
+has_package() {
+    [ -n "$(apt-cache show --no-all-versions "$1" 2>/dev/null)" ]
+}
+
+missing=""
+command -v podman >/dev/null 2>&1 || missing=$podman_packages
+if ! command -v runsc >/dev/null 2>&1; then
+    if has_package runsc; then
+        missing="$missing runsc"
+    else
+        say "gVisor is not among the packages of this system, so that its tests say that it was not tried here"
+    fi
+fi
+if [ -z "$missing" ]; then
+    say "further engines: $(podman --version)$(command -v runsc >/dev/null 2>&1 && printf ', gVisor')"
+    exit 0
+fi
+if ! may_install; then
+    # shellcheck disable=SC2086
+    fail "the tests of engines need Podman and gVisor, and only root on Debian or Ubuntu can have them installed here" \
+        "$(install_command $missing)"
+fi
+# shellcheck disable=SC2086
+apt_install $missing
+command -v podman >/dev/null 2>&1 || fail "Podman was installed but is not found" "Look where it is: dpkg -L podman"

@@ -1,0 +1,132 @@
+"""Engines of the tests' own, and the bench that each stands on."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import docker
+import pytest
+
+from sandbox.conformance.bench import LIMITS, Bench
+from sandbox.conformance.suite import CHECKS, Check, Exemption, judge
+from sandbox.engine import Engine
+from sandbox.template import Limits
+from tests.waiting import until
+
+every_check = pytest.mark.parametrize("check", CHECKS, ids=[one.id for one in CHECKS])
+_ANSWER_SECONDS = 60.0
+
+
+def holds(bench: Bench, check: Check, exemptions: Sequence[Exemption] = ()) -> None:
+    verdict = judge(bench, check, exemptions)
+    assert verdict.ok, f"{verdict.status}: {check.sentence}. {verdict.detail}"
+
+
+@contextlib.contextmanager
+def bench_on(
+    engine: Engine, image: str, gone: Callable[[], Engine], runtime: str = "", limits: Limits = LIMITS
+) -> Iterator[Bench]:
+    folder = Path(tempfile.mkdtemp(prefix="gme-bench-"))
+    folder.chmod(0o755)
+    bench = Bench(engine, image, folder, runtime, gone, limits)
+    try:
+        yield bench
+        assert bench.ours() == {}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def not_tried(engine: str, reason: str) -> NoReturn:
+    """For what this system or this user cannot have; what is only not installed fails. pytest names it at the end of the run."""
+    pytest.skip(f"{engine} is NOT TRIED HERE: {reason}")
+
+
+class PodmanService:
+    """A Podman of the tests' own: own images, containers and socket; the machine's own one is not touched.
+
+    `user` is who it runs as. Somebody else than root gets 65536 further ids, in a mount namespace of its own.
+    """
+
+    def __init__(self, folder: Path, user: int = 0) -> None:
+        self.folder, self._user = folder, user
+        self.address = f"unix://{folder / 'podman.sock'}"
+        self.log = folder / "log"
+        places = (f"--{name}={folder / name}" for name in ("root", "runroot", "tmpdir"))
+        # the one manager and the one log of events that need no systemd
+        self.command = ["podman", *places, "--cgroup-manager=cgroupfs", "--events-backend=file"]
+        if user:
+            self.command = [*self._as_user(), *self.command]
+
+    def _as_user(self) -> list[str]:
+        """The kernel lets a user have further ids only by /etc/subuid and /etc/subgid; ours lie over them, for it alone."""
+        for name in ("home", "run"):
+            (self.folder / name).mkdir(mode=0o700)
+        for one in (self.folder, self.folder / "home", self.folder / "run"):
+            os.chown(one, self._user, self._user)
+        ids = self.folder / "ids"
+        ids.write_text(f"{pwd.getpwuid(self._user).pw_name}:300000:65536\n")
+        script = 'mount --bind $0 /etc/subuid && mount --bind $0 /etc/subgid && exec "$@"'
+        become = ["setpriv", f"--reuid={self._user}", f"--regid={self._user}", "--clear-groups"]
+        own = [
+            f"HOME={self.folder / 'home'}",
+            f"XDG_RUNTIME_DIR={self.folder / 'run'}",
+            f"PATH={os.environ['PATH']}",
+        ]
+        return ["unshare", "--mount", "sh", "-c", script, str(ids), *become, "env", "-i", *own]
+
+    def load(self, source: docker.DockerClient, reference: str) -> None:
+        with subprocess.Popen([*self.command, "load", "--quiet"], stdin=subprocess.PIPE) as loading:
+            assert loading.stdin is not None
+            for piece in source.images.get(reference).save(chunk_size=1 << 20, named=reference):
+                loading.stdin.write(piece)
+        assert loading.returncode == 0
+
+    def answers(self) -> bool:
+        try:
+            with contextlib.closing(self.client()) as client:
+                return bool(client.ping())
+        except (docker.errors.DockerException, OSError):
+            return False
+
+    def client(self) -> docker.DockerClient:
+        return docker.DockerClient(base_url=self.address, timeout=60)
+
+
+@contextlib.contextmanager
+def podman_service(user: int = 0) -> Iterator[PodmanService]:
+    if shutil.which("podman") is None:
+        raise AssertionError("Podman is not here. `make engines` installs it where it may.")
+    if os.geteuid() != 0:
+        not_tried("Podman", "only root can start one of root's, or one of another user's")
+    folder = Path(tempfile.mkdtemp(prefix="gme-podman-"))
+    folder.chmod(0o755)
+    service = PodmanService(folder, user)
+    with service.log.open("wb") as log:
+        process = subprocess.Popen(
+            [*service.command, "system", "service", "--time=0", service.address],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,  # one that any user may enter
+            start_new_session=True,  # without root it starts itself again, as another process
+        )
+    try:
+        until(lambda: service.answers() or process.poll() is not None, _ANSWER_SECONDS)
+        assert process.poll() is None, service.log.read_text()[-2000:]
+        yield service
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(_ANSWER_SECONDS)
+        until(lambda: not service.answers())
+        subprocess.run([*service.command, "rm", "--all", "--force"], check=False, capture_output=True)
+        subprocess.run(
+            ["umount", "--lazy", str(service.folder / "root/overlay")], check=False, capture_output=True
+        )
+        shutil.rmtree(service.folder, ignore_errors=True)

@@ -1,0 +1,69 @@
+"""gVisor under a Docker of the tests' own: what it gives, what it does not, and that the product then runs nothing."""
+
+import contextlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+
+import docker
+import pytest
+
+from gdal_mcp.image import Image
+from sandbox.attestation import worker_command
+from sandbox.cancel import Cancellation
+from sandbox.conformance.bench import LIMITS, Bench
+from sandbox.conformance.known import GVISOR
+from sandbox.conformance.suite import Check
+from sandbox.engines.docker import DockerEngine
+from sandbox.engines.opening import unanswered
+from sandbox.errors import AttestationFailed
+from sandbox.program import delivered
+from sandbox.runner import Job, Runner
+from tests.engines.kit import bench_on, every_check, holds, not_tried
+from tests.private_engine import private_engine
+
+pytestmark = [pytest.mark.engine, pytest.mark.claim("engine.gvisor-is-judged-by-effect")]
+
+ROOMY = replace(
+    LIMITS, pids=256
+)  # gVisor's own threads count too; without room for them it dies now and then
+RUNTIME = {"runsc": {"path": "runsc", "runtimeArgs": ["--network=none"]}}
+
+
+def is_to_be_had() -> bool:
+    """Whether gVisor is here, or among this system's packages so that it should be: Debian has it, Ubuntu has not."""
+    if shutil.which("runsc"):
+        return True
+    asked = subprocess.run(["apt-cache", "show", "runsc"], capture_output=True, check=False)
+    return bool(asked.stdout)
+
+
+@pytest.fixture(scope="module")
+def bench(client: docker.DockerClient, image: Image) -> Iterator[Bench]:
+    if not is_to_be_had():
+        not_tried("gVisor", "this system's packages do not have it")
+    assert shutil.which("runsc"), "gVisor is not here. `make engines` installs it where it may."
+    with private_engine(RUNTIME) as private:
+        private.load(client, image.reference)
+        with (
+            private.client() as own,
+            bench_on(DockerEngine(own, image.environment), image.id, unanswered, "runsc", ROOMY) as made,
+        ):
+            yield made
+
+
+@every_check
+def test_gvisor_is_as_it_is_told_to_be(bench: Bench, check: Check) -> None:
+    holds(bench, check, GVISOR.exemptions)
+
+
+def test_no_job_runs_there_and_what_cannot_be_seen_is_named(bench: Bench) -> None:
+    leave = "def prepare():\n    pass\n\ndef run(job, report):\n    open('/staging/ran', 'x').close()\n    return {'code': 0}\n"
+    sent, cancel = delivered(worker_command(leave)), Cancellation()
+    template = replace(bench.template(""), command=sent.command, program=sent.program)
+    with contextlib.closing(cancel), pytest.raises(AttestationFailed) as caught:
+        Runner(bench.engine, bench.owner).run(Job("call-0001", template, {}), cancel)
+    assert {"CapAmb", "NoNewPrivs", "Seccomp"} <= set(re.findall(r"\w+(?=: asked)", str(caught.value)))
+    assert not (bench.staging / "ran").exists()

@@ -1,0 +1,199 @@
+"""What Podman is asked for, and that nothing else in the low-level runtime's configuration passes for it."""
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sandbox.engines.libpod import create_spec, differences
+from sandbox.hardening import MASKED, READ_ONLY
+from sandbox.seccomp import profile
+from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
+
+pytestmark = pytest.mark.claim("engine.podman-is-read-back")
+
+LABELS = {"owner": "me"}
+CONTAINER = "c" * 64
+OWN = f"/var/lib/containers/storage/overlay-containers/{CONTAINER}/userdata"
+RULES = profile("x86_64")
+PLAIN = replace(TEMPLATE, runtime="")
+Change = Callable[[dict[str, Any], dict[str, Any]], object]
+
+
+def spec(**changes: object) -> dict[str, Any]:
+    return create_spec(replace(PLAIN, **changes), LABELS, "/tmp/rules.json", 32768)
+
+
+def own_mount(place: str, kind: str, *options: str, source: str = "none") -> dict[str, Any]:
+    return {"destination": place, "type": kind, "source": source, "options": list(options)}
+
+
+def truthful() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The configuration and the description of a container that is as asked."""
+    asked = spec()
+    mounts = copy.deepcopy(asked["mounts"])
+    mounts += [own_mount("/proc", "proc"), own_mount("/dev", "tmpfs"), own_mount("/sys", "sysfs", "ro")]
+    mounts += [own_mount("/run/.containerenv", "bind", "ro", source=f"{OWN}/.containerenv")]
+    runtime = {
+        "root": {"readonly": True},
+        "hostname": "sandbox",
+        "process": {
+            "user": {"uid": 1000, "gid": 1001, "additionalGids": [1001]},
+            "args": list(PLAIN.command),
+            "env": ["PATH=/usr/bin", "HOME=/nonexistent", "HOSTNAME=sandbox"],
+            "cwd": "/tmp",
+            "capabilities": {},
+            "noNewPrivileges": True,
+            "rlimits": [{**row, "type": f"RLIMIT_{row['type'].upper()}"} for row in asked["r_limits"]],
+        },
+        "mounts": mounts,
+        "linux": {
+            "resources": {
+                **copy.deepcopy(asked["resource_limits"]),
+                "devices": [{"allow": False, "access": "rwm"}],
+            },
+            "namespaces": [{"type": name} for name in ("pid", "network", "ipc", "uts", "mount", "cgroup")],
+            "maskedPaths": ["/proc/acpi", *asked["mask"]],
+            "readonlyPaths": list(READ_ONLY),
+            "sysctl": {"net.ipv4.ping_group_range": "0 0"},
+            "seccomp": json.loads(RULES),
+        },
+    }
+    inspected = {
+        "Image": PLAIN.image.removeprefix("sha256:"),
+        "StaticDir": OWN,
+        "Config": {"OpenStdin": True},
+        "HostConfig": {"LogConfig": {"Type": "none"}, "Privileged": False},
+    }
+    return runtime, inspected
+
+
+def found(runtime: dict[str, Any], inspected: dict[str, Any]) -> list[str]:
+    return [one.field for one in differences(PLAIN, RULES, runtime, inspected)]
+
+
+def test_what_is_as_asked_passes() -> None:
+    assert found(*truthful()) == []
+
+
+def test_nothing_of_the_image_or_the_engine_is_asked_for() -> None:
+    asked = spec()
+    assert asked["unsetenv_all"]
+    assert not asked["env_host"]
+    assert not asked["httpproxy"]
+    assert asked["image_volume_mode"] == "ignore"
+    assert asked["netns"] == asked["ipcns"] == {"nsmode": "none"}
+    assert (asked["cap_drop"], asked["cap_add"]) == (["all"], [])
+    assert set(MASKED) < set(asked["mask"])
+    assert not any("rbind" in one["options"] for one in asked["mounts"])
+
+
+@pytest.mark.parametrize("visible", [False, True])
+def test_control_groups_are_shown_to_the_attestation_alone(visible: bool) -> None:
+    assert ("/sys" in spec(cgroup_visible=visible)["mask"]) is not visible
+
+
+def at(*path: str | int, value: object) -> Change:
+    """Sets one value of the configuration."""
+
+    def change(runtime: dict[str, Any], _inspected: dict[str, Any]) -> None:
+        inner: Any = runtime
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = value
+
+    return change
+
+
+def more(*path: str | int, value: object) -> Change:
+    """Adds one entry to a list of the configuration."""
+
+    def change(runtime: dict[str, Any], _inspected: dict[str, Any]) -> None:
+        inner: Any = runtime
+        for step in path:
+            inner = inner[step]
+        inner.append(value)
+
+    return change
+
+
+def loosened(runtime: dict[str, Any], _inspected: dict[str, Any]) -> None:
+    row = next(one for one in runtime["mounts"] if one["destination"] == str(WORKSPACE))
+    row["options"] = [{"ro": "rw"}.get(one, one) for one in row["options"]]
+
+
+def elsewhere(runtime: dict[str, Any], _inspected: dict[str, Any]) -> None:
+    next(one for one in runtime["mounts"] if one["destination"] == str(STAGING))["source"] = "/etc"
+
+
+def with_programs(runtime: dict[str, Any], _inspected: dict[str, Any]) -> None:
+    next(one for one in runtime["mounts"] if one["destination"] == "/tmp")["options"].remove("noexec")
+
+
+ALLOW_ALL = {**json.loads(RULES), "defaultAction": "SCMP_ACT_ALLOW"}
+WEAK: dict[str, Change] = {
+    "Image": lambda _runtime, inspected: inspected.update(Image="f" * 64),
+    "Privileged": lambda _runtime, inspected: inspected["HostConfig"].update(Privileged=True),
+    "LogConfig": lambda _runtime, inspected: inspected["HostConfig"]["LogConfig"].update(Type="k8s-file"),
+    "OpenStdin": lambda _runtime, inspected: inspected["Config"].update(OpenStdin=False),
+    "root.readonly": at("root", "readonly", value=False),
+    "hostname": at("hostname", value="host"),
+    "hooks": at("hooks", value={"prestart": [{"path": "/bin/evil"}]}),
+    "user": at("process", "user", "uid", value=0),
+    "groups": more("process", "user", "additionalGids", value=0),
+    "args": more("process", "args", value="more"),
+    "env": more("process", "env", value="SECRET=1"),
+    "cwd": at("process", "cwd", value="/"),
+    "terminal": at("process", "terminal", value=True),
+    "capabilities": at("process", "capabilities", value={"bounding": ["CAP_SYS_ADMIN"]}),
+    "noNewPrivileges": at("process", "noNewPrivileges", value=False),
+    "rlimits": at("process", "rlimits", 0, "hard", value=1 << 40),
+    "memory": at("linux", "resources", "memory", value={}),
+    "cpu": at("linux", "resources", "cpu", value={}),
+    "pids": at("linux", "resources", "pids", value=None),
+    "devices": more("linux", "resources", "devices", value={"allow": True, "type": "b", "access": "rwm"}),
+    "namespaces": at("linux", "namespaces", 1, value={"type": "network", "path": "/proc/1/ns/net"}),
+    "maskedPaths": at("linux", "maskedPaths", value=["/proc/acpi"]),
+    "readonlyPaths": at("linux", "readonlyPaths", value=[]),
+    "sysctl": at("linux", "sysctl", value={"kernel.core_pattern": "|/bin/evil"}),
+    "seccomp": at("linux", "seccomp", value=ALLOW_ALL),
+    "mounts of others": more("mounts", value=own_mount("/host", "bind", "rw", source="/")),
+    "shared memory": more("mounts", value=own_mount("/dev/shm", "tmpfs", "rw")),
+}
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_each_weaker_point_is_noticed(name: str) -> None:
+    runtime, inspected = truthful()
+    WEAK[name](runtime, inspected)
+    assert found(runtime, inspected) == [name]
+
+
+@pytest.mark.parametrize("change", [loosened, elsewhere, with_programs])
+def test_a_mount_that_is_another_is_noticed(change: Change) -> None:
+    runtime, inspected = truthful()
+    change(runtime, inspected)
+    assert found(runtime, inspected) == ["mounts"]
+
+
+@pytest.mark.parametrize("place", ["/etc/hostname", "/run/.containerenv"])
+def test_a_file_of_the_host_in_the_place_of_the_engine_s_own_is_noticed(place: str) -> None:
+    runtime, inspected = truthful()
+    runtime["mounts"].append(own_mount(place, "bind", "ro", source="/etc/shadow"))
+    assert found(runtime, inspected) == ["mounts of others"]
+
+
+def test_a_rule_that_was_left_out_is_noticed() -> None:
+    runtime, inspected = truthful()
+    runtime["linux"]["seccomp"]["syscalls"].pop()
+    assert found(runtime, inspected) == ["seccomp"]
+
+
+@pytest.mark.parametrize("missing", ["root", "process", "mounts", "linux"])
+def test_a_configuration_of_another_shape_is_refused(missing: str) -> None:
+    runtime, inspected = truthful()
+    del runtime[missing]
+    assert "config.json" in found(runtime, inspected)

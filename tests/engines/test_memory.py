@@ -1,0 +1,93 @@
+"""The engine in memory has the life of a real one, and isolates nothing, which the product notices."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.conformance.bench import Bench
+from sandbox.conformance.known import MEMORY
+from sandbox.conformance.looking import (
+    FORK,
+    LEAVE_A_MARK,
+    PRINT_MUCH,
+    REPEAT,
+    SPEAK,
+    TAKE_MEMORY,
+    WAIT_FOR_THE_END,
+)
+from sandbox.conformance.suite import Check
+from sandbox.engines.memory import Box, MemoryEngine
+from tests.engines.kit import every_check, holds
+
+IMAGE = "sha256:" + "a" * 64
+
+
+def speak(box: Box) -> int:
+    box.say(b"out")
+    box.complain(b"err")
+    return int(box.template.command[-1])
+
+
+def wait_for_the_end(box: Box) -> int:
+    box.say(b"ready")
+    box.read(1)
+    return 3
+
+
+def repeat(box: Box) -> int:
+    while data := box.read(65536):
+        box.say(data)
+    return 0
+
+
+def print_much(box: Box) -> int:
+    for number in range(int(box.template.command[-1])):
+        box.say(b"%08d" % number * 512)
+    return 0
+
+
+def leave_a_mark(box: Box) -> int:
+    Path(box.template.mounts[1].source, "started").touch()
+    return 0
+
+
+def without_bound(said: bytes) -> object:
+    return lambda box: box.say(said) or 0
+
+
+PROGRAMS = {
+    SPEAK: speak,
+    WAIT_FOR_THE_END: wait_for_the_end,
+    REPEAT: repeat,
+    PRINT_MUCH: print_much,
+    LEAVE_A_MARK: leave_a_mark,
+    TAKE_MEMORY: without_bound(b"held\n"),
+    FORK: without_bound(b'[400, "none"]\n'),
+}
+
+
+def program(box: Box) -> int:
+    """What the suite asks for, as functions; anything else is a program that nobody has."""
+    found = next((one for text, one in PROGRAMS.items() if text in box.template.command), None)
+    return found(box) if found else 127
+
+
+def gone() -> MemoryEngine:
+    made = MemoryEngine(program)
+    made.gone = True
+    return made
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    made = Bench(
+        MemoryEngine(program, frozenset({IMAGE})), IMAGE, tmp_path_factory.mktemp("bench"), gone=gone
+    )
+    yield made
+    assert made.ours() == {}
+
+
+@every_check
+def test_the_engine_in_memory_has_the_life_of_a_real_one(bench: Bench, check: Check) -> None:
+    holds(bench, check, MEMORY.exemptions)

@@ -1,0 +1,120 @@
+"""An engine that leaves out what it was asked for, in silence: whatever it is, nothing runs there."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from gdal_mcp.image import Image
+from sandbox.conformance.bench import Bench
+from sandbox.conformance.looking import LEAVE_A_MARK
+from sandbox.engines.discovery import DOCKER_SOCKET
+from sandbox.engines.docker import DockerEngine
+from sandbox.errors import IsolationRefused
+from tests.engines.dropping_proxy import DroppingProxy
+from tests.engines.kit import bench_on
+
+pytestmark = [pytest.mark.engine, pytest.mark.claim("engine.silence-is-noticed")]
+Body = dict[str, Any]
+
+
+def without(*names: str) -> Callable[[Body], None]:
+    """Leaves fields out, as an engine does that does not know them."""
+
+    def change(body: Body) -> None:
+        for name in names:
+            body.pop(name, None)
+            body["HostConfig"].pop(name, None)
+
+    return change
+
+
+def without_security(word: str) -> Callable[[Body], None]:
+    def change(body: Body) -> None:
+        kept = [one for one in body["HostConfig"]["SecurityOpt"] if word not in one]
+        body["HostConfig"]["SecurityOpt"] = kept
+
+    return change
+
+
+def writable_mounts(body: Body) -> None:
+    for one in body["HostConfig"]["Mounts"]:
+        one["ReadOnly"] = False
+
+
+KINDS = {
+    "memory": without("Memory", "MemorySwap"),
+    "swap": without("MemorySwap"),
+    "processes": without("PidsLimit"),
+    "processors": without("NanoCpus"),
+    "resource limits": without("Ulimits"),
+    "capabilities": without("CapDrop"),
+    "system calls": without_security("seccomp"),
+    "privileges": without_security("no-new-privileges"),
+    "network": without("NetworkMode", "NetworkDisabled"),
+    "user": without("User"),
+    "root": without("ReadonlyRootfs"),
+    "mounts": without("Mounts"),
+    "read-only": writable_mounts,
+    "scratch": without("Tmpfs"),
+    "masks": without("MaskedPaths"),
+    "settings of the kernel": lambda body: body["HostConfig"].update(
+        ReadonlyPaths=[]
+    ),  # left out, it is the same list
+    "shared memory": without("IpcMode"),
+    "name": without("Hostname"),
+    "logs": without("LogConfig"),
+    "stdin": without("StdinOnce"),
+    "environment": without("Env"),
+    "labels": without("Labels"),
+    "health check": without("Healthcheck"),
+}
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DroppingProxy]:
+    socket = os.environ.get("DOCKER_HOST", DOCKER_SOCKET).removeprefix("unix://")
+    path: Path = tmp_path_factory.mktemp("proxy") / "engine.sock"
+    made = DroppingProxy(path, socket, lambda _body: None)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def bench(proxy: DroppingProxy, image: Image) -> Iterator[Bench]:
+    with (
+        closing(docker.DockerClient(base_url=proxy.address)) as client,
+        bench_on(DockerEngine(client, image.environment), image.id, DockerEngine) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def mark(bench: Bench) -> Iterator[Path]:
+    """What a container that ran has left."""
+    place = bench.staging / "started"
+    yield place
+    place.unlink(missing_ok=True)
+
+
+def test_what_passes_unchanged_is_made(bench: Bench, proxy: DroppingProxy, mark: Path) -> None:
+    proxy.change, before = lambda _body: None, proxy.changed
+    assert bench.run(LEAVE_A_MARK).code == 0
+    assert proxy.changed == before + 1
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_left_out_in_silence_is_noticed_and_nothing_runs(
+    bench: Bench, proxy: DroppingProxy, mark: Path, kind: str
+) -> None:
+    proxy.change, before = KINDS[kind], proxy.changed
+    with pytest.raises(IsolationRefused):
+        bench.run(LEAVE_A_MARK)
+    assert proxy.changed == before + 1
+    assert not mark.exists()
+    assert bench.ours() == {}
