@@ -85,6 +85,7 @@ def test_approval_never_asks_nobody(desk: Desk):
     assert desk.path("unasked.tif").is_file()
 
 
+@pytest.mark.claim("approval.asked")
 @pytest.mark.parametrize("stdin", ["", "y\n"])
 def test_without_a_terminal_and_without_yes_nothing_is_written(desk: Desk, stdin: str):
     before = desk.files()
@@ -252,6 +253,7 @@ def change_a_byte(log: Path) -> None:
     log.write_bytes(data)
 
 
+@pytest.mark.claim("audit.tamper-evident")
 def test_the_log_verifies_after_calls_and_not_after_one_changed_byte(log_copy: Path):
     assert verified(log_copy).code == 0
     change_a_byte(log_copy / "audit.jsonl")

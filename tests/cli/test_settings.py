@@ -66,6 +66,7 @@ def test_a_wrong_command_line_ends_with_2(words: tuple[str, ...]):
     assert ended.stderr
 
 
+@pytest.mark.claim("paths.nothing-by-default")
 @pytest.mark.parametrize("words", [("call", "info", "{}"), ("serve",), ("undo", "0000000000000000")])
 def test_what_needs_a_workspace_ends_with_2_without_one(new: Callable[[], Path], words: tuple[str, ...]):
     state = new()

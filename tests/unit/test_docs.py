@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from docs import __main__ as docs
+from docs import container, operation, surface
+from docs.page import Drift, filled, first_sentence, pages, table
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Role
 from gdal_mcp.errors import Code
@@ -18,7 +20,8 @@ from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import TOOLSETS, Settings, load_settings
-from gdal_mcp.surface import known_tools, surface
+from gdal_mcp.surface import known_tools
+from gdal_mcp.surface import surface as surface_of
 from gdal_mcp.tools.listing import CLASSIC, core
 from gdal_mcp.tools.model import Desk, Told
 from sandbox.workspace import Workspace, Workspaces
@@ -61,14 +64,14 @@ def test_the_host_does_not_change_a_word():
 
 @pytest.mark.parametrize("part", docs.PARTS)
 def test_a_stale_part_is_found_then_written_and_the_rest_of_the_page_is_kept(root, part):
-    page = root / "README.md"
-    page.write_text(page_with(part, "stale\n"), encoding="utf-8")
+    written = root / "README.md"
+    written.write_text(page_with(part, "stale\n"), encoding="utf-8")
 
     assert docs.main(["--check"], root) == 1
-    assert "stale" in page.read_text(encoding="utf-8")
+    assert "stale" in written.read_text(encoding="utf-8")
     assert docs.main([], root) == 0
 
-    text = page.read_text(encoding="utf-8")
+    text = written.read_text(encoding="utf-8")
     assert "stale" not in text
     assert len(text) > len(page_with(part)) + 100
     assert text.startswith("before\n")
@@ -91,10 +94,10 @@ def test_pages_in_folders_below_docs_are_looked_at_too(root):
     ],
 )
 def test_a_mark_that_cannot_be_filled_is_an_error_and_changes_nothing(root, text):
-    page = root / "SECURITY.md"
-    page.write_text(text, encoding="utf-8")
+    written = root / "SECURITY.md"
+    written.write_text(text, encoding="utf-8")
     assert docs.main([], root) == 1
-    assert page.read_text(encoding="utf-8") == text
+    assert written.read_text(encoding="utf-8") == text
 
 
 def test_measured_parts_belong_to_the_benchmark(root):
@@ -143,9 +146,7 @@ def test_every_algorithm_is_named_once_and_every_argument_counted_once():
 
 @pytest.mark.parametrize("part", docs.PARTS)
 def test_every_part_has_its_place_in_the_documentation(part):
-    assert [
-        page for page in docs.pages() if f"<!-- generated: {part} -->" in page.read_text(encoding="utf-8")
-    ]
+    assert [page for page in pages() if f"<!-- generated: {part} -->" in page.read_text(encoding="utf-8")]
 
 
 def test_every_command_has_its_row():
@@ -159,24 +160,58 @@ def test_every_command_has_its_row():
     } <= names
 
 
-@pytest.mark.parametrize("table", ["REASONS", "MEANINGS", "SETS", "ROLES"])
+@pytest.mark.parametrize(
+    ("module", "table", "part"),
+    [
+        (container, "REASONS", "hardening"),
+        (operation, "MEANINGS", "errors"),
+        (surface, "SETS", "toolsets"),
+        (surface, "ROLES", "roles"),
+    ],
+)
 @pytest.mark.parametrize("change", ["drop", "add"])
 def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_errors(
-    monkeypatch, table, change
+    monkeypatch, module, table, part, change
 ):
-    kept = dict(getattr(docs, table))
+    kept = dict(getattr(module, table))
     if change == "drop":
         kept.popitem()
     else:
         kept["Invented"] = "nothing has this name"
-    monkeypatch.setattr(docs, table, kept)
-    with pytest.raises(docs.Drift):
-        docs.filled("".join(page_with(one) for one in ("hardening", "errors", "toolsets", "roles")))
+    monkeypatch.setattr(module, table, kept)
+    with pytest.raises(Drift):
+        filled(page_with(part), docs.PARTS)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_nothing_is_abbreviated_that_a_reader_has_to_look_up(page):
+    assert not re.findall(r"\b(?:e\.g|i\.e|etc)\.", page.read_text(encoding="utf-8"))
+
+
+def anchors(page):
+    """What a link to the page may name after its #: headings as the forge spells them, and marks of our own."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    spelt = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return spelt | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_every_link_within_the_documentation_leads_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^]]+\]: (\S+)$", text, re.MULTILINE)
+    for target in targets:
+        if re.match(r"\w+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
 
 
 def examples():
     """Every call that a page shows: in a block of calls, or as a command."""
-    for page in docs.pages():
+    for page in pages():
         text = page.read_text(encoding="utf-8")
         blocks = re.findall(r"^```calls\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         shown = [line.split(" ", 1) for block in blocks for line in block.splitlines()]
@@ -192,7 +227,7 @@ def desk(tmp_path):
         (folder / name).touch()
     settings = load_settings(workspaces=[folder], state_dir=tmp_path / "state")
     paths = Paths(Workspaces((Workspace.at(folder, writable=True),)), "outputs", "0" * 16, 1)
-    return Desk(paths, settings, surface(settings), Foresight(settings.limits()))
+    return Desk(paths, settings, surface_of(settings), Foresight(settings.limits()))
 
 
 @pytest.mark.parametrize(("tool", "given"), tuple(examples()))
@@ -205,7 +240,7 @@ def test_the_readme_shows_calls():
 
 
 def test_a_bar_in_a_text_does_not_end_its_cell():
-    assert list(docs.table(("a",), [("x|y",)]))[-1] == "| x\\|y |"
+    assert list(table(("a",), [("x|y",)]))[-1] == "| x\\|y |"
 
 
 @pytest.mark.parametrize(
@@ -217,4 +252,4 @@ def test_a_bar_in_a_text_does_not_end_its_cell():
     ],
 )
 def test_a_description_is_cut_after_its_first_sentence(text, first):
-    assert docs.first_sentence(text) == first
+    assert first_sentence(text) == first

@@ -1,0 +1,134 @@
+"""What the README's section Verify tells a person to run, run."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import docker
+import pytest
+
+from gdal_mcp.image import Image
+from tests.cli.conftest import SECONDS, Desk
+from tests.mcp.talk import environment
+
+pytestmark = pytest.mark.engine
+
+ROOT = Path(__file__).parents[2]
+PIP = (sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check")
+
+
+def commands() -> list[str]:
+    """The indented lines of the section, without remarks."""
+    section = (ROOT / "README.md").read_text().partition("\n## Verify\n")[2].partition("\n## ")[0]
+    return [
+        line.strip()
+        for line in re.findall(r"^    (.*)$", section, re.MULTILINE)
+        if not line.strip().startswith("#")
+    ]
+
+
+def run(words: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def as_here(command: str, desk: Desk, checkpoint: str) -> list[str]:
+    """The command for the interpreter of the tests and a workspace of theirs; packages are resolved and left as they are."""
+    told = command.replace("~/maps", str(desk.workspace)).replace("SEQ:HASH", checkpoint)
+    program, *words = shlex.split(told.partition(" > ")[0])
+    if program == "pip":
+        return [*PIP, *words, "--dry-run"]
+    return [sys.executable, "-m", "gdal_mcp", *words] if program == "gdal-mcp" else [sys.executable, *words]
+
+
+@pytest.fixture(scope="module")
+def said(desk: Desk, image: Image) -> dict[str, str]:
+    """Each command as the README has it, with what it printed. None of them fails."""
+    assert desk.call("info", {"path": "dem.tif"}).code == 0
+    checkpoint = desk.run("audit", "verify").checkpoint
+    state = {"GDAL_MCP_STATE_DIR": str(desk.state), "GDAL_MCP_IMAGE": image.reference}
+    printed = {}
+    for command in commands():
+        done = run(as_here(command, desk, checkpoint), ROOT, **state)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        printed[command] = done.stdout
+    return printed
+
+
+@pytest.mark.claim("supply.verify-runs")
+def test_what_the_readme_says_to_verify_with_runs(said: dict[str, str], image: Image):
+    assert {command.split()[0] for command in said} == {"pip", "gdal-mcp", "python"}
+    assert image.digest in said["gdal-mcp doctor --workspace ~/maps"]
+    assert "::test_" in said["python -m docs.claims network.no-interface"]
+
+
+@pytest.mark.claim("supply.sbom")
+def test_the_image_is_listed_with_its_digest_and_packages(
+    said: dict[str, str], client: docker.DockerClient, image: Image
+):
+    parts = json.loads(said["gdal-mcp sbom > sbom.json"])["components"]
+    (container,) = [one for one in parts if one["type"] == "container"]
+    assert (container["name"], container["version"]) == (image.reference, image.digest)
+    system = [one for one in parts if one.get("purl", "").startswith(("pkg:deb/", "pkg:apk/"))]
+    assert len(system) == installed(client, image) > 50
+
+
+def installed(client: docker.DockerClient, image: Image) -> int:
+    """How many packages the image's own lists hold, asked in another way."""
+    listed = client.containers.run(
+        image.id,
+        ["-c", "cat /var/lib/dpkg/status /lib/apk/db/installed 2>/dev/null || :"],
+        entrypoint="sh",
+        remove=True,
+        network_mode="none",
+    ).decode()
+    return listed.count(" ok installed\n") + len(re.findall(r"^P:", listed, re.MULTILINE))
+
+
+def wheel(folder: Path, text: str) -> Path:
+    made = folder / "sample-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("sample.py", text)
+        archive.writestr(
+            "sample-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: sample\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            "sample-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("sample-1.0.dist-info/RECORD", "")
+    return made
+
+
+def required(command: str, lock: Path, wheels: Path, target: Path) -> int:
+    """The exit code of the README's command on another lock, with the wheels of a folder alone."""
+    words = [*shlex.split(re.sub(r" -r \S+", "", command))[1:], "-r", str(lock)]
+    offline = ["--no-index", "--find-links", str(wheels), "--target", str(target)]
+    return run([*PIP, *words, *offline], wheels, PIP_CACHE_DIR=os.devnull).returncode
+
+
+@pytest.mark.claim("supply.verify-runs")
+def test_the_hashes_are_required_and_a_changed_wheel_is_refused(tmp_path: Path):
+    (command,) = [one for one in commands() if one.startswith("pip ")]
+    made = wheel(tmp_path, "true = 1\n")
+    hashed = run([*PIP, "hash", str(made)], tmp_path).stdout.split("--hash=")[1].strip()
+    lock = tmp_path / "lock.txt"
+    lock.write_text(f"sample==1.0 --hash={hashed}\n")
+    assert required(command, lock, tmp_path, tmp_path / "good") == 0
+    assert (tmp_path / "good/sample.py").exists()
+    wheel(tmp_path, "true = 0\n")
+    assert required(command, lock, tmp_path, tmp_path / "changed") != 0
+    assert not (tmp_path / "changed/sample.py").exists()
+    lock.write_text("sample==1.0\n")
+    assert required(command, lock, tmp_path, tmp_path / "unhashed") != 0
