@@ -6,11 +6,13 @@ python := .venv/bin/python
 PYTHON ?=
 export PYTHON
 pytest_options ?=
-# Tests wait for containers more than they compute; a file stays with one worker, so that its servers are shared
+# Tests wait for containers more than they compute; a file stays with one worker, so that its servers are shared. The order
+# is that of tests/conftest.py: by the number of tests, as is usual, the slowest files would begin last
 workers ?= 2
+spread := -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine image browser lock lint format types unit test conformance demo bench soak docs snapshots clean
+.PHONY: help setup venv engine engines image browser lock lint format types unit test fuzz conformance demo bench faults soak docs snapshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -41,22 +43,31 @@ types: venv ## mypy, strict
 	$(python) -m mypy
 
 unit: venv ## the tests that need no container engine
-	$(python) -m pytest -n $(workers) --dist loadfile -m 'not engine' $(pytest_options)
+	$(python) -m pytest $(spread) -m 'not engine' $(pytest_options)
 
 browser: ## a Chromium for the tests of the console; installed where it may be
 	@scripts/browser.sh
 
-test: setup browser lint types ## everything that must pass: set-up, lint, types, all tests
-	$(python) -m pytest -n $(workers) --dist loadfile $(pytest_options)
+engines: ## Podman and gVisor for the tests of engines; installed where they may be
+	@scripts/engines.sh
+
+test: setup browser engines lint types ## everything that must pass: set-up, lint, types, all tests
+	$(python) -m pytest $(spread) $(pytest_options)
+
+fuzz: setup ## the property tests at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much
+	FUZZ=$(or $(FUZZ),20) $(python) -m pytest -n $(workers) --dist loadfile --timeout 3600 $(pytest_options) tests/fuzz
 
 conformance: setup ## the protocol's own suite and Inspector, in both eras
-	CONFORMANCE=all $(python) -m pytest -n $(workers) --dist loadfile $(pytest_options) tests/conformance
+	CONFORMANCE=all $(python) -m pytest $(spread) $(pytest_options) tests/conformance
 
 demo: setup ## the main job, visibly, in a new temporary folder
 	$(python) scripts/demo.py
 
 bench: setup ## measure calls against plain processes
 	$(python) -m bench
+
+faults: setup ## every fault, and a server killed before every statement of a call's life; about a quarter of an hour
+	FAULTS=all $(python) -m pytest -n $(workers) --dist loadgroup $(pytest_options) tests/faults
 
 soak: setup ## ten minutes of mixed calls by four clients; every answer is compared, and nothing may be left
 	$(python) -m tests.soak

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
 
-from gdal_mcp.discovery.search import tool_name
+from gdal_mcp.discovery.entries import tool_name
 from gdal_mcp.discovery.tables import read
 
 MOST: Final = 3

@@ -13,6 +13,7 @@ from gdal_mcp import __version__
 from gdal_mcp.cli_decisions import add_decisions
 from gdal_mcp.cli_options import add_settings, settings_of
 from gdal_mcp.console_command import add_console
+from gdal_mcp.sbom_command import add_sbom
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tokens_command import add_actions as add_token_actions
 
@@ -47,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_host(commands)
     add_decisions(commands, _command, _guarded)
     add_console(commands, _command, _guarded)
+    add_sbom(commands, _command, _guarded)
     _add_records(commands)
     return parser
 
@@ -81,6 +83,7 @@ def _add_host(commands: Any) -> None:
         _doctor,
         "check engine, image, isolation and workspaces, with the fix for each failure",
     )
+    doctor.add_argument("--escape", action="store_true", help="try to get out of a container")
     doctor.add_argument("--json", action="store_true", help="as JSON")
 
     token = commands.add_parser("token", help="make, list or revoke tokens of clients", allow_abbrev=False)
@@ -243,11 +246,10 @@ def _tools(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.doctor import examine, render
+    from gdal_mcp import doctor, escape_command
 
-    report = examine(settings_of(arguments))
-    _print(json.dumps(report.as_dict(), indent=2) if arguments.json else render(report))
-    return OK if report.ok else ENGINE
+    show = escape_command.show if arguments.escape else doctor.show
+    return show(settings_of(arguments), _print, as_json=arguments.json)
 
 
 def _token(arguments: argparse.Namespace) -> int:

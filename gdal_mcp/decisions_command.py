@@ -102,8 +102,7 @@ def grants(given: argparse.Namespace, settings: Settings) -> int:
 
 
 def _granted(one: Grant, now: float) -> dict[str, Any]:
-    state = "holds" if one.holds(now) else "revoked" if one.revoked is not None else "over"
-    told = {"id": one.id, "state": state, "principal": one.principal, "tool": one.tool}
+    told = {"id": one.id, "state": one.state(now), "principal": one.principal, "tool": one.tool}
     return {**told, "workspace": one.workspace, "expires": one.expires, "granted_by": one.granted_by}
 
 

@@ -172,3 +172,13 @@ def rows(rule: Rule, most: int) -> Rule:
     """The values of an object as a list: its keys are names that stand in the data."""
     checked = items(rule, most)
     return lambda value: checked(list(value.values())) if isinstance(value, dict) else DROP
+
+
+def kept(rule: Rule, value: Any) -> Mapping[str, Any]:
+    """What a rule leaves of an object; nothing of what is none."""
+    found = rule(value)
+    return {} if found is DROP else found
+
+
+DRIVER: Final = word(drivers)
+TYPE: Final = word(DATA_TYPES)

@@ -1,8 +1,9 @@
 """Checks everything a call needs, row by row, each failing row with its fix."""
 
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
 State = Literal["ok", "warning", "failed"]
+NOT_READY = 3  # exit code, as of every command that the engine or the sandbox failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,21 @@ class Report:
         return {"ok": self.ok, **self.facts, "rows": [asdict(row) for row in self.rows]}
 
 
+def show(settings: Settings, say: Callable[[str], None], *, as_json: bool) -> int:
+    """Prints what was found on this host; returns the program's exit code."""
+    report = examine(settings)
+    say(json.dumps(report.as_dict(), indent=2) if as_json else render(report))
+    return 0 if report.ok else NOT_READY
+
+
 def examine(settings: Settings) -> Report:
     """Looks at this host as a server with these settings would. Never raises for what it finds."""
     from gdal_mcp.app import running
 
     try:
-        with _some_workspace(settings) as (complete, missing), running(complete) as app:
+        with some_workspace(settings) as (complete, missing), running(complete) as app:
             host_rows, facts = _host(app.hosting, complete)
-            workspace_rows = missing or tuple(_workspaces(app.workspaces, app.hosting))
+            workspace_rows = missing or tuple(_workspaces(app.workspaces, app.hosting, complete))
             rows = [
                 *host_rows,
                 *workspace_rows,
@@ -67,7 +76,7 @@ def examine(settings: Settings) -> Report:
 
 
 @contextmanager
-def _some_workspace(settings: Settings) -> Iterator[tuple[Settings, tuple[Row, ...]]]:
+def some_workspace(settings: Settings) -> Iterator[tuple[Settings, tuple[Row, ...]]]:
     """The settings, or without a workspace the same with an empty one, so that the host can be examined all the same."""
     if settings.workspaces or settings.workspaces_ro:
         yield settings, ()
@@ -143,7 +152,7 @@ def _room(host: Host, settings: Settings) -> Row:
     """How many containers the promised memory is for, and how many of them may serve calls at once."""
     places = host.places(settings)
     found = f"{host.concurrent} calls at once, {places} containers with those that wait"
-    if settings.pool_max and places <= host.concurrent:
+    if settings.sizes().most and places <= host.concurrent:
         fix = "Lower `memory`, or raise `memory_share`: calls that come together leave no room for waiting containers."
         return Row("engine", "room", "warning", found, fix)
     return Row("engine", "room", "ok", found)
@@ -205,8 +214,15 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
     )
 
 
-def _workspaces(workspaces: Workspaces, hosting: Hosting) -> Iterator[Row]:
+def _mount_scope(settings: Settings) -> Row:
+    narrow = settings.mount_scope == "inputs"
+    found = "inputs: only what it names; none waits" if narrow else "workspaces: the whole of each"
+    return Row("workspace", "a call's container sees", "ok", found)
+
+
+def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[Row]:
     uid, gid = hosting.user()
+    yield _mount_scope(settings)
     for workspace in workspaces.items:
         root = workspace.root
         mode = "read-write" if workspace.writable else "read-only"

@@ -133,19 +133,9 @@ class Paths:
         replaces = _replaced(target, kind)
         shared = () if kind == "folder" else _shared(target, replaces)
         if _takes(inputs, (target, *replaces, *shared)):
-            raise ToolError(
-                Code.INVALID_ARGUMENT,
-                Stage.RESOLVE,
-                "the output, or a file that goes with it, belongs to an input; a dataset is never converted onto itself.",
-                "Write to another name.",
-            )
+            raise _onto_itself()
         if replaces and not overwrite and not update:
-            raise ToolError(
-                Code.INVALID_ARGUMENT,
-                Stage.RESOLVE,
-                f"{replaces[0].name} already exists and overwrite is false.",
-                "Choose another name, or set overwrite to true; what is replaced can be restored with undo.",
-            )
+            raise _exists(replaces[0])
         return Output(target, kind, update and target.identity is not None, replaces, shared)
 
     def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
@@ -320,6 +310,24 @@ class _Tree:
 def _is_ours(top: Located, entry: Entry) -> bool:
     """Whether an entry lies where staging and undo live, which no container sees."""
     return not top.relative.parts and entry.path.partition("/")[0].casefold() == RESERVED
+
+
+def _onto_itself() -> ToolError:
+    return ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.RESOLVE,
+        "the output, or a file that goes with it, belongs to an input; a dataset is never converted onto itself.",
+        "Write to another name.",
+    )
+
+
+def _exists(old: Located) -> ToolError:
+    return ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.RESOLVE,
+        f"{old.name} already exists and overwrite is false.",
+        "Choose another name, or set overwrite to true; what is replaced can be restored with undo.",
+    )
 
 
 def _not_plain() -> ToolError:

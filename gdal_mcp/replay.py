@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from gdal_mcp.app import App, local_user
-from gdal_mcp.approval.model import Decision, Question
+from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.comparison import Verdict
 from gdal_mcp.errors import Code
 from gdal_mcp.hosting import Host
 from gdal_mcp.pipeline import Pipeline, Reply, Request
-from gdal_mcp.policy import Way
 from gdal_mcp.provenance import PATIENCE, Materials
 from gdal_mcp.records import catalogue_name
 from gdal_mcp.registry import Call
@@ -68,24 +67,6 @@ class Replayed:
         return told | dict(self.reply.result) if self.reply.error else told
 
 
-class _Commanded:
-    """The approver of a replay: the person who typed the command, which changes nothing."""
-
-    def __init__(self, user: str) -> None:
-        self._user = user
-
-    def asks(self, ways: frozenset[Way]) -> bool:
-        return "terminal" in ways
-
-    def answered(self) -> tuple[str, Decision | None] | None:
-        return None
-
-    async def ask(self, question: Question) -> Decision | None:
-        if not self.asks(question.ways):
-            return None
-        return Decision(approved=True, by=self._user, how=CLIENT, way="terminal")
-
-
 def replay_call(app: App, call_id: str, *, as_json: bool) -> int:
     """Makes a call again, publishes nothing, and prints whether its outputs are the same. Returns the exit code.
 
@@ -131,7 +112,9 @@ def _replayed(app: App, call: Call) -> Replayed:
     runs = Rehearsal(app.settings, app.hosting, app.workspaces, call)
     pipeline = Rehearsing(**{**parts, "execution": runs}, recorded=call.id)
     user = local_user()
-    request = Request(call.tool, call.arguments, user, CLIENT, _Commanded(user.id))
+    # who typed the command says yes, as it changes nothing
+    approver = Terminal(user.id, assume_yes=True, how=CLIENT)
+    request = Request(call.tool, call.arguments, user, CLIENT, approver)
     reply: Reply = anyio.run(partial(pipeline.call, request))
     again = app.registry.call(reply.call_id)
     printed = again.printed if again else ""

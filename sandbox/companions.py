@@ -1,21 +1,23 @@
-"""The files that belong to a dataset beside its main one, by name alone.
+"""The files that belong to a dataset beside its main one, by name alone: those that go with it, and those read with it.
 
 A dataset that is replaced takes its companions with it: a stale `.aux.xml`, `.ovr` or world file would give the
 new one wrong statistics, pixels or position, and SQLite replays a stale `-wal` or `-journal` into whatever
 database stands beside it, which corrupts it.
 
-The table is short on purpose, and a file that would belong to two datasets (`x.prj` of `x.shp` and `x.asc`)
+The table of those that go is short on purpose, and a file that would belong to two datasets (`x.prj` of `x.shp` and `x.asc`)
 belongs to neither: better a stale companion than one taken from its owner.
 """
 
 import os
 import stat
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from sandbox.errors import PathRefused
 from sandbox.moves import Place
-from sandbox.workspace import Identity, Located, open_folder
+from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 # after the whole name: x.tif.ovr
 APPENDED = (".aux.xml", ".ovr", ".ovr.aux.xml", ".msk", ".msk.ovr", ".hdr", "-wal", "-shm", "-journal")
@@ -60,6 +62,20 @@ REPLACED = {
     }.items()
 }
 
+# read with a dataset, though it may be another's: what is too much here shows a file more, what is missing hides one
+_READ_APPENDED = (*APPENDED, ".ovr.ovr", ".aux", ".vat.dbf", ".vat.cpg", ".idx", ".rsc")
+_READ_WITH_ANY = frozenset(".aux .rrd .hdr .prj .wld .tab .rpb .imd _rpc.txt".split())
+_READ = {
+    main: frozenset(names.split())
+    for main, names in {
+        ".dbf": f".shp {_SHAPEFILE}",
+        ".shx": f".shp .dbf {_SHAPEFILE}",
+        ".lbl": ".img .dat .raw .cub .qub",  # PDS
+        ".vct": ".vdc .adc .avl .ref",  # Idrisi
+    }.items()
+}
+_BARE = frozenset({".ers"})  # the pixels of x.ers are in x
+
 
 def companions(located: Located) -> tuple[Located, ...]:
     """The existing files that belong to an existing dataset file, sorted; none for a folder or a new place.
@@ -73,6 +89,43 @@ def companions(located: Located) -> tuple[Located, ...]:
             names = [entry.name for entry in entries]
         found = ((name, Place(folder, name).status()) for name in _family(located.name, names))
         return tuple(_companion(located, name, status) for name, status in found if _counts(status))
+
+
+def read_with(mains: Iterable[Located]) -> tuple[Located, ...]:
+    """The existing regular files beside dataset files that their formats read with them. A link is none of them."""
+    folders: dict[tuple[Workspace, PurePosixPath], list[str]] = {}
+    for one in mains:
+        if one.identity is not None and not one.is_folder:
+            folders.setdefault((one.workspace, one.relative.parent), []).append(one.name)
+    return tuple(
+        found for (space, parent), names in folders.items() for found in _read_in(space, parent, names)
+    )
+
+
+def _read_in(space: Workspace, parent: PurePosixPath, mains: list[str]) -> list[Located]:
+    with open_folder(space, parent) as folder:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries)
+        beside = dict.fromkeys(name for main in mains for name in _read_names(main, names))
+        found = [(name, Place(folder, name).status()) for name in beside]
+    return [
+        Located(space, parent / name, Identity.of(status))
+        for name, status in found
+        if status is not None and stat.S_ISREG(status.st_mode)
+    ]
+
+
+def _read_names(main: str, names: list[str]) -> Iterator[str]:
+    """Of the sorted names in a folder those that are read with one of them."""
+    path = PurePosixPath(main)
+    stem, kind = path.stem, path.suffix.lower()
+    world = {f"{kind}w", f"{kind[:2]}{kind[-1:]}w"}  # x.tif has x.tifw or x.tfw
+    own = world | _READ_WITH_ANY | _stem_endings(main) | _READ.get(kind, frozenset())
+    for name in takewhile(lambda name: name.startswith(stem), names[bisect_left(names, stem) :]):
+        whole, rest = name.removeprefix(main).lower(), name.removeprefix(stem).lower()
+        appended = name.startswith(main) and whole in _READ_APPENDED
+        if name != main and (appended or rest in own or (rest == "" and kind in _BARE)):
+            yield name
 
 
 def grouped(names: Collection[str]) -> dict[str, str]:

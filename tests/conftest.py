@@ -25,6 +25,12 @@ from sandbox.workspace import Workspace
 hypothesis.settings.register_profile("ours", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("ours")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What waits for containers begins first: the short files at the end then keep every worker busy to the last."""
+    items.sort(key=lambda item: "unit" in item.path.parts)
+
+
 MIB = 1 << 20
 # the container's user: never root, so a root host uses somebody else's ids
 USER = (os.geteuid() or 65534, os.getegid() or 65534)

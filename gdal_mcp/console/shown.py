@@ -119,7 +119,6 @@ def artifact(one: Artifact, dataset: Mapping[str, Any] | None) -> dict[str, Any]
 
 
 def grant(one: Grant, now: float, viewer: Viewer) -> dict[str, Any]:
-    holds = one.holds(now)
     return {
         "id": one.id,
         "principal": one.principal,
@@ -129,7 +128,8 @@ def grant(one: Grant, now: float, viewer: Viewer) -> dict[str, Any]:
         "how": one.granted_how,
         "created": one.created,
         "expires": one.expires,
-        "state": "holds" if holds else "revoked" if one.revoked is not None else "over",
+        "state": one.state(now),
         "revoked_by": one.revoked_by,
-        "revocable": holds and (viewer.is_admin or (viewer.decides and one.granted_by == viewer.name)),
+        "revocable": one.holds(now)
+        and (viewer.is_admin or (viewer.decides and one.granted_by == viewer.name)),
     }

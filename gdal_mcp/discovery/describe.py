@@ -10,7 +10,7 @@ from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Algorithm, Step
 from gdal_mcp.catalogue.schema import input_schema
 from gdal_mcp.discovery.effects import effects
-from gdal_mcp.discovery.search import tool_name
+from gdal_mcp.discovery.entries import tool_name
 from gdal_mcp.discovery.tables import read
 
 Schema = Callable[[Algorithm], dict[str, Any]]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.discovery.entries import Entry, Hit, Picked, of_algorithm, of_tool, tool_name
+from gdal_mcp.discovery.entries import Entry, Hit, Picked, of_algorithm, of_tool
 from gdal_mcp.discovery.words import plain_words, stem, stems, vocabulary
 
 MAX_WORDS: Final = 32
@@ -165,4 +165,4 @@ def _related() -> Mapping[str, tuple[str, ...]]:
     return table
 
 
-__all__ = ["Hit", "Index", "Picked", "search", "tool_name"]
+__all__ = ["Hit", "Index", "Picked", "search"]

@@ -16,6 +16,7 @@ from gdal_mcp.foresight.table import Compression, Cost, Format, Table, table
 from gdal_mcp.foresight.tiles import tiles
 
 _NANO: Final = 1e-9
+_MOST_BANDS: Final = (1 << 31) - 1  # GDAL counts them in a C int; a larger wish is refused by it, not here
 _OVERVIEWS: Final = (2, 4, 8, 16, 32, 64, 128, 256)  # GDAL's own levels, until one fits into 256 pixels
 
 
@@ -34,7 +35,6 @@ class Estimate:
     """The order of magnitude of a call. None means not known; `basis` names the rules that were used."""
 
     output_bytes: int | None
-    output_pixels: int | None
     output_files: int
     memory_bytes: int
     seconds: float
@@ -96,7 +96,6 @@ def _raster(work: _Work, grid: Grid) -> Estimate:
         likely, seconds = min(likely, 1 << 16), 0.0
     return Estimate(
         output_bytes=likely,
-        output_pixels=header.pixels,
         output_files=1,
         memory_bytes=_memory(work, header),
         seconds=round(work.table.general.start_seconds + seconds + _feature_seconds(work), 2),
@@ -157,7 +156,7 @@ def _bands(work: _Work) -> int:
     request = work.request
     counts = [one.bands for one in request.inputs if one and one.bands] or [1]
     if given := request.numbers("band-count", 1):
-        return max(1, int(given[0]))
+        return max(1, int(min(given[0], _MOST_BANDS)))
     match work.cost.bands:
         case "input":
             chosen = [part for text in request.arguments.get("band", ()) for part in text.split(",")]
@@ -211,7 +210,6 @@ def _tiled(work: _Work) -> Estimate | None:
     return (
         Estimate(
             output_bytes=round(made.count * general.tile_bytes * share),
-            output_pixels=made.count * made.side**2,
             output_files=made.count,
             memory_bytes=_memory(work, None) + general.warp_bytes,
             seconds=round(general.start_seconds + made.count * each, 2),
@@ -235,7 +233,6 @@ def _read(work: _Work) -> Estimate | None:
     features = _feature_seconds(work)
     return Estimate(
         output_bytes=_content_bytes(work, known),
-        output_pixels=None,
         output_files=1 if request.driver else 0,
         memory_bytes=_memory(work, None),
         seconds=round(work.table.general.start_seconds + seconds + features, 2),

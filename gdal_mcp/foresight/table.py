@@ -54,7 +54,6 @@ class General:
     warp_bytes: int
     tile_ns: float
     tile_bytes: int
-    feature_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

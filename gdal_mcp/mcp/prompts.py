@@ -77,11 +77,6 @@ def prompts() -> Mapping[str, PromptText]:
     return MappingProxyType({entry["name"]: _parsed(entry) for entry in read("prompts.toml")["prompt"]})
 
 
-def placeholders(text: str) -> frozenset[str]:
-    """The names of the values that a text needs."""
-    return frozenset(match[1] for match in _PLACEHOLDER.finditer(text) if match[1])
-
-
 def _parsed(entry: Mapping[str, Any]) -> PromptText:
     values = tuple(
         PromptValue(**{**one, "choices": tuple(one.get("choices", ()))}) for one in entry["argument"]

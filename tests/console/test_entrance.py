@@ -40,6 +40,7 @@ def person(stage: Stage) -> Person:
     return stage.enter()
 
 
+@pytest.mark.claim("console.session-needed")
 @pytest.mark.parametrize("path", paths("GET"))
 def test_nothing_is_told_without_a_session(base: str, person: Person, path: str):
     cookie, key = {"Cookie": person.cookie}, {"X-Console-Key": person.key}
@@ -48,6 +49,7 @@ def test_nothing_is_told_without_a_session(base: str, person: Person, path: str)
         assert plain("GET", base + path, headers=headers).status_code == 401
 
 
+@pytest.mark.claim("console.session-needed")
 @pytest.mark.parametrize("path", paths("POST"))
 def test_nothing_is_done_without_a_session_or_from_elsewhere(base: str, person: Person, path: str):
     url, good, own = base + path, person.headers, {"Origin": origin(base)}
@@ -63,6 +65,7 @@ def test_nothing_is_done_without_a_session_or_from_elsewhere(base: str, person: 
     assert plain("GET", url, headers=good).status_code == 405
 
 
+@pytest.mark.claim("console.session-needed")
 def test_a_question_survives_every_forged_decision(stage: Stage, base: str, person: Person):
     row = asked(stage.place, local_user().id)
     for given in (
@@ -80,11 +83,13 @@ def test_a_question_survives_every_forged_decision(stage: Stage, base: str, pers
         store.drop(row.id)
 
 
+@pytest.mark.claim("console.session-needed")
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example", ""])
 def test_a_name_that_points_here_from_elsewhere_reaches_nothing(base: str, host: str):
     assert plain("GET", base, headers={"Host": host}).status_code in (400, 421)
 
 
+@pytest.mark.claim("console.links-once")
 def test_a_link_opens_the_page_once(stage: Stage):
     address, _, ticket = stage.link().partition("#ticket=")
     Person.by(address, {"ticket": ticket})
@@ -93,6 +98,7 @@ def test_a_link_opens_the_page_once(stage: Stage):
     assert "set-cookie" not in again.headers
 
 
+@pytest.mark.claim("console.links-once")
 def test_a_link_that_is_old_forged_or_for_another_server_opens_nothing(stage: Stage, base: str):
     (notice,) = notices.living(stage.place.state, lambda _server: True)
     good = minted(notice.secret, time.time())
@@ -132,6 +138,7 @@ def test_who_leaves_is_out(stage: Stage):
     assert person.get("api/me").status_code == 401
 
 
+@pytest.mark.claim("console.links-once")
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(stage: Stage):
     address, _, ticket = stage.link().partition("#ticket=")
     reply = plain("POST", f"{address}api/login", json={"ticket": ticket}, headers={"Origin": origin(address)})
@@ -146,6 +153,7 @@ def test_the_file_that_lets_in_is_private(stage: Stage, base: str):
     assert [path.stat().st_mode & 0o077 for path in folder.glob("*.json")] == [0]
 
 
+@pytest.mark.claim("console.text-is-text")
 @pytest.mark.parametrize(
     "path", ["", "app.js", "nothing", "api/me", "api/nothing", "files/x", "vendor/leaflet.js"]
 )
@@ -177,6 +185,7 @@ def test_only_the_page_s_own_files_are_served(base: str):
     assert plain("GET", base + "app.js").content == (STATIC / "app.js").read_bytes()
 
 
+@pytest.mark.claim("console.text-is-text")
 def test_no_asset_names_another_server_or_makes_markup():
     for path in STATIC.glob("*.*"):
         text = path.read_text("utf-8")
@@ -195,6 +204,7 @@ def test_no_asset_names_another_server_or_makes_markup():
             assert forbidden not in text, path.name
 
 
+@pytest.mark.claim("console.text-is-text")
 def test_what_is_not_ours_is_what_it_says_it_is():
     listed = re.findall(r"\| `([\w.]+)` \|.*`([0-9a-f]{64})` \|", (STATIC / "vendor/VENDORED.md").read_text())
     assert {name for name, _ in listed} == {"leaflet.js", "leaflet.css", "land.json"}

@@ -61,6 +61,7 @@ def statuses(people: dict[str, Person], path: str, body: dict[str, object] | Non
     return {name: ask(one).status_code for name, one in people.items()}
 
 
+@pytest.mark.claim("identity.others-unseen")
 def test_records_outputs_and_pictures_are_told_to_their_own_and_to_administrators(
     house: House, people: dict[str, Person]
 ):
@@ -187,6 +188,7 @@ def test_a_yes_here_does_not_count_where_the_policy_wants_another_way(
     assert people["carol"].post(f"api/decide/{row.id}", {"approved": False}).json()["state"] == "denied"
 
 
+@pytest.mark.claim("console.session-needed")
 def test_a_token_that_is_revoked_ends_what_it_opened(house: House):
     store = TokenStore(house.server.place.state / "tokens.sqlite")
     token = store.new("gone", (READ, APPROVE), None)
@@ -198,6 +200,7 @@ def test_a_token_that_is_revoked_ends_what_it_opened(house: House):
     assert person.post("api/decide/x", {"approved": True}).status_code == 401
 
 
+@pytest.mark.claim("console.session-needed")
 def test_a_program_uses_its_token_and_no_page_elsewhere_may(house: House):
     headers = {"Authorization": f"Bearer {house.tokens['dora']}"}
     assert plain("GET", f"{house.base}api/me", headers=headers).json()["admin"]

@@ -33,6 +33,7 @@ def console(place: Place) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
+@pytest.mark.claim("approval.address-is-no-key")
 def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place: Place, tmp_path: Path):
     with talking(place.command("--console", "auto", "--approval-wait", "0"), tmp_path / "log") as talk:
         talk.done("info", path="dem.tif")

@@ -192,6 +192,7 @@ def test_a_running_call_that_is_cancelled_leaves_no_container(
     assert stage.place.staged == []
 
 
+@pytest.mark.claim("console.text-is-text")
 def test_whatever_a_call_or_a_file_says_is_shown_as_text(stage: Stage, opened: Window):
     path = stage.place.path(MARKUP.replace("/", "\u2215"))
     path.write_bytes(b"x")
@@ -251,6 +252,7 @@ ATTEMPTS = (
 LATER = "() => new Promise((done) => setTimeout(() => { try { %s; done('done'); } catch { done('refused'); } }, 0))"
 
 
+@pytest.mark.claim("console.text-is-text")
 def test_were_there_a_fault_in_the_page_the_browser_would_still_stop_it(browser: Browser, stage: Stage):
     with browser.new_context() as context:
         page = context.new_page()

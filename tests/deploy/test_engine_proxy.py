@@ -141,6 +141,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.claim("engine.proxy")
 @pytest.mark.parametrize(("method", "target"), REFUSED)
 def test_nothing_else_of_the_api_is_let_through(proxy, method, target):
     assert proxy.ask(method, API + target)[0] == 403
@@ -236,6 +237,7 @@ WEAKER = {
 }
 
 
+@pytest.mark.claim("engine.proxy")
 @pytest.mark.parametrize("name", WEAKER)
 def test_a_container_that_may_more_is_not_created(proxy, client, asked, name):
     WEAKER[name](asked)
@@ -262,6 +264,7 @@ def twice(text: str) -> str:
     return text.replace('"Privileged": false', '"Privileged": false, "Privileged": true')
 
 
+@pytest.mark.claim("engine.proxy")
 @pytest.mark.parametrize("spelling", [escaped, folded, twice])
 def test_no_spelling_hides_a_key(proxy, client, asked, spelling):
     text = json.dumps(asked, ensure_ascii=False)
@@ -288,6 +291,7 @@ def test_a_body_without_a_length_is_refused(proxy, client, asked):
     assert made(client) == 0
 
 
+@pytest.mark.claim("engine.proxy")
 def test_only_containers_of_ours_are_listed(proxy, client, image, slot, owner):
     filters = "%7B%22label%22%3A%5B%22io.gdal-mcp.owner%22%5D%7D"
     stranger = client.containers.create(image.id, ["true"], labels={"test-of-the-proxy": "1"})

@@ -1,7 +1,6 @@
 """What the deployment's files say fits the server and one another: settings that exist, locks that agree, nothing left open."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ def test_a_service_may_do_as_little_as_it_can(service):
     assert not {"privileged", "cap_add", "devices", "pid", "ipc"} & set(service)
 
 
+@pytest.mark.claim("engine.proxy")
 def test_only_the_proxy_has_the_engines_socket_and_it_has_no_network():
     assert ENGINE_SOCKET in sources(PROXY)
     assert not [
@@ -63,28 +63,3 @@ def test_every_setting_that_is_named_exists(file):
     named = set(re.findall(rf"\b{PREFIX}([A-Z_]+[A-Z])\b", (ROOT / file).read_text()))
     assert named
     assert named <= {name.upper() for name in Settings.model_fields}
-
-
-def pins(name: str) -> dict[str, str]:
-    """Name to version, of a lock in which everything has its hash."""
-    text = (ROOT / "requirements" / name).read_text()
-    blocks = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]
-    assert all("--hash=sha256:" in block for block in blocks)
-    return dict(re.match(r"([\w.-]+)==([^\s;\\]+)", block).groups() for block in blocks)
-
-
-@pytest.mark.parametrize("lock", ["server.txt", "package.txt"])
-def test_the_image_has_the_versions_that_were_tested(lock):
-    assert pins(lock).items() <= pins("dev.txt").items()
-
-
-def test_the_image_has_all_that_the_server_depends_on_and_nothing_for_developers():
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    needed = {re.match(r"[\w.-]+", one)[0].lower() for one in declared["project"]["dependencies"]}
-    developers = {
-        re.match(r"[\w.-]+", one)[0].lower()
-        for one in declared["dependency-groups"]["dev"]
-        if isinstance(one, str)
-    }
-    assert needed <= set(pins("server.txt"))
-    assert not (developers - needed) & set(pins("server.txt"))

@@ -87,6 +87,7 @@ def not_mapped(ground: Path, name: str) -> list[str]:
     return [f"{ground}/{other}:{ground}/host/{other}" for other in ("one", "two", "read") if other != name]
 
 
+@pytest.mark.claim("engine.path-map-proven")
 @pytest.mark.parametrize(
     ("wrong", "name"),
     [
@@ -121,6 +122,7 @@ def test_a_map_is_proven_by_every_process(serving, ground):
         hosting.ready()
 
 
+@pytest.mark.claim("engine.path-map-proven")
 def test_a_view_that_only_the_server_sees_is_refused(serving, ground, monkeypatch):
     """What is mounted in a container is not there for the engine, which would show the empty folder below it."""
     for name in ("one", "two", "read"):

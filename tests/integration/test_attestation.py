@@ -124,6 +124,7 @@ WEAK = {
 }
 
 
+@pytest.mark.claim("sandbox.host-attested")
 @pytest.mark.parametrize("name", WEAK)
 def test_each_weakness_is_found_from_inside(probe, weaken, name):
     weaken(WEAK[name])
@@ -140,6 +141,7 @@ def test_a_workspace_that_can_be_written_is_found(probe, weaken, workspace):
     assert not (workspace / ".gdal-mcp-probe").exists()
 
 
+@pytest.mark.claim("files.reserved-covered")
 def test_a_mask_that_is_not_there_is_found(probe, weaken, workspace):
     weaken(without_mask)
     with pytest.raises(AttestationFailed) as caught:
@@ -147,6 +149,7 @@ def test_a_mask_that_is_not_there_is_found(probe, weaken, workspace):
     assert f"mask {workspace}/.gdal-mcp" in str(caught.value)
 
 
+@pytest.mark.claim("sandbox.host-attested")
 @pytest.mark.parametrize("holds", [[], ["another.tif"], ["input.tif", "more.tif"]])
 def test_another_folder_in_the_workspaces_place_is_found(probe, weaken, tmp_path, workspace, holds):
     """As an engine does that has another view of the host's files. Even as many names are not the same names."""
@@ -168,6 +171,7 @@ def test_a_folder_of_the_same_names_is_taken_for_the_same(probe, weaken, tmp_pat
     assert probe().ok
 
 
+@pytest.mark.claim("sandbox.host-attested")
 def test_another_folder_in_the_place_of_staging_is_found(probe, weaken, tmp_path):
     (tmp_path / "other").mkdir(mode=0o777)
     weaken(mounts(lambda rows: rows[1].update(Source=str(tmp_path / "other"))))
@@ -176,6 +180,7 @@ def test_another_folder_in_the_place_of_staging_is_found(probe, weaken, tmp_path
     assert "staging is this host" in str(caught.value)
 
 
+@pytest.mark.claim("sandbox.self-measured")
 def test_a_weaker_container_gets_no_job(run, weaken, staging):
     leave = "open('/staging/ran', 'w').close()"
     assert run(leave, staging=staging.mount_source).outcome == Exited(0)

@@ -371,6 +371,7 @@ print(json.dumps(taken))
 """
 
 
+@pytest.mark.claim("args.no-bare-words")
 def test_the_reserved_tokens_are_those_that_the_program_takes_itself(ask: Ask) -> None:
     tokens = sorted(RESERVED_TOKENS - {"--pause", "--format", "--help", "--help-doc", "--json-usage"})
     assert ask(PROGRAM_TOKENS, [*tokens, "--no-such-token"]) == {

@@ -268,6 +268,7 @@ def plain(client: docker.DockerClient, image: Image, program: str, *arguments: s
     return json.loads(said)
 
 
+@pytest.mark.claim("names.read-whole")
 @pytest.mark.parametrize(("text", "driver", "pixel"), [(text, *said) for text, said in WRITTEN.items()])
 def test_an_accepted_name_opens_what_was_meant(opened: Opened, text: str, driver: str, pixel: float | None):
     text = text.replace("{ws}", str(opened.paths.workspaces.items[0].root))
@@ -303,6 +304,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.claim("names.files-only")
 def test_every_connection_and_file_system_that_gdal_declares_is_refused(
     client: docker.DockerClient, image: Image
 ):

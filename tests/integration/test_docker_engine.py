@@ -119,6 +119,7 @@ def test_the_engine_says_what_it_is(engine, client):
     assert info.identity
 
 
+@pytest.mark.claim("sandbox.image-by-content")
 def test_an_image_that_is_not_here_is_missing_and_never_pulled(engine, quiet, marks):
     with pytest.raises(ImageMissing):
         engine.create(replace(quiet, image="sha256:" + "0" * 64), marks)
@@ -140,6 +141,7 @@ def weaker(inspected, section, name, value):
     return {**inspected, section: {**inspected[section], name: value}}
 
 
+@pytest.mark.claim("sandbox.read-back")
 @pytest.mark.parametrize(
     ("section", "name", "value"),
     [
@@ -165,6 +167,7 @@ def test_a_container_that_reads_back_weaker_is_refused_and_removed(
         engine.create(quiet, marks)
 
 
+@pytest.mark.claim("sandbox.read-back")
 @pytest.mark.parametrize(
     "answer", [{}, {"Config": None, "HostConfig": None}, requests.exceptions.ReadTimeout()]
 )
@@ -179,6 +182,7 @@ def test_a_container_that_cannot_be_read_back_is_removed(engine, quiet, marks, m
         engine.create(quiet, marks)
 
 
+@pytest.mark.claim("sandbox.removed")
 @pytest.mark.parametrize(
     "failure",
     [
@@ -205,6 +209,7 @@ def test_a_container_is_removed_even_when_the_first_tries_fail(engine, waiting, 
     assert engine.state(container) is None
 
 
+@pytest.mark.claim("sandbox.removed")
 def test_a_removal_that_never_succeeds_is_told(engine, waiting, marks, monkeypatch):
     container = engine.create(waiting, marks)
     monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.05)
@@ -219,6 +224,7 @@ def test_a_removal_that_never_succeeds_is_told(engine, waiting, marks, monkeypat
     engine.remove(container)
 
 
+@pytest.mark.claim("sandbox.removed")
 def test_a_removal_the_engine_says_yes_to_is_not_believed_before_it_is_done(
     engine, waiting, marks, monkeypatch
 ):
@@ -233,6 +239,7 @@ def test_a_removal_the_engine_says_yes_to_is_not_believed_before_it_is_done(
     assert engine.state(container) is None
 
 
+@pytest.mark.claim("engine.weak-refused")
 def test_an_engine_over_the_network_is_refused():
     client = docker.DockerClient(base_url="tcp://127.0.0.1:1", version="1.41", tls=True)
     with contextlib.closing(client), pytest.raises(EngineUnavailable):
@@ -288,6 +295,7 @@ def answers(behind, owner, make_template, cancel):
     return lambda: Runner(behind, owner.id).run(Job("call-0001", template, {}), cancel).outcome
 
 
+@pytest.mark.claim("faults.engine-fails")
 @pytest.mark.parametrize("trouble", ["silence", "hang up"])
 @pytest.mark.parametrize("step", STEPS)
 def test_an_engine_that_fails_at_any_step_ends_the_call_and_the_next_one_works(
@@ -310,6 +318,7 @@ def test_an_engine_that_fails_at_any_step_ends_the_call_and_the_next_one_works(
         engine.remove(left)
 
 
+@pytest.mark.claim("faults.engine-fails")
 def test_a_stream_that_is_cut_in_the_middle_of_a_job_is_no_success(
     proxy, behind, owner, make_template, cancel
 ):

@@ -38,6 +38,7 @@ def test_an_image_that_does_not_say_its_gdal_version_is_asked(
         assert app.hosting.ready().image.gdal_version == image.gdal_version
 
 
+@pytest.mark.claim("sandbox.host-attested")
 def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(
     workspace: Path, tmp_path: Path
 ) -> None:
@@ -53,6 +54,7 @@ def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(
     assert attested(memory=256 << 20) > first
 
 
+@pytest.mark.claim("engine.weak-refused")
 def test_a_runtime_that_the_engine_does_not_have_is_refused(workspace: Path, tmp_path: Path) -> None:
     from sandbox.errors import AttestationFailed
 

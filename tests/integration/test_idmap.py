@@ -43,6 +43,7 @@ def closed_workspace(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.claim("files.owners-kept")
 def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
     runner: Runner, owner: Owner, make_template: TemplateMaker, closed_workspace: Path, tmp_path: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
     assert [(path, path.stat().st_mode, path.stat().st_uid) for path in closed_workspace.rglob("*")] == before
 
 
+@pytest.mark.claim("files.owners-kept")
 def test_no_view_is_made_of_a_workspace_that_the_containers_user_can_read(
     workspace: Path, owner: Owner, tmp_path: Path
 ) -> None:
@@ -73,6 +75,7 @@ def test_no_view_is_made_of_a_workspace_that_the_containers_user_can_read(
     assert not (tmp_path / "views").exists()
 
 
+@pytest.mark.claim("files.owners-kept")
 def test_views_are_unmounted_by_their_server_and_those_of_a_dead_one_by_the_next(
     closed_workspace: Path, tmp_path: Path
 ) -> None:

@@ -171,6 +171,7 @@ return {"code": 0, "count": count}
     assert 0 < result.final["count"] < SMALL.pids
 
 
+@pytest.mark.claim("resources.deadline")
 def test_a_fork_bomb_is_over_at_its_deadline(run):
     body = """
 while True:
@@ -197,6 +198,7 @@ MANY_FILES = "for n in range(60): open(f'/staging/{n}', 'w').close()\n"
 MANY_BYTES = "for n in range(3): open(f'/staging/{n}', 'wb').write(bytes(4 << 20))\n"
 
 
+@pytest.mark.claim("resources.staging-capped")
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
@@ -209,6 +211,7 @@ def test_staging_over_its_quota_ends_a_running_job(run, staging, body, outcome):
     assert run(body + FOREVER, staging=staging.mount_source, quota=staging).outcome == outcome
 
 
+@pytest.mark.claim("resources.staging-capped")
 def test_staging_is_looked_at_again_once_the_container_is_gone(run, engine, owner, staging):
     def usage(limits):
         runs = any(one.labels[OWNER] == owner.id for one in engine.leftovers())
@@ -221,6 +224,7 @@ def test_staging_is_looked_at_again_once_the_container_is_gone(run, engine, owne
 # --- a job that the host cuts short ---
 
 
+@pytest.mark.claim("resources.output-capped")
 def test_a_flood_on_stderr_is_cut_to_its_limit_and_the_job_goes_on(run):
     result = run("for _ in range(64): os.write(2, b'e' * 4096)")
     assert result.outcome == Exited(0)
@@ -230,6 +234,7 @@ def test_a_flood_on_stderr_is_cut_to_its_limit_and_the_job_goes_on(run):
 FLOOD = "while True: os.write(1, b'o' * 65536)\n"
 
 
+@pytest.mark.claim("resources.output-capped")
 def test_a_flood_on_stdout_is_cut_at_its_limit(run):
     result = run(FLOOD)
     assert result.outcome == OutputLimitExceeded(SMALL.stdout_bytes)
@@ -292,6 +297,7 @@ def test_a_job_cancelled_by_another_thread_ends(hearing, make_template, cancel, 
 # --- a job that writes on the wire of its worker ---
 
 
+@pytest.mark.claim("content.frames-strict")
 @pytest.mark.parametrize(
     "frames",
     [
@@ -315,6 +321,7 @@ def test_an_answer_without_a_code_is_no_success(run, code):
     assert isinstance(run(f"return {{'code': {code}}}").outcome, ProtocolViolated)
 
 
+@pytest.mark.claim("resources.output-capped")
 def test_a_flood_of_frames_that_are_not_printed_is_cut(run):
     body = "while True: report._wire.send(b'B', b'same\\0' + bytes(16 << 20))"
     assert isinstance(run(body).outcome, OutputLimitExceeded | ProtocolViolated)
@@ -360,6 +367,7 @@ def host(make_template, image, tmp_path):
         process.kill()
 
 
+@pytest.mark.claim("sandbox.ends-by-itself")
 @pytest.mark.parametrize(("busy", "code"), [(False, 0), (True, ORPHANED)], ids=["idle", "busy"])
 def test_a_container_ends_by_itself_when_its_host_is_killed_and_the_next_server_removes_it(
     host, engine, tmp_path, busy, code
@@ -380,6 +388,7 @@ def test_a_container_ends_by_itself_when_its_host_is_killed_and_the_next_server_
 # --- several at once ---
 
 
+@pytest.mark.claim("sandbox.calls-apart")
 def test_jobs_that_run_at_once_do_not_hear_each_other(runner, make_template):
     results = {}
 

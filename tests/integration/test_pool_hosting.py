@@ -62,6 +62,7 @@ def call(app: App) -> SandboxResult:
         cancel.close()
 
 
+@pytest.mark.claim("faults.engine-fails")
 def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(
     app: App, proxy: EngineProxy, client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
 ):

@@ -155,6 +155,7 @@ def looked(workspace: Path) -> str:
     return LOOK.replace("RESERVED", repr(str(workspace / RESERVED)))
 
 
+@pytest.mark.claim("sandbox.calls-apart")
 def test_nothing_of_one_call_is_seen_by_another(
     make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], workspace: Path
 ):
@@ -185,6 +186,7 @@ def test_nothing_of_one_call_is_seen_by_another(
         assert not found["vsimem"]
 
 
+@pytest.mark.claim("sandbox.calls-apart")
 def test_two_that_write_at_once_see_nothing_of_each_other(
     make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], workspace: Path, cancel: Cancellation
 ):
@@ -252,6 +254,7 @@ def proxied(tmp_path: Path, image: Image) -> Iterator[Proxied]:
     made.close()
 
 
+@pytest.mark.claim("sandbox.ends-by-itself")
 def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(
     runner: Runner, make_template: TemplateMaker, cancel: Cancellation
 ):

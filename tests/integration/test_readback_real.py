@@ -46,6 +46,7 @@ def derived(box, image_id):
         box.api.remove_image(image, force=True)
 
 
+@pytest.mark.claim("sandbox.image-declares-nothing")
 def test_what_an_image_declares_has_no_effect(box, derived):
     image, environment = derived(DECLARED)
     body = box.body("/usr/bin/env", image=image, image_environment=environment)
@@ -55,12 +56,14 @@ def test_what_an_image_declares_has_no_effect(box, derived):
     )
 
 
+@pytest.mark.claim("sandbox.image-declares-nothing")
 def test_an_image_whose_environment_was_not_told_is_noticed(box, derived):
     image, _ = derived("ENV LD_PRELOAD=/usr/lib/libmimalloc.so.2")
     body = box.body("true", image=image)
     assert [one.field for one in differences(body, box.inspected(body))] == ["Config.Env"]
 
 
+@pytest.mark.claim("sandbox.image-declares-nothing")
 def test_an_image_that_brings_a_volume_is_noticed(box, derived):
     image, environment = derived("VOLUME /data")
     body = box.body("true", image=image, image_environment=environment)
@@ -73,6 +76,7 @@ def test_this_engine_keeps_its_word(box, visible):
     assert differences(body, box.inspected(body)) == ()
 
 
+@pytest.mark.claim("sandbox.read-back")
 @pytest.mark.parametrize(
     ("field", "weaker"),
     [

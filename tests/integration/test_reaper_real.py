@@ -59,12 +59,14 @@ def standing(engine, *containers):
     return {one for one in containers if engine.state(one) is not None}
 
 
+@pytest.mark.claim("sandbox.leftovers")
 def test_only_the_containers_of_a_dead_server_are_removed(engine, me, living, dead, make):
     mine, theirs, left = make(me.id), make(living), make(dead)
     assert {mine, theirs, left}.intersection(reap(engine, me)) == {left}
     assert standing(engine, mine, theirs, left) == {mine, theirs}
 
 
+@pytest.mark.claim("sandbox.leftovers")
 def test_a_server_s_own_container_goes_on_while_others_are_removed(engine, me, dead, make_template, make):
     slot = launch(engine, make_template(handler("")), labels(me.id, "call-0001", 60.0))
     left = make(dead)
@@ -98,6 +100,7 @@ def test_a_living_server_s_container_goes_only_long_after_its_deadline(engine, m
     assert standing(engine, soon, overdue) == {soon}
 
 
+@pytest.mark.claim("sandbox.leftovers")
 def test_a_container_without_our_labels_is_never_removed(engine, me, make_template):
     container = engine.create(make_template(handler("")), {"other.owner": "dead0000"})
     assert container not in {one.container for one in engine.leftovers()}

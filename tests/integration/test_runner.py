@@ -70,6 +70,7 @@ def test_a_job_that_somebody_on_the_host_killed_was_killed_and_not_out_of_memory
     assert run(f"report.progress(0.5)\n{FOREVER}", on_progress=kill).outcome == Killed(137)
 
 
+@pytest.mark.claim("resources.output-capped")
 @pytest.mark.parametrize("flood", ["print('x' * 60000)", "subprocess.run(['yes'])"])
 def test_a_flood_by_whatever_way_is_cut_at_its_limit(run, flood):
     result = run(f"import subprocess\nwhile True: {flood}")
@@ -90,6 +91,7 @@ os.pwrite(file, b'x', LAST)
     assert (staging.mount_source / "big").stat().st_size == SMALL.file_bytes
 
 
+@pytest.mark.claim("resources.staging-capped")
 @pytest.mark.parametrize("make", ["os.mkdir(str(n))", "os.makedirs('a/' * (n + 1))", "os.link('x', str(n))"])
 def test_staging_is_bounded_in_names_of_every_kind(run, staging, make):
     body = f"""
@@ -130,6 +132,7 @@ except OSError as error:
     assert result.final["errno"] == 11  # EAGAIN
 
 
+@pytest.mark.claim("content.frames-strict")
 @pytest.mark.parametrize(
     "frame",
     [
@@ -149,6 +152,7 @@ def test_half_a_frame_is_no_answer(run):
     assert result.outcome == Killed(0)
 
 
+@pytest.mark.claim("content.frames-strict")
 def test_a_forged_answer_of_a_job_that_goes_on_is_no_success(run, monkeypatch):
     monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.5)
     assert isinstance(run(ANSWER + FOREVER).outcome, ProtocolViolated)
@@ -188,6 +192,7 @@ def test_a_worker_that_never_becomes_ready_is_given_up(runner, make_template, ca
         runner.run(Job("call-0001", template, {}), cancel)
 
 
+@pytest.mark.claim("resources.deadline")
 def test_the_deadline_bounds_a_job_that_does_not_read_its_request(runner, make_template, cancel, monkeypatch):
     monkeypatch.setattr(runner_module, "SEND_SECONDS", 0.5)
     limits = replace(SMALL, wall_seconds=1.0)

@@ -235,6 +235,7 @@ def test_a_slot_that_gets_no_job_ends_quietly():
         assert made.process.stderr.read() == b""
 
 
+@pytest.mark.claim("sandbox.ends-by-itself")
 def test_a_slot_that_gets_no_job_in_time_ends_quietly():
     with Worker("pass", idle=0.05) as made:
         assert made.finish() == 0
@@ -337,6 +338,7 @@ BUSY = {
 }
 
 
+@pytest.mark.claim("sandbox.ends-by-itself")
 @pytest.mark.parametrize("name", BUSY)
 def test_a_worker_whose_host_is_gone_ends_whatever_it_is_doing(name):
     with Worker("report.progress(0.5)\n" + BUSY[name]) as made:
@@ -347,6 +349,7 @@ def test_a_worker_whose_host_is_gone_ends_whatever_it_is_doing(name):
         assert made.finish() == worker.EXIT_ORPHANED
 
 
+@pytest.mark.claim("sandbox.ends-by-itself")
 @pytest.mark.parametrize("name", BUSY)
 def test_a_worker_ends_at_its_own_deadline_whatever_it_is_doing(name):
     with Worker(BUSY[name]) as made:
@@ -355,6 +358,7 @@ def test_a_worker_ends_at_its_own_deadline_whatever_it_is_doing(name):
         assert made.finish() == worker.EXIT_DEADLINE
 
 
+@pytest.mark.claim("sandbox.single-use")
 def test_more_than_one_job_is_never_taken():
     with Worker("print(job['n'])") as made:
         made.wait_for(Ready)
@@ -408,5 +412,11 @@ def test_a_mounts_place_is_read_as_the_kernel_writes_it(tmp_path, monkeypatch, n
     monkeypatch.setattr(worker, "open", lambda _path, **how: open(table, **how), raising=False)
     root, inner = worker._mounts()
     assert (root["target"], root["shared"]) == ("/", ["shared:1"])
-    assert inner == {"target": f"/data/{name}", "options": ["ro", "nosuid"], "shared": [], "type": "ext4"}
+    assert inner == {
+        "target": f"/data/{name}",
+        "options": ["ro", "nosuid"],
+        "shared": [],
+        "type": "ext4",
+        "identity": None,
+    }
     json.dumps(inner)

@@ -169,6 +169,7 @@ def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_positio
     assert facts["layers"][1]["extent"] is None
 
 
+@pytest.mark.claim("content.facts-apart")
 def test_no_text_of_the_file_is_among_the_facts(told: Told):
     for name in ("half.gpkg", "cube.nc", "plain.tif"):
         text = json.dumps(told[name,].facts)

@@ -52,13 +52,13 @@ EMPTY = {
 }
 
 PIXELS = r"""
-import json, sys
+import base64, json, sys
 from osgeo import gdal
 gdal.UseExceptions()
 found = []
 for path in sys.argv[1:]:
     picture = gdal.Open(path)
-    bands = [list(picture.GetRasterBand(i + 1).ReadRaster()) for i in range(picture.RasterCount)]
+    bands = [base64.b64encode(picture.GetRasterBand(i + 1).ReadRaster()).decode() for i in range(picture.RasterCount)]
     found.append([picture.RasterXSize, picture.RasterYSize, bands])
 print(json.dumps(found))
 """
@@ -98,7 +98,7 @@ class Picture:
 
     width: int
     height: int
-    bands: list[list[int]]
+    bands: list[bytes]
 
     def at(self, x: int, y: int) -> tuple[int, ...]:
         return tuple(band[y * self.width + x] for band in self.bands)
@@ -147,7 +147,8 @@ class Box:
         paths = [folder / f"{number}.png" for number in range(len(done))]
         for path, one in zip(paths, done, strict=True):
             path.write_bytes(one.picture or b"")
-        return [Picture(*one) for one in json.loads(self.oracle.python(PIXELS, *map(str, paths)))]
+        told = json.loads(self.oracle.python(PIXELS, *map(str, paths)))
+        return [Picture(width, height, list(map(base64.b64decode, bands))) for width, height, bands in told]
 
 
 def described(path: str, *sources: str) -> dict[str, Any]:

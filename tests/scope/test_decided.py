@@ -43,7 +43,7 @@ def convert(app: App, source: str, output: str, approver: Approver) -> Reply:
     return anyio.run(partial(app.pipeline.call, request))
 
 
-@pytest.mark.claim("approval.bound-to-what-is-mounted")
+@pytest.mark.claim("approval.changes-void-it")
 def test_a_yes_does_not_hold_for_a_file_that_came_to_be_seen_meanwhile(inside: Inside):
     source, late = inside.workspace / "asked.csv", inside.workspace / "asked.csvt"
     source.write_text("id,name\n1,a\n")
@@ -61,6 +61,7 @@ def test_a_yes_does_not_hold_for_a_file_that_came_to_be_seen_meanwhile(inside: I
     assert [str(late) in text for text in person.texts] == [False, True]
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_a_recorded_call_is_made_again_and_compared_with_what_it_names_alone(
     inside: Inside, capsys: pytest.CaptureFixture[str]
 ):

@@ -68,6 +68,7 @@ def test_no_way_of_referring_reaches_a_file_that_was_not_named(inside: Inside):
     assert [name for name, text in found.items() if BAIT.decode() in text] == []
 
 
+@pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
 def test_every_one_of_them_reaches_it_when_the_whole_workspace_is_seen(inside: Inside):
     """Else the test above would hold for a reason of its own."""
     assert [name for name, text in read_by(inside, whole=True).items() if BAIT.decode() not in text] == []
@@ -80,6 +81,7 @@ def test_calls_show_nothing_of_a_file_that_was_not_named(narrow: dict[str, bytes
     assert [key for key, everything in shown(twins.wide).items() if BAIT not in everything] == []
 
 
+@pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
 def test_whoever_misses_a_file_is_told_of_the_setting(narrow: dict[str, bytes]):
     """GDAL names the file that it does not find; why it is not there, only we know."""
     failed = [key for key, everything in narrow.items() if b"GDAL_ERROR" in everything]

@@ -165,6 +165,7 @@ def test_every_container_is_started_for_its_call_and_the_records_say_what_it_saw
     assert f'"{rows}:ro"' in next(line for line in started.splitlines() if reply.call_id in line)
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_a_file_of_a_workspace_that_is_closed_to_others_is_read_by_itself_too(tmp_path: Path):
     """For a server that is root it comes from below the id-mapped view of that workspace."""
     closed = tmp_path / "closed"

@@ -69,6 +69,7 @@ def test_what_is_named_is_seen_with_its_own_and_nothing_twice(
     assert seen(root, *named) == expected
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 @pytest.mark.parametrize("main", REPLACED)
 def test_whatever_goes_with_a_dataset_is_seen_with_it(root: Path, main: str):
     own = {f"x{ending}" for ending in REPLACED[main]}
@@ -76,6 +77,7 @@ def test_whatever_goes_with_a_dataset_is_seen_with_it(root: Path, main: str):
     assert seen(root, f"x{main}") == {f"x{main}", *own}
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_what_a_call_only_looks_at_is_seen_as_well(root: Path):
     lay(root, ["x.tif", "folder/a", "other"])
     assert seen(root, "x.tif", looked_at=("folder",)) == {"x.tif", "folder"}
@@ -90,12 +92,14 @@ def test_a_link_beside_a_dataset_is_no_part_of_it(root: Path):
     assert seen(root, "x.tif") == {"x.tif"}
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_a_link_that_is_named_is_what_it_leads_to(root: Path):
     lay(root, ["inner/x.tif", "inner/x.tfw"])
     (root / "link.tif").symlink_to(root / "inner" / "x.tif")
     assert seen(root, "link.tif") == {"inner/x.tif", "inner/x.tfw"}
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 @given(
     st.text(st.sampled_from("x.tifaxmlovrwTF-_"), min_size=1, max_size=14).filter(
         lambda name: name.strip(".")
@@ -111,6 +115,7 @@ def test_no_name_without_the_datasets_stem_is_seen_with_it(
     assert all(one.startswith("x") for one in extra)
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_too_many_files_are_refused_before_anything_runs(root: Path):
     names = [f"{number}.tif" for number in range(MAX_PLACES + 1)]
     lay(root, names)
@@ -175,6 +180,7 @@ def test_only_the_very_file_is_taken_for_it(root: Path, change: dict[str, Any]):
         refuse_replaced(made, {"mounts": [{**row, **change}] if change else []})
 
 
+@pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
 @pytest.mark.parametrize(
     "facts", [{}, {"mounts": None}, {"mounts": [None, "x", {"identity": [1]}]}, {"mounts": {"x": 1}}]
 )
@@ -184,6 +190,7 @@ def test_facts_of_another_shape_are_a_difference(root: Path, facts: dict[str, An
         refuse_replaced(template(root), facts)
 
 
+@pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
 def test_an_engine_is_to_blame_unless_something_that_was_looked_up_is_gone(root: Path):
     lay(root, ["x.tif"])
     made = template(root)  # the other mount is not there, but was not looked up by itself
@@ -194,6 +201,7 @@ def test_an_engine_is_to_blame_unless_something_that_was_looked_up_is_gone(root:
         refuse_gone(made)
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_mounts_of_other_files_make_another_container(root: Path):
     lay(root, ["x.tif"])
     first = template(root)

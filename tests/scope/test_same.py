@@ -76,6 +76,7 @@ def _digests(told: Mapping[str, Any], name: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_calls_answer_and_publish_the_same(twins: Twins):
     assert done(twins.wide, "twin-a", CALLS) == done(twins.narrow, "twin-b", CALLS)
 
@@ -88,6 +89,7 @@ return {"code": 0, "files": {name: [os.path.basename(one) for one in dataset.Get
 """
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_a_dataset_finds_the_files_that_belong_to_it(inside: Inside):
     narrow, wide = (
         inside.sees(LISTED, *OWN, whole=whole, top=str(inside.workspace))["files"] for whole in (False, True)
@@ -96,6 +98,7 @@ def test_a_dataset_finds_the_files_that_belong_to_it(inside: Inside):
     assert narrow == wide
 
 
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_what_a_call_would_see_is_told_before_it_is_made(twins: Twins):
     told = twins.narrow.done("validate_call", tool="info", arguments={"path": "over.tif"})
     assert told["mounts"] == [f"{twins.place.path(name)}:ro" for name in ("over.tif", "over.tif.ovr")]

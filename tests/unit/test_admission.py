@@ -178,6 +178,7 @@ def test_a_queue_may_be_as_short_as_nothing(length: int):
     play(Admission(1, length, 60), acts)
 
 
+@pytest.mark.claim("resources.queue-bounded")
 def test_a_call_that_finds_no_room_fails_at_once_and_says_when_to_come_again():
     async def acts(hall: Hall) -> None:
         hall.come("ann", 1)
@@ -192,6 +193,7 @@ def test_a_call_that_finds_no_room_fails_at_once_and_says_when_to_come_again():
     play(Admission(1, 0, 60), acts)
 
 
+@pytest.mark.claim("resources.queue-bounded")
 def test_nobody_waits_longer_than_is_set_and_who_gave_up_takes_no_place():
     async def acts(hall: Hall) -> None:
         first, second = hall.come("ann", 2)
@@ -290,6 +292,7 @@ def test_a_place_given_to_a_call_that_is_cancelled_in_the_same_moment_goes_to_th
 # Fairness
 
 
+@pytest.mark.claim("resources.queue-bounded")
 @pytest.mark.parametrize("places", [1, 2, 5])
 def test_a_hundred_calls_of_one_delay_the_first_of_another_by_no_more_than_what_runs(places: int):
     async def acts(hall: Hall) -> None:
@@ -419,6 +422,7 @@ async def act(hall: Hall, kind: str, value: Any) -> None:
         visit.end() if kind == "end" else visit.cancel()
 
 
+@pytest.mark.claim("resources.queue-bounded")
 @given(st.integers(1, 3), st.integers(0, 5), st.lists(ACTS, max_size=40))
 def test_whatever_happens_in_one_moment_the_bounds_hold_and_nothing_is_left_behind(
     concurrent: int, length: int, plan: list[tuple[str, Any]]

@@ -49,6 +49,7 @@ def test_a_call_of_a_living_server_is_left_alone(settings: Settings, registry: R
     other.close()
 
 
+@pytest.mark.claim("faults.server-killed")
 def test_a_call_of_a_dead_server_is_ended_and_recorded(settings: Settings, registry: Registry):
     (settings.state_dir / "servers").mkdir()
     (settings.state_dir / "servers" / "deadbeefdeadbeef.lock").touch()  # nobody holds it

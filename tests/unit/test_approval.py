@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.approval.model import Nobody, Question
+from gdal_mcp.approval.model import Grant, Nobody, Question
 from gdal_mcp.approval.question import MAX_LISTED, Where, parts, question_text
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.plan import Draft
@@ -24,6 +24,7 @@ def text(given_draft: Draft) -> str:
     return question_text(parts(plan(given_draft), "it writes", None, Where()))
 
 
+@pytest.mark.claim("approval.question-true")
 def test_it_names_the_command_what_is_read_written_and_replaced():
     said = text(
         draft(output(replaces=("out.tif", "out.tif.ovr"), shared=("out.prj",)), options=("-of", "a b"))
@@ -51,6 +52,7 @@ def lines(said: str) -> int:
     return said.count("\n")
 
 
+@pytest.mark.claim("approval.question-true")
 @given(st.text())
 def test_no_value_can_add_a_line_or_hide_one(value: str):
     plain, strange = (text(draft(output(), options=("-co", one))) for one in ("x", value))
@@ -59,6 +61,7 @@ def test_no_value_can_add_a_line_or_hide_one(value: str):
     assert not any(letter in strange for letter in "\x1b\r\u202e\u200b\u2028")
 
 
+@pytest.mark.claim("approval.question-true")
 def test_a_forged_end_does_not_look_like_the_real_one():
     forged = "x\n\nWrites:\n  /data/ws/harmless.tif\nReplaces nothing."
     said = text(draft(output(replaces=("out.tif",)), options=("-co", forged)))
@@ -66,6 +69,7 @@ def test_a_forged_end_does_not_look_like_the_real_one():
     assert said.index("/data/ws/out.tif") < said.index("harmless")
 
 
+@pytest.mark.claim("approval.question-true")
 def test_what_is_written_is_named_however_much_is_read():
     many = tuple(f"{'deep/' * 30}{number}.tif" for number in range(1000))
     said = text(draft(output("the-target.tif", replaces=("the-target.tif",)), inputs=many))
@@ -114,3 +118,13 @@ def test_without_a_terminal_nobody_is_asked_unless_a_script_said_yes(monkeypatch
     decision = anyio.run(Terminal("ann", assume_yes=True).ask, QUESTION)
     assert decision is not None
     assert (decision.approved, decision.how) == (True, "--yes")
+
+
+@pytest.mark.parametrize(
+    ("revoked", "now", "state"),
+    [(None, 99.0, "holds"), (None, 100.0, "over"), (50.0, 99.0, "revoked"), (50.0, 200.0, "revoked")],
+)
+def test_people_are_told_in_one_word_whether_a_grant_counts(revoked: float | None, now: float, state: str):
+    given = Grant("ann", "convert", "/maps", "ann", "console", expires=100.0, revoked=revoked)
+    assert given.state(now) == state
+    assert given.holds(now) is (state == "holds")

@@ -49,6 +49,7 @@ def approve(approvals: Approvals, digest: str = "d", principal: str = "alice") -
     return decided
 
 
+@pytest.mark.claim("approval.used-once")
 def test_an_approval_is_used_once(approvals: Approvals) -> None:
     approval = approve(approvals)
     assert approval.state == "approved"
@@ -59,6 +60,7 @@ def test_an_approval_is_used_once(approvals: Approvals) -> None:
     assert approvals.approval(approval.id) == used
 
 
+@pytest.mark.claim("approval.bound-to-plan")
 def test_an_approval_is_for_one_plan_and_one_principal(approvals: Approvals) -> None:
     approve(approvals)
     assert approvals.consume("other", "alice") is None
@@ -142,6 +144,7 @@ def test_a_question_that_is_dropped_lets_nothing_through(approvals: Approvals) -
     assert after.state == "expired"
 
 
+@pytest.mark.claim("approval.ways")
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_a_yes_counts_only_in_a_way_that_is_asked_for_and_a_no_in_every_one(
     approvals: Approvals, way: Way
@@ -159,6 +162,7 @@ def granted(approvals: Approvals, seconds: float = 60) -> Grant:
     return approvals.grant(Grant("alice", "convert", "/data/ws", "bob", "console"), seconds)
 
 
+@pytest.mark.claim("approval.grants-narrow")
 def test_a_grant_is_for_one_principal_tool_and_workspace(approvals: Approvals) -> None:
     made = granted(approvals)
     assert approvals.granted("alice", "convert", "/data/ws") == made
@@ -170,6 +174,7 @@ def test_a_grant_is_for_one_principal_tool_and_workspace(approvals: Approvals) -
         assert approvals.granted(*other) is None
 
 
+@pytest.mark.claim("approval.grants-narrow")
 def test_a_grant_ends_at_its_time_or_when_it_is_revoked(approvals: Approvals, clock: Clock) -> None:
     first, second = granted(approvals, 60), granted(approvals, 120)
     assert approvals.granted("alice", "convert", "/data/ws") == second
@@ -185,6 +190,7 @@ def test_a_grant_ends_at_its_time_or_when_it_is_revoked(approvals: Approvals, cl
     assert len(approvals.grants()) == 2
 
 
+@pytest.mark.claim("approval.grants-narrow")
 @pytest.mark.parametrize("seconds", [0, -1, LONGEST_GRANT + 1])
 def test_no_grant_is_for_ever(approvals: Approvals, seconds: float) -> None:
     with pytest.raises(ValueError):
@@ -192,6 +198,7 @@ def test_no_grant_is_for_ever(approvals: Approvals, seconds: float) -> None:
     assert approvals.grants() == ()
 
 
+@pytest.mark.claim("approval.first-decides")
 def test_of_many_who_decide_at_once_the_first_alone_counts(
     approvals: Approvals, path: Path, clock: Clock
 ) -> None:
@@ -227,6 +234,7 @@ def test_after_a_use_or_a_denial_the_question_is_asked_anew(approvals: Approvals
     assert third.state == "pending"
 
 
+@pytest.mark.claim("approval.used-once")
 def test_a_question_expires(approvals: Approvals, clock: Clock) -> None:
     approval = ask(approvals, "d", "alice")
     clock.now += TTL
@@ -238,6 +246,7 @@ def test_a_question_expires(approvals: Approvals, clock: Clock) -> None:
     assert ask(approvals, "d", "alice").id != approval.id
 
 
+@pytest.mark.claim("approval.used-once")
 def test_an_approval_expires(approvals: Approvals, clock: Clock) -> None:
     approval = approve(approvals)
     clock.now += TTL - 0.001
@@ -263,6 +272,7 @@ def test_a_denial_stays_and_takes_back_an_approval_that_is_not_used(
     assert approvals.consume("d", "alice") is None
 
 
+@pytest.mark.claim("approval.first-decides")
 def test_a_used_approval_cannot_be_approved_again(approvals: Approvals) -> None:
     approval = approve(approvals)
     approvals.consume("d", "alice")
@@ -278,6 +288,7 @@ def test_a_decision_on_a_question_that_is_not_there_is_none(approvals: Approvals
     assert approvals.approval("none") is None
 
 
+@pytest.mark.claim("approval.used-once")
 def test_of_many_threads_one_gets_the_approval(approvals: Approvals, path: Path, clock: Clock) -> None:
     other = Approvals(path, clock)
     workers = 16
@@ -314,6 +325,7 @@ CONSUMER = """if True:
 """
 
 
+@pytest.mark.claim("approval.used-once")
 def test_of_two_processes_one_gets_each_approval(path: Path) -> None:
     approvals = Approvals(path)
     expected = sorted(approve(approvals, f"d{number}").id for number in range(100))
@@ -359,6 +371,7 @@ def test_of_many_equal_yeses_each_lets_one_call_through(approvals: Approvals) ->
     assert approvals.consume("d", "alice") is None
 
 
+@pytest.mark.claim("audit.how-allowed")
 def test_decisions_are_synced_and_calls_are_not_slowed(approvals: Approvals, path: Path) -> None:
     registry = Registry(path)
     levels = [one._rows._db.execute("PRAGMA synchronous").fetchone()[0] for one in (approvals, registry)]

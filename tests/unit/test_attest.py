@@ -62,7 +62,7 @@ FACTS = {
     "rlimits": {
         "NOFILE": [256, 256],
         "FSIZE": [1 << 20, 1 << 20],
-        "CORE": [0, 0],
+        "CORE": [1, 1],
         "DATA": [LIMITS.data_bytes] * 2,
         "CPU": [LIMITS.cpu_seconds] * 2,
     },
@@ -110,6 +110,7 @@ def test_limits_as_asked_have_no_shortfall(cgroup):
     assert names(SHOWN, with_cgroup(**cgroup)) == set()
 
 
+@pytest.mark.claim("sandbox.not-root")
 @pytest.mark.parametrize("which", range(4))
 @pytest.mark.parametrize("name", ["Uid", "Gid"])
 def test_root_in_any_of_the_four_ids_is_found(name, which):
@@ -126,22 +127,26 @@ def test_a_supplementary_group_is_found():
     assert names(TEMPLATE, weakened(["status", "Groups"], ["1001", "998"])) == {"supplementary groups"}
 
 
+@pytest.mark.claim("sandbox.not-root")
 @pytest.mark.parametrize("name", ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"])
 @pytest.mark.parametrize("bits", ["0000000000000001", "0000008000000000", "00000000a80425fb"])
 def test_any_capability_in_any_set_is_found(name, bits):
     assert names(TEMPLATE, weakened(["status", name], [bits])) == {name}
 
 
+@pytest.mark.claim("sandbox.self-measured")
 @pytest.mark.parametrize(("name", "value"), [("NoNewPrivs", "0"), ("Seccomp", "0"), ("Seccomp", "1")])
 def test_a_missing_barrier_is_found(name, value):
     assert names(TEMPLATE, weakened(["status", name], [value])) == {name}
 
 
+@pytest.mark.claim("network.no-interface")
 def test_a_network_interface_is_found():
     assert names(TEMPLATE, weakened(["interfaces"], ["lo", "eth0"])) == {"network interfaces"}
     assert names(TEMPLATE, weakened(["interfaces"], [])) == set()
 
 
+@pytest.mark.claim("sandbox.environment")
 @pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "GDAL_DATA", "LD_PRELOAD", "http_proxy"])
 def test_a_foreign_variable_is_found(name):
     assert names(TEMPLATE, weakened(["environment", name], "x")) == {"foreign environment"}
@@ -152,6 +157,7 @@ def test_a_changed_or_missing_variable_is_found():
     assert names(TEMPLATE, weakened(["environment"], {"PATH": "/usr/bin"})) == {"missing environment"}
 
 
+@pytest.mark.claim("sandbox.self-measured")
 @pytest.mark.parametrize("name", ["NOFILE", "FSIZE", "CORE", "DATA", "CPU"])
 def test_a_softer_limit_is_found_even_where_only_the_hard_one_is(name):
     soft, hard = FACTS["rlimits"][name]
@@ -159,6 +165,7 @@ def test_a_softer_limit_is_found_even_where_only_the_hard_one_is(name):
         assert names(TEMPLATE, weakened(["rlimits", name], value)) == {f"rlimit {name}"}
 
 
+@pytest.mark.claim("files.mounts-only")
 def test_a_workspace_that_can_be_written_is_found():
     facts = with_mounts(mount("/data/ws", "rw,relatime"), without=("/data/ws", "/data/ws/.gdal-mcp"))
     facts["mounts"].append(mount("/data/ws/.gdal-mcp", "ro", "tmpfs"))
@@ -176,12 +183,19 @@ def test_a_root_that_can_be_written_is_found():
     assert "mount /" in names(TEMPLATE, facts)
 
 
+@pytest.mark.claim("files.reserved-covered")
 @pytest.mark.parametrize(
     "mask", [None, mount("/data/ws/.gdal-mcp", "rw", "tmpfs"), mount("/data/ws/.gdal-mcp", "ro", "ext4")]
 )
 def test_a_mask_that_hides_nothing_is_found(mask):
     facts = with_mounts(*([mask] if mask else []), without=("/data/ws/.gdal-mcp",))
     assert "mask /data/ws/.gdal-mcp" in names(TEMPLATE, facts)
+
+
+def test_a_file_that_stands_where_the_image_is_masked_is_found():
+    assert names(TEMPLATE, with_mounts(mount("/etc/passwd", "rw,nosuid", "tmpfs"))) == set()
+    assert names(TEMPLATE, with_mounts(mount("/etc/passwd", "rw,nosuid", "ext4"))) >= {"writable mounts"}
+    assert names(TEMPLATE, with_mounts(mount("/etc/shadow", "rw,nosuid", "tmpfs"))) >= {"writable mounts"}
 
 
 def test_a_mask_under_the_workspace_rather_than_over_it_is_found():
@@ -210,6 +224,7 @@ def test_a_mount_that_propagates_to_the_host_is_found(target):
     assert names(TEMPLATE, facts) == {"shared propagation"}
 
 
+@pytest.mark.claim("files.mounts-only")
 @pytest.mark.parametrize(
     "kind", ["ext4", "xfs", "btrfs", "overlay", "9p", "fuse-overlayfs", "nfs", "virtiofs"]
 )
@@ -220,6 +235,7 @@ def test_a_mount_that_nobody_asked_for_is_found(target, kind):
     assert names(TEMPLATE, with_mounts(mount(target, "ro", kind))) == {"foreign mounts"}
 
 
+@pytest.mark.claim("files.mounts-only")
 @pytest.mark.parametrize("target", ["/etc", "/data", "/opt/x", "/sys/kernel", "/stagingx", "/tmpx", "/devx"])
 def test_a_writable_place_that_nobody_asked_for_is_found(target):
     found = names(TEMPLATE, with_mounts(mount(target, "rw", "tmpfs")))
@@ -234,6 +250,7 @@ def test_control_groups_that_can_be_written_are_found_unless_they_are_to_be_show
     assert names(SHOWN, shown) == {"writable mounts"}
 
 
+@pytest.mark.claim("sandbox.host-attested")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -298,11 +315,13 @@ def test_malformed_facts_make_failing_rows_and_never_an_exception(way, value):
             assert isinstance(row.ok, bool)
 
 
+@pytest.mark.claim("sandbox.self-measured")
 @given(_ANY)
 def test_facts_of_any_shape_are_not_taken_for_a_container_as_asked(value):
     assert shortfalls(TEMPLATE, value)
 
 
+@pytest.mark.claim("sandbox.self-measured")
 @pytest.mark.parametrize("name", [name for name in FACTS if name not in ("pid", "hostname", "cgroup")])
 def test_a_missing_fact_is_a_shortfall(name):
     facts = {key: value for key, value in FACTS.items() if key != name}

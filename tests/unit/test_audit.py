@@ -65,6 +65,7 @@ def test_append_returns_what_it_wrote(log: AuditLog) -> None:
     assert record.checkpoint == log.checkpoint()
 
 
+@pytest.mark.claim("audit.private")
 def test_the_log_its_head_and_its_lock_are_private(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -83,6 +84,7 @@ def test_a_log_that_others_may_read_is_made_private(log: AuditLog) -> None:
     assert log.path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.claim("audit.survives")
 def test_the_record_is_synced_before_append_returns(log: AuditLog, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     real = os.fdatasync
@@ -104,6 +106,7 @@ def test_the_head_is_synced_with_the_first_record(tmp_path: Path, monkeypatch: p
     assert {log.path.stat().st_ino, log.path.with_suffix(".head").stat().st_ino} <= synced
 
 
+@pytest.mark.claim("audit.private")
 def test_a_link_in_the_place_of_the_log_is_refused(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
@@ -135,6 +138,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.claim("audit.one-line-each")
 @given(event=st.dictionaries(st.text(st.characters(exclude_categories=())), anything, max_size=6))
 @settings(max_examples=200, deadline=None)
 def test_whatever_an_event_holds_it_becomes_one_line_of_ascii(event: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ def lines_of(log: AuditLog) -> list[bytes]:
 # Crashes
 
 
+@pytest.mark.claim("audit.survives")
 @pytest.mark.parametrize("kept", [1, 40, -1])
 def test_a_torn_last_line_is_cut_off_and_recorded(log: AuditLog, kept: int) -> None:
     torn = write_line(log.checkpoint(), "now", {"type": "never acknowledged"})[:kept]
@@ -60,6 +61,7 @@ def test_a_torn_first_line_is_recorded(tmp_path: Path) -> None:
     assert verify(log.path).ok
 
 
+@pytest.mark.claim("audit.survives")
 def test_an_acknowledged_record_that_was_torn_is_refused(log: AuditLog) -> None:
     log.path.write_bytes(log.path.read_bytes()[:-5])
     with pytest.raises(AuditUnavailable):
@@ -151,6 +153,7 @@ def test_a_broken_chain_is_not_accepted_behind_an_old_head(log: AuditLog) -> Non
         log.append({})
 
 
+@pytest.mark.claim("audit.survives")
 def test_killed_writers_leave_a_log_that_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     code = "import sys; from pathlib import Path; from gdal_mcp.audit import AuditLog\n"
@@ -258,6 +261,7 @@ def write_or_fail(file: FileIO) -> bool:
         return False
 
 
+@pytest.mark.claim("audit.no-record-no-run")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount; the file size limit above shows the same")
 @pytest.mark.parametrize("size", [1, 500, 3000, 20_000])
 def test_a_full_disk_refuses_records_and_leaves_the_log_valid(small_disk: Path, size: int) -> None:

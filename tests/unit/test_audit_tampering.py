@@ -28,6 +28,7 @@ def lines_of(log: AuditLog) -> list[bytes]:
     return log.path.read_bytes().splitlines(keepends=True)
 
 
+@pytest.mark.claim("audit.tamper-evident")
 def test_every_changed_byte_is_noticed(log: AuditLog) -> None:
     whole = log.path.read_bytes()
     chance = random.Random(4)  # the same bytes every time
@@ -40,6 +41,7 @@ def test_every_changed_byte_is_noticed(log: AuditLog) -> None:
     assert verify(log.path).ok
 
 
+@pytest.mark.claim("audit.tamper-evident")
 def test_every_removed_byte_is_noticed(log: AuditLog) -> None:
     whole = log.path.read_bytes()
     for place in range(len(whole)):
@@ -47,6 +49,7 @@ def test_every_removed_byte_is_noticed(log: AuditLog) -> None:
         assert not verify(log.path).ok, f"byte {place}"
 
 
+@pytest.mark.claim("audit.tamper-evident")
 def test_every_cut_of_the_end_is_noticed(log: AuditLog) -> None:
     whole = log.path.read_bytes()
     for size in range(len(whole)):
@@ -75,6 +78,7 @@ def test_a_deleted_line_is_named(log: AuditLog, line: int) -> None:
     assert found.first_bad == (line + 1 if line + 1 < COUNT else None)
 
 
+@pytest.mark.claim("audit.tamper-evident")
 @pytest.mark.parametrize("line", range(COUNT - 1))
 def test_swapped_lines_are_named(log: AuditLog, line: int) -> None:
     lines = lines_of(log)
@@ -83,6 +87,7 @@ def test_swapped_lines_are_named(log: AuditLog, line: int) -> None:
     assert verify(log.path).first_bad == line + 1
 
 
+@pytest.mark.claim("audit.tamper-evident")
 def test_a_repeated_line_is_named(log: AuditLog) -> None:
     lines = lines_of(log)
     log.path.write_bytes(b"".join([*lines, lines[-1]]))
@@ -213,6 +218,7 @@ def test_a_head_of_another_chain_is_noticed(log: AuditLog, tmp_path: Path) -> No
         log.append({})
 
 
+@pytest.mark.claim("audit.tamper-evident")
 def test_a_rewritten_log_is_caught_by_a_checkpoint_kept_elsewhere(log: AuditLog) -> None:
     kept = log.checkpoint()
     for path in log.path.parent.iterdir():

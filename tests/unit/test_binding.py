@@ -208,6 +208,7 @@ def test_a_layer_name_that_could_leave_the_output_folder_is_refused() -> None:
     assert words(VECTOR, "--nln=roads (2024)", context=GPKG) == ("--output-layer=roads (2024)",)
 
 
+@pytest.mark.claim("args.no-bare-words")
 def test_a_switch_in_the_place_of_a_value_is_refused_even_where_any_text_would_do() -> None:
     for switch in ("--skip-errors", "--config", "-l"):
         with pytest.raises(ArgumentRefused):
@@ -340,6 +341,7 @@ def switch_lists(draw: st.DrawFn) -> list[str]:
     return found
 
 
+@pytest.mark.claim("args.no-bare-words")
 @given(st.sampled_from([RASTER, VECTOR, REPROJECT]), switch_lists())
 def test_whatever_is_bound_renders_to_words_that_cannot_be_misread(
     algorithm: Algorithm, switches: list[str]

@@ -81,6 +81,7 @@ def other(file: Path) -> Iterator[Other]:
     made.close()
 
 
+@pytest.mark.claim("resources.memory-promised")
 def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: Capacity):
     places = [ours.take(64 * MIB) for _ in range(4)]
     assert all(places)
@@ -108,6 +109,7 @@ def test_a_part_of_a_mebibyte_is_promised_whole(file: Path):
     capacity.close()
 
 
+@pytest.mark.claim("resources.memory-promised")
 def test_many_threads_at_once_never_hold_more_than_there_is(ours: Capacity):
     now, most, lock, together = [0], [0], threading.Lock(), threading.Barrier(8)
 
@@ -130,6 +132,7 @@ def test_many_threads_at_once_never_hold_more_than_there_is(ours: Capacity):
     assert ours.promised_bytes == 0
 
 
+@pytest.mark.claim("resources.memory-promised")
 def test_what_another_process_holds_is_not_promised_again(ours: Capacity, other: Other):
     assert [other.do("take") for _ in range(3)] == ["taken"] * 3
     place = ours.take(64 * MIB)
@@ -146,6 +149,7 @@ def test_our_refill_leaves_room_that_another_process_has_not_taken(ours: Capacit
     assert other.do("take") == "taken"  # nothing of the attempt stays
 
 
+@pytest.mark.claim("resources.memory-promised")
 def test_a_process_that_is_killed_gives_back_all_it_held(ours: Capacity, other: Other):
     assert [other.do("take") for _ in range(4)] == ["taken"] * 4
     waiting, got = threading.Event(), []

@@ -137,6 +137,7 @@ def leaves(value: Any, trail: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 SAYS = [way for way in leaves(json.loads(packaged_text())) if len(way) > 1]
 
 
+@pytest.mark.claim("args.catalogue-fits")
 @settings(max_examples=25)
 @given(way=st.sampled_from(SAYS))
 def test_no_word_of_the_data_can_be_taken_away_unseen(way: tuple[Any, ...]) -> None:
@@ -172,6 +173,7 @@ def test_a_catalogue_fits_its_release(version: str) -> None:
     assert unfit(catalogue(), version) is None
 
 
+@pytest.mark.claim("args.catalogue-fits")
 @pytest.mark.parametrize("version", ["3.12.9", "3.14.0", "3.130.3", "3.1.3", "4.13.3", "13.3.1", "3", ""])
 def test_a_catalogue_fits_no_other_release(version: str) -> None:
     assert unfit(catalogue(), version)

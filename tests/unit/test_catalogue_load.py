@@ -74,6 +74,7 @@ def test_all_of_gdal_is_there() -> None:
     assert {"dataset delete", "vsi sozip create", "mdim mosaic", "raster overview refresh"} <= paths
 
 
+@pytest.mark.claim("args.pipelines-parsed")
 def test_no_step_runs_a_shell_command() -> None:
     assert len(catalogue().steps) == 92
     assert not [path for path in (*catalogue().steps, *catalogue().algorithms) if "external" in path]
@@ -245,6 +246,7 @@ def test_a_patch_takes_no_number_for_a_text_or_a_truth(facts: dict[str, Any]) ->
         patched(facts, strict)
 
 
+@pytest.mark.claim("args.total-roles")
 def test_everything_without_a_role_is_named_at_once(parts: Parts) -> None:
     new = [("raster calc", "brand-new", "string"), ("vsi copy", "and-another", "dataset_list")]
     for path, name, kind in new:

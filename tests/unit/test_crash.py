@@ -8,27 +8,25 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from crash_kit import (
+from crash_kit import EVERY, NATIVE, each_step, in_child, killed, settled
+from crash_scenarios import (
     ALL_AT_ONCE,
-    EVERY,
     KILLED,
-    NATIVE,
     PUBLICATIONS,
+    Dying,
+    FailingThenDying,
     Scenario,
-    die,
-    each_step,
     fail,
-    in_child,
-    killed,
+    prune,
     rearranges,
+    recover,
     replaces,
-    settled,
+    undo,
 )
 from staging_kit import CALL, Trail, Tree, area_at, leftovers, publish, tree, write
 
 from sandbox.errors import SandboxError
 from sandbox.moves import POINTS, Moves
-from sandbox.staging import StagingArea
 from sandbox.undo import Retention
 
 
@@ -38,6 +36,7 @@ def unsynced(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
+@pytest.mark.claim("outputs.all-or-nothing")
 @EVERY
 def test_a_kill_at_any_step_of_a_publication_leaves_all_old_or_all_new(tmp_path, scenario, native):
     seen = set()
@@ -75,14 +74,12 @@ def test_a_replaced_folder_never_vanishes_where_names_can_be_exchanged(tmp_path)
         assert tree(root) in (scenario.before, scenario.after), point
 
 
+@pytest.mark.claim("outputs.all-or-nothing")
 @EVERY
 def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, scenario, native):
     def setup(root: Path) -> None:
         write(root, scenario.before)
         scenario.run(area_at(root, Moves(native=native)))
-
-    def undo(area: StagingArea) -> None:
-        area.undo(CALL)
 
     seen = set()
     for number, point, root in each_step(tmp_path, setup, undo, native=native):
@@ -97,6 +94,7 @@ def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, scena
     assert seen == {True, False}
 
 
+@pytest.mark.claim("outputs.all-or-nothing")
 @NATIVE
 @pytest.mark.parametrize(
     "scenario",
@@ -115,9 +113,10 @@ def test_a_kill_at_any_step_of_the_recovery_from_a_kill_at_any_step_loses_nothin
         killed(root, number, scenario.run, native=native)
         again = 0
         while True:
-            area = area_at(root, Moves(Trail(die, again), native=native))
-            if in_child(lambda area=area: area.recover()) == 0:
+            code = in_child(Dying(recover, root, again, native))
+            if code == 0:
                 break
+            assert code == KILLED, point
             again += 1
         assert settled(area_at(root, Moves(native=native))) in (scenario.before, scenario.after), point
 
@@ -150,22 +149,13 @@ def test_a_kill_while_a_failure_is_taken_back_leaves_all_old_or_all_new(tmp_path
     for later in range(1, 200):
         root = tmp_path / str(later)
         write(root, ALL_AT_ONCE.before)
-        calls = Trail()
-
-        def checkpoint(where: str, calls: Trail = calls, later: int = later) -> None:
-            calls(where)
-            if len(calls.points) - 1 == failing:
-                fail(where)
-            if len(calls.points) - 1 == failing + later:
-                die(where)
-
-        area = area_at(root, Moves(checkpoint, native=native))
-        if in_child(lambda area=area: ALL_AT_ONCE.run(area)) != KILLED:
+        if in_child(FailingThenDying(ALL_AT_ONCE.run, root, failing, native, later)) != KILLED:
             break
         assert settled(area_at(root, Moves(native=native))) in (ALL_AT_ONCE.before, ALL_AT_ONCE.after), later
     assert later > len(ALL_AT_ONCE.staged) * 2
 
 
+@pytest.mark.claim("outputs.all-or-nothing")
 @NATIVE
 def test_a_disk_that_fails_from_any_step_on_is_put_right_when_it_works_again(tmp_path, native):
     scenario = ALL_AT_ONCE
@@ -192,7 +182,7 @@ def test_a_failure_at_any_step_of_an_undo_is_taken_back_at_once(tmp_path, native
         write(root, scenario.before)
         scenario.run(area_at(root, Moves(native=native)))
 
-    for number, point, root in each_step(tmp_path, setup, lambda area: area.undo(CALL), native=native):
+    for number, point, root in each_step(tmp_path, setup, undo, native=native):
         with pytest.raises(SandboxError):
             area_at(root, Moves(Trail(fail, number), native=native)).undo(CALL)
         assert tree(root) == scenario.after, point
@@ -205,9 +195,6 @@ def test_a_kill_while_old_calls_are_pruned_spares_the_newest(tmp_path):
         area = area_at(root)
         for call in ("call-0001", "call-0002", "call-0003"):
             publish(area, {"dem.tif": call.encode()}, call)
-
-    def prune(area: StagingArea) -> None:
-        StagingArea(area.workspace, Retention(calls=1), area.moves).prune()
 
     for number, point, root in each_step(tmp_path, setup, prune, native=True):
         killed(root, number, prune, native=True)

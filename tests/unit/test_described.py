@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gdal_mcp import described_words as words
-from gdal_mcp.described import CHECKS, Described, checks, described, facts, facts_of_report, names, shown
+from gdal_mcp.described import CHECKS, Described, checks, described, facts, names, shown
+from gdal_mcp.described_report import facts_of_report
 from gdal_mcp.described_words import drivers
 
 RASTER = {
@@ -149,12 +150,14 @@ GROUP = {
 }  # fmt: skip
 
 
+@pytest.mark.claim("content.facts-apart")
 @pytest.mark.parametrize("said", [RASTER, LAYERS, CUBE, TREE], ids=["raster", "layers", "cube", "tree"])
 def test_no_text_passes_for_a_fact_wherever_it_stands(said: dict[str, Any]):
     for lying in with_lies(said):
         assert LIE not in json.dumps(facts(lying))
 
 
+@pytest.mark.claim("content.facts-apart")
 @pytest.mark.parametrize("report", [REPORT, GROUP], ids=["dataset", "group"])
 def test_no_text_of_a_report_passes_wherever_it_stands(report: dict[str, Any]):
     for lying in with_lies(report):
@@ -192,6 +195,7 @@ def test_codes_of_known_authorities_pass(code: str):
     assert facts({"crs": {"code": code}}) == {"crs": {"code": code}}
 
 
+@pytest.mark.claim("content.facts-apart")
 @pytest.mark.parametrize(
     "code",
     [
@@ -287,6 +291,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.claim("content.facts-apart")
 @given(json_values)
 @example({"bands": [[]], "layers": {}, "crs": [], "extent": [1, 2, 3, "4"], "bytes": -1, "size": [True, 2]})
 @example({"bytes": 10**400, "gcps": 1e400, "arrays": {"a": None}, "groups": {"b": {"groups": 5}}})

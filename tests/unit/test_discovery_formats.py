@@ -8,7 +8,7 @@ from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.formats import output_format
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Kind, Scope
-from gdal_mcp.catalogue.options import check_creation_option, check_open_option, decide
+from gdal_mcp.catalogue.options import check_option, decide
 from gdal_mcp.discovery.formats import formats
 
 KINDS: tuple[Kind, ...] = ("raster", "vector", "multidim")
@@ -73,19 +73,15 @@ def test_every_option_is_told_once_as_allowed_or_as_refused_with_a_reason(driver
 def test_an_option_that_is_told_as_refused_is_refused(name: str, option: str):
     assert option in formats(name=name)["refused_options"]["creation"]
     with pytest.raises(ArgumentRefused):
-        check_creation_option(name, f"{option}=x")
-
-
-def opened(name: str, text: str) -> object:
-    return check_open_option([name], text)
+        check_option(Scope.CREATION, (name,), f"{option}=x")
 
 
 def test_an_option_that_is_told_as_allowed_is_allowed():
     for name in ("GTiff", "COG", "netCDF"):
-        for scope, check in (("creation", check_creation_option), ("open", opened)):
-            for option in formats(name=name)["options"].get(scope, []):
+        for scope in (Scope.CREATION, Scope.OPEN):
+            for option in formats(name=name)["options"].get(scope.value, []):
                 if option.get("choices"):
-                    assert check(name, f"{option['name']}={option['choices'][0]}")
+                    assert check_option(scope, (name,), f"{option['name']}={option['choices'][0]}")
 
 
 @pytest.mark.parametrize("name", ["PostgreSQL", "WMS", "nosuchformat", "", "GTiff\n", "x" * 10_000])

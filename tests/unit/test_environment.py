@@ -39,6 +39,7 @@ DANGEROUS_DRIVERS = {
 }
 
 
+@pytest.mark.claim("network.drivers-off")
 def test_every_door_that_was_found_open_is_shut():
     assert NEEDED.items() <= FIXED.items()
     assert set(SKIPPED_DRIVERS) >= DANGEROUS_DRIVERS
@@ -46,6 +47,7 @@ def test_every_door_that_was_found_open_is_shut():
     assert len(SKIPPED_DRIVERS) == len(set(SKIPPED_DRIVERS))
 
 
+@pytest.mark.claim("sandbox.environment")
 def test_nothing_of_the_hosts_own_environment_is_in_it(monkeypatch: pytest.MonkeyPatch):
     before = environment(Limits())
     monkeypatch.setenv("GDAL_SKIP", "")
@@ -67,6 +69,7 @@ def test_the_block_cache_leaves_most_of_the_memory_to_the_computation():
         assert 0 < cache <= memory // 4
 
 
+@pytest.mark.claim("sandbox.environment")
 def test_it_cannot_be_changed():
     with pytest.raises(TypeError):
         environment(Limits())["GDAL_SKIP"] = ""  # type: ignore[index]

@@ -252,6 +252,7 @@ SPOILS = (
 )
 
 
+@pytest.mark.claim("args.unknown-refused")
 @pytest.mark.parametrize("name", BINDABLE)
 def test_a_call_with_one_thing_wrong_is_refused(name: str) -> None:
     algorithm = EVERY[name]
@@ -265,6 +266,7 @@ def test_a_call_with_one_thing_wrong_is_refused(name: str) -> None:
     check()
 
 
+@pytest.mark.claim("args.unknown-refused")
 @pytest.mark.parametrize("name", sorted(EVERY))
 def test_no_name_reaches_what_is_forbidden_or_hidden_or_the_main_process(name: str) -> None:
     algorithm = EVERY[name]
@@ -295,6 +297,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.claim("args.unknown-refused")
 @pytest.mark.parametrize("name", BINDABLE)
 def test_no_value_takes_a_path_a_url_or_a_control_character(name: str) -> None:
     algorithm = EVERY[name]
@@ -337,6 +340,7 @@ def minimal(algorithm: Algorithm) -> dict[str, Any]:
     return needed
 
 
+@pytest.mark.claim("args.pipelines-parsed")
 @pytest.mark.parametrize("name", sorted(PIPELINES))
 def test_the_text_of_a_pipeline_is_never_bound_as_one(name: str) -> None:
     with pytest.raises(ArgumentRefused):

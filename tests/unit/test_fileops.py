@@ -114,6 +114,7 @@ def refusal(root: Path, operation: str, *others: Workspace, **given: str | list[
 # --- datasets: deleting
 
 
+@pytest.mark.claim("outputs.own-files-only")
 @pytest.mark.parametrize(
     ("name", "goes"),
     [
@@ -175,6 +176,7 @@ def test_what_follows_the_whole_name_follows_the_new_whole_name(root):
     }
 
 
+@pytest.mark.claim("outputs.own-files-only")
 def test_a_renamed_vrt_leaves_its_sources_alone(root):
     after = done(root, "dataset rename", source="mosaic.vrt", destination="m.vrt")
     assert after == {**without("mosaic.vrt"), "m.vrt": DATA["mosaic.vrt"]}
@@ -319,6 +321,7 @@ def test_what_exists_is_never_moved_or_copied_over(root):
         assert refusal(root, operation, source="dem.tif", destination="maps") is Code.INVALID_ARGUMENT
 
 
+@pytest.mark.claim("outputs.gdal-writes-staging-only")
 def test_a_copy_by_gdal_goes_to_staging_only(root):
     work = planned(root, "vsi copy", source="maps", destination="maps2", recursive=True)
     assert work.argv == (
@@ -332,6 +335,7 @@ def test_a_copy_by_gdal_goes_to_staging_only(root):
     assert refusal(root, "vsi copy", source="maps", destination="maps2") is Code.INVALID_ARGUMENT
 
 
+@pytest.mark.claim("outputs.gdal-writes-staging-only")
 @pytest.mark.parametrize(
     ("source", "destination", "named", "target", "update"),
     [
@@ -377,6 +381,7 @@ TOUCHING: Mapping[str, str] = {
 }
 
 
+@pytest.mark.claim("outputs.own-files-only")
 @pytest.mark.parametrize("operation", TOUCHING)
 @pytest.mark.parametrize(
     "what", ["", ".", RESERVED, f"{RESERVED}/undo", "..", "../readable/theirs.tif", "/etc/passwd"]
@@ -388,6 +393,7 @@ def test_workspaces_our_own_folder_and_what_is_outside_are_never_touched(root, r
     assert refusal(root, operation, **given, **more) in (Code.PATH_NOT_ALLOWED, Code.NOT_FOUND)
 
 
+@pytest.mark.claim("outputs.read-only-workspaces")
 @pytest.mark.parametrize("operation", TOUCHING)
 def test_a_read_only_workspace_is_never_touched(root, readable, operation):
     other = Workspace.at(readable, writable=False)
@@ -396,6 +402,7 @@ def test_a_read_only_workspace_is_never_touched(root, readable, operation):
     assert refusal(root, operation, other, **given, **more) is Code.PATH_NOT_ALLOWED
 
 
+@pytest.mark.claim("outputs.own-files-only")
 @pytest.mark.parametrize("operation", TOUCHING)
 def test_a_link_is_not_what_it_leads_to(root, operation):
     (root / "link.tif").symlink_to("dem.tif")
@@ -462,6 +469,7 @@ def test_a_name_that_gdal_would_split_is_not_looked_at(root):
 # --- what a person is asked
 
 
+@pytest.mark.claim("approval.losses-always-asked")
 def test_each_operation_that_takes_a_file_from_its_name_is_always_asked():
     assert {"dataset delete", "dataset rename", "vsi delete", "vsi move", "vsi sync"} == ALWAYS_ASKED
 

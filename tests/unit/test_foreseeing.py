@@ -45,6 +45,7 @@ def check(desk: Desk, algorithm: str, **arguments: object) -> None:
 HUGE = "read small.png ! resize --size=400000,400000 ! write r.tif"
 
 
+@pytest.mark.claim("resources.certain-excess-refused")
 @pytest.mark.parametrize("algorithm", ["raster pipeline", "pipeline"])
 def test_a_pipeline_that_cannot_stay_within_a_limit_is_refused(desk: Desk, algorithm: str) -> None:
     with pytest.raises(ToolError) as caught:

@@ -180,6 +180,7 @@ def test_coordinates_that_are_no_numbers_are_no_extent(tmp_path: Path, number: f
     assert header.extent is None
 
 
+@pytest.mark.claim("content.host-reads-headers")
 @pytest.mark.parametrize(
     "data",
     [
@@ -207,6 +208,7 @@ def test_what_is_damaged_or_not_ours_has_no_header(tmp_path: Path, data: bytes):
     assert read(tmp_path, data) is None
 
 
+@pytest.mark.claim("content.host-reads-headers")
 @given(st.data())
 def test_no_bytes_make_it_raise(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject):
     tags = BASIC | {33550: (DOUBLE, (1.0, 1.0, 0.0)), 33922: (DOUBLE, (0.0,) * 6), 34735: (SHORT, UTM)}
@@ -220,6 +222,7 @@ def test_no_bytes_make_it_raise(tmp_path_factory: pytest.TempPathFactory, data: 
     assert header is None or (header.width >= 1 and header.height >= 1 and 1 <= header.bands <= 65_535)
 
 
+@pytest.mark.claim("content.host-reads-headers")
 @pytest.mark.parametrize("start", [b"II*\0", b"MM\0+", b"\xff\xd8\xff\xe0", b"\xff\xd8\xff\xff"])
 def test_reading_is_bounded_whatever_the_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: bytes

@@ -80,7 +80,7 @@ def test_scratch_runs_no_program_and_has_a_size_and_masks_are_empty_and_read_onl
 def test_limits_are_hard_from_the_start():
     found = {row["Name"]: (row["Soft"], row["Hard"]) for row in host()["Ulimits"]}
     asked = {
-        "core": 0,
+        "core": 1,
         "cpu": LIMITS.cpu_seconds,
         "data": LIMITS.data_bytes,
         "fsize": LIMITS.file_bytes,
@@ -89,12 +89,14 @@ def test_limits_are_hard_from_the_start():
     assert found == {name: (value, value) for name, value in asked.items()}
 
 
+@pytest.mark.claim("files.mounts-only")
 def test_an_old_engine_does_not_show_what_is_mounted_below_a_bind():
     for row in host()["Mounts"]:
         assert row["Type"] == "bind"
         assert row["BindOptions"] == {"Propagation": "rprivate", "NonRecursive": True}
 
 
+@pytest.mark.claim("files.mounts-only")
 def test_an_engine_that_can_makes_a_read_only_bind_read_only_all_the_way_down():
     workspace, staging = host(DOCKER_28)["Mounts"]
     assert workspace["ReadOnly"]
@@ -108,6 +110,7 @@ def test_the_cgroup_namespace_is_private_where_there_is_one():
     assert host(DOCKER_28)["CgroupnsMode"] == "private"
 
 
+@pytest.mark.claim("sandbox.nothing-of-the-host-shown")
 def test_the_kernel_is_hidden_and_the_engine_s_own_masks_are_kept():
     masked = host()["MaskedPaths"]
     assert {"/sys", "/proc/kcore", "/proc/keys", "/proc/acpi", "/proc/scsi", "/proc/timer_list"} <= set(
@@ -128,6 +131,7 @@ def test_only_the_attestation_sees_its_control_group():
     assert {"/sys/firmware", "/proc/kcore"} <= set(masked)
 
 
+@pytest.mark.claim("sandbox.environment")
 def test_the_environment_is_ours_alone():
     image = ["PATH=/evil", "LD_PRELOAD=/usr/lib/libmimalloc.so.2", "GDAL_DATA=/x=y"]
     assert sorted(body(image_environment=image)["Env"]) == [
@@ -143,6 +147,7 @@ def test_the_profile_is_the_engine_s_architecture_s():
     assert host(DOCKER_28)["SecurityOpt"][1] == "seccomp=" + profile("aarch64")
 
 
+@pytest.mark.claim("engine.weak-refused")
 @pytest.mark.parametrize(
     "facts",
     [

@@ -89,12 +89,22 @@ def test_the_newest_standin_is_next(engine: SocketEngine, client: docker.DockerC
     assert (found.reference, found.standin, found.digest) == ("gdal-mcp-standin:3.13.3", True, ID)
 
 
+@pytest.mark.claim("supply.image-named")
+def test_an_image_can_be_named_by_its_digest(engine: SocketEngine, client: docker.DockerClient) -> None:
+    pinned = f"ghcr.io/osgeo/gdal@{DIGEST}"
+    engine.images = {OFFICIAL: body(Id=f"sha256:{'9' * 64}"), pinned: body(RepoDigests=[pinned])}
+    found = resolve(client, pinned)
+    assert (found.reference, found.id, found.digest) == (pinned, ID, DIGEST)
+
+
+@pytest.mark.claim("sandbox.image-by-content")
 def test_resolving_asks_the_engine_twice_at_most(engine: SocketEngine, client: docker.DockerClient) -> None:
     engine.images["gdal-mcp-standin:3.13.3"] = standin_body("3.13.3")
     resolve(client)
     assert len(engine.requests) <= 2
 
 
+@pytest.mark.claim("supply.image-named")
 @pytest.mark.parametrize(
     "name", ["not-gdal-mcp-standin:3.13.3", "gdal-mcp-standin:latest", "evil/gdal-mcp-standin:3.13.3"]
 )
@@ -106,6 +116,7 @@ def test_a_name_that_only_resembles_a_standin_is_not_used(
         resolve(client)
 
 
+@pytest.mark.claim("supply.image-named")
 def test_a_named_image_that_is_absent_is_not_replaced(
     engine: SocketEngine, client: docker.DockerClient
 ) -> None:
@@ -120,6 +131,7 @@ def test_without_any_image_none_is_made_up(engine: SocketEngine, client: docker.
     assert not [request for request in engine.requests if "create" in request]
 
 
+@pytest.mark.claim("supply.image-named")
 def test_a_name_alone_does_not_make_an_image_a_standin(
     engine: SocketEngine, client: docker.DockerClient
 ) -> None:
@@ -132,6 +144,7 @@ def test_an_id_without_its_algorithm_gets_it(engine: SocketEngine, client: docke
     assert resolve(client, "x:3.13.3").id == ID
 
 
+@pytest.mark.claim("supply.old-gdal")
 @pytest.mark.parametrize("version", ["3.10.3", "3.9.0"])
 def test_a_version_too_old_is_refused(
     engine: SocketEngine, client: docker.DockerClient, version: str
@@ -149,6 +162,7 @@ def test_an_unknown_version_is_left_to_a_container_to_tell(
     assert resolve(client, "mine/gdal:now").gdal_version == ""
 
 
+@pytest.mark.claim("supply.old-gdal")
 @pytest.mark.parametrize(
     ("version", "warned"),
     [
@@ -242,6 +256,7 @@ def test_an_image_the_registry_does_not_have_leads_to_a_standin(
     assert ensure(client, None, silent).standin
 
 
+@pytest.mark.claim("supply.image-named")
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_named_image_is_never_replaced_by_a_standin(
     engine: SocketEngine, client: docker.DockerClient, built: list[str], status: int

@@ -25,6 +25,7 @@ def test_a_link_is_good_until_it_ends():
     assert not signer.good(SUBJECT, str(expires), signature)
 
 
+@pytest.mark.claim("http.links")
 @pytest.mark.parametrize("name", [field.name for field in fields(Subject)])
 def test_a_link_is_good_for_nothing_but_its_subject(name: str):
     signer = Signer(lambda: NOW)
@@ -33,12 +34,14 @@ def test_a_link_is_good_for_nothing_but_its_subject(name: str):
     assert not signer.good(other, str(expires), signature)
 
 
+@pytest.mark.claim("http.links")
 def test_the_boundary_between_two_parts_cannot_be_moved():
     signer = Signer(lambda: NOW)
     expires, signature = signer.sign(replace(SUBJECT, call_id="ab", name="cd"), 60)
     assert not signer.good(replace(SUBJECT, call_id="abc", name="d"), str(expires), signature)
 
 
+@pytest.mark.claim("http.links")
 @pytest.mark.parametrize(
     "change",
     [lambda end: end + 1, lambda end: -end, lambda end: f"0{end}", lambda _: "", lambda _: "9" * 5000],
@@ -49,6 +52,7 @@ def test_the_end_of_a_link_cannot_be_put_off(change):
     assert not signer.good(SUBJECT, str(change(expires)), signature)
 
 
+@pytest.mark.claim("http.links")
 @given(st.text())
 def test_no_made_up_signature_is_good(signature: str):
     signer = Signer(lambda: NOW)

@@ -131,6 +131,7 @@ def test_configuring_twice_does_not_log_twice(capsys: pytest.CaptureFixture[str]
     assert json.loads(line)["event"] == "hello"
 
 
+@pytest.mark.claim("audit.one-line-each")
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_value_breaks_a_line_or_drives_the_terminal(
@@ -163,6 +164,7 @@ class Odd:
         return self.text
 
 
+@pytest.mark.claim("audit.one-line-each")
 @given(text=st.text(st.characters(exclude_categories=())), name=st.text(min_size=1))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("format", FORMATS)

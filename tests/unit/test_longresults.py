@@ -72,8 +72,9 @@ def test_what_is_short_stays_as_it_is():
     assert shorten(result, LIMIT) == (result, None)
 
 
+@pytest.mark.claim("resources.results-bounded")
 @given(
-    st.dictionaries(st.text(max_size=8), json_values, max_size=6), st.integers(2, 12), st.integers(64, LIMIT)
+    st.dictionaries(st.text(max_size=8), json_values, max_size=6), st.integers(2, 6), st.integers(64, LIMIT)
 )
 def test_any_result_fits_and_the_whole_is_whole(given_result: dict[str, Any], times: int, limit: int):
     result = swollen(given_result, times)
@@ -87,7 +88,7 @@ def test_any_result_fits_and_the_whole_is_whole(given_result: dict[str, Any], ti
     assert shorten(result, limit) == (cut, whole)
 
 
-@given(json_values, st.integers(2, 12))
+@given(json_values, st.integers(2, 6))
 def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(texts: Any, times: int):
     result = {
         "size": [10, 20],
@@ -127,6 +128,7 @@ def test_the_texts_of_an_error_are_cut_and_its_code_is_not():
     assert whole is not None
 
 
+@pytest.mark.claim("resources.results-bounded")
 def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt():
     receipt = {**RECEIPT, "argv": [f"--band={number}" for number in range(300)]}
     result = {"layers": [{"features": number} for number in range(5000)], "receipt": receipt}
@@ -174,6 +176,7 @@ def test_a_result_whose_whole_cannot_be_kept_is_cut_and_says_so(store: ResultSto
     assert size(told) <= LIMIT
 
 
+@pytest.mark.claim("content.lockdown")
 def test_in_lockdown_neither_the_result_nor_the_whole_holds_text_of_files(tmp_path: Path):
     settings = load_settings(state_dir=str(tmp_path), lockdown=True, result_size=LIMIT)
     store = store_of(settings)
@@ -184,6 +187,7 @@ def test_in_lockdown_neither_the_result_nor_the_whole_holds_text_of_files(tmp_pa
     assert "CANARY" not in json_text(whole_of(store))
 
 
+@pytest.mark.claim("content.lockdown")
 def test_a_server_in_lockdown_does_not_read_what_others_kept(tmp_path: Path):
     open_settings = load_settings(state_dir=str(tmp_path))
     locked_settings = load_settings(state_dir=str(tmp_path), lockdown=True)
@@ -296,6 +300,7 @@ def test_many_threads_may_keep_at_once(store: ResultStore):
     assert all(json.loads(path.read_text())[1] == int(path.name[:16], 16) for path in paths)
 
 
+@pytest.mark.claim("identity.others-unseen")
 def test_a_whole_result_is_its_principals_and_of_those_who_may_see_everybodys(store: ResultStore):
     assert store.keep(ID, '"mine"', "token:ann")
     assert store.read(ID, 0, 100, "token:ann") == (b'"mine"', 6)

@@ -10,8 +10,6 @@ from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import OptionSpec, Scope
 from gdal_mcp.catalogue.options import (
-    check_creation_option,
-    check_layer_option,
     check_open_option,
     check_option,
     check_transform_option,
@@ -174,6 +172,7 @@ def test_a_person_has_decided_on_every_text_option_and_on_all_that_sound_dangero
     assert undecided == []
 
 
+@pytest.mark.claim("args.options-allow-listed")
 @pytest.mark.parametrize(
     "spec",
     [
@@ -199,6 +198,7 @@ def test_every_rule_is_about_an_option_that_exists() -> None:
     assert stale == set()
 
 
+@pytest.mark.claim("args.options-allow-listed")
 @pytest.mark.parametrize(("driver", "name", "scope"), DANGEROUS)
 @pytest.mark.parametrize("value", ["x", "YES", "/etc/passwd", "1"])
 def test_options_that_open_write_or_run_something_never_pass(
@@ -222,10 +222,10 @@ def test_anything_else_is_refused(driver: str, scope: Scope, text: str) -> None:
 
 
 def test_a_creation_option_needs_to_know_the_driver() -> None:
-    assert check_creation_option("gtiff", "COMPRESS=LZW").key == "COMPRESS"
-    assert check_layer_option("GPKG", "FID=id").text == "FID=id"
+    assert check_option(Scope.CREATION, ("gtiff",), "COMPRESS=LZW").key == "COMPRESS"
+    assert check_option(Scope.LAYER, ("GPKG",), "FID=id").text == "FID=id"
     with pytest.raises(ArgumentRefused):
-        check_creation_option(None, "COMPRESS=LZW")
+        check_option(Scope.CREATION, (), "COMPRESS=LZW")
 
 
 def test_an_open_option_for_an_unknown_input_passes_only_if_no_driver_refuses_it() -> None:
@@ -262,6 +262,7 @@ def test_plain_transform_options_pass(text: str) -> None:
     assert check_transform_option(text).text == text
 
 
+@pytest.mark.claim("args.options-allow-listed")
 @pytest.mark.parametrize(
     "text",
     ["RPC_DEM=/etc/passwd", "RPC_DEM_SRS=EPSG:4326", "COORDINATE_OPERATION=+proj=pipeline", "SRC_GEOLOC_ARRAY=x.tif",
@@ -279,6 +280,7 @@ PATHLIKE = st.sampled_from(
 )
 
 
+@pytest.mark.claim("args.options-allow-listed")
 @given(st.sampled_from(ROWS), st.text(max_size=8), PATHLIKE, st.text(max_size=8))
 def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(
     row: Row, head: str, path: str, tail: str

@@ -32,6 +32,7 @@ def test_the_longest_pair_that_holds_a_folder_decides(inside, host):
     assert made.host(inside) == host
 
 
+@pytest.mark.claim("engine.path-map-proven")
 @pytest.mark.parametrize("inside", ["/database", "/dat", "/", "/srv/geodata", "data", "/da/ta"])
 def test_what_no_pair_holds_is_never_sent_to_the_engine(inside):
     with pytest.raises(AttestationFailed):

@@ -63,6 +63,7 @@ def test_absolute_paths_and_uris_name_the_same_file(paths: Paths, root: Path):
     )
 
 
+@pytest.mark.claim("paths.inside")
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -147,6 +148,7 @@ def test_a_dataset_is_found_in_its_archive_or_as_a_part_of_its_file(
     assert found.is_plain == (asked == str(filled / place))
 
 
+@pytest.mark.claim("names.files-only")
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -236,6 +238,7 @@ def test_a_uri_of_a_file_that_is_not_there_is_not_found(paths: Paths, root: Path
     assert refusal(paths, (root / "absent.tif").as_uri()).code is Code.NOT_FOUND
 
 
+@pytest.mark.claim("paths.links-stay-inside")
 def test_a_link_leads_nowhere_outside_and_no_output_goes_through_one(
     paths: Paths, root: Path, tmp_path: Path
 ):
@@ -290,6 +293,7 @@ def test_what_two_datasets_share_is_named_apart(paths: Paths, root: Path):
     assert [one.name for one in made.shared] == ["roads.prj"]
 
 
+@pytest.mark.claim("outputs.inputs-kept")
 @pytest.mark.parametrize("name", ["out.tif", "lost.tif"])
 def test_without_overwrite_what_is_there_stays(paths: Paths, root: Path, name: str):
     (root / "lost.tif.aux.xml").write_bytes(b"x")
@@ -298,6 +302,7 @@ def test_without_overwrite_what_is_there_stays(paths: Paths, root: Path, name: s
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
+@pytest.mark.claim("outputs.inputs-kept")
 @pytest.mark.parametrize(
     ("source", "target"),
     [("in.tif", "in.tif"), ("roads.shp", "roads.dbf"), ("roads.dbf", "roads.shp"), ("out.tfw", "out.tif")],
@@ -409,6 +414,7 @@ def test_a_folder_whose_links_stay_in_the_workspaces_may_be_walked(paths: Paths,
     assert paths.tree("in.tif").path == root / "in.tif"
 
 
+@pytest.mark.claim("paths.walked-folders")
 @pytest.mark.parametrize(
     "target", ["/etc", "/etc/passwd", "/proc/self/environ", "../../../..", "../../../.gdal-mcp", "/absent"]
 )
@@ -427,6 +433,7 @@ def test_a_link_out_behind_a_link_that_stays_in_is_found(paths: Paths, root: Pat
     assert "out.lnk" in refusal(paths, "tree", ask="tree").message
 
 
+@pytest.mark.claim("paths.walked-folders")
 @pytest.mark.parametrize("target", [".", "..", "../..", "../../tree", "../../tree/a/../a"])
 def test_a_link_in_a_circle_is_a_refusal_that_names_it(
     paths: Paths, tree: Path, target: str, monkeypatch: pytest.MonkeyPatch
@@ -452,6 +459,7 @@ def test_folders_that_link_on_and_on_are_bounded(paths: Paths, root: Path):
     assert paths.tree("f3").is_folder
 
 
+@pytest.mark.claim("paths.walked-folders")
 def test_a_folder_of_links_that_multiply_ends_in_a_refusal_and_not_in_a_walk_without_end(
     paths: Paths, root: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -469,11 +477,13 @@ def test_a_folder_that_is_too_deep_to_be_looked_through_is_unfit(paths: Paths, t
     assert refusal(paths, "tree", ask="tree").code is Code.PATH_NOT_ALLOWED
 
 
+@pytest.mark.claim("paths.plain-files-only")
 def test_a_pipe_or_a_socket_in_a_folder_is_a_refusal_that_names_it(paths: Paths, tree: Path):
     os.mkfifo(tree / "a" / "pipe")
     assert "pipe" in refusal(paths, "tree", ask="tree").message
 
 
+@pytest.mark.claim("paths.reserved-unreachable")
 def test_the_server_s_own_folder_is_no_part_of_a_workspace_that_is_walked(paths: Paths, root: Path):
     (root / ".gdal-mcp" / "undo").mkdir(parents=True)
     (root / ".gdal-mcp" / "undo" / "old.lnk").symlink_to("/etc")

@@ -79,6 +79,7 @@ def test_both_ways_to_write_a_pipeline_give_the_same_command(
     assert one.arguments == other.arguments
 
 
+@pytest.mark.claim("args.pipelines-parsed")
 def test_every_path_in_the_command_is_absolute_and_outputs_are_in_staging(
     draft: Drafting, root: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_pipeline_that_only_reads_is_a_read(draft: Drafting, text: str) -> Non
     assert (made.outputs, effect_of(made)) == ((), Effect.READ)
 
 
+@pytest.mark.claim("args.pipelines-parsed")
 @pytest.mark.parametrize("name", ["raster_hillshade", "raster hillshade", "gdal_raster_hillshade"])
 @pytest.mark.parametrize(
     "text",
@@ -183,6 +185,7 @@ def test_a_step_of_both_kinds_stays_for_the_one_that_is_permitted(draft: Draftin
               exclude_tools=("raster_reproject", "vector_reproject"))  # fmt: skip
 
 
+@pytest.mark.claim("args.pipelines-parsed")
 @pytest.mark.parametrize(
     "listed",
     [

@@ -43,12 +43,14 @@ CHANGES = {
 }
 
 
+@pytest.mark.claim("approval.bound-to-plan")
 def test_each_thing_that_matters_makes_another_digest():
     digests = {name: one.digest for name, one in CHANGES.items()}
     assert ONE.digest not in digests.values()
     assert len(set(digests.values())) == len(digests)
 
 
+@pytest.mark.claim("approval.bound-to-plan")
 @pytest.mark.parametrize(
     "changed", [Identity(1, 2, 10, 1_000), Identity(1, 1, 11, 1_000), Identity(1, 1, 10, 1_001)]
 )
@@ -72,6 +74,7 @@ def test_the_digest_is_that_of_canonical_json():
     assert json.dumps(json.loads(ONE.canonical), sort_keys=True, separators=(",", ":")) == ONE.canonical
 
 
+@pytest.mark.claim("approval.bound-to-plan")
 @given(st.lists(st.text(), min_size=1, max_size=4), st.lists(st.text(), min_size=1, max_size=4))
 def test_two_different_command_lines_never_share_a_digest(one: list[str], other: list[str]):
     digests = [plan(draft(output(), options=tuple(words))).digest for words in (one, other)]
@@ -97,6 +100,7 @@ def test_operands_stand_where_the_classic_programs_want_them():
     assert Command("p", (), ("/a",), layout="inputs-output").argv == ("p", "/a")
 
 
+@pytest.mark.claim("outputs.gdal-writes-staging-only")
 def test_an_output_lies_in_staging_under_its_own_name():
     deep = replace(
         output().target, workspace=Workspace(Path("/w"), writable=True), relative=PurePosixPath("a/b/c.tif")

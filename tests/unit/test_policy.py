@@ -101,6 +101,7 @@ def test_to_be_allowed_every_workspace_has_to_be_named_and_to_be_refused_one():
     assert isinstance(decide(nowhere, Policy(rules=(allow,))), RequireApproval)
 
 
+@pytest.mark.claim("approval.losses-always-asked")
 @pytest.mark.parametrize("mode", ["writes", "always", "never"])
 def test_what_takes_files_away_is_asked_for_whatever_the_rules_say(mode: Any):
     taking = asked(effect=Effect.DESTROY, always_asked=True)
@@ -111,6 +112,7 @@ def test_what_takes_files_away_is_asked_for_whatever_the_rules_say(mode: Any):
     assert isinstance(decide(taking, Policy(mode, (Rule(decision="deny"),))), Deny)
 
 
+@pytest.mark.claim("approval.losses-always-asked")
 @pytest.mark.parametrize("effect", list(Effect))
 def test_a_grant_stands_in_for_no_yes_to_what_destroys(effect: Effect):
     for policy in (Policy("always"), Policy("always", (Rule(decision="require"),))):

@@ -120,6 +120,7 @@ _GARBAGE = st.one_of(
 )
 
 
+@pytest.mark.claim("content.frames-strict")
 @settings(max_examples=500)
 @given(_GARBAGE, st.lists(st.integers(0, 40), max_size=20))
 @example(READY + frame(b"P", b'{"fraction":%s}' % (b"9" * 400)), [])
@@ -135,6 +136,7 @@ def test_anything_gives_frames_or_a_breach(data, sizes):
             one.message.encode()  # is text that can be passed on
 
 
+@pytest.mark.claim("content.frames-strict")
 @pytest.mark.parametrize(
     "data",
     [
@@ -191,6 +193,7 @@ def test_every_number_of_64_bits_is_read(number):
     assert read(frame(b"R", {"a": number})) == [Ready({"a": number})]
 
 
+@pytest.mark.claim("content.frames-strict")
 @pytest.mark.parametrize("kind", [b"R", b"O", b"P", b"B", b"F", b"X"])
 def test_a_frame_that_would_be_too_long_is_a_breach_before_it_arrives(kind):
     start = b"" if kind == b"R" else READY
@@ -204,6 +207,7 @@ def test_the_longest_frame_is_read(kind):
     assert len(read(READY + frame(kind, payload))[1].data) >= LONGEST[kind] - 2
 
 
+@pytest.mark.claim("content.frames-strict")
 def test_memory_stays_under_the_longest_frame_whatever_is_sent():
     reader, chunk = FrameReader(), b"x" * (1 << 20)
     list(reader.feed(READY + HEADER.pack(b"B", LONGEST[b"B"])))

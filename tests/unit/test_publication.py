@@ -272,6 +272,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.claim("outputs.others-changes-kept")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_nothing_is_published_when_a_target_changed_since_the_plan(workspace, change):
     write(workspace, dict.fromkeys(["sub/old.tif", "sub/old.tif.ovr", "sub/old.zarr/0", "first.tif"], b"old"))
@@ -290,6 +291,7 @@ def test_nothing_is_published_when_a_target_changed_since_the_plan(workspace, ch
     assert leftovers(workspace, "undo") == []
 
 
+@pytest.mark.claim("outputs.links-not-followed")
 def test_a_link_planted_in_the_path_leads_nothing_outside(workspace, tmp_path):
     write(tmp_path, {"outside/dem.tif": b"precious"})
     write(workspace, {"sub/": b""})

@@ -52,6 +52,7 @@ RACES = {
 }
 
 
+@pytest.mark.claim("outputs.others-changes-kept")
 @pytest.mark.parametrize(("native", "point", "name", "act"), RACES.values(), ids=RACES)
 def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, point, name, act):
     write(workspace, dict.fromkeys(["first.tif", "old.tif", "with.tif", "with.tif.ovr"], b"old"))
@@ -76,6 +77,7 @@ def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, p
         assert b"cells" in [*found.values(), *kept]
 
 
+@pytest.mark.claim("outputs.others-changes-kept")
 @pytest.mark.parametrize("native", [True, False])
 def test_what_cannot_be_put_back_because_its_name_is_taken_again_is_kept(workspace, native):
     write(workspace, {"a.tif": b"old", "a.tif.ovr": b"old"})
@@ -150,6 +152,7 @@ def test_a_folder_is_on_disk_with_all_that_is_in_it_before_it_moves(workspace, e
     assert inodes <= set(events[: events.index("adopt.before")])
 
 
+@pytest.mark.claim("outputs.all-or-nothing")
 def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, events):
     write(workspace, {"dem.tif": b"old"})
     area = area_at(workspace, Moves(events.append))

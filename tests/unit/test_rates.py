@@ -38,6 +38,7 @@ def admitted(rates: Rates, bounds: Bounds, principal: str = "token:ann") -> bool
         return not (error.code is Code.RATE_LIMITED and error.retry_after)
 
 
+@pytest.mark.claim("identity.quotas")
 def test_of_a_hundred_threads_exactly_as_many_run_at_once_as_may(rates: Rates):
     everybody, tried = threading.Barrier(100), threading.Barrier(100)
     bounds = Bounds(concurrent=7)
@@ -98,6 +99,7 @@ def test_a_call_that_fails_gives_its_place_back(rates: Rates):
     assert admitted(rates, Bounds(concurrent=1))
 
 
+@pytest.mark.claim("identity.quotas")
 def test_principals_take_nothing_from_one_another(rates: Rates):
     bounds = Bounds(calls_per_minute=1, concurrent=1, cpu_seconds_a_day=5.0)
     rates.spent("token:ann", 50.0, 0)
@@ -127,6 +129,7 @@ def test_a_used_up_day_ends_at_midnight_and_not_before(
     assert admitted(rates, bounds)
 
 
+@pytest.mark.claim("identity.quotas")
 def test_a_restart_gives_nobody_a_new_day(make: Callable[[], Rates]):
     first = make()
     first.spent("token:ann", 8.0, 100)
@@ -137,6 +140,7 @@ def test_a_restart_gives_nobody_a_new_day(make: Callable[[], Rates]):
     assert not admitted(second, Bounds(cpu_seconds_a_day=10.0))
 
 
+@pytest.mark.claim("identity.quotas")
 def test_servers_of_one_state_folder_share_the_day(make: Callable[[], Rates]):
     servers = [make(), make()]
     for number in range(40):
@@ -150,6 +154,7 @@ def test_what_many_threads_spend_is_all_counted(rates: Rates):
     assert rates.used("token:ann") == Use(100.0, 600)
 
 
+@pytest.mark.claim("identity.quotas")
 def test_a_disk_that_fails_lets_nobody_spend_unseen(rates: Rates, tmp_path: Path):
     path = tmp_path / "usage.sqlite"
     path.mkdir()

@@ -90,6 +90,7 @@ def _broken_words():
                         yield asked, section, name, lie
 
 
+@pytest.mark.claim("sandbox.read-back")
 def test_any_single_change_of_any_field_is_noticed():
     count = 0
     for asked, section, name, lie in _broken_words():
@@ -100,6 +101,7 @@ def test_any_single_change_of_any_field_is_noticed():
     assert count > 500
 
 
+@pytest.mark.claim("sandbox.read-back")
 @pytest.mark.parametrize("name", ["Image", "Path", "Args", "Mounts"])
 def test_any_change_of_what_the_engine_derived_is_noticed(name):
     asked = body()
@@ -146,6 +148,7 @@ def test_a_tmpfs_is_listed_as_a_mount_only_where_asked():
     assert [one.field for one in differences(asked, made)] == ["Mounts"]
 
 
+@pytest.mark.claim("network.no-interface")
 @pytest.mark.parametrize(
     "answer", [{"Networks": {"bridge": {}}, "Ports": {}}, {"Networks": {}, "Ports": {"80/tcp": None}}]
 )
@@ -173,6 +176,7 @@ def test_an_empty_answer_is_a_difference_in_every_field_that_asks_for_something(
     } <= found
 
 
+@pytest.mark.claim("sandbox.read-back")
 @pytest.mark.parametrize("section", ["Config", "HostConfig"])
 def test_a_field_that_nobody_reads_back_is_refused(section):
     asked = body()

@@ -44,6 +44,7 @@ def workspace(tmp_path: Path) -> Path:
 # --- renaming
 
 
+@pytest.mark.claim("outputs.undo")
 @NATIVE
 def test_a_rename_moves_the_very_file_and_an_undo_moves_it_back(workspace, native):
     write(workspace, {"a.tif": b"pixels", "sub/keep": b"1"})
@@ -196,6 +197,7 @@ def test_what_would_collide_is_refused_before_anything_moves(workspace, moves, r
     assert leftovers(workspace, "undo") == []
 
 
+@pytest.mark.claim("outputs.own-files-only")
 @pytest.mark.parametrize("relative", ["", RESERVED, f"{RESERVED}/undo", "..", "../other/a.tif"])
 def test_neither_the_workspace_nor_ours_nor_what_is_outside_is_ever_moved(workspace, tmp_path, relative):
     write(workspace, {"a.tif": b"a"})
@@ -252,6 +254,7 @@ def test_a_folder_that_is_too_large_or_too_deep_to_be_known_stays(workspace, mon
 # --- links
 
 
+@pytest.mark.claim("outputs.own-files-only")
 def test_links_in_a_folder_go_and_come_back_with_it_and_are_never_followed(workspace, tmp_path):
     write(tmp_path, {"outside/precious": b"1"})
     write(workspace, {"gone.gdb/0": b"0", "victim/keep": b"1"})
@@ -288,6 +291,7 @@ RACES: dict[str, tuple[bool, str, str, Callable[[Path], object]]] = {
 }
 
 
+@pytest.mark.claim("outputs.others-changes-kept")
 @pytest.mark.parametrize(("native", "point", "name", "doing"), RACES.values(), ids=RACES)
 def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, point, name, doing):
     write(workspace, {"a.tif": b"a", "b.tif": b"b", "c.tif": b"c", "gone.tif": b"g"})
@@ -408,6 +412,7 @@ def test_a_removed_folder_counts_for_what_undo_keeps(workspace):
 # --- the journal
 
 
+@pytest.mark.claim("outputs.journals-not-trusted")
 @pytest.mark.parametrize(
     "changed",
     [

@@ -12,6 +12,7 @@ import pytest
 
 from gdal_mcp.approval.model import Nobody
 from gdal_mcp.audit import AuditLog
+from gdal_mcp.described import Described
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.execution import Done
 from gdal_mcp.identity import local
@@ -114,6 +115,24 @@ def test_a_call_that_succeeded_is_recorded_with_all_that_it_was_made_of(records:
     assert events(records)[-1]["materials"] == [dict(row)]
 
 
+def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bound(
+    records: Records, spaces: Workspaces
+):
+    places = [spaces.output(name) for name in ("out.tif", "roads.gpkg", "bare.tif", "untold.tif")]
+    draft = drafted(spaces, outputs=tuple(map(Output, places)))
+    raster = Described({"wgs84": [15.0, 47.0, 16.0, 48.0]})
+    layers = [{"wgs84": None}, {}, *({"wgs84": [float(west), 1.0, west + 1.0, 2.0]} for west in range(30))]
+    one = ticket(draft)
+    records.started(one)
+    done = replace(finished(draft), outputs=(raster, Described({"layers": layers}), Described()))
+    records.finished(one, done, None)
+    found = call_of(records, one).outputs
+    assert [row["path"] for row in found] == list(map(str, places))
+    assert found[0]["wgs84"] == [[15.0, 47.0, 16.0, 48.0]]
+    assert found[1]["wgs84"] == [[west, 1.0, west + 1.0, 2.0] for west in range(20)]
+    assert not [row for row in found[2:] if "wgs84" in row]
+
+
 def test_an_input_that_the_call_itself_replaced_is_not_called_changed(records: Records, spaces: Workspaces):
     source = spaces.input("in.tif")
     made = Output(source, update=True, replaces=(source,))
@@ -179,6 +198,7 @@ def test_an_answer_without_a_container_is_in_the_audit_log_alone(records: Record
     assert records.registry.calls() == ()
 
 
+@pytest.mark.claim("audit.no-record-no-run")
 def test_nothing_starts_and_nothing_is_watched_when_the_registry_is_gone(
     records: Records, spaces: Workspaces
 ):

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-from crash_kit import ALL_AT_ONCE, EVERY, NATIVE, PUBLICATIONS, SHAPEFILE, each_step, first_point, killed
+from crash_kit import EVERY, NATIVE, each_step, first_point, killed
+from crash_scenarios import ALL_AT_ONCE, PUBLICATIONS, SHAPEFILE, undo
 from staging_kit import CALL, area_at, tree, write
 
 from sandbox.moves import Moves
-from sandbox.staging import StagingArea
 from sandbox.undo import Finding
 
 
@@ -18,6 +18,7 @@ def unsynced(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
+@pytest.mark.claim("faults.server-killed")
 def test_recovery_says_what_became_of_each_call(tmp_path):
     scenario = PUBLICATIONS["a shapefile over one with an index"]
     findings = set()
@@ -53,9 +54,6 @@ def test_an_undo_that_was_written_down_but_not_begun_is_forgotten(tmp_path):
     def setup(root: Path) -> None:
         write(root, ALL_AT_ONCE.before)
         ALL_AT_ONCE.run(area_at(root))
-
-    def undo(area: StagingArea) -> None:
-        area.undo(CALL)
 
     root = tmp_path / "workspace"
     setup(root)

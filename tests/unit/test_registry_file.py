@@ -68,6 +68,7 @@ def used(path: Path) -> bool:
         approvals.close()
 
 
+@pytest.mark.claim("audit.private")
 def test_the_files_are_private(registry: Registry, path: Path) -> None:
     begin(registry, "c1")
     modes = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}

@@ -27,12 +27,14 @@ def role(path: str, name: str) -> Role:
     return catalogue().algorithms[path].long_names[name].role
 
 
+@pytest.mark.claim("args.total-roles")
 def test_every_argument_of_every_algorithm_and_step_has_a_role_with_a_reason() -> None:
     assert len(catalogue().algorithms) >= 120
     assert len(catalogue().steps) >= 80
     assert [(path, one.name) for path, one in ROWS if len(one.rule.reason) < 5] == []
 
 
+@pytest.mark.claim("args.total-roles")
 def test_every_text_has_a_check_and_every_place_a_form() -> None:
     texts = [
         row
@@ -45,6 +47,7 @@ def test_every_text_has_a_check_and_every_place_a_form() -> None:
     assert [(path, one.name) for path, one in ROWS if one.rule.form and one.role not in PATH_ROLES] == []
 
 
+@pytest.mark.claim("args.total-roles")
 def test_every_dataset_is_a_place_or_forbidden() -> None:
     datasets = [row for row in ROWS if row[1].element_type == "dataset"]
     wrong = [(path, one.name) for path, one in datasets if one.role not in PATH_ROLES | {Role.FORBIDDEN}]
@@ -69,6 +72,7 @@ def test_what_no_help_text_shows_is_forbidden_or_the_servers() -> None:
     assert wrong == []
 
 
+@pytest.mark.claim("args.no-bare-words")
 def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
     settable = [one for _, one in ROWS if one.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
     names = {f"--{name}" for one in settable for name in (one.name,)}
@@ -145,6 +149,7 @@ def test_what_the_survey_found_has_the_role_of_it(path: str, name: str, found: R
     assert role(path, name) is found
 
 
+@pytest.mark.claim("args.no-bare-words")
 @pytest.mark.parametrize("name", ["gcp", "mapping", "where", "sql"])
 def test_no_argument_reads_a_file_through_an_at_sign(name: str) -> None:
     carriers = [one for _, one in ROWS if one.name == name and one.element_type == "string"]

@@ -157,6 +157,7 @@ def test_a_job_that_said_how_it_ended_ended_so(code):
     assert judged({"code": code}) == Exited(code)
 
 
+@pytest.mark.claim("resources.own-error")
 def test_the_kernels_kill_is_told_whatever_was_said():
     for answer, code in ((None, 137), ({"code": 0}, 0), ({"code": 0, "memory_exhausted": True}, 0)):
         assert judged(answer, code, oom=True) == OutOfMemory(LIMITS.memory_bytes, killed=True)
@@ -166,6 +167,7 @@ def test_a_refused_allocation_is_no_kill():
     assert judged({"code": 1, "memory_exhausted": True}) == OutOfMemory(LIMITS.memory_bytes, killed=False)
 
 
+@pytest.mark.claim("resources.own-error")
 @pytest.mark.parametrize("code", [0, 1, 3, 70, 137, 139, -1])
 def test_an_end_without_a_last_word_is_no_success(code):
     assert judged(None, code) == Killed(code)
@@ -220,6 +222,7 @@ def test_the_whole_conversation_is_in_the_result(play):
     )
 
 
+@pytest.mark.claim("content.frames-strict")
 @pytest.mark.parametrize(
     "late", [final(), frame(b"O", b"late"), frame(b"R", {}), (STDOUT, b"garbage-garbage")]
 )
@@ -227,6 +230,7 @@ def test_anything_after_the_last_word_is_a_violation(play, late):
     assert isinstance(play(READY, final(), late).outcome, ProtocolViolated)
 
 
+@pytest.mark.claim("content.frames-strict")
 @pytest.mark.parametrize(
     "bad", [frame(b"X"), frame(b"R", {}), (STDOUT, b"\xff" * 9), frame(b"P", {}), frame(b"F", b"[]")]
 )
@@ -253,6 +257,7 @@ def test_staging_is_watched_after_the_last_word_too(play, monkeypatch):
     assert play(READY, final(), FOREVER, quota=quota).outcome == StagingLimitExceeded("bytes", 500)
 
 
+@pytest.mark.claim("resources.deadline")
 def test_the_deadline_cuts(play):
     limits = Limits(wall_seconds=0.01)
     result = play(
@@ -375,6 +380,7 @@ def test_a_container_that_ends_or_hangs_or_floods_before_it_is_ready(play, monke
         play(*[(STDERR, b"x" * 10)] * 1_000_000)
 
 
+@pytest.mark.claim("sandbox.self-measured")
 def test_a_weaker_container_gets_no_job(monkeypatch, cancel):
     monkeypatch.undo()
     engine = ScriptEngine(READY, final())
@@ -384,6 +390,7 @@ def test_a_weaker_container_gets_no_job(monkeypatch, cancel):
     assert engine.calls == ["create", "start", "remove"]
 
 
+@pytest.mark.claim("sandbox.removed")
 def test_whatever_a_caller_does_on_progress_the_container_is_removed(play):
     with pytest.raises(ZeroDivisionError):
         play(READY, frame(b"P", {"fraction": 0.5}), FOREVER, on_progress=lambda *_: 1 / 0)
@@ -397,6 +404,7 @@ def test_a_request_that_is_not_json_creates_nothing(cancel):
     assert engine.calls == []
 
 
+@pytest.mark.claim("sandbox.removed")
 def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch):
     engine = ScriptEngine(READY, final())
 

@@ -114,6 +114,7 @@ def _holds(conditions, arguments):
     return all(tests[rule["op"]](rule, arguments[rule["index"]]) for rule in conditions)
 
 
+@pytest.mark.claim("sandbox.own-seccomp")
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", NEVER)
 def test_a_dangerous_call_is_refused_whatever_its_arguments(architecture, name):
@@ -121,12 +122,14 @@ def test_a_dangerous_call_is_refused_whatever_its_arguments(architecture, name):
         assert decide(architecture, name, *[value] * 6) in (errno.EPERM, errno.ENOSYS)
 
 
+@pytest.mark.claim("sandbox.own-seccomp")
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_an_unheard_of_call_is_refused(architecture):
     assert decide(architecture, "invented_next_year", 0, 0, 0, 0, 0, 0) == errno.EPERM
     assert json.loads(profile(architecture))["defaultAction"] == "SCMP_ACT_ERRNO"
 
 
+@pytest.mark.claim("network.local-sockets-only")
 @pytest.mark.parametrize("call", ["socket", "socketpair"])
 def test_only_local_sockets_are_made(call):
     allowed = [family for family in range(64) if decide("x86_64", call, family, 1, 0, 0, 0, 0) == ALLOWED]
@@ -134,6 +137,7 @@ def test_only_local_sockets_are_made(call):
     assert decide("x86_64", call, (1 << 32) + 1, 1, 0, 0, 0, 0) != ALLOWED
 
 
+@pytest.mark.claim("network.local-sockets-only")
 def test_a_socket_pair_sends_to_its_other_end_but_never_to_an_address():
     assert decide("x86_64", "sendto", 3, 0x1000, 1, 0, 0, 0) == ALLOWED
     assert decide("x86_64", "sendto", 3, 0x1000, 1, 0, 0x2000, 110) == errno.EPERM
@@ -160,6 +164,7 @@ def test_copying_and_reserving_go_on_as_on_a_file_system_without_the_feature(nam
     assert decide("x86_64", name, 0, 0, 0, 0, 0, 0) == errno.ENOTSUP
 
 
+@pytest.mark.claim("sandbox.own-seccomp")
 @pytest.mark.parametrize(
     ("name", "index", "value"),
     [
@@ -207,6 +212,23 @@ def test_the_names_that_podman_uses_give_the_same_profile():
     assert profile("arm64") == profile("aarch64")
 
 
+LIMITS = {"RLIMIT_CPU": 0, "RLIMIT_CORE": 4, "RLIMIT_NOFILE": 7}
+A_VALUE = 0x7FFF0000
+
+
+@pytest.mark.claim("escape.no-core-dump")
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_limit_is_read_and_all_are_lowered_but_that_of_core_dumps(architecture):
+    for name, number in LIMITS.items():
+        said = errno.EPERM if name == "RLIMIT_CORE" else ALLOWED
+        assert decide(architecture, "prlimit64", 0, number, 0, A_VALUE) == ALLOWED
+        assert decide(architecture, "prlimit64", 0, number, A_VALUE, 0) == said
+        assert decide(architecture, "setrlimit", number, A_VALUE) == said
+    # the kernel reads half of what a filter compares
+    assert decide(architecture, "prlimit64", 0, 1 << 32 | 4, A_VALUE, 0) == errno.EPERM
+    assert decide(architecture, "setrlimit", 1 << 32 | 4, A_VALUE) == errno.EPERM
+
+
 @pytest.mark.parametrize("architecture", ["", "i386", "riscv64", "X86_64"])
 def test_an_architecture_without_a_profile_is_refused(architecture):
     with pytest.raises(IsolationRefused):
@@ -220,8 +242,9 @@ def test_no_name_is_in_two_groups():
         for group in rules()[kind]
         for name in group["names"]
     )
-    # socket and socketpair share one group; a name in two allowing groups would be allowed by the wider one
-    assert [name for name, count in names.items() if count > 1] == []
+    # socket and socketpair share one group; a name in two allowing groups would be allowed by the wider one, as is meant
+    # for prlimit64: any limit is read, all but one are lowered
+    assert [name for name, count in names.items() if count > 1] == ["prlimit64"]
 
 
 def test_every_group_says_why():
@@ -231,7 +254,10 @@ def test_every_group_says_why():
 
 def test_a_condition_in_the_file_is_a_condition_in_the_profile():
     conditional = {name for group in rules()["allowed"] if "argument" in group for name in group["names"]}
-    assert conditional == {"clone", "fcntl", "ioctl", "linkat", "prctl", "sendto", "socket", "socketpair"}
+    assert conditional == {
+        *("clone", "fcntl", "ioctl", "linkat", "prctl", "prlimit64", "sendto", "setrlimit"),
+        *("socket", "socketpair"),
+    }
     for architecture in ARCHITECTURES:
         for entry in json.loads(profile(architecture))["syscalls"]:
             if entry["action"] == "SCMP_ACT_ALLOW":

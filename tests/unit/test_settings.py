@@ -252,6 +252,7 @@ def test_workspaces_of_a_variable_are_separated_as_in_path(monkeypatch: pytest.M
     assert settings.workspaces_ro == (Path("/ro"),)
 
 
+@pytest.mark.claim("paths.nothing-by-default")
 def test_an_empty_entry_never_means_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GDAL_MCP_WORKSPACES", os.pathsep)
     assert load_settings().workspaces == ()
@@ -282,6 +283,7 @@ def test_links_in_a_workspace_stay_as_typed(tmp_path: Path) -> None:
     assert load_settings(workspaces=[tmp_path / "link"]).workspaces == (tmp_path / "link",)
 
 
+@pytest.mark.claim("paths.workspaces-are-plain")
 @pytest.mark.parametrize("kind", ["workspaces", "workspaces_ro"])
 @pytest.mark.parametrize(
     ("state", "folder"), [("ws/state", "ws"), ("ws", "ws"), ("ws", "ws/inner"), ("link/state", "ws")]
@@ -299,10 +301,12 @@ def test_folders_side_by_side_do_not_overlap(tmp_path: Path) -> None:
     assert settings.state_dir == tmp_path / "ws-state"
 
 
+@pytest.mark.claim("paths.workspaces-are-plain")
 def test_the_settings_file_never_lies_in_a_workspace(tmp_path: Path) -> None:
     assert problems_of(config=toml(tmp_path, "pids = 11"), workspaces=[tmp_path])
 
 
+@pytest.mark.claim("paths.nothing-by-default")
 def test_no_workspace_at_all_is_an_error_when_asked() -> None:
     with pytest.raises(SettingsError):
         load_settings().require_workspaces()

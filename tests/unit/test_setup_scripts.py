@@ -1,17 +1,12 @@
 """The set-up scripts on a machine made of stubs: what they run, what they refuse, what they leave alone."""
 
-import re
 import shutil
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-LOCK = (ROOT / "requirements/dev.txt").read_text()
 TOOLS = ("sh", "dirname", "basename", "cat", "grep", "sha256sum", "rm", "sleep", "tail")
 
 
@@ -64,6 +59,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
+@pytest.mark.claim("supply.engine-never-reinstalled")
 def test_an_engine_that_answers_is_used_as_it_is(machine: Machine) -> None:
     machine.environment_python("echo unix:///run/engine.sock")
     done = machine.run("engine.sh")
@@ -80,6 +76,7 @@ def test_an_engine_that_cannot_be_used_is_not_worked_around(machine: Machine) ->
     assert machine.ran == ["python"]
 
 
+@pytest.mark.claim("supply.engine-never-reinstalled")
 @pytest.mark.parametrize(("user", "apt"), [("1000", True), ("0", False), ("1000", False)])
 def test_without_the_right_to_install_a_command_is_given(machine: Machine, user: str, apt: bool) -> None:
     machine.environment_python("exit 1")
@@ -205,37 +202,3 @@ def test_without_a_python_that_serves_what_was_there_stays(
     assert machine.run("venv.sh").returncode != 0
     assert before.exists()
     assert "apt-get" not in machine.ran
-
-
-def locked() -> dict[str, set[str]]:
-    """The versions of each package in the lock: more than one where they depend on the Python or the platform."""
-    versions: dict[str, set[str]] = {}
-    for name, version in re.findall(r"^([a-z0-9_.-]+)==([^ ;\\]+)", LOCK, re.MULTILINE):
-        versions.setdefault(canonicalize_name(name), set()).add(version)
-    return versions
-
-
-def declared() -> list[Requirement]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    build = (ROOT / "requirements/build.in").read_text().splitlines()
-    lines = [line for line in build if line and not line.startswith("#")]
-    return [
-        Requirement(line)
-        for line in (*project["project"]["dependencies"], *project["dependency-groups"]["dev"], *lines)
-    ]
-
-
-@pytest.mark.parametrize("requirement", declared(), ids=str)
-def test_the_lock_holds_what_is_declared(requirement: Requirement) -> None:
-    found = locked()[canonicalize_name(requirement.name)]
-    assert all(requirement.specifier.contains(version, prereleases=True) for version in found)
-
-
-def test_every_locked_package_has_a_hash() -> None:
-    entries = re.split(r"\n(?=[a-z0-9])", LOCK)
-    assert len(entries) > 20
-    assert all("--hash=sha256:" in entry for entry in entries[1:])
-
-
-def test_the_lock_names_no_place_to_download_from() -> None:
-    assert not re.search(r"https?:|file:|--index|--extra|--find-links|--trusted| @ ", LOCK)

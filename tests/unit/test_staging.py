@@ -48,6 +48,7 @@ def deep(folder: Path, levels: int) -> None:
 # --- opening
 
 
+@pytest.mark.claim("staging.private")
 def test_the_container_gets_an_empty_folder_of_its_own_user_in_a_private_one(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
         own = workspace / RESERVED
@@ -97,6 +98,7 @@ def test_a_container_of_another_user_gets_no_staging_from_a_server_that_is_not_r
     assert list(workspace.iterdir()) == []
 
 
+@pytest.mark.claim("outputs.read-only-workspaces")
 def test_a_read_only_workspace_is_never_written(workspace):
     area = type(area_at(workspace))(Workspace.at(workspace, writable=False))
     with pytest.raises(StagingFailed):
@@ -106,6 +108,7 @@ def test_a_read_only_workspace_is_never_written(workspace):
     assert list(workspace.iterdir()) == []
 
 
+@pytest.mark.claim("staging.private")
 @pytest.mark.parametrize("name", [RESERVED, f"{RESERVED}/staging", f"{RESERVED}/undo"])
 def test_a_link_in_place_of_our_own_folder_is_not_followed(workspace, tmp_path, name):
     elsewhere = tmp_path / "elsewhere"
@@ -117,6 +120,7 @@ def test_a_link_in_place_of_our_own_folder_is_not_followed(workspace, tmp_path, 
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.claim("staging.private")
 def test_a_folder_that_others_may_write_to_is_not_trusted(workspace):
     area_at(workspace).prepare()
     (workspace / RESERVED / "undo").chmod(0o777)
@@ -167,12 +171,14 @@ def test_usage_follows_no_link(workspace, tmp_path):
         assert staging.usage().bytes < 100_000
 
 
+@pytest.mark.claim("resources.staging-capped")
 def test_a_job_cannot_hide_its_files_in_the_depth(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
         deep(staging.mount_source, 1500)
         assert staging.usage(Limits(staging_files=100_000)).exceeds(Limits(staging_files=100_000))
 
 
+@pytest.mark.claim("resources.staging-capped")
 def test_a_job_cannot_hide_its_files_behind_a_mode(workspace):
     """Root looks in; anybody else takes what cannot be looked into for too much."""
     with area_at(workspace).open(CALL, USER) as staging:
@@ -239,6 +245,7 @@ if ROOT_HOST:
     UNFIT["a device"] = lambda out: os.mknod(out / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
 
 
+@pytest.mark.claim("staging.inspected")
 @pytest.mark.parametrize("spoil", UNFIT.values(), ids=UNFIT)
 def test_one_unfit_entry_refuses_the_whole_output(workspace, spoil):
     area = area_at(workspace)
@@ -263,6 +270,7 @@ def test_what_the_job_barred_is_collected_all_the_same(workspace):
 # --- leaving
 
 
+@pytest.mark.claim("staging.removed")
 def test_leaving_removes_everything_whatever_it_is(workspace, tmp_path):
     write(tmp_path, {"elsewhere/precious": b"1"})
     with area_at(workspace).open(CALL, USER) as staging:
@@ -291,6 +299,7 @@ def test_leaving_removes_more_names_than_are_held_in_memory(workspace, monkeypat
     assert leftovers(workspace) == []
 
 
+@pytest.mark.claim("staging.removed")
 def test_leaving_by_an_error_removes_everything_and_keeps_the_error(workspace):
     with pytest.raises(ZeroDivisionError), area_at(workspace).open(CALL, USER) as staging:
         write(staging.mount_source, {"a": b"1"})
@@ -320,6 +329,7 @@ def test_nothing_stays_open(workspace):
 # --- the dead and the living
 
 
+@pytest.mark.claim("staging.removed")
 def test_a_dead_process_s_staging_is_removed_and_a_living_one_s_is_not(workspace):
     area = area_at(workspace)
     child = os.fork()

@@ -160,6 +160,7 @@ def test_the_answer_to_a_subscription_does_not_tell_what_is_there(served):
     served(test)
 
 
+@pytest.mark.claim("identity.others-unseen")
 def test_a_change_is_told_to_its_own_principal_and_to_who_sees_everybodys_alone():
     async def told(watching: Principal, owner: str) -> bool:
         made = Subscriptions(lambda _ctx: watching, lambda _who, uris: _all(uris))
@@ -199,6 +200,7 @@ def _request(sent: list[Any], blocked: anyio.Event | None = None) -> Any:
     return SimpleNamespace(request_id=1, session=SimpleNamespace(send_notification=send))
 
 
+@pytest.mark.claim("http.bounded")
 def test_a_client_that_does_not_read_costs_one_report_of_each_resource():
     async def test() -> None:
         made = Subscriptions(lambda _ctx: Principal(WHO), lambda _who, uris: _all(uris))

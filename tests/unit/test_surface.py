@@ -57,6 +57,7 @@ def test_a_single_tool_can_be_added() -> None:
     assert names(tools=("raster_hillshade",)) == names() | {"raster_hillshade"}
 
 
+@pytest.mark.claim("args.tools-chosen-at-start")
 def test_an_exclusion_wins_over_everything_else() -> None:
     one = made(
         toolsets=("all",),
@@ -72,6 +73,7 @@ def test_an_excluded_program_does_not_answer_unlisted() -> None:
     assert "gdalwarp" not in made(exclude_tools=("gdalwarp",)).callable
 
 
+@pytest.mark.claim("args.tools-chosen-at-start")
 def test_a_reading_server_has_no_tool_that_writes() -> None:
     one = made(read_only=True, toolsets=("all",))
     assert one.callable

@@ -11,6 +11,7 @@ from sandbox.template import Limits, Mount, SandboxTemplate
 TEMPLATE = SandboxTemplate(image="sha256:abc", command=("true",), user=(1000, 1000), limits=Limits())
 
 
+@pytest.mark.claim("resources.limits-hard")
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
 @pytest.mark.parametrize("value", [0, -1, 0.0, -0.5, math.inf, math.nan])
 def test_no_limit_can_be_switched_off(name, value):
@@ -28,12 +29,14 @@ def test_a_job_that_uses_all_of_its_processors_to_its_deadline_is_not_ended_earl
     assert Limits(wall_seconds=wall, cpus=cpus).cpu_seconds > wall * cpus
 
 
+@pytest.mark.claim("sandbox.not-root")
 @pytest.mark.parametrize("user", [(0, 1000), (1000, 0), (0, 0), (-1, 1000), (1000, -1)])
 def test_a_container_never_runs_as_root(user):
     with pytest.raises(ValueError):
         replace(TEMPLATE, user=user)
 
 
+@pytest.mark.claim("sandbox.image-by-content")
 @pytest.mark.parametrize("image", ["", "gdal", "ghcr.io/osgeo/gdal:latest", "ghcr.io/osgeo/gdal@sha256:abc"])
 def test_an_image_is_named_by_its_content_alone(image):
     with pytest.raises(ValueError):

@@ -28,6 +28,7 @@ def test_a_token_is_its_principal_with_its_scopes_and_no_more(store: TokenStore)
     assert found.principal() == Principal("token:ann", frozenset({READ, WRITE}))
 
 
+@pytest.mark.claim("identity.static-tokens")
 def test_no_part_of_the_secret_is_kept_anywhere(store: TokenStore, path: Path):
     secret = store.new("ann", (READ,), None).rpartition("_")[2]
     kept = b"".join(one.read_bytes() for one in path.parent.iterdir())
@@ -47,6 +48,7 @@ def test_a_secret_opens_its_own_row_alone(store: TokenStore):
     assert store.find(mixed) is None
 
 
+@pytest.mark.claim("identity.static-tokens")
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -83,6 +85,7 @@ def test_a_token_made_anew_does_not_bring_the_old_one_back(store: TokenStore):
     assert store.find(new) is not None
 
 
+@pytest.mark.claim("identity.static-tokens")
 def test_a_token_ends_with_its_last_day_and_leaves_its_name_free(path: Path):
     now = [1_800_000_000.0]
     store = TokenStore(path, clock=lambda: now[0])
@@ -113,12 +116,14 @@ def test_a_token_without_known_scopes_or_with_an_absurd_end_is_not_made(store: T
     assert store.all() == ()
 
 
+@pytest.mark.claim("identity.static-tokens")
 def test_the_file_is_private_from_its_first_moment(store: TokenStore, path: Path):
     store.new("ann", (READ,), None)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.claim("identity.static-tokens")
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_no_token_of_a_file_that_others_may_write_is_believed(store: TokenStore, path: Path, mode: int):
     text = store.new("ann", (READ,), None)
@@ -129,6 +134,7 @@ def test_no_token_of_a_file_that_others_may_write_is_believed(store: TokenStore,
         store.new("bob", (READ,), None)
 
 
+@pytest.mark.claim("audit.private")
 def test_a_link_in_the_place_of_the_file_is_not_followed(store: TokenStore, path: Path, tmp_path: Path):
     other = TokenStore(tmp_path / "other.sqlite")
     text = other.new("ann", (READ, ADMIN), None)

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.discovery.entries import tool_name
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.execution import Done
 from gdal_mcp.foreseeing import Foresight
@@ -20,7 +21,6 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.results import Ran, structured
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import known_tools, surface
-from gdal_mcp.tools.algorithm import tool_name
 from gdal_mcp.tools.listing import CLASSIC, core
 from gdal_mcp.tools.model import Desk, Told, Tool
 from sandbox.outcome import Usage
@@ -183,6 +183,7 @@ def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: Desk, name: 
             call(desk, name, {one: value for one, value in example.items() if one != key})
 
 
+@pytest.mark.claim("args.unknown-refused")
 @each
 def test_an_argument_that_the_schema_does_not_know_is_refused_before_anything_else(desk: Desk, tool: Tool):
     with pytest.raises(REFUSALS) as caught:
@@ -209,6 +210,7 @@ def test_further_options_are_an_object_of_known_names(desk: Desk, tool: Tool, op
         assert caught.value.code is Code.INVALID_ARGUMENT
 
 
+@pytest.mark.claim("args.unknown-refused")
 @each
 @pytest.mark.parametrize(
     "nonsense", [{}, {"input": {"$": 1}, "path": 5, "algorithm": []}], ids=["none", "odd"]
@@ -241,6 +243,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.claim("args.no-bare-words")
 @pytest.mark.parametrize(("tool", "arguments"), EXAMPLES, ids=[tool for tool, _ in EXAMPLES])
 def test_every_path_on_the_command_line_is_absolute(desk: Desk, tool: str, arguments: dict[str, Any]):
     made = drafted(tool, desk, **arguments)
@@ -253,6 +256,7 @@ def test_every_path_on_the_command_line_is_absolute(desk: Desk, tool: str, argum
         assert not word.endswith((".tif", ".gpkg", ".vrt")) or word.startswith("/")
 
 
+@pytest.mark.claim("args.no-bare-words")
 @pytest.mark.parametrize("name", ["--config", "-of"])
 def test_a_file_named_like_an_option_is_a_file(desk: Desk, name: str):
     for tool, argument in (("info", "path"), ("gdalinfo", "dataset"), ("gdal_translate", "src_dataset")):
@@ -300,6 +304,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.claim("args.unknown-refused")
 @pytest.mark.parametrize(
     ("tool", "arguments"), WRONG, ids=[f"{tool}-{number}" for number, (tool, _) in enumerate(WRONG)]
 )

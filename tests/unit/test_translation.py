@@ -51,6 +51,7 @@ SANDBOX = {
     "AttestationFailed": Code.ENGINE_UNAVAILABLE,
     "PathRefused": Code.PATH_NOT_ALLOWED,
     "PathMissing": Code.NOT_FOUND,
+    "PathReplaced": Code.PATH_NOT_ALLOWED,
     "StagingFailed": Code.DISK_LIMIT,
     "OutputRejected": Code.OUTPUT_REJECTED,
 }

@@ -85,6 +85,7 @@ def asked(of: Door, *headers: tuple[str, str], scopes: Sequence[str] = (READ,), 
     return run(Asked(*headers, **more).of, of.guarded(lambda _who: ok, *scopes))
 
 
+@pytest.mark.claim("http.no-open-door")
 @pytest.mark.parametrize(
     "headers",
     [
@@ -135,6 +136,7 @@ def test_tokens_of_issuers_mean_nothing_where_there_is_no_issuer(tmp_path: Any):
     assert anyio.run(only.verify, "a.b.c") is None
 
 
+@pytest.mark.claim("http.bounded")
 def test_one_principal_cannot_take_the_room_of_all():
     gate = Gate(100, 2)
 
@@ -160,6 +162,7 @@ def test_too_many_open_requests_of_one_are_429_with_a_time_to_wait():
 NAMES = Names(("gdal.example:1",), ("https://app.example",))
 
 
+@pytest.mark.claim("http.host-and-origin")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -220,6 +223,7 @@ def test_a_closed_gate_begins_nothing_and_ends_what_is_open():
     assert (first.status, second.status) == (503, 503)
 
 
+@pytest.mark.claim("http.bounded")
 def test_a_body_is_bounded_whatever_its_length_is_said_to_be():
     small = Asked(body=[b"a" * 10])
     small.parts.append({"type": "http.request", "body": b"b", "more_body": False})
@@ -228,6 +232,7 @@ def test_a_body_is_bounded_whatever_its_length_is_said_to_be():
         run(whole_body, Asked(body=[b"a" * 6] * 2).receive, 11)
 
 
+@pytest.mark.claim("http.bounded")
 def test_a_body_that_comes_in_drops_is_not_waited_for():
     class Dripping(Asked):
         async def receive(self) -> Any:
@@ -286,6 +291,7 @@ def test_a_stream_ends_with_its_token_and_a_call_does_not(method: str, sent: byt
     assert endless.cancelled == cancelled
 
 
+@pytest.mark.claim("identity.scopes")
 @pytest.mark.parametrize(
     "body",
     [

@@ -118,6 +118,7 @@ def test_an_issuer_that_never_answered_makes_no_token_bad(web: Web):
     assert len(web.asked) == 1
 
 
+@pytest.mark.claim("identity.signed-tokens")
 @pytest.mark.parametrize(
     "document",
     [[], {}, {"keys": {}}, {"keys": [7, None, {}]}, {"keys": [{"kty": "EC", "crv": "P-256", "kid": "k1"}]}],
@@ -149,6 +150,7 @@ def test_a_description_of_somebody_else_is_not_believed(web: Web):
     assert "jwks" not in web.asked
 
 
+@pytest.mark.claim("identity.signed-tokens")
 @pytest.mark.parametrize(
     "url",
     [

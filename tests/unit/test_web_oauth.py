@@ -99,6 +99,7 @@ BAD_CLAIMS = {
 }
 
 
+@pytest.mark.claim("identity.signed-tokens")
 @pytest.mark.parametrize("claims", BAD_CLAIMS.values(), ids=BAD_CLAIMS)
 def test_a_token_that_is_not_for_this_server_now_is_nothing(claims: dict[str, Any]):
     issuer = Issuer()
@@ -134,6 +135,7 @@ def test_clocks_may_differ_a_little():
     assert verifying(issuer)(issuer.token(RESOURCE, exp=int(time.time()) - 5)) is not None
 
 
+@pytest.mark.claim("identity.signed-tokens")
 def test_a_token_without_a_signature_is_nothing():
     issuer = Issuer()
     claims = issuer.claims(RESOURCE)
@@ -143,6 +145,7 @@ def test_a_token_without_a_signature_is_nothing():
     assert verifying(issuer)(f"{head}.{body}.") is None
 
 
+@pytest.mark.claim("identity.signed-tokens")
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
 def test_a_public_key_is_never_taken_for_a_shared_secret(algorithm: str):
     issuer = Issuer(signer=Signer("RS256"))
@@ -171,6 +174,7 @@ def test_a_shared_secret_among_the_keys_of_an_issuer_proves_nothing():
     assert anyio.run(tokens.verify, text) is None
 
 
+@pytest.mark.claim("identity.signed-tokens")
 def test_an_issuer_speaks_for_itself_alone():
     issuer = Issuer()
     verify = verifying(issuer, OTHER)
@@ -184,6 +188,7 @@ def test_an_unknown_issuer_is_not_even_asked_for_its_keys():
     assert verifying(Issuer())(stranger.token(RESOURCE)) is None
 
 
+@pytest.mark.claim("identity.signed-tokens")
 def test_a_key_in_the_token_itself_proves_nothing():
     issuer, mine = Issuer(), Signer(kid="k1")
     claims = issuer.claims(RESOURCE)

@@ -75,6 +75,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
         assert closed(connection)
 
 
+@pytest.mark.claim("http.bounded")
 def test_a_head_that_comes_in_drops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 0.3)
     pause = threading.Event()
@@ -113,6 +114,7 @@ def test_a_slow_answer_is_no_slow_question(monkeypatch: pytest.MonkeyPatch):
         del parts
 
 
+@pytest.mark.claim("http.bounded")
 def test_a_head_without_end_is_refused():
     with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
         with suppress(OSError):
@@ -135,6 +137,7 @@ def test_its_end_ends_open_streams_whole_and_closes_the_port():
             socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
+@pytest.mark.claim("http.bounded")
 def test_requests_above_the_bound_are_told_so_and_room_comes_back():
     gate = Gate(2, 50)
     with served(gate=gate) as (port, _end):

@@ -77,6 +77,7 @@ def test_an_absolute_path_and_its_uris_name_the_same(allowed, root, form):
     assert allowed.input(form.format(root / "a.tif")).relative == PurePosixPath("a.tif")
 
 
+@pytest.mark.claim("paths.inside")
 def test_a_uri_is_decoded_once_and_a_path_never(allowed, root):
     (root / "a b%20.tif").write_bytes(b"odd")
     assert allowed.input(f"file://{root}/a%20b%2520.tif").path == root / "a b%20.tif"
@@ -92,6 +93,7 @@ def test_what_a_location_gives_back_as_uri_is_taken_again(allowed, root):
     assert allowed.input(str(found)) == found
 
 
+@pytest.mark.claim("paths.inside")
 def test_nothing_is_expanded(allowed, root):
     for name in ("~", "$HOME", "*", "{a,b}"):
         (root / name).write_bytes(b"")
@@ -128,6 +130,7 @@ def test_a_name_of_255_bytes_is_let_in_and_one_of_256_is_refused(allowed, root):
 # what is refused
 
 
+@pytest.mark.claim("paths.inside")
 @pytest.mark.parametrize(
     "text",
     [
@@ -185,6 +188,7 @@ def test_a_path_longer_than_the_kernels_bound_is_refused_wherever_it_leads(allow
     refusal(allowed, "./" * 2048 + "a.tif")
 
 
+@pytest.mark.claim("paths.inside")
 def test_a_neighbour_whose_name_begins_the_same_is_outside(allowed, root, tmp_path):
     (tmp_path / "ws-evil").mkdir()
     (tmp_path / "ws-evil/secret.tif").write_bytes(SECRET)
@@ -192,6 +196,7 @@ def test_a_neighbour_whose_name_begins_the_same_is_outside(allowed, root, tmp_pa
     refusal(allowed, "../ws-evil/secret.tif")
 
 
+@pytest.mark.claim("paths.reserved-unreachable")
 @pytest.mark.parametrize("name", [RESERVED, RESERVED.upper(), ".Gdal-Mcp"])
 @pytest.mark.parametrize("form", ["{}/undo.tif", "{}", "sub/../{}/undo.tif", "./{}/undo.tif"])
 def test_the_servers_own_folder_is_never_reached(allowed, form, name):
@@ -205,6 +210,7 @@ def test_the_servers_own_name_is_free_elsewhere(allowed, root):
     assert allowed.input(f"sub/{RESERVED}").name == RESERVED
 
 
+@pytest.mark.claim("paths.plain-files-only")
 def test_only_files_and_folders_are_let_in(allowed, root):
     os.mkfifo(root / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -215,6 +221,7 @@ def test_only_files_and_folders_are_let_in(allowed, root):
             allowed.output(name)
 
 
+@pytest.mark.claim("paths.plain-files-only")
 def test_a_device_is_refused(allowed, root):
     if os.geteuid():  # only root may make one; everybody may name one, and it is outside
         os.symlink("/dev/null", root / "null")
@@ -270,6 +277,7 @@ def test_parent_after_a_symlink_is_the_parent_of_where_it_leads(allowed, root):
         allowed.input("jump/../a.tif")
 
 
+@pytest.mark.claim("paths.links-stay-inside")
 @pytest.mark.parametrize(
     "target",
     [
@@ -298,6 +306,7 @@ def test_a_symlink_that_leads_elsewhere_is_refused(allowed, root, outside, targe
     refusal(allowed, "again.tif")
 
 
+@pytest.mark.claim("paths.links-stay-inside")
 @pytest.mark.parametrize("target", ["{outside}", "..", "/", "/proc/self/cwd", ".gdal-mcp", "sub/../.."])
 def test_a_symlink_to_a_folder_elsewhere_is_refused_with_all_that_is_in_it(allowed, root, outside, target):
     (root / "jump").symlink_to(target.format(outside=outside))
@@ -326,6 +335,7 @@ def test_a_symlink_to_nothing_is_missing(allowed, root):
         allowed.input("link.tif")
 
 
+@pytest.mark.claim("paths.links-stay-inside")
 @pytest.mark.parametrize("target", ["a.tif", "gone.tif", "/etc/passwd", "sub"])
 def test_an_output_is_never_written_through_a_symlink(allowed, root, target):
     (root / "out.tif").symlink_to(target)
@@ -348,6 +358,7 @@ def test_a_symlink_into_another_workspace_is_that_workspaces(allowed, root, tmp_
 # nothing is told about what is outside
 
 
+@pytest.mark.claim("paths.refusals-tell-nothing")
 @pytest.mark.parametrize("form", ["{}", "file://{}", "link", "../outside/{name}"])
 def test_a_refusal_is_the_same_whether_or_not_something_is_there(allowed, root, outside, form):
     said = []
@@ -360,6 +371,7 @@ def test_a_refusal_is_the_same_whether_or_not_something_is_there(allowed, root, 
     assert said[0] == said[1]
 
 
+@pytest.mark.claim("paths.refusals-tell-nothing")
 def test_a_refused_symlink_does_not_tell_where_it_led(allowed, root, outside):
     (root / "link").symlink_to(outside / "secret.tif")
     assert str(outside) not in str(refusal(allowed, "link"))
@@ -388,6 +400,7 @@ def test_a_workspace_is_entered_by_the_spelling_it_was_given_by_too(root, tmp_pa
         allowed.input(str(tmp_path / "alias/passwd"))
 
 
+@pytest.mark.claim("paths.workspaces-are-plain")
 @pytest.mark.parametrize(
     "place",
     [
@@ -411,6 +424,7 @@ def test_the_systems_own_folders_are_no_workspaces(place):
         Workspace.at(place, writable=False)
 
 
+@pytest.mark.claim("paths.workspaces-are-plain")
 def test_a_symlink_to_the_systems_folder_is_no_workspace_either(tmp_path):
     (tmp_path / "innocent").symlink_to("/etc")
     with pytest.raises(PathRefused):
@@ -431,6 +445,7 @@ def test_a_folder_whose_name_cannot_be_shown_is_no_workspace(tmp_path, name):
         Workspace.at(tmp_path / name, writable=True)
 
 
+@pytest.mark.claim("paths.races-lost")
 def test_a_workspace_that_is_replaced_by_a_symlink_is_not_entered(allowed, root, outside):
     root.rename(root.with_name("moved"))
     root.symlink_to(outside)
@@ -440,6 +455,7 @@ def test_a_workspace_that_is_replaced_by_a_symlink_is_not_entered(allowed, root,
 # later use
 
 
+@pytest.mark.claim("paths.races-lost")
 def test_a_file_that_became_something_else_is_not_opened(allowed, root, outside):
     found = allowed.input("a.tif")
     (root / "a.tif").unlink()
@@ -454,6 +470,7 @@ def test_a_file_that_became_something_else_is_not_opened(allowed, root, outside)
         pass
 
 
+@pytest.mark.claim("paths.races-lost")
 def test_a_folder_that_became_a_symlink_is_not_opened(allowed, root, outside):
     found = allowed.input("sub/b.tif")
     (root / "sub").rename(root / "was")
@@ -553,6 +570,7 @@ def hostile(tmp_path_factory):
     return top / "ws"
 
 
+@pytest.mark.claim("paths.inside")
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=_TEXTS, way=st.sampled_from(["input", "output"]))
 def test_any_text_is_refused_or_leads_to_a_real_place_inside(hostile, text, way):
@@ -569,6 +587,7 @@ def test_any_text_is_refused_or_leads_to_a_real_place_inside(hostile, text, way)
     assert (found.identity is None) == (not real.exists())
 
 
+@pytest.mark.claim("paths.races-lost")
 @pytest.mark.timeout(60)
 def test_a_race_between_a_folder_and_a_symlink_never_gives_away_the_secret(root, outside):
     """One thread swaps `sub` for a symlink to a secret and back, while this one locates and reads."""

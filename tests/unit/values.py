@@ -20,6 +20,7 @@ RECEIPT = Receipt(
     tier="runc",
     pool="cold",
     argv=["gdal"],
+    mounts=["/data/ws:ro"],
     plan_digest="00",
     limits={},
     seconds={},

@@ -31,6 +31,7 @@ def era(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.mark.claim("http.no-open-door")
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_without_a_token_the_protocol_answers_401_to_everything(http_server: Hosted, method: str):
     answer = http_server.request(method)
@@ -39,6 +40,7 @@ def test_without_a_token_the_protocol_answers_401_to_everything(http_server: Hos
     assert f'scope="{READ}"' in answer.headers["www-authenticate"]
 
 
+@pytest.mark.claim("identity.static-tokens")
 def test_a_revoked_token_is_out_at_once_while_the_server_runs(http_server: Hosted, era: str):
     name = f"leaver-{era}"
     raw = Raw(http_server, http_server.token(name), era).hello()
@@ -48,6 +50,7 @@ def test_a_revoked_token_is_out_at_once_while_the_server_runs(http_server: Hoste
     assert http_server.request("GET", token=raw.token, headers=ACCEPT).status_code == 401
 
 
+@pytest.mark.claim("identity.scopes")
 def test_a_token_to_read_reads_and_is_told_what_it_needs_to_write(http_server: Hosted, era: str):
     raw = Raw(http_server, http_server.token(f"reader-{era}", READ), era).hello()
     before = len(http_server.place.audited)
@@ -68,6 +71,7 @@ def test_a_call_that_is_named_as_another_in_its_headers_is_refused(http_server: 
     assert raw.call("info", path="dem.tif").status_code == 400
 
 
+@pytest.mark.claim("identity.scopes")
 @pytest.mark.parametrize("scope", [APPROVE, ADMIN, WRITE])
 def test_scopes_that_are_not_to_read_open_nothing(http_server: Hosted, era: str, scope: str):
     token = http_server.token(f"other-{era}-{scope.partition(':')[2]}", scope)
@@ -76,6 +80,7 @@ def test_scopes_that_are_not_to_read_open_nothing(http_server: Hosted, era: str,
     assert READ in answer.headers["www-authenticate"]
 
 
+@pytest.mark.claim("http.host-and-origin")
 @pytest.mark.parametrize("path", ["/mcp", "/metrics"])
 @pytest.mark.parametrize(
     ("headers", "status"),

@@ -24,6 +24,7 @@ def outcomes(place: Place) -> list[str]:
     return sorted(event["outcome"] for event in place.audited if event["type"] == "call.finished")
 
 
+@pytest.mark.claim("faults.client-gone")
 def test_a_client_that_hangs_up_takes_the_container_of_its_call_along(
     http_server: Hosted, ann: str, containers: Containers
 ):
@@ -39,6 +40,7 @@ def test_a_client_that_hangs_up_takes_the_container_of_its_call_along(
     assert call not in place.staged
 
 
+@pytest.mark.claim("faults.client-gone")
 def test_a_signal_under_load_cancels_every_call_and_leaves_nothing(
     make_place: Callable[..., Place], containers: Containers, grounds: Path
 ):

@@ -121,6 +121,7 @@ def test_no_range_gets_more_than_the_file(sender: Sender, served: str, data: byt
     assert reply.content in (data, b"")
 
 
+@pytest.mark.claim("http.files")
 def test_nobody_reads_lists_or_links_another_ones_file(
     sender: Sender, stranger: Sender, served: str, anybody: Sender
 ):
@@ -145,6 +146,7 @@ def test_an_administrator_reads_everything_but_gives_none_of_it_away(
         assert admin.ask("POST", served).status_code == 403
 
 
+@pytest.mark.claim("http.files")
 @pytest.mark.parametrize(
     "path",
     [
@@ -164,6 +166,7 @@ def test_no_address_leads_to_anything_but_a_listed_file(sender: Sender, path: st
     connection.close()
 
 
+@pytest.mark.claim("http.files")
 def test_what_stands_in_the_place_of_an_output_is_not_served(sender: Sender):
     path = sender.published("swapped.csv", csv("mine"))
     on_disk = sender.hosted.place.path("swapped.csv")
@@ -227,6 +230,7 @@ def test_a_link_is_for_one_file_for_reading_and_for_whoever_has_it(
     assert stranger.ask("GET", served).status_code == 404
 
 
+@pytest.mark.claim("http.links")
 def test_no_link_is_good_but_as_it_was_made(sender: Sender, served: str, anybody: Sender):
     link = sender.link(served)
     expires = link.partition("expires=")[2].partition("&")[0]
@@ -247,6 +251,7 @@ def test_no_link_is_good_but_as_it_was_made(sender: Sender, served: str, anybody
     assert len(answers) == 1  # whether there is such a file is not told
 
 
+@pytest.mark.claim("http.links")
 def test_a_link_ends_by_itself_and_never_lasts_longer_than_an_hour(
     sender: Sender, served: str, anybody: Sender
 ):
@@ -256,6 +261,7 @@ def test_a_link_ends_by_itself_and_never_lasts_longer_than_an_hour(
         assert sender.ask("POST", f"{served}?seconds={seconds}").status_code == 400
 
 
+@pytest.mark.claim("http.links")
 def test_a_link_ends_with_the_token_of_whoever_made_it(http_server: Hosted, anybody: Sender):
     with Sender(http_server, http_server.token("leaving")) as leaving:
         path = leaving.published("leaving.csv", csv("row"))

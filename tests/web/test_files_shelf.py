@@ -100,6 +100,7 @@ def make_folder(path: Path) -> None:
 SWAPS = [write_in_place, put_another, link_to_a_copy, link_outside, make_pipe, make_folder, Path.unlink]
 
 
+@pytest.mark.claim("http.files")
 @pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
 @pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
 def test_what_stands_in_the_place_of_a_file_is_never_given_out(
@@ -116,6 +117,7 @@ def test_what_stands_in_the_place_of_a_file_is_never_given_out(
         kept.read(artifact)
 
 
+@pytest.mark.claim("http.files")
 @pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
 def test_a_folder_that_is_put_in_the_place_of_another_brings_nothing_in(kept: Kept, *, seen: bool):
     """Its files are as old as they look: only what they hold tells them apart."""

@@ -29,6 +29,7 @@ def started(place: Place, *options: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.claim("http.no-open-door")
 def test_a_server_that_strangers_could_listen_to_ends_with_a_word_and_listens_nowhere(
     make_place: Callable[..., Place],
 ):
@@ -41,6 +42,7 @@ def test_a_server_that_strangers_could_listen_to_ends_with_a_word_and_listens_no
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.claim("http.no-open-door")
 def test_a_server_without_a_token_or_an_issuer_does_not_start(make_place: Callable[..., Place]):
     assert started(make_place()).returncode == 2
 

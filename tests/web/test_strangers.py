@@ -28,6 +28,7 @@ def bobs(http_server: Hosted, bob: str) -> Raw:
     return Raw(http_server, bob, tasks=True)
 
 
+@pytest.mark.claim("identity.others-unseen")
 def test_a_session_is_nothing_to_anybody_else_and_stays_its_owners(http_server: Hosted, ann: str, bob: str):
     mine = Raw(http_server, ann, ERAS[0]).hello()
     thief = Raw(http_server, bob, ERAS[0], session=mine.session)
@@ -45,6 +46,7 @@ def test_a_session_is_nothing_to_anybody_else_and_stays_its_owners(http_server: 
     assert "tools" in mine.ask("tools/list")["result"]
 
 
+@pytest.mark.claim("identity.scopes")
 def test_a_session_gives_a_lesser_token_of_its_owner_no_more_than_that_token(http_server: Hosted):
     whole = http_server.token("owner", READ, WRITE)
     session = Raw(http_server, whole, ERAS[0]).hello().session
@@ -55,6 +57,7 @@ def test_a_session_gives_a_lesser_token_of_its_owner_no_more_than_that_token(htt
     assert not http_server.place.path("stolen.tif").exists()
 
 
+@pytest.mark.claim("identity.others-unseen")
 def test_a_task_is_its_owners_alone(http_server: Hosted, anns: Raw, bobs: Raw):
     made = anns.send("tools/call", {"name": "reproject", "arguments": {**LONG, "output": "task.tif"}})
     task = {"taskId": made.json()["result"]["taskId"]}
@@ -69,6 +72,7 @@ def test_a_task_is_its_owners_alone(http_server: Hosted, anns: Raw, bobs: Raw):
     until(lambda: anns.ask("tasks/get", task)["result"]["status"] == "cancelled")
 
 
+@pytest.mark.claim("identity.others-unseen")
 def test_what_one_wrote_is_no_resource_of_another(http_server: Hosted, anns: Raw, bobs: Raw):
     anns.tasks = False
     made = anns.call("convert", input="dem.tif", output="anns.tif").json()["result"]["structuredContent"]
@@ -82,6 +86,7 @@ def test_what_one_wrote_is_no_resource_of_another(http_server: Hosted, anns: Raw
     assert call not in listed
 
 
+@pytest.mark.claim("identity.others-unseen")
 def test_what_one_wrote_is_completed_for_nobody_else(anns: Raw, bobs: Raw):
     anns.tasks = False
     anns.call("convert", input="dem.tif", output="secret-name.tif")
@@ -101,6 +106,7 @@ def narrow(grounds: Path) -> Iterator[Hosted]:
         yield hosted
 
 
+@pytest.mark.claim("http.bounded")
 def test_sessions_are_bounded_for_each_and_for_all_and_room_comes_back(narrow: Hosted):
     ann, bob, eve = (narrow.token(name) for name in ("ann", "bob", "eve"))
 

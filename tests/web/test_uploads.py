@@ -56,6 +56,7 @@ def test_a_file_that_is_sent_is_an_output_like_any_other(sender: Sender):
     assert arriving(place) == []
 
 
+@pytest.mark.claim("http.uploads")
 def test_what_an_upload_replaces_comes_back_with_undo(sender: Sender):
     place = sender.hosted.place
     kept, beside = place.path("kept.csv"), place.path("kept.csv.aux.xml")
@@ -70,6 +71,7 @@ def test_what_an_upload_replaces_comes_back_with_undo(sender: Sender):
     assert (kept.read_bytes(), beside.exists()) == (csv("first"), True)
 
 
+@pytest.mark.claim("http.uploads")
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize(
     "target",
@@ -123,6 +125,7 @@ def test_no_address_leads_out_of_the_places_for_outputs(sender: Sender, target: 
     assert sorted(place.workspace.parent.iterdir()) == around
 
 
+@pytest.mark.claim("http.uploads")
 @pytest.mark.usefixtures("untouched")
 def test_what_gdal_cannot_read_is_not_taken(sender: Sender):
     for name in ("bad.tif", "bad.sql"):  # GDAL writes the second format and does not read it
@@ -138,6 +141,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.claim("http.uploads")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_file_that_names_others_shows_nothing_of_them(sender: Sender, name: str):
     """Whether or not it is taken: no answer and no file made from it holds what lies outside."""
@@ -160,6 +164,7 @@ def test_a_file_that_names_others_shows_nothing_of_them(sender: Sender, name: st
     place.path(name).unlink(missing_ok=True)
 
 
+@pytest.mark.claim("http.uploads")
 @pytest.mark.usefixtures("untouched")
 def test_bytes_that_are_not_the_promised_ones_are_not_taken(sender: Sender):
     for field in ("content_digest", "repr_digest"):
@@ -169,6 +174,7 @@ def test_bytes_that_are_not_the_promised_ones_are_not_taken(sender: Sender):
         assert sender.put("x.csv", csv("x"), **header).status_code == 400
 
 
+@pytest.mark.claim("http.uploads")
 @pytest.mark.usefixtures("untouched")
 def test_only_who_may_write_sends_files(sender: Sender):
     place = sender.hosted.place

@@ -77,6 +77,7 @@ def question(sender: Sender, name: str, data: bytes) -> dict[str, object]:
     return reply.json()["error"]["requiresConfirmation"]
 
 
+@pytest.mark.claim("http.uploads")
 def test_an_upload_needs_a_yes_for_these_bytes_there_from_this_sender_once(
     one: Callable[[str], Sender], strict: Hosted
 ):
@@ -141,6 +142,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_sent(one: Callable[[st
     assert arriving(strict.place) == []
 
 
+@pytest.mark.claim("http.uploads")
 def test_a_file_that_does_not_say_its_length_is_cut_off(one: Callable[[str], Sender], strict: Hosted):
     opened = begun(one("ann"), "large.csv", "Transfer-Encoding: chunked")
     piece = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"

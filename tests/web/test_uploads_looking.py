@@ -29,6 +29,7 @@ def plan(area: StagingArea, name: str) -> Any:
     return SimpleNamespace(call_id=CALL, draft=draft, limits=Limits())
 
 
+@pytest.mark.claim("http.uploads")
 def test_what_became_of_the_copy_is_not_published(area: StagingArea):
     nothing = cast("Any", None)
     with reception(area, "in.csv", USER, 100) as arriving, area.open("copy-000001", USER) as copy:
