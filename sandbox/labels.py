@@ -2,13 +2,47 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
 OWNER = "io.gdal-mcp.owner"
 CALL = "io.gdal-mcp.call"
 STARTED = "io.gdal-mcp.started"  # seconds since the epoch
-DEADLINE = "io.gdal-mcp.deadline"  # likewise
+DEADLINE = "io.gdal-mcp.deadline"  # likewise, for whoever was not up with the host that made it
+UPTIME_DEADLINE = "io.gdal-mcp.uptime-deadline"  # that host's boot, and seconds since then
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time by two clocks: the wall's, which may be set, and the one of this boot, which only goes on."""
+
+    wall: float  # seconds since the epoch
+    boot: str
+    uptime: float  # seconds since that boot, sleep included
+
+    @classmethod
+    def now(cls) -> Self:
+        boot = _BOOT.read_text(encoding="ascii").strip()
+        return cls(time.time(), boot, time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def labels(owner: str, call: str, wall_seconds: float) -> Mapping[str, str]:
-    now = time.time()
-    return {OWNER: owner, CALL: call, STARTED: f"{now:.3f}", DEADLINE: f"{now + wall_seconds:.3f}"}
+    now = Moment.now()
+    return {
+        OWNER: owner,
+        CALL: call,
+        STARTED: f"{now.wall:.3f}",
+        DEADLINE: f"{now.wall + wall_seconds:.3f}",
+        UPTIME_DEADLINE: f"{now.boot} {now.uptime + wall_seconds:.3f}",
+    }
+
+
+def overdue(marks: Mapping[str, str], now: Moment) -> float:
+    """Seconds since the deadline, below zero before it. Raises ValueError for labels that name none."""
+    boot, _, uptime = marks.get(UPTIME_DEADLINE, "").partition(" ")
+    if boot == now.boot:
+        return now.uptime - float(uptime)
+    return now.wall - float(marks.get(DEADLINE, ""))

@@ -2,17 +2,17 @@
 
 A container is a leftover when the lock of its owner is free (that server died), or when its deadline, which its own
 worker and its own server enforce, has passed long ago: its owner cannot be asked (it lives on another host or under
-another state folder), or the engine did not answer when it was to be removed.
+another state folder), or the engine did not answer when it was to be removed. Of one that was made since this host
+started, the deadline is told by a clock that nobody can set, so that a jump of the wall clock ends no call.
 """
 
-import time
 from collections.abc import Collection, Mapping
 
 import structlog
 
 from sandbox.engine import Engine
 from sandbox.errors import EngineUnavailable
-from sandbox.labels import DEADLINE, OWNER
+from sandbox.labels import OWNER, Moment, overdue
 from sandbox.owner import Owner
 
 GRACE_SECONDS = 300.0  # a deadline counts from the start of a job, a label from the creation; far more than any start takes
@@ -20,14 +20,13 @@ GRACE_SECONDS = 300.0  # a deadline counts from the start of a job, a label from
 _log = structlog.get_logger()
 
 
-def is_leftover(labels: Mapping[str, str], owner: Owner, now: float) -> bool:
+def is_leftover(labels: Mapping[str, str], owner: Owner, now: Moment) -> bool:
     if owner.is_dead(labels.get(OWNER, "")):
         return True
     try:
-        deadline = float(labels.get(DEADLINE, ""))
+        return overdue(labels, now) > GRACE_SECONDS
     except ValueError:
         return False
-    return now > deadline + GRACE_SECONDS
 
 
 def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple[str, ...]:
@@ -39,7 +38,7 @@ def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple
     dead = set(owner.dead())  # asked first: what a server makes, it makes before it dies
     removed = []
     for leftover in engine.leftovers():
-        if leftover.container not in unremoved and not is_leftover(leftover.labels, owner, time.time()):
+        if leftover.container not in unremoved and not is_leftover(leftover.labels, owner, Moment.now()):
             continue
         try:
             engine.remove(leftover.container)

@@ -33,7 +33,6 @@ def test_a_jump_ends_no_call_that_runs(place: Place, servers: Nursery, clock: Pa
     with held(servers, place, scene, SEND, clock=clock) as call:
         clock.write_text(str(jump))
         tells("clock-jumps-during-run", call.go_on)
-        clock.write_text("0")  # its containers are labelled with times that other servers of this host read
         assert outcome_of(_READS.call(call.pipes)) == "OK"
     assert place.staged == []
 
@@ -51,7 +50,7 @@ def test_a_yes_of_another_time_lets_nothing_run(
         clock.write_text(str(jump))
         tells(row, call.go_on)
         assert f"{row}.tif" not in seen(place)
-        clock.write_text("0")  # as above
+        clock.write_text("0")
         assert outcome_of(scene.call(call.pipes)) == "OK"  # with a yes of now
 
 

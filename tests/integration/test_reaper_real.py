@@ -1,13 +1,12 @@
 """Which containers a server removes of those that others left, on the real engine."""
 
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
 
 from sandbox.errors import EngineUnavailable
-from sandbox.labels import DEADLINE, labels
+from sandbox.labels import UPTIME_DEADLINE, Moment, labels
 from sandbox.owner import Owner
 from sandbox.reaper import GRACE_SECONDS, reap
 from sandbox.slot import launch
@@ -45,7 +44,11 @@ def make(engine, make_template):
     made = []
 
     def one(owner, deadline_in=60.0):
-        marks = {**labels(owner, "call-0001", 60.0), DEADLINE: f"{time.time() + deadline_in:.3f}"}
+        now = Moment.now()
+        marks = {
+            **labels(owner, "call-0001", 60.0),
+            UPTIME_DEADLINE: f"{now.boot} {now.uptime + deadline_in:.3f}",
+        }
         made.append(engine.create(make_template(handler("")), marks))
         return made[-1]
 

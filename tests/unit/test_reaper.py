@@ -6,11 +6,16 @@ import pytest
 
 from sandbox.engine import Leftover
 from sandbox.errors import EngineUnavailable
-from sandbox.labels import DEADLINE, OWNER, STARTED, labels
+from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.owner import Owner
 from sandbox.reaper import GRACE_SECONDS, is_leftover, reap
 
 NOW = time.time()
+BOOT = "11111111-2222-3333-4444-555555555555"
+
+
+def at(wall, uptime=1000.0, boot=BOOT):
+    return Moment(wall, boot, uptime)
 
 
 class ListEngine:
@@ -57,6 +62,10 @@ def test_labels_say_who_and_until_when():
     found = labels("me", "call-1", 10.0)
     assert found[OWNER] == "me"
     assert float(found[DEADLINE]) - float(found[STARTED]) == pytest.approx(10.0)
+    boot, uptime = found[UPTIME_DEADLINE].split()
+    now = Moment.now()
+    assert boot == now.boot
+    assert now.uptime < float(uptime) <= now.uptime + 10.0
 
 
 def test_a_dead_servers_containers_are_removed_and_nobody_elses(owner, dead, living):
@@ -67,21 +76,42 @@ def test_a_dead_servers_containers_are_removed_and_nobody_elses(owner, dead, liv
 
 @pytest.mark.parametrize("late", [-1e9, -1.0, 0.0, GRACE_SECONDS - 1])
 def test_a_container_of_a_server_that_cannot_be_asked_is_kept_until_it_is_long_overdue(owner, late):
-    assert not is_leftover(marks("unknown", NOW), owner, NOW + late)
+    assert not is_leftover(marks("unknown", NOW), owner, at(NOW + late))
 
 
 def test_a_container_that_is_long_overdue_is_a_leftover_whoever_made_it(owner, living):
     for maker in ("unknown", living, owner.id, ""):
-        assert is_leftover(marks(maker, NOW), owner, NOW + GRACE_SECONDS + 1)
+        assert is_leftover(marks(maker, NOW), owner, at(NOW + GRACE_SECONDS + 1))
+
+
+@pytest.mark.claim("faults.clock-jump-ends-no-call")
+@pytest.mark.parametrize("jump", [-1e9, 1e9])
+def test_a_jump_of_the_wall_clock_makes_no_leftover_and_saves_none(owner, living, jump):
+    """Of a container that was made since the host started."""
+    marked = {**marks(living, NOW), UPTIME_DEADLINE: f"{BOOT} 1000.000"}
+    assert not is_leftover(marked, owner, at(NOW + jump, 1000.0 + GRACE_SECONDS - 1))
+    assert is_leftover(marked, owner, at(NOW + jump, 1000.0 + GRACE_SECONDS + 1))
+
+
+def test_a_container_of_another_boot_is_judged_by_the_wall_clock(owner):
+    marked = {**marks("unknown", NOW), UPTIME_DEADLINE: "another 5.000"}
+    assert not is_leftover(marked, owner, at(NOW, 1e9))
+    assert is_leftover(marked, owner, at(NOW + GRACE_SECONDS + 1, 0.0))
+
+
+@pytest.mark.parametrize("text", ["", "soon", "nan"])
+def test_an_uptime_that_is_no_number_removes_nothing(owner, text):
+    marked = {**marks("unknown", NOW - 1e9), UPTIME_DEADLINE: f"{BOOT} {text}"}
+    assert not is_leftover(marked, owner, at(NOW, 1e9))
 
 
 @pytest.mark.parametrize("deadline", ["", "soon", "nan", "inf", "1e999", "--1"])
 def test_a_deadline_that_is_no_time_removes_nothing(owner, deadline):
-    assert not is_leftover({OWNER: "unknown", DEADLINE: deadline}, owner, NOW + 1e9)
+    assert not is_leftover({OWNER: "unknown", DEADLINE: deadline}, owner, at(NOW + 1e9))
 
 
 def test_a_container_without_labels_is_nobodys_leftover(owner):
-    assert not is_leftover({}, owner, NOW + 1e9)
+    assert not is_leftover({}, owner, at(NOW + 1e9))
 
 
 def test_a_dead_server_is_forgotten_once_nothing_of_it_is_left(owner, dead):
