@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from sandbox.hardening import submounts
+from sandbox.mountinfo import submounts
 from sandbox.template import SandboxTemplate
 
 _MEMORY_ROW = 3  # name, number, kB

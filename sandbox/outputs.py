@@ -24,8 +24,8 @@ from sandbox.filetree import (
     sync_tree,
     walk,
 )
-from sandbox.hardening import submounts
 from sandbox.journal import Mark
+from sandbox.mountinfo import submounts
 from sandbox.moves import Moves, Place
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, open_folder

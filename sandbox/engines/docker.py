@@ -16,8 +16,9 @@ import urllib3.exceptions
 from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
 from sandbox.engines.wire import DockerWire
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
-from sandbox.hardening import EngineFacts, create_body, differences, submounts
+from sandbox.hardening import EngineFacts, create_body, differences
 from sandbox.labels import OWNER
+from sandbox.mountinfo import submounts
 from sandbox.template import SandboxTemplate
 
 _REMOVAL_SECONDS = 20.0

@@ -19,7 +19,7 @@ from gdal_mcp.registry_pull import split
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.tokens import TokenStore
 from sandbox.errors import IsolationRefused, StagingFailed
-from sandbox.hardening import submounts
+from sandbox.mountinfo import submounts
 from sandbox.workspace import RESERVED
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
