@@ -41,6 +41,9 @@ class MappedEngine:
     def info(self) -> EngineInfo:
         return self.inner.info()
 
+    def has_image(self, image: str) -> bool:
+        return self.inner.has_image(image)
+
     def attach(self, container: str) -> Wire:
         return self.inner.attach(container)
 

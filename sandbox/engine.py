@@ -63,6 +63,9 @@ class Engine(Protocol):
 
     def info(self) -> EngineInfo: ...
 
+    def has_image(self, image: str) -> bool:
+        """Whether an image is on its host, by content id."""
+
     def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
         """A container that is not started yet, read back and compared with what was asked.
 

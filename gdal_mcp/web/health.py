@@ -30,7 +30,7 @@ from gdal_mcp.settings_web import LOOPBACK
 from gdal_mcp.surface import known_tools
 from gdal_mcp.web.endpoint import Endpoint
 from gdal_mcp.web.guard import Door
-from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
+from sandbox.errors import AttestationFailed, EngineUnavailable, ImageMissing, SandboxError
 
 _log = structlog.get_logger()
 
@@ -86,6 +86,9 @@ def look(app: App) -> Seen:
     audit = {"audit": _audit(app)}
     try:
         host = app.hosting.ready()
+        if not host.engine.has_image(host.image.id):
+            app.hosting.lost()  # a call would find out, and look again
+            raise ImageMissing(f"image {host.image.reference} was removed.")
         counted = containers(host.engine, app.owner)  # asks the engine, which may be gone since
     except SandboxError as error:
         _log.info("not_ready", reason=str(error))

@@ -39,6 +39,11 @@ def create_starts_nothing(bench: Bench) -> None:
     require(not (bench.staging / "started").exists(), "its program ran before it was started")
 
 
+def images_are_told(bench: Bench) -> None:
+    require(bench.engine.has_image(bench.image), "the image in use is not told")
+    require(not bench.engine.has_image(ABSENT_IMAGE), "an image that is not there is told")
+
+
 def create_refuses_an_image_that_is_not_there(bench: Bench) -> None:
     try:
         container = bench.engine.create(

@@ -44,6 +44,7 @@ CHECKS: Final = (
     Check("engine.info", "It says what it is", life.engine_says_what_it_is),
     Check("engine.gone", "Gone, every method says that it is unavailable", life.an_engine_that_is_gone_is_unavailable),
     Check("create.starts-nothing", "A created container has not begun, and counts as not ended", life.create_starts_nothing),
+    Check("image.told", "It says whether an image is there", life.images_are_told),
     Check("create.image-missing", "An image that is not there is missing, and never fetched", life.create_refuses_an_image_that_is_not_there),
     Check("create.source-missing", "A mount without a source is refused, and its source not made", life.create_refuses_a_mount_without_a_source),
     Check("create.labels", "Labels are told back, and of existing containers alone", life.labels_are_told_back),

@@ -124,6 +124,14 @@ class DockerEngine:
         with answering("asked to start a container"):
             self._api.start(container)
 
+    def has_image(self, image: str) -> bool:
+        with answering("asked for an image"):
+            try:
+                self._api.inspect_image(image)  # type: ignore[no-untyped-call]
+            except docker.errors.NotFound:
+                return False
+        return True
+
     def state(self, container: str) -> ContainerState | None:
         with answering("asked how a container stands"):
             try:

@@ -115,10 +115,14 @@ class MemoryEngine:
             identity=f"memory-{id(self)}",
         )
 
+    def has_image(self, image: str) -> bool:
+        self._answer()
+        return self.images is None or image in self.images
+
     def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
         self._answer()
         self.before("create", template)
-        if self.images is not None and template.image not in self.images:
+        if not self.has_image(template.image):
             raise ImageMissing(f"image {template.image} is not in this engine.")
         if absent := [one.source for one in template.mounts if not Path(one.source).exists()]:
             raise EngineUnavailable(f"there is no {absent[0]} to mount.")

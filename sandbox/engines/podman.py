@@ -59,18 +59,11 @@ class PodmanEngine(DockerEngine):
             try:
                 return str(self._libpod("POST", "/containers/create", spec)["Id"])
             except docker.errors.APIError as error:
-                if self._has_image(template.image):
+                if self.has_image(template.image):
                     raise
                 raise ImageMissing(
                     f"image {template.image} is not on this host. Run `gdal-mcp setup`."
                 ) from error
-
-    def _has_image(self, image: str) -> bool:
-        try:
-            self._libpod("GET", f"/images/{image.removeprefix('sha256:')}/exists")
-        except docker.errors.NotFound:
-            return False
-        return True
 
     def _refuse_other(self, container: str, template: SandboxTemplate, rules: str) -> None:
         """Has the low-level runtime's configuration written, without running anything, and compares it."""

@@ -1,0 +1,52 @@
+"""What a host is asked before a server calls itself ready."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from gdal_mcp.web.health import ITEMS, look
+from sandbox.engines.memory import MemoryEngine
+
+IMAGE = SimpleNamespace(id="sha256:aa", reference="gdal:1")
+
+
+class Found:
+    """A hosting that found its engine and image some time ago."""
+
+    def __init__(self, *images: str) -> None:
+        engine = MemoryEngine(lambda *_: None, frozenset(images))
+        pool = SimpleNamespace(figures=lambda: SimpleNamespace(waiting=1, starting=0))
+        self.host = SimpleNamespace(engine=engine, image=IMAGE, pool=pool)
+        self.told_lost = 0
+
+    def ready(self):
+        return self.host
+
+    def lost(self):
+        self.told_lost += 1
+
+
+@pytest.fixture
+def app(tmp_path):
+    """`app(*images)`: the parts of one that are looked at, on an engine that has these images."""
+    audit = SimpleNamespace(checkpoint=lambda: None, path=tmp_path)
+
+    def make(*images):
+        return SimpleNamespace(
+            hosting=Found(*images), audit=audit, owner=SimpleNamespace(id="me", is_dead=lambda _: False)
+        )
+
+    return make
+
+
+def test_a_host_whose_image_is_there_is_ready(app):
+    made = app(IMAGE.id)
+    assert all(look(made).well.values())
+    assert made.hosting.told_lost == 0
+
+
+def test_a_removed_image_is_noticed_before_a_call_needs_it(app):
+    made = app("sha256:bb")
+    found = look(made).well
+    assert [name for name in ITEMS if found[name]] == ["engine", "audit"]
+    assert made.hosting.told_lost == 1  # the next look, and the next call, look for an image again
