@@ -20,6 +20,7 @@ from sandbox.errors import (
 )
 from sandbox.outcome import (
     Cancelled,
+    DiskLow,
     Exited,
     FileSizeExceeded,
     Killed,
@@ -107,6 +108,12 @@ def _told(outcome: Outcome) -> tuple[Code, str, str]:
                 Code.DISK_LIMIT,
                 f"the output grew over {limit} {what}.",
                 _LIMIT_ADVICE.format("--staging-size"),
+            )
+        case DiskLow():
+            return (
+                Code.DISK_LIMIT,
+                "the disk of the workspace was nearly full, so the call was ended before it took the rest.",
+                "Free some space there, or write to a workspace on another disk.",
             )
         case FileSizeExceeded(limit_bytes=limit):
             return (

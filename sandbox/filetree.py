@@ -48,6 +48,9 @@ class StagingUsage:
     bytes: int = 0
     files: int = 0  # folders are counted too: each costs an inode
     largest_bytes: int = 0
+    disk_low: bool = (
+        False  # whoever fills it, and with what: a file that was unlinked while it is open is in no folder
+    )
 
     def exceeds(self, limits: Limits) -> bool:
         return (

@@ -52,6 +52,11 @@ class StagingLimitExceeded:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskLow:
+    """So little was left of the disk of the output folder that the job was ended before it took the rest."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileSizeExceeded:
     """One file grew over the size that a single file may have."""
 
@@ -79,6 +84,7 @@ Outcome = (
     | OutOfMemory
     | OutputLimitExceeded
     | StagingLimitExceeded
+    | DiskLow
     | FileSizeExceeded
     | Killed
     | ProtocolViolated

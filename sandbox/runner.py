@@ -17,6 +17,7 @@ from sandbox.filetree import StagingUsage
 from sandbox.labels import labels
 from sandbox.outcome import (
     Cancelled,
+    DiskLow,
     Exited,
     FileSizeExceeded,
     Killed,
@@ -263,7 +264,7 @@ def _over_quota(quota: Quota | None, limits: Limits) -> Outcome | None:
         return StagingLimitExceeded("files", limits.staging_files)
     if usage.bytes > limits.staging_bytes:
         return StagingLimitExceeded("bytes", limits.staging_bytes)
-    return None
+    return DiskLow() if usage.disk_low else None
 
 
 def _judge(final: Mapping[str, Any] | None, state: ContainerState, limits: Limits) -> Outcome:

@@ -8,6 +8,7 @@ puts right what a crash left.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -31,6 +32,11 @@ _NO_LISTINGS: Mapping[PurePosixPath, str] = MappingProxyType({})
 
 def _at_once(work: Callable[[], None]) -> None:
     work()
+
+
+# of the disk that staging lies on, never taken by a job: a server writes its records with it, a person logs in
+_RESERVE_BYTES = 256 << 20
+_RESERVE_PARTS = 50  # a small disk keeps one part in so many
 
 
 class StagingArea:
@@ -121,10 +127,10 @@ class Staging:
     def usage(self, limits: Limits = _DEFAULT_LIMITS) -> StagingUsage:
         """What is in it right now; the count ends early over the limits. Meant for a job that is running.
 
-        Not seen: what a job keeps open after unlinking it. `Limits.file_bytes` bounds each such file.
+        Not counted: what a job keeps open after unlinking it. It shows only in what is left of the disk.
         """
         with failing("measuring staging"):
-            return measure(self._folder, limits)
+            return replace(measure(self._folder, limits), disk_low=_is_low(os.fstatvfs(self._folder)))
 
     def copy_in(self, located: Located, name: str, limits: Limits = _DEFAULT_LIMITS) -> None:
         """Copies an existing file or folder in, owned by the container's user. Raises StagingFailed.
@@ -259,3 +265,8 @@ def _refuse_user(user: tuple[int, int]) -> None:
 def _refuse_changed(source: int, located: Located) -> None:
     if Identity.of(os.fstat(source)) != located.identity:
         raise OutputRejected(f"{located} was changed since the call was planned. Plan the call again.")
+
+
+def _is_low(disk: os.statvfs_result) -> bool:
+    reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _RESERVE_PARTS)
+    return disk.f_bavail * disk.f_frsize < reserve

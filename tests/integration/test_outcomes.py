@@ -1,5 +1,6 @@
 """Every way in which a job can end, each done for real: the outcome is right and the container is gone."""
 
+import os
 import pickle
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from sandbox.filetree import StagingUsage
 from sandbox.labels import OWNER
 from sandbox.outcome import (
     Cancelled,
+    DiskLow,
     Exited,
     FileSizeExceeded,
     Killed,
@@ -29,7 +31,10 @@ from sandbox.outcome import (
 from sandbox.owner import Owner
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
-from tests.conftest import SMALL, handler
+from sandbox.staging import StagingArea
+from sandbox.workspace import Workspace
+from tests.conftest import MIB, SMALL, USER, handler
+from tests.faults.disks import small_disk
 
 pytestmark = pytest.mark.engine
 
@@ -209,6 +214,36 @@ MANY_BYTES = "for n in range(3): open(f'/staging/{n}', 'wb').write(bytes(4 << 20
 )
 def test_staging_over_its_quota_ends_a_running_job(run, staging, body, outcome):
     assert run(body + FOREVER, staging=staging.mount_source, quota=staging).outcome == outcome
+
+
+UNLINKED = """
+def left():
+    disk = os.statvfs('/staging')
+    return disk.f_bavail * disk.f_frsize
+
+while left() > 1 << 20:
+    file = os.open('/staging/x', os.O_CREAT | os.O_WRONLY)
+    os.unlink('/staging/x')
+    while left() > 1 << 20 and os.fstat(file).st_size < 2 << 20:
+        os.write(file, bytes(1 << 16))
+"""
+
+
+@pytest.fixture
+def small_staging(tmp_path):
+    """A staging folder on a disk of 64 MiB."""
+    with small_disk(tmp_path / "disk", 64) as root:
+        root.chmod(0o755)
+        with StagingArea(Workspace.at(root, writable=True)).open("staging-0002", USER) as opened:
+            yield opened
+
+
+@pytest.mark.claim("resources.disk-never-filled")
+def test_files_that_no_folder_shows_end_a_job_before_they_fill_the_disk(run, small_staging):
+    result = run(UNLINKED + FOREVER, staging=small_staging.mount_source, quota=small_staging)
+    assert result.outcome == DiskLow()
+    disk = os.statvfs(small_staging.mount_source)
+    assert disk.f_bavail * disk.f_frsize > 60 * MIB  # all of it came back with the container
 
 
 @pytest.mark.claim("resources.staging-capped")

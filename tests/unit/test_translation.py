@@ -15,6 +15,7 @@ from sandbox import errors
 from sandbox.errors import SandboxError
 from sandbox.outcome import (
     Cancelled,
+    DiskLow,
     Exited,
     FileSizeExceeded,
     Killed,
@@ -38,6 +39,7 @@ OUTCOMES: list[tuple[Outcome, Code | None]] = [
     (OutputLimitExceeded(1 << 20), Code.OUTPUT_LIMIT),
     (StagingLimitExceeded("files", 5), Code.DISK_LIMIT),
     (StagingLimitExceeded("bytes", 5), Code.DISK_LIMIT),
+    (DiskLow(), Code.DISK_LIMIT),
     (FileSizeExceeded(5), Code.DISK_LIMIT),
     (Killed(139), Code.GDAL_ERROR),
     (ProtocolViolated("x"), Code.INTERNAL),
