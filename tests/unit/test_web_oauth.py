@@ -73,7 +73,7 @@ def test_scopes_are_those_that_the_token_says_and_the_server_knows(given: dict[s
     assert found.scopes == scopes
 
 
-NOW = time.time()
+NOW = time.time()  # when tests are collected, which may be half an hour before they run
 BAD_CLAIMS = {
     "another audience": {"aud": "https://elsewhere.example/mcp"},
     "the server without its path": {"aud": "https://gdal.example.org"},
@@ -84,8 +84,8 @@ BAD_CLAIMS = {
     "no end": {"exp": None},
     "an end that is no time": {"exp": "tomorrow"},
     "an endless end": {"exp": float("inf")},
-    "not begun": {"nbf": int(NOW) + 600},
-    "made in the future": {"iat": int(NOW) + 600},
+    "not begun": {"nbf": int(NOW) + 86_400},
+    "made in the future": {"iat": int(NOW) + 86_400},
     "no making": {"iat": None},
     "no issuer": {"iss": None},
     "a strange issuer": {"iss": "https://strange.example"},
