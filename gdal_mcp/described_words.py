@@ -98,7 +98,9 @@ def compressions() -> frozenset[str]:
 def number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return DROP
-    return value if math.isfinite(value) and (isinstance(value, float) or abs(value) <= _LARGEST) else DROP
+    if isinstance(value, int):  # first: one of a thousand digits is no float, not even an infinite one
+        return value if abs(value) <= _LARGEST else DROP
+    return value if math.isfinite(value) else DROP
 
 
 def real(value: Any) -> Any:

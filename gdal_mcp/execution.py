@@ -202,8 +202,20 @@ def _make_outputs_folder(target: Located) -> None:
                 f"the folder {name} could not be made in {target.workspace.root}: {error.strerror}."
             ) from error
         if os.geteuid() == 0:
+            _give_new(name, root)
+
+
+def _give_new(name: str, root: int) -> None:
+    """Gives a folder that was just made to the workspace's owner, who can exchange the name for another at any time."""
+    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+    try:
+        with os.scandir(folder) as inside:
+            is_new = os.fstat(folder).st_uid == 0 and next(inside, None) is None
+        if is_new:  # else it is another, and stays whose it is
             owner = os.fstat(root)
-            os.chown(name, owner.st_uid, owner.st_gid, dir_fd=root, follow_symlinks=False)
+            os.fchown(folder, owner.st_uid, owner.st_gid)
+    finally:
+        os.close(folder)
 
 
 def _copies(draft: Draft) -> bool:

@@ -176,7 +176,7 @@ def _takes(inputs: tuple[Located | Source, ...], places: tuple[Located, ...]) ->
     folders = [one.path for one in places if one.is_folder]
     return any(
         path in touched or any(path.is_relative_to(folder) for folder in folders)
-        for source in inputs
+        for source in dict.fromkeys(inputs)
         for path in family(source)
     )
 

@@ -46,6 +46,7 @@ from gdal_mcp.translation import explain
 from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
 from sandbox.outcome import Usage
+from sandbox.template import Limits
 
 _log = structlog.get_logger()
 
@@ -387,6 +388,12 @@ def _failed(call_id: str) -> Reply:
 
 def _cost(ticket: Ticket, done: Done | ToolError) -> tuple[float, int]:
     """CPU seconds and output bytes of a call that ran, however it ended."""
-    seconds = (ticket.usage.cpu_seconds if ticket.usage else None) or 0.0
+    seconds = _computed(ticket.usage, ticket.plan.limits) if ticket.usage and ticket.plan else 0.0
     published = done.published if isinstance(done, Done) else None
     return seconds, sum(file.size for file in published.files) if published else 0
+
+
+def _computed(usage: Usage, limits: Limits) -> float:
+    """CPU seconds as the container says, up to what it can have had; all of that for one that was cut before it could."""
+    most = min(usage.run_seconds, limits.wall_seconds) * limits.cpus
+    return min(usage.cpu_seconds, most) if usage.cpu_seconds is not None else most

@@ -109,6 +109,7 @@ class Case:
     principal: str
     effect: Effect
     algorithm: str = ""
+    steps: tuple[str, ...] = ()  # the algorithms that a pipeline is made of
     workspaces: frozenset[Path] = field(default_factory=frozenset)
     always_asked: bool = False
 
@@ -121,6 +122,7 @@ def case(draft: Draft, tool: str, principal: str) -> Case:
         principal=principal,
         effect=effect,
         algorithm=draft.algorithm,
+        steps=draft.steps,
         workspaces=frozenset(draft.touched if effect is not Effect.READ else _read(draft)),
         always_asked=draft.always_asked,
     )
@@ -164,10 +166,22 @@ def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
 def _fits(rule: Rule, asked: Case) -> bool:
     return (
         asked.effect in rule.effects
-        and (_named(asked.tool, rule.tools) or _named(asked.algorithm, rule.tools))
+        and _calls(rule, asked)
         and _named(asked.principal, rule.principals)
         and _covers(rule, asked.workspaces)
     )
+
+
+def _calls(rule: Rule, asked: Case) -> bool:
+    """A rule that denies or asks fits with any step of a pipeline; one that allows must fit with the whole."""
+    steps = () if rule.decision == "allow" else asked.steps
+    patterns = tuple(_spelled(one) for one in rule.tools)
+    return any(_named(_spelled(name), patterns) for name in (asked.tool, asked.algorithm, *steps) if name)
+
+
+def _spelled(name: str) -> str:
+    """`raster reproject` and `raster_reproject` are one name."""
+    return name.replace(" ", "_").replace("-", "_")
 
 
 def _covers(rule: Rule, touched: frozenset[Path]) -> bool:

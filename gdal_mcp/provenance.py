@@ -282,4 +282,11 @@ def _status(located: Located) -> os.stat_result:
 
 def _time(moment_ns: int) -> str:
     seconds, rest = divmod(moment_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+    except (
+        ValueError,
+        OverflowError,
+        OSError,
+    ):  # a file system keeps years that a calendar of four digits does not have
+        return f"@{seconds}.{rest:09}"

@@ -293,7 +293,10 @@ def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any
 
 def _where(one: Described) -> dict[str, Any]:
     """Where on earth an output lies: [west, south, east, north] in degrees, of each layer that can be told."""
-    boxes = [one.facts.get("wgs84"), *(layer.get("wgs84") for layer in one.facts.get("layers", ()))]
+    boxes = [
+        one.facts.get("wgs84"),
+        *(layer.get("wgs84") for layer in one.facts.get("layers") or () if layer),
+    ]
     known = [box for box in boxes if box]
     return {"wgs84": known[:_MAX_BOXES]} if known else {}
 

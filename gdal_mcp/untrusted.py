@@ -16,6 +16,7 @@ from typing import Any
 UNTRUSTED = "untrusted"  # the one key of results and errors under which such text stands
 MAX_TEXT = 20_000  # characters of one string
 MAX_ITEMS = 20_000  # entries of one list or object
+_INTEGER_BITS = 64
 MAX_DEPTH = 60
 MAX_MARKS = (
     6  # on one letter: the most that any script needs, in Tibetan; four in Hebrew, two in Vietnamese and Thai
@@ -121,6 +122,8 @@ def clean_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict):
         rows = _clean_object(value, depth)
         return rows if len(value) <= MAX_ITEMS else {**rows, CUT.strip(): True}
+    if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+        return clean_text(str(value))  # readers of JSON refuse it, or read another number
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no such number, but Python reads one from 1e999
     return value

@@ -41,7 +41,7 @@ from sandbox.cancel import Cancellation
 from sandbox.lease import Lease
 from sandbox.publication import Published
 from sandbox.runner import Job
-from sandbox.staging import Staging, StagingArea
+from sandbox.staging import Staging, StagingArea, is_low
 from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_folder
 
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
@@ -130,6 +130,13 @@ class Reception:
                 raise too_large()
             self._digest.update(piece)
             self._append(memoryview(piece))
+        if is_low(os.fstatvfs(self._file)):
+            raise ToolError(
+                Code.DISK_LIMIT,
+                Stage.RUN,
+                "the disk of the workspace is nearly full, so what was sent is not stored.",
+                "Ask the person who runs the server to make room.",
+            )
 
     def _append(self, rest: memoryview) -> None:
         try:

@@ -155,7 +155,8 @@ def _first(main: str, owners: Mapping[str, str]) -> str:
 def _stems(name: str) -> set[str]:
     """Every stem of a main file that the name could belong to: what comes before one of its dots."""
     parts = name.split(".")
-    stems = {".".join(parts[:count]) for count in range(1, len(parts))}
+    # no ending of a companion has more than two dots; a name of a hundred would belong to a hundred stems
+    stems = {".".join(parts[:count]) for count in range(max(1, len(parts) - 2), len(parts))}
     return {PurePosixPath(name).stem, *stems, *(stem[:-4] for stem in stems if stem.lower().endswith("_rpc"))}
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sandbox.errors import StagingFailed
-from sandbox.filetree import Entry, StagingUsage, opened_file, opened_folder, walk
+from sandbox.filetree import Entry, StagingUsage, opened_folder, walk
 from sandbox.template import Limits
 from sandbox.workspace import Identity
 
@@ -67,8 +67,15 @@ class Copier:
     def _inner_file(self, entry: Entry, folder: int) -> None:
         if not stat.S_ISREG(entry.status.st_mode):
             raise StagingFailed(f"{entry.path!r} is no file or folder that can be read; nothing was copied.")
-        with opened_file(entry.folder, entry.name) as source:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:  # as it is: what bars us is the user's own mode, and the file the user's own
+            source = os.open(entry.name, flags, dir_fd=entry.folder)
+        except PermissionError as error:
+            raise StagingFailed(f"{entry.path!r} may not be read; nothing was copied.") from error
+        try:
             self.file(source, folder, entry.name)
+        finally:
+            os.close(source)
 
     def _refuse_more(self, usage: StagingUsage) -> None:
         if usage.exceeds(self.limits):

@@ -164,7 +164,7 @@ def _own_folder(parent: int, name: str, mode: int) -> Iterator[int]:
     except FileExistsError:
         made = False
     with opened_folder(parent, name) as folder:
-        if made:
+        if made and _is_empty(folder):  # else somebody put another there in between
             os.fchmod(folder, mode)
             os.fsync(parent)
         status = os.fstat(folder)
@@ -174,6 +174,11 @@ def _own_folder(parent: int, name: str, mode: int) -> Iterator[int]:
                 f"Run the server as its owner, or take {RESERVED} away after looking into it."
             )
         yield folder
+
+
+def _is_empty(folder: int) -> bool:
+    with os.scandir(folder) as inside:
+        return next(inside, None) is None
 
 
 def _ignore(base: int) -> None:

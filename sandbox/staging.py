@@ -130,7 +130,7 @@ class Staging:
         Not counted: what a job keeps open after unlinking it. It shows only in what is left of the disk.
         """
         with failing("measuring staging"):
-            return replace(measure(self._folder, limits), disk_low=_is_low(os.fstatvfs(self._folder)))
+            return replace(measure(self._folder, limits), disk_low=is_low(os.fstatvfs(self._folder)))
 
     def copy_in(self, located: Located, name: str, limits: Limits = _DEFAULT_LIMITS) -> None:
         """Copies an existing file or folder in, owned by the container's user. Raises StagingFailed.
@@ -267,6 +267,7 @@ def _refuse_changed(source: int, located: Located) -> None:
         raise OutputRejected(f"{located} was changed since the call was planned. Plan the call again.")
 
 
-def _is_low(disk: os.statvfs_result) -> bool:
+def is_low(disk: os.statvfs_result) -> bool:
+    """Whether less is left of a disk than what no job may take."""
     reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _RESERVE_PARTS)
     return disk.f_bavail * disk.f_frsize < reserve

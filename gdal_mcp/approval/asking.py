@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from gdal_mcp.approval.model import Approval, Approver, Asked, Decision, Grant, Question, Suspended
 from gdal_mcp.approval.question import Where, parts, question_text, touched
-from gdal_mcp.approval.store import SUSPENDED, Approvals
+from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
 from gdal_mcp.audit import AuditUnavailable
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.foresight.estimate import Estimate
@@ -102,7 +102,15 @@ class Asking:
         plan = call.plan
         holder = f"{self.server}:{plan.call_id}"
         adopted = self.approvals.adopt(plan.digest, plan.principal, holder)
-        return adopted or self.approvals.request(_asked(call), self.patience.open_seconds, holder)
+        try:
+            return adopted or self.approvals.request(_asked(call), self.patience.open_seconds, holder)
+        except TooManyOpen as error:
+            raise ToolError(
+                Code.RATE_LIMITED,
+                Stage.APPROVAL,
+                f"{MOST_OPEN} questions of yours are open already.",
+                "Have some of them answered, or wait until they expire.",
+            ) from error
 
     async def _answered(self, call: Call, approval_id: str, decision: Decision | None) -> None:
         """The call came again, with an answer or from a page that was to give one."""

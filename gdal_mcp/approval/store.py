@@ -28,9 +28,17 @@ LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterd
 _SET_BACK: Final = 60.0  # seconds; a time server's corrections are smaller
 SUSPENDED: Final = "suspended"  # the holder of a question whose answer comes with the call's repetition
 
+MOST_OPEN: Final = (
+    128  # of one principal: more than a person reads, and few enough to be listed twice a second
+)
+
 _DECIDE: Final = """UPDATE approvals SET state = :state, decided_by = :by, decided_how = :how, decided_at = :now
     WHERE id = :id AND (state = 'pending' OR (state = 'approved' AND :state = 'denied'))
     AND (:state = 'denied' OR EXISTS (SELECT 1 FROM json_each(ways) WHERE value = :way))"""
+
+
+class TooManyOpen(Exception):
+    """A principal has as many open questions as one may have."""
 
 
 class Approvals:
@@ -48,9 +56,15 @@ class Approvals:
         """A new question, open for `ttl` seconds; `holder` is the call that waits for its answer.
 
         Every call that asks has a question of its own, so that of two equal ones each needs its yes, and a no to one is
-        none to the other.
+        none to the other. Raises TooManyOpen.
         """
         with self._writing() as (db, now):
+            mine = "SELECT count(*) FROM approvals WHERE state = 'pending' AND expires > :now AND principal = :principal"
+            if (
+                db.execute(mine, stored({"now": now, "principal": asked.principal})).fetchone()[0]
+                >= MOST_OPEN
+            ):
+                raise TooManyOpen
             # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
             new = Approval(
                 id=secrets.token_hex(16),

@@ -125,6 +125,13 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
 
     null, and false for a switch that is off by itself, are the same as leaving the argument out.
     """
+    if len(arguments) > 2 * len(
+        algorithm.long_names
+    ):  # each unknown name costs a search for the one that was meant
+        raise ArgumentRefused(
+            f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
+            "Look up its arguments with gdal_describe.",
+        )
     problems = Problems()
     given: dict[str, Given] = {}
     for name, value in arguments.items():

@@ -27,6 +27,7 @@ from gdal_mcp.registry_schema import RegistryUnavailable
 from gdal_mcp.tokens import TokensUnavailable
 from gdal_mcp.web.bearer import Unavailable
 from sandbox.errors import SandboxError
+from sandbox.workspace import Workspaces
 
 PATH: Final = "/console"
 _log = structlog.get_logger()
@@ -144,8 +145,17 @@ class Console:
             "admin": viewer.is_admin,
             "version": __version__,
             "minutes": GRANT_MINUTES,
-            "workspaces": [str(one.root) for one in self.desk.app.workspaces.items],
+            "workspaces": [str(one.root) for one in self._workspaces(viewer).items],
         }
+
+    def _workspaces(self, viewer: Viewer) -> Workspaces:
+        """All for who runs the server; of anybody else those that the policy gives."""
+        if viewer.is_admin:
+            return self.desk.app.workspaces
+        try:
+            return self.desk.app.reaches.of(viewer.name).workspaces
+        except ToolError:
+            return Workspaces(())
 
     async def _live(self, request: Request, viewer: Viewer) -> Response:
         async def good() -> bool:
@@ -210,7 +220,7 @@ class Console:
     async def _file(self, request: Request) -> Response:
         viewer, number = self.links.take(request.path_params["link"])
         artifact = await _thread(self.desk.artifact, viewer, number)
-        found: Response = await _thread(download, self.desk.app.workspaces, artifact)
+        found: Response = await _thread(download, self._workspaces(viewer), artifact)
         return found
 
     async def _grants(self, _request: Request, viewer: Viewer) -> Any:

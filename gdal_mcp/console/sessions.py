@@ -18,6 +18,7 @@ from gdal_mcp.identity import ADMIN, APPROVE, Principal
 
 SECONDS: Final = 12 * 3600.0  # of one session: a working day
 MOST: Final = 64  # sessions at once; the oldest makes room
+MOST_OF_ONE: Final = 8  # of one principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,9 @@ class Sessions:
 
     def open(self, principal: Principal, token: str | None) -> Session:
         self._tidy()
+        mine = [one.id for one in self._open.values() if one.principal == principal]
+        for oldest in mine[: len(mine) + 1 - MOST_OF_ONE] if len(mine) >= MOST_OF_ONE else []:
+            self.close(oldest)  # one who opens many ends the own ones, nobody else's
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
         ends = self._clock() + SECONDS

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -93,7 +94,8 @@ class Resources:
         except ValueError as error:
             raise MCPError(t.INVALID_PARAMS, "the cursor is not one that this server gave") from error
         return t.ListResourcesResult(
-            resources=[_resource(one) for one in found.items], next_cursor=found.next_cursor
+            resources=[_resource(one) for one in found.items if self._is_within(one)],
+            next_cursor=found.next_cursor,
         )
 
     def readable(self, uris: Sequence[str], of: str | None) -> list[str]:
@@ -102,7 +104,8 @@ class Resources:
 
     def _is_there(self, uri: str, of: str | None) -> bool:
         if not uri.startswith(CALLS):
-            return self.registry.artifact(uri, of) is not None
+            found = self.registry.artifact(uri, of)
+            return found is not None and self._is_within(found)
         call_id, _, what = uri.removeprefix(CALLS).partition("/")
         return what in _RECORDS and self.registry.call(call_id, of) is not None
 
@@ -124,6 +127,10 @@ class Resources:
         except PathRefused as error:
             raise not_found(uri, version) from error
         return t.ReadResourceResult(contents=self._contents(uri, artifact, _Part(offset, data, size)))
+
+    def _is_within(self, artifact: Artifact) -> bool:
+        path = Path(artifact.path)
+        return any(path.is_relative_to(one.root) for one in self.workspaces.items)
 
     def _located(self, artifact: Artifact) -> Located:
         """The very place that was published; a link that stands there now is not followed, wherever it leads."""

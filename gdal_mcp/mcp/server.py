@@ -1,6 +1,7 @@
 """The MCP server: handlers on the SDK's low-level `Server`, both protocol eras."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from gdal_mcp.pipeline import Request
 from gdal_mcp.reach import Reach
 from gdal_mcp.tasks import Keeping, Task, TaskStore
 from gdal_mcp.untrusted import shown_text
+from sandbox.workspace import Workspaces
 
 _log = structlog.get_logger()
 
@@ -114,7 +116,17 @@ class Handlers:
         return [one.path for one in self._app.registry.artifacts(None, COMPLETED, of=of).items]
 
     async def _readable(self, who: Principal, uris: Sequence[str]) -> list[str]:
-        return await anyio.to_thread.run_sync(self._resources.readable, uris, _of(who))
+        return await anyio.to_thread.run_sync(self._resources_of(who).readable, uris, _of(who))
+
+    def _resources_of(self, who: Principal) -> Resources:
+        """Those in the workspaces that this one has now; what was published in others is not there any more."""
+        if who.holds(ADMIN):
+            return self._resources
+        try:
+            workspaces = self._app.reaches.of(who.id).workspaces
+        except ToolError:
+            workspaces = Workspaces(())
+        return replace(self._resources, workspaces=workspaces)
 
     def _reach(self, ctx: Context) -> Reach | None:
         """What the sender has; None of one who has nothing."""
@@ -170,7 +182,9 @@ class Handlers:
         self, ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListResourcesResult:
         cursor = params.cursor if params else None
-        return await anyio.to_thread.run_sync(self._resources.page, cursor, _of(self.who(ctx)))
+        return await anyio.to_thread.run_sync(
+            self._resources_of(self.who(ctx)).page, cursor, _of(self.who(ctx))
+        )
 
     async def list_templates(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
@@ -179,7 +193,9 @@ class Handlers:
         return t.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
 
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
-        work = partial(self._resources.read, str(params.uri), ctx.protocol_version, _of(self.who(ctx)))
+        work = partial(
+            self._resources_of(self.who(ctx)).read, str(params.uri), ctx.protocol_version, _of(self.who(ctx))
+        )
         return await anyio.to_thread.run_sync(work)
 
     async def list_prompts(

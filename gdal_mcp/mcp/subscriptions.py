@@ -40,6 +40,7 @@ from gdal_mcp.statement import CALLS
 
 MOST_STREAMS: Final = 32  # of one principal; a client needs one
 MOST_URIS: Final = 1000  # of one stream or session
+_ALL_URIS: Final = 256 << 10  # characters, of one session or stream
 MAX_URI: Final = 16384  # characters; the longest path with every byte percent-encoded, and some more
 _METHODS: Final[Mapping[type[ServerEvent], str]] = MappingProxyType(
     {
@@ -247,8 +248,11 @@ def serve_subscriptions(server: Server[Any], subscriptions: Subscriptions) -> No
 
 
 def _check(uris: Sequence[str]) -> None:
-    if len(uris) > MOST_URIS or any(len(uri) > MAX_URI for uri in uris):
+    odd = any(
+        len(uri) > MAX_URI or not uri.isascii() for uri in uris
+    )  # a URI is ASCII; others take four bytes a letter
+    if odd or len(uris) > MOST_URIS or sum(map(len, uris)) > _ALL_URIS:
         raise MCPError(
             t.INVALID_PARAMS,
-            f"At most {MOST_URIS} URIs of at most {MAX_URI} characters can be subscribed to.",
+            f"At most {MOST_URIS} URIs of at most {MAX_URI} characters, {_ALL_URIS} together, can be subscribed to.",
         )

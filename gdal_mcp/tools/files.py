@@ -26,7 +26,7 @@ def draft_operation(algorithm: Algorithm, arguments: Mapping[str, Any], desk: De
         removes=work.removes,
         listings=work.listings,
         verify=partial(check_identified, work.identified) if work.identified else None,
-        always_asked=algorithm.path in ALWAYS_ASKED,
+        always_asked=algorithm.path in ALWAYS_ASKED or bool(work.removes),
         algorithm=algorithm.path,
         arguments=given,
     )

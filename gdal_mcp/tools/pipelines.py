@@ -89,6 +89,7 @@ def _draft(path: str, arguments: PipelineArguments, desk: Desk) -> Draft:
         algorithm=path,
         arguments=_said(flat),
         chain=tuple((one.step.algorithm.path, _said([one])) for one in steps),
+        steps=tuple(one.step.algorithm.path for one in flat),
     )
 
 

@@ -7,6 +7,7 @@ from starlette.responses import JSONResponse, Response
 
 from gdal_mcp.identity import READ
 
+_OVER: Final = {"Connection": "close"}  # what else a stranger sends is not read
 BUSY_SECONDS: Final = 5  # when to try again; requests end within seconds or are streams
 
 
@@ -25,7 +26,7 @@ def unauthorized(metadata: str, *, presented: bool) -> Response:
     error = {"error": "invalid_token"} if presented else {}
     text = "the token is not good here, or not any more" if presented else "a token is needed"
     challenge = _challenge({**error, "scope": READ, **_at(metadata)})
-    return refused(401, "invalid_token", text, {"WWW-Authenticate": challenge})
+    return refused(401, "invalid_token", text, {"WWW-Authenticate": challenge, **_OVER})
 
 
 def forbidden(metadata: str, scopes: Iterable[str]) -> Response:
@@ -33,7 +34,7 @@ def forbidden(metadata: str, scopes: Iterable[str]) -> Response:
     needed = " ".join(scopes)
     challenge = _challenge({"error": "insufficient_scope", "scope": needed, **_at(metadata)})
     return refused(
-        403, "insufficient_scope", f"this needs the scopes {needed}", {"WWW-Authenticate": challenge}
+        403, "insufficient_scope", f"this needs the scopes {needed}", {"WWW-Authenticate": challenge, **_OVER}
     )
 
 

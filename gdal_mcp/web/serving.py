@@ -1,7 +1,8 @@
 """Runs an ASGI application on a port, inside a task group of the caller's.
 
 Invariants:
-* who sends its request slower than a deadline is cut off, so that silent connections do not fill the server;
+* who sends its request, or takes its answer, slower than a deadline is cut off, so that silent connections do not fill the
+  server;
 * the port is bound before anything is said of it, and the address that is said is the one that is bound;
 * a cancellation closes the port and returns within a bounded time.
 """
@@ -23,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from gdal_mcp.settings import SettingsError
 
 HEADER_SECONDS: Final = 10.0  # for the head of a request, from the moment that its first byte may come
+TAKE_SECONDS: Final = 60.0  # for what is buffered of an answer to be taken, up to where it goes on
 _KEEP_SECONDS: Final = 15  # a connection between two requests
 _HEAD_BYTES: Final = 32 << 10
 _END_SECONDS: Final = 5  # for responses that are under way to be cut, once their requests are cancelled
@@ -151,9 +153,10 @@ class _Server(uvicorn.Server):
 
 
 class _Patient(H11Protocol):
-    """Has a deadline for the head of each request. Between two requests there is that of an idle connection."""
+    """Has a deadline for the head of each request, and for a client that takes nothing of its answer."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -166,6 +169,26 @@ class _Patient(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._rest()
+        self._flows()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._flows()
+        self._stuck = self.loop.call_later(TAKE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._flows()
+
+    def timeout_keep_alive_handler(self) -> None:
+        if self.transport.get_write_buffer_size():  # closing would wait for a client that takes nothing
+            self.transport.abort()
+        super().timeout_keep_alive_handler()
+
+    def _flows(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def _watch(self) -> None:
         cycle: RequestResponseCycle | None = self.cycle

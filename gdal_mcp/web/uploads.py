@@ -39,6 +39,7 @@ UPLOADS_PATH: Final = "/uploads"
 CLIENT: Final = "HTTP upload"  # in the records
 IDLE_SECONDS: Final = 30.0  # without a byte
 _AT_ONCE: Final = 1 << 20  # bytes for which a thread is asked; it takes longer to get one than to write few
+_MOST_PIECES: Final = 4096  # a list of very small ones takes more room than what is in them
 _WRITERS: Final = 4  # threads that write what comes in, so that calls find threads of their own
 _TARGET: Final = re.compile(rf"{UPLOADS_PATH}/(\d{{1,4}})/(.+)", re.ASCII | re.DOTALL)
 _LENGTH: Final = re.compile(r"\d{1,18}", re.ASCII)
@@ -193,6 +194,7 @@ class Arrivals:
 async def _pieces(receive: Receive) -> AsyncIterator[list[bytes]]:
     """The body, many bytes at once, as they came: joining them would copy each. Raises TooSlow, Left."""
     pieces: list[bytes] = []
+    size = 0
     more = True
     while more:
         with anyio.move_on_after(IDLE_SECONDS) as waiting:
@@ -202,10 +204,11 @@ async def _pieces(receive: Receive) -> AsyncIterator[list[bytes]]:
         if message["type"] == "http.disconnect":
             raise Left
         pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
         more = message.get("more_body", False)
-        if sum(map(len, pieces)) >= _AT_ONCE or not more:
+        if size >= _AT_ONCE or len(pieces) >= _MOST_PIECES or not more:
             yield pieces
-            pieces = []
+            pieces, size = [], 0
 
 
 def _decoded(raw: bytes) -> str:

@@ -15,7 +15,7 @@ from gdal_mcp.approval.model import Asked
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.console import live
 from gdal_mcp.console.live import STREAMS_EACH, Live
-from gdal_mcp.console.sessions import MOST, SECONDS, Sessions, Viewer
+from gdal_mcp.console.sessions import MOST, MOST_OF_ONE, SECONDS, Sessions, Viewer
 from gdal_mcp.identity import APPROVE, Principal
 from gdal_mcp.registry import Registry
 from tests.console.kit import Stage
@@ -50,8 +50,18 @@ def test_a_session_is_found_by_both_of_its_secrets_alone():
 
 def test_there_are_so_many_sessions_and_the_oldest_makes_room():
     sessions = Sessions()
-    made = [sessions.open(ANN, None) for _ in range(MOST + 1)]
+    made = [sessions.open(Principal(f"token:{number}", frozenset()), None) for number in range(MOST + 1)]
     assert [sessions.find(one.id, one.key) is not None for one in made] == [False] + [True] * MOST
+
+
+@pytest.mark.claim("identity.others-unseen")
+def test_who_signs_in_often_ends_the_own_sessions_and_nobody_elses():
+    sessions = Sessions()
+    bob = sessions.open(Principal("token:bob", frozenset()), None)
+    made = [sessions.open(ANN, None) for _ in range(2 * MOST)]
+    assert sessions.find(bob.id, bob.key) == bob
+    kept = [sessions.find(one.id, one.key) is not None for one in made]
+    assert kept == [False] * (len(made) - MOST_OF_ONE) + [True] * MOST_OF_ONE
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
-from gdal_mcp.approval.store import LONGEST_GRANT, SUSPENDED, Approvals
+from gdal_mcp.approval.store import LONGEST_GRANT, MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
 from gdal_mcp.policy import WAYS, Way
 from gdal_mcp.registry import Registry
 from tests.unit.clock import Clock
@@ -104,6 +104,16 @@ def test_a_no_to_one_call_is_none_to_another_that_is_equal(approvals: Approvals)
     assert used
     assert used.id == first.id
     assert approvals.consume("d", "alice") is None
+
+
+def test_one_who_asks_without_end_is_refused_and_nobody_else(approvals: Approvals, clock: Clock) -> None:
+    for number in range(MOST_OPEN):
+        ask(approvals, f"d{number}", "alice")
+    with pytest.raises(TooManyOpen):
+        ask(approvals, "one more", "alice")
+    ask(approvals, "d", "bob")
+    clock.now += 1e6  # the others have expired
+    ask(approvals, "later", "alice")
 
 
 def test_a_call_that_is_sent_again_takes_up_the_question_that_nobody_waits_for(approvals: Approvals) -> None:

@@ -135,3 +135,36 @@ def test_an_entry_is_found_by_the_first_name_that_fits():
     assert policy.entry("token:ann") is ann
     assert policy.entry("local:bob") is all_of_them
     assert policy.entry("oauth:https://issuer.example#ann") is None
+
+
+@pytest.mark.claim("approval.policy-whole")
+@pytest.mark.parametrize(
+    "pattern", ["raster reproject", "raster_reproject", "raster-reproject", "raster_*", "raster *"]
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"tool": "gdal_write", "algorithm": "raster reproject"},
+        {"tool": "raster_reproject"},
+        {
+            "tool": "pipeline",
+            "algorithm": "pipeline",
+            "steps": ("raster read", "raster reproject", "raster write"),
+        },
+    ],
+    ids=["algorithm", "tool", "step"],
+)
+def test_a_rule_that_denies_fits_in_every_spelling_and_within_pipelines(pattern: str, call: dict[str, Any]):
+    policy = Policy(rules=(Rule(decision="deny", tools=(pattern,)),), mode="never")
+    assert isinstance(decide(asked(**call), policy), Deny)
+
+
+def test_a_rule_that_allows_a_step_allows_no_pipeline():
+    policy = Policy(rules=(Rule(decision="allow", tools=("raster reproject",)),))
+    steps = {
+        "tool": "pipeline",
+        "algorithm": "pipeline",
+        "steps": ("raster reproject",),
+        "effect": Effect.CREATE,
+    }
+    assert isinstance(decide(asked(**steps), policy), RequireApproval)

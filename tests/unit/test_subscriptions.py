@@ -255,7 +255,7 @@ def test_the_streams_of_a_principal_are_bounded_and_an_ended_one_makes_room(serv
     served(test)
 
 
-@pytest.mark.parametrize("uris", [[f"test://{n}" for n in range(subscriptions.MOST_URIS + 1)], ["x" * (subscriptions.MAX_URI + 1)]])  # fmt: skip
+@pytest.mark.parametrize("uris", [[f"test://{n}" for n in range(subscriptions.MOST_URIS + 1)], ["x" * (subscriptions.MAX_URI + 1)], ["test://\U0001f600"], [f"test://{n}/" + "x" * 1000 for n in range(300)]])  # fmt: skip
 def test_what_one_client_can_ask_for_is_bounded_in_both_eras(served, uris: list[str]):
     async def test(server: ProtocolServer) -> None:
         async with client(server) as made:

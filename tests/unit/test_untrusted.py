@@ -101,10 +101,11 @@ def test_numbers_that_json_has_not_become_texts():
         "inf",
         "nan",
         1.5,
-        10**400,
+        str(10**400),
         True,
         None,
     ]
+    assert clean_value([2**63, -(2**63)]) == [2**63, -(2**63)]
 
 
 @pytest.mark.claim("content.cleaned")
