@@ -311,3 +311,8 @@ def test_whatever_is_said_becomes_json_without_a_word_that_is_not_gdals(value: A
     json.dumps([dict(one) for one in checks(value)], allow_nan=False)
     told = described({"outputs": value}, 3)
     assert len(told) == 3
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf"), True, "1"])
+def test_what_no_reader_takes_for_a_number_is_dropped(value: object):
+    assert words.number(value) is words.DROP

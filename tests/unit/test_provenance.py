@@ -389,3 +389,8 @@ def test_an_identity_is_that_of_the_open_file(root: Path, spaces: Workspaces):
     first = Identity.of((root / "a").stat())
     os.utime(root / "a", ns=(1, 1))
     assert Identity.of((root / "a").stat()) != first
+
+
+@pytest.mark.parametrize("seconds", [-(10**17), 300_000_000_000, 10**17])
+def test_a_time_that_no_calendar_has_is_told_all_the_same(seconds: int):
+    assert str(abs(seconds)) in provenance._time(seconds * 1_000_000_000)

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.pipeline import _computed
 from gdal_mcp.rates import Bounds, Rates, Use
+from sandbox.outcome import Usage
+from sandbox.template import Limits
 
 DAY = 86_400.0
 NOON = 20_000 * DAY + DAY / 2
@@ -189,3 +192,10 @@ def test_without_bounds_nothing_is_refused_and_nothing_written(rates: Rates, tmp
     with rates.admit("token:ann", Bounds()):
         assert all(admitted(rates, Bounds()) for _ in range(300))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.claim("identity.quotas")
+@pytest.mark.parametrize(("said", "spent"), [(3.0, 3.0), (1e308, 20.0), (None, 20.0)])
+def test_a_container_is_believed_up_to_what_it_can_have_had(said: float | None, spent: float):
+    usage = Usage("cold", run_seconds=10.0, cpu_seconds=said)
+    assert _computed(usage, Limits(cpus=2.0, wall_seconds=60.0)) == spent

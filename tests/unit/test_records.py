@@ -121,10 +121,17 @@ def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bo
     places = [spaces.output(name) for name in ("out.tif", "roads.gpkg", "bare.tif", "untold.tif")]
     draft = drafted(spaces, outputs=tuple(map(Output, places)))
     raster = Described({"wgs84": [15.0, 47.0, 16.0, 48.0]})
-    layers = [{"wgs84": None}, {}, *({"wgs84": [float(west), 1.0, west + 1.0, 2.0]} for west in range(30))]
+    layers = [
+        {"wgs84": None},
+        {},
+        None,
+        *({"wgs84": [float(west), 1.0, west + 1.0, 2.0]} for west in range(30)),
+    ]
     one = ticket(draft)
     records.started(one)
-    done = replace(finished(draft), outputs=(raster, Described({"layers": layers}), Described()))
+    done = replace(
+        finished(draft), outputs=(raster, Described({"layers": layers}), Described({"layers": None}))
+    )
     records.finished(one, done, None)
     found = call_of(records, one).outputs
     assert [row["path"] for row in found] == list(map(str, places))
