@@ -133,6 +133,7 @@ def test_a_cancelled_call_loses_its_container_and_the_server_goes_on(
         pipes.notify("notifications/cancelled", {"requestId": identifier, "reason": "changed my mind"})
         until(lambda: containers.of_owners(place.owners) == [])
         until(lambda: place.staged == [])
+        until(lambda: len(place.audited) == 2)  # its end is recorded after that
         assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
     outcomes = [event["outcome"] for event in place.audited]
     assert outcomes == ["started", "CANCELLED", "started", "OK"]
