@@ -15,10 +15,10 @@ def _run(*command: str) -> None:
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, mebibytes: int) -> Iterator[Path]:
-    """A file system of this size at the folder, gone at the end with all that is mounted over it."""
+def small_disk(folder: Path, size: int) -> Iterator[Path]:
+    """A file system of so many bytes at the folder, gone at the end with all that is mounted over it."""
     folder.mkdir(parents=True, exist_ok=True)
-    options = f"size={mebibytes}m,mode=0755,uid={os.geteuid()},gid={os.getegid()}"
+    options = f"size={size},mode=0755,uid={os.geteuid()},gid={os.getegid()}"
     _run("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder))
     try:
         yield folder

@@ -3,11 +3,12 @@
 import contextlib
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from gdal_mcp.hosting import _remember
-from tests.faults.disks import full, read_only, small_disk
+from tests.faults.disks import MIB, full, read_only, small_disk
 from tests.faults.kit import FINISHED, LEASE, PUBLISH, STARTED, held, made, serves_again, tells, writes
 from tests.faults.nursery import Nursery
 from tests.faults.scenes import OLD, Scene, outcome_of, seen
@@ -15,7 +16,7 @@ from tests.mcp.talk import Place
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.disk-fails-typed")]
 
-_DISK = 8  # MiB
+_DISK = 8 * MIB
 LARGE = Scene(
     "large",
     "gdal_write",
@@ -65,22 +66,17 @@ def test_a_disk_that_is_full_when_the_output_is_published(disks: Place, servers:
 
 
 @pytest.mark.usefixtures("again")
-def test_a_workspace_that_becomes_read_only_before_the_container_starts(disks: Place, servers: Nursery):
+@pytest.mark.parametrize(
+    ("fault", "step"), [("workspace-read-only", LEASE), ("workspace-read-only-at-publication", PUBLISH)]
+)
+def test_a_workspace_that_becomes_read_only_during_a_call(
+    disks: Place, servers: Nursery, fault: str, step: Any
+):
     scene = writes("closed.tif", OLD)
-    with held(servers, disks, scene, LEASE) as call:
+    with held(servers, disks, scene, step) as call:
         with read_only(disks.workspace):
-            tells("workspace-read-only", call.go_on)
+            tells(fault, call.go_on)
         assert disks.path("closed.tif").read_bytes() == OLD
-        assert outcome_of(scene.call(call.pipes)) == "OK"
-
-
-@pytest.mark.usefixtures("again")
-def test_a_workspace_that_becomes_read_only_when_the_output_is_published(disks: Place, servers: Nursery):
-    scene = writes("closing.tif", OLD)
-    with held(servers, disks, scene, PUBLISH) as call:
-        with read_only(disks.workspace):
-            tells("workspace-read-only-at-publication", call.go_on)
-        assert disks.path("closing.tif").read_bytes() == OLD
         assert outcome_of(scene.call(call.pipes)) == "OK"
 
 

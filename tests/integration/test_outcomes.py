@@ -232,7 +232,7 @@ while left() > 1 << 20:
 @pytest.fixture
 def small_staging(tmp_path):
     """A staging folder on a disk of 64 MiB."""
-    with small_disk(tmp_path / "disk", 64) as root:
+    with small_disk(tmp_path / "disk", 64 * MIB) as root:
         root.chmod(0o755)
         with StagingArea(Workspace.at(root, writable=True)).open("staging-0002", USER) as opened:
             yield opened

@@ -13,6 +13,7 @@ import pytest
 from gdal_mcp import audit
 from gdal_mcp.audit import RECOVERED, AuditLog, AuditUnavailable, tail, verify
 from gdal_mcp.audit_record import write_line
+from tests.faults import disks
 
 COUNT = 7
 
@@ -235,13 +236,8 @@ def test_a_write_cut_short_by_a_limit_leaves_the_log_valid(tmp_path: Path) -> No
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], check=True)
-    try:
+    with disks.small_disk(tmp_path / "small", 64 << 10) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def fill(log: AuditLog, size: int) -> int:
@@ -262,7 +258,6 @@ def write_or_fail(file: FileIO) -> bool:
 
 
 @pytest.mark.claim("audit.no-record-no-run")
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount; the file size limit above shows the same")
 @pytest.mark.parametrize("size", [1, 500, 3000, 20_000])
 def test_a_full_disk_refuses_records_and_leaves_the_log_valid(small_disk: Path, size: int) -> None:
     log = AuditLog(small_disk / "audit.jsonl")
@@ -274,7 +269,6 @@ def test_a_full_disk_refuses_records_and_leaves_the_log_valid(small_disk: Path, 
     assert verify(log.path).records == acknowledged
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_a_disk_that_is_full_at_the_start_is_survived(small_disk: Path) -> None:
     log = AuditLog(small_disk / "audit.jsonl")
     filler = small_disk / "filler"
