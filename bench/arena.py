@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdal_mcp.image import Image, resolve
+from gdal_mcp.host.image import Image, resolve
 from gdal_mcp.settings import Settings, load_settings
 from sandbox.engines.discovery import discover
 

@@ -17,7 +17,7 @@ from bench.report import Goal, Section, milliseconds
 from bench.search import QUESTIONS, Asked, ask
 from bench.series import Effort, in_turn, timed
 from gdal_mcp.catalogue.load import DATA
-from gdal_mcp.catalogue_command import summary
+from gdal_mcp.commands.catalogue import summary
 
 LIST_GOAL = 20  # kB of the default tools/list; every client sends it to its model
 BYTES_PER_TOKEN = 4  # a rule of thumb for English and JSON; tokenizers differ by a third

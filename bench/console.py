@@ -14,9 +14,9 @@ from bench.report import Goal, Section, milliseconds
 from gdal_mcp.app import local_user
 from gdal_mcp.console import notices
 from gdal_mcp.console.tickets import minted
-from gdal_mcp.registry import Call
-from gdal_mcp.registry_schema import connect
-from gdal_mcp.rows import insert
+from gdal_mcp.ledger.registry import Call
+from gdal_mcp.ledger.rows import insert
+from gdal_mcp.ledger.schema import connect
 
 GOAL = 1.0  # seconds
 RECORDS = 10_000

@@ -13,9 +13,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from bench.arena import Arena, NotMeasurable
 from bench.series import used_seconds
 from gdal_mcp import logs
+from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.identity import local
 from gdal_mcp.pipeline import Reply, Request
 from sandbox.engine import ContainerState, Engine, Wire
 from sandbox.template import SandboxTemplate

@@ -12,31 +12,31 @@ from pathlib import Path
 import anyio
 import structlog
 
-from gdal_mcp.admission import Admission
+from gdal_mcp.access.admission import Admission
+from gdal_mcp.access.identity import Principal, local
+from gdal_mcp.access.policy import Policy
+from gdal_mcp.access.policy_file import load_policy
+from gdal_mcp.access.rates import Rates
+from gdal_mcp.access.reach import Reach, Reaches
+from gdal_mcp.answers.longresults import store_of
 from gdal_mcp.approval.asking import Asking, Patience
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.audit import AuditLog, AuditUnavailable
+from gdal_mcp.calls.changes import Changes
+from gdal_mcp.calls.execution import Execution
+from gdal_mcp.calls.foreseeing import Foresight
 from gdal_mcp.catalogue import load, store
 from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.changes import Changes
-from gdal_mcp.execution import Execution
-from gdal_mcp.foreseeing import Foresight
-from gdal_mcp.hosting import Hosting
-from gdal_mcp.identity import Principal, local
-from gdal_mcp.longresults import store_of
+from gdal_mcp.host.hosting import Hosting
+from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
+from gdal_mcp.ledger.records import Records
+from gdal_mcp.ledger.registry import Registry
 from gdal_mcp.pipeline import Pipeline
-from gdal_mcp.policy import Policy
-from gdal_mcp.policy_file import load_policy
-from gdal_mcp.rates import Rates
-from gdal_mcp.reach import Reach, Reaches
-from gdal_mcp.records import Records
 from gdal_mcp.recovery import recover
-from gdal_mcp.registry import Registry
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import BESIDES, Surface, known_tools, surface
+from sandbox.files.staging import StagingArea
+from sandbox.files.undo import Retention
 from sandbox.owner import Owner
-from sandbox.staging import StagingArea
-from sandbox.undo import Retention
 from sandbox.workspace import Workspace, Workspaces
 
 _log = structlog.get_logger()

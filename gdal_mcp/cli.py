@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from gdal_mcp import __version__
-from gdal_mcp.cli_decisions import add_decisions
-from gdal_mcp.cli_options import add_settings, settings_of
-from gdal_mcp.console_command import add_console
-from gdal_mcp.sbom_command import add_sbom
+from gdal_mcp.commands.console import add_console
+from gdal_mcp.commands.deciding import add_decisions
+from gdal_mcp.commands.options import add_settings, settings_of
+from gdal_mcp.commands.sbom import add_sbom
+from gdal_mcp.commands.tokens import add_actions as add_token_actions
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.tokens_command import add_actions as add_token_actions
 
 OK, FAILED, USAGE, ENGINE = 0, 1, 2, 3
 
@@ -189,7 +189,7 @@ def _attend(settings: Settings) -> int:
 
 def _call(arguments: argparse.Namespace) -> int:
     from gdal_mcp.app import running
-    from gdal_mcp.calling import call_once
+    from gdal_mcp.commands.calling import call_once
 
     settings = settings_of(arguments)
     settings.require_workspaces()
@@ -246,22 +246,23 @@ def _tools(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from gdal_mcp import doctor, escape_command
+    from gdal_mcp.commands import doctor
+    from gdal_mcp.commands import escape as escape_command
 
     show = escape_command.show if arguments.escape else doctor.show
     return show(settings_of(arguments), _print, as_json=arguments.json)
 
 
 def _token(arguments: argparse.Namespace) -> int:
-    from gdal_mcp import tokens_command
+    from gdal_mcp.commands import tokens as tokens_command
 
     settings = settings_of(arguments)
     return _guarded(lambda: tokens_command.act(arguments, settings, _print, _say))
 
 
 def _setup(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.catalogue_command import after_setup
-    from gdal_mcp.image import ensure
+    from gdal_mcp.commands.catalogue import after_setup
+    from gdal_mcp.host.image import ensure
     from sandbox.engines.discovery import connect
 
     settings = settings_of(arguments)
@@ -275,21 +276,21 @@ def _setup(arguments: argparse.Namespace) -> int:
 
 
 def _catalogue_build(arguments: argparse.Namespace) -> int:
-    from gdal_mcp import catalogue_command
+    from gdal_mcp.commands import catalogue as catalogue_command
 
     settings = settings_of(arguments)
     return _guarded(lambda: catalogue_command.build(settings, arguments.output, _print, _say))
 
 
 def _catalogue_show(arguments: argparse.Namespace) -> int:
-    from gdal_mcp import catalogue_command
+    from gdal_mcp.commands import catalogue as catalogue_command
 
     return catalogue_command.show(settings_of(arguments), _print, _say)
 
 
 def _audit_verify(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.audit import verify
-    from gdal_mcp.audit_record import Checkpoint
+    from gdal_mcp.ledger.audit import verify
+    from gdal_mcp.ledger.audit_record import Checkpoint
 
     try:
         kept = Checkpoint.parse(arguments.checkpoint) if arguments.checkpoint is not None else None
@@ -313,7 +314,7 @@ def _audit_verify(arguments: argparse.Namespace) -> int:
 
 
 def _audit_tail(arguments: argparse.Namespace) -> int:
-    from gdal_mcp.audit import tail
+    from gdal_mcp.ledger.audit import tail
 
     path = settings_of(arguments).state_dir / "audit.jsonl"
 
@@ -327,7 +328,7 @@ def _audit_tail(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace) -> int:
     from gdal_mcp.app import running
-    from gdal_mcp.replay import replay_call
+    from gdal_mcp.commands.replay import replay_call
 
     settings = settings_of(arguments)
     settings.require_workspaces()
@@ -340,7 +341,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _undo(arguments: argparse.Namespace) -> int:
     from gdal_mcp.app import running
-    from gdal_mcp.calling import undo_call
+    from gdal_mcp.commands.calling import undo_call
 
     settings = settings_of(arguments)
     settings.require_workspaces()
@@ -348,7 +349,7 @@ def _undo(arguments: argparse.Namespace) -> int:
 
 
 def _stats(arguments: argparse.Namespace) -> int:
-    from gdal_mcp import stats_command
+    from gdal_mcp.commands import stats as stats_command
 
     settings = settings_of(arguments)
     form: stats_command.Form = "json" if arguments.json else "prometheus" if arguments.prometheus else "text"
@@ -362,10 +363,10 @@ def _with_app(running: Any, settings: Settings, work: Callable[[Any], int | None
 
 def _guarded(work: Callable[[], int]) -> int:
     """Our own failures as one plain sentence and the exit code that belongs to them."""
-    from gdal_mcp.audit import AuditUnavailable
+    from gdal_mcp.access.tokens import TokensUnavailable
     from gdal_mcp.catalogue.errors import CatalogueBroken
-    from gdal_mcp.registry import RegistryUnavailable
-    from gdal_mcp.tokens import TokensUnavailable
+    from gdal_mcp.ledger.audit import AuditUnavailable
+    from gdal_mcp.ledger.registry import RegistryUnavailable
     from sandbox.errors import PathRefused, SandboxError, StagingFailed
 
     try:

@@ -16,33 +16,33 @@ import anyio.to_thread
 import structlog
 from pydantic import ValidationError
 
-from gdal_mcp.activity import Activity, Running
-from gdal_mcp.admission import Admission
+from gdal_mcp.access.admission import Admission
+from gdal_mcp.access.identity import READ, WRITE, Principal
+from gdal_mcp.access.policy import Allow, Deny, Policy, Verdict, case, decide
+from gdal_mcp.access.rates import Rates
+from gdal_mcp.access.reach import Reach, Reaches, bounds_of
+from gdal_mcp.answers.longresults import ResultStore, presented
+from gdal_mcp.answers.results import Ran, structured
+from gdal_mcp.answers.translation import explain
 from gdal_mcp.approval.asking import Asking, Call, expired
 from gdal_mcp.approval.model import Approver, Suspended
 from gdal_mcp.approval.question import Where
+from gdal_mcp.calls.activity import Activity, Running
+from gdal_mcp.calls.changes import Changes, changed_by
+from gdal_mcp.calls.execution import Done, Execution
+from gdal_mcp.calls.foreseeing import Foreseen, Foresight
+from gdal_mcp.calls.plan import Draft, Plan
+from gdal_mcp.calls.refusals import denied, ended_by, failed, invalid, missing_scope, reads_only
 from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.changes import Changes, changed_by
-from gdal_mcp.environment import gdal_threads
+from gdal_mcp.datasets.paths import Paths
+from gdal_mcp.datasets.scope import places
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.execution import Done, Execution
-from gdal_mcp.foreseeing import Foreseen, Foresight
-from gdal_mcp.hosting import Confines, Host, Hosting
-from gdal_mcp.identity import READ, WRITE, Principal
-from gdal_mcp.longresults import ResultStore, presented
-from gdal_mcp.paths import Paths
-from gdal_mcp.plan import Draft, Plan
-from gdal_mcp.policy import Allow, Deny, Policy, Verdict, case, decide
-from gdal_mcp.rates import Rates
-from gdal_mcp.reach import Reach, Reaches, bounds_of
-from gdal_mcp.records import Records
-from gdal_mcp.refusals import denied, ended_by, failed, invalid, missing_scope, reads_only
-from gdal_mcp.results import Ran, structured
-from gdal_mcp.scope import places
+from gdal_mcp.host.environment import gdal_threads
+from gdal_mcp.host.hosting import Confines, Host, Hosting
+from gdal_mcp.ledger.records import Records
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface
 from gdal_mcp.tools.model import Desk, Told, Tool
-from gdal_mcp.translation import explain
 from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
 from sandbox.outcome import Usage

@@ -22,10 +22,10 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from gdal_mcp.pathmap import PathMap
+from gdal_mcp.host.pathmap import PathMap
 from gdal_mcp.setting_types import Names, Place, Places, Size, as_typed
 from gdal_mcp.settings_web import WebSettings
-from sandbox.demand import Sizes
+from sandbox.pools.demand import Sizes
 from sandbox.template import Limits
 from sandbox.workspace import MAX_NAME, RESERVED
 

@@ -8,16 +8,16 @@ import docker
 import hypothesis
 import pytest
 
-from gdal_mcp.image import Image, resolve
+from gdal_mcp.host.image import Image, resolve
 from sandbox.attestation import worker_command
 from sandbox.cancel import Cancellation
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
+from sandbox.files.staging import Staging, StagingArea
 from sandbox.outcome import SandboxResult
 from sandbox.owner import Owner
 from sandbox.program import delivered
 from sandbox.runner import Job, Runner
-from sandbox.staging import Staging, StagingArea
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
 from sandbox.workspace import Workspace
 

@@ -14,15 +14,15 @@ from typing import Any, Final, TypeVar
 import anyio
 import anyio.to_thread
 
+from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Asked, Decision, Grant, Question, Suspended
 from gdal_mcp.approval.question import Where, parts, question_text, touched
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
-from gdal_mcp.audit import AuditUnavailable
+from gdal_mcp.calls.plan import Plan
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.foresight.estimate import Estimate
-from gdal_mcp.plan import Plan
-from gdal_mcp.policy import RequireApproval
-from gdal_mcp.registry_schema import RegistryUnavailable
+from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.schema import RegistryUnavailable
 
 _T = TypeVar("_T")
 LOOK_SECONDS: Final = 0.25  # between two looks at a row that another process may fill in

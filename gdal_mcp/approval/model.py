@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from gdal_mcp.policy import WAYS, Way
+from gdal_mcp.access.policy import WAYS, Way
 
 ApprovalState = Literal["pending", "approved", "denied", "used", "expired"]
 

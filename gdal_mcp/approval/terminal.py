@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import anyio
 
+from gdal_mcp.access.policy import Way
 from gdal_mcp.approval.model import Decision, Question
-from gdal_mcp.policy import Way
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import requests.exceptions
 from docker.types import LogConfig
 
 from gdal_mcp.catalogue.load import GENERATOR
-from gdal_mcp.environment import FIXED
+from gdal_mcp.host.environment import FIXED
 from sandbox.errors import SandboxError
 from sandbox.labels import labels
 

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from gdal_mcp.console.entrance import Refused
 from gdal_mcp.console.headers import FILE_POLICY
 from gdal_mcp.console.sessions import Viewer
-from gdal_mcp.registry import Artifact
+from gdal_mcp.ledger.registry import Artifact
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces, open_file
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from gdal_mcp.access.identity import Principal
 from gdal_mcp.console.sessions import Session, Sessions, Viewer
 from gdal_mcp.console.tickets import Tickets
-from gdal_mcp.identity import Principal
 from gdal_mcp.web.guard import Left, TooLarge, TooSlow, whole_body
 
 KEY_HEADER: Final = "X-Console-Key"

@@ -4,9 +4,9 @@ import time
 from typing import Any, Final
 
 from gdal_mcp.app import App
-from gdal_mcp.audit import verify
-from gdal_mcp.metrics import Now, tallies
-from gdal_mcp.stats_command import Figures
+from gdal_mcp.commands.stats import Figures
+from gdal_mcp.ledger.audit import verify
+from gdal_mcp.ledger.metrics import Now, tallies
 from gdal_mcp.surface import known_tools
 
 _DAY: Final = 86_400.0  # seconds
@@ -38,6 +38,6 @@ def verified(app: App) -> dict[str, Any]:
 
 def examined(app: App) -> dict[str, Any]:
     """Doctor's table; runs a container."""
-    from gdal_mcp.doctor import examine  # noqa: PLC0415 - where it is asked for
+    from gdal_mcp.commands.doctor import examine  # noqa: PLC0415 - where it is asked for
 
     return examine(app.settings).as_dict()

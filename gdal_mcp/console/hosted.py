@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from starlette.datastructures import Headers
 from starlette.routing import BaseRoute
 
+from gdal_mcp.access.identity import Principal
 from gdal_mcp.app import App
 from gdal_mcp.console import notices
 from gdal_mcp.console.beside import made, noticed
 from gdal_mcp.console.entrance import Verify
 from gdal_mcp.console.routes import PATH
-from gdal_mcp.identity import Principal
 from gdal_mcp.settings import Settings
 from gdal_mcp.web import address
 

@@ -16,14 +16,14 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from gdal_mcp.activity import Running
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Approval
+from gdal_mcp.calls.activity import Running
 from gdal_mcp.console import shown
 from gdal_mcp.console.entrance import Refused
 from gdal_mcp.console.sessions import Viewer
-from gdal_mcp.registry import Call
-from gdal_mcp.registry_schema import RegistryUnavailable
+from gdal_mcp.ledger.registry import Call
+from gdal_mcp.ledger.schema import RegistryUnavailable
 
 LOOK_SECONDS: Final = 0.5
 BEAT_SECONDS: Final = (

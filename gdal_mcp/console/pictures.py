@@ -18,13 +18,13 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
+from gdal_mcp.access.policy import Way
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Decision, Question
 from gdal_mcp.console.entrance import Refused
 from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.pipeline import Request
-from gdal_mcp.policy import Way
-from gdal_mcp.registry import Artifact
 
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import BaseRoute, Mount, Route, Router
 
 from gdal_mcp import __version__
-from gdal_mcp.audit import AuditUnavailable
+from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.console import figures
 from gdal_mcp.console.assets import asset
 from gdal_mcp.console.desk import GRANT_MINUTES, Desk
@@ -23,8 +23,8 @@ from gdal_mcp.console.live import Live
 from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.sessions import SECONDS, Viewer
 from gdal_mcp.errors import ToolError
-from gdal_mcp.registry_schema import RegistryUnavailable
-from gdal_mcp.tokens import TokensUnavailable
+from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.web.bearer import Unavailable
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces

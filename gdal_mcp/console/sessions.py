@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gdal_mcp.identity import ADMIN, APPROVE, Principal
+from gdal_mcp.access.identity import ADMIN, APPROVE, Principal
 
 SECONDS: Final = 12 * 3600.0  # of one session: a working day
 MOST: Final = 64  # sessions at once; the oldest makes room

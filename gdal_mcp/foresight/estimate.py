@@ -8,12 +8,12 @@ files, for formats whose size depends on the content, for extents that only PROJ
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gdal_mcp.environment import CACHE_SHARE
 from gdal_mcp.foresight.grids import RULES, Grid
 from gdal_mcp.foresight.header import TYPE_BYTES, Header
 from gdal_mcp.foresight.request import Request
 from gdal_mcp.foresight.table import Compression, Cost, Format, Table, table
 from gdal_mcp.foresight.tiles import tiles
+from gdal_mcp.host.environment import CACHE_SHARE
 
 _NANO: Final = 1e-9
 _MOST_BANDS: Final = (1 << 31) - 1  # GDAL counts them in a C int; a larger wish is refused by it, not here

@@ -8,8 +8,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from gdal_mcp.access.policy import Way
 from gdal_mcp.approval.model import Approver, Decision, Question, Suspended
-from gdal_mcp.policy import Way
 
 KEY = "approval"
 # Accepting the form is the yes: a form without fields, so that no client can fill in a yes as a default value.

@@ -11,8 +11,8 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
+from gdal_mcp.access.identity import Principal
 from gdal_mcp.app import App
-from gdal_mcp.identity import Principal
 from gdal_mcp.mcp.server import build
 from gdal_mcp.mcp.tasks import Context
 

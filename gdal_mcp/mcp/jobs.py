@@ -24,9 +24,9 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 
+from gdal_mcp.ledger.schema import RegistryUnavailable
+from gdal_mcp.ledger.tasks import Status, Task, TaskStore
 from gdal_mcp.mcp.progress import RUNNING, Tell
-from gdal_mcp.registry_schema import RegistryUnavailable
-from gdal_mcp.tasks import Status, Task, TaskStore
 
 _log = structlog.get_logger()
 

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import mcp_types as t
 
-from gdal_mcp.longresults import WHOLE, json_text
+from gdal_mcp.answers.longresults import WHOLE, json_text
+from gdal_mcp.ledger.records import media_type
 from gdal_mcp.pipeline import Reply
-from gdal_mcp.records import media_type
 from gdal_mcp.tools.model import Tool
 
 MAX_LINKS = 20

@@ -17,10 +17,10 @@ import mcp_types as t
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gdal_mcp.longresults import ResultStore, result_uri
+from gdal_mcp.answers.longresults import ResultStore, result_uri
+from gdal_mcp.ledger.registry import Artifact, Registry
+from gdal_mcp.ledger.statement import CALLS, record, statement, time_text
 from gdal_mcp.mcp.icons import OUTPUT, RECORD
-from gdal_mcp.registry import Artifact, Registry
-from gdal_mcp.statement import CALLS, record, statement, time_text
 from sandbox.errors import PathRefused
 from sandbox.workspace import Located, Workspaces, open_file
 

@@ -12,10 +12,13 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from gdal_mcp import __version__
+from gdal_mcp.access.identity import ADMIN, Principal
+from gdal_mcp.access.reach import Reach
+from gdal_mcp.answers.untrusted import shown_text
 from gdal_mcp.app import App, is_alive, local_user
 from gdal_mcp.approval.model import Suspended
 from gdal_mcp.errors import ToolError
-from gdal_mcp.identity import ADMIN, Principal
+from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, render, tasks
 from gdal_mcp.mcp.completions import Sources, complete
 from gdal_mcp.mcp.elicitation import approver
@@ -26,9 +29,6 @@ from gdal_mcp.mcp.resources import TEMPLATES, Resources
 from gdal_mcp.mcp.subscriptions import Subscriptions, wired
 from gdal_mcp.mcp.tasks import Context
 from gdal_mcp.pipeline import Request
-from gdal_mcp.reach import Reach
-from gdal_mcp.tasks import Keeping, Task, TaskStore
-from gdal_mcp.untrusted import shown_text
 from sandbox.workspace import Workspaces
 
 _log = structlog.get_logger()

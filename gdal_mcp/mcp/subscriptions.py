@@ -34,9 +34,9 @@ from mcp.shared.subscriptions import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gdal_mcp.changes import Changed
-from gdal_mcp.identity import ADMIN, Principal
-from gdal_mcp.statement import CALLS
+from gdal_mcp.access.identity import ADMIN, Principal
+from gdal_mcp.calls.changes import Changed
+from gdal_mcp.ledger.statement import CALLS
 
 MOST_STREAMS: Final = 32  # of one principal; a client needs one
 MOST_URIS: Final = 1000  # of one stream or session

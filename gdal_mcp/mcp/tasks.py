@@ -18,8 +18,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from gdal_mcp.ledger.tasks import Task
 from gdal_mcp.mcp.jobs import Jobs
-from gdal_mcp.tasks import Task
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 CAPABILITY: Final[Mapping[str, Any]] = {"extensions": {EXTENSION: {}}}

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from gdal_mcp.calls.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.catalogue.binding import Bound, Context, bind_json, render
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.datasets.operations import FILE_OPERATIONS
+from gdal_mcp.datasets.paths import Source
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.fileops import FILE_OPERATIONS
-from gdal_mcp.paths import Source
-from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.tools.model import Desk
 from sandbox.workspace import Located
 

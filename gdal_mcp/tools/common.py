@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
+from gdal_mcp.calls.plan import Command, Draft, Output
 from gdal_mcp.catalogue.binding import Bound, render
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.datasets.paths import Source
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.paths import Source
-from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.model import Answer, Desk
 
 Options = Annotated[

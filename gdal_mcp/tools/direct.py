@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from gdal_mcp.calls.plan import Draft
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.schema import input_schema
 from gdal_mcp.discovery.entries import tool_name
-from gdal_mcp.plan import Draft
 from gdal_mcp.tools.algorithm import algorithm_named, may_write
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.dispatch import draft_call

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from gdal_mcp.calls.plan import Command, Draft
 from gdal_mcp.discovery.describe import describe, describe_step
 from gdal_mcp.discovery.formats import formats
 from gdal_mcp.discovery.search import search
-from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm, step_named
 from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
 

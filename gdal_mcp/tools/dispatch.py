@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from gdal_mcp.calls.plan import Draft
 from gdal_mcp.catalogue.model import Algorithm
-from gdal_mcp.fileops import FILE_OPERATIONS
-from gdal_mcp.plan import Draft
+from gdal_mcp.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.tools.algorithm import PIPELINES, draft_algorithm
 from gdal_mcp.tools.files import draft_operation
 from gdal_mcp.tools.model import Desk

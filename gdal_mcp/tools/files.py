@@ -1,13 +1,13 @@
-"""The algorithms that copy, rename, move and delete files, as drafts: GDAL looks, the host acts (`gdal_mcp.fileops`)."""
+"""The algorithms that copy, rename, move and delete files, as drafts: GDAL looks, the host acts (`gdal_mcp.datasets.operations`)."""
 
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from gdal_mcp.calls.plan import Command, Draft
 from gdal_mcp.catalogue.binding import bind_json
 from gdal_mcp.catalogue.model import Algorithm
-from gdal_mcp.fileops import ALWAYS_ASKED, check_identified, plan_operation
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.datasets.operations import ALWAYS_ASKED, check_identified, plan_operation
 from gdal_mcp.tools.algorithm import context_of
 from gdal_mcp.tools.model import Desk
 

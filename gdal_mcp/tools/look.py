@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gdal_mcp.described import shown
-from gdal_mcp.listing_workspace import MAX_PATTERN, MAX_ROWS, Query, page, told
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.answers.described import shown
+from gdal_mcp.calls.plan import Command, Draft
+from gdal_mcp.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, page, told
 from gdal_mcp.tools.common import DatasetPath
 from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
-from sandbox.browse import walk
+from sandbox.files.browse import walk
 
 Band = Annotated[int, Field(ge=1, le=65_535)]
 

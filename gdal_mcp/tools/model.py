@@ -7,10 +7,10 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gdal_mcp.foreseeing import Foresight
-from gdal_mcp.paths import Paths
-from gdal_mcp.plan import Draft
-from gdal_mcp.policy import Policy, Verdict, case, decide
+from gdal_mcp.access.policy import Policy, Verdict, case, decide
+from gdal_mcp.calls.foreseeing import Foresight
+from gdal_mcp.calls.plan import Draft
+from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.settings import Settings
 
 

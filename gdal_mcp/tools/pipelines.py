@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from gdal_mcp.calls.plan import Command, Draft, Output
 from gdal_mcp.catalogue.binding import Bound, bind_json, bind_named, render
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Step
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.algorithm import PIPELINES, Places, context_of, spelling, together
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed

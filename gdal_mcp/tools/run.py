@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import Field
 
+from gdal_mcp.calls.plan import Draft
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Draft
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.dispatch import draft_call

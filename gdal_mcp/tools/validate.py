@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.described import facts
+from gdal_mcp.access.policy import Allow, Deny
+from gdal_mcp.answers.described import facts
+from gdal_mcp.calls.foreseeing import Foreseen
+from gdal_mcp.calls.plan import Command, Draft, Effect, effect_of
+from gdal_mcp.datasets.operations import FILE_OPERATIONS
+from gdal_mcp.datasets.scope import places
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.fileops import FILE_OPERATIONS
-from gdal_mcp.foreseeing import Foreseen
 from gdal_mcp.foresight.header import Header
-from gdal_mcp.plan import Command, Draft, Effect, effect_of
-from gdal_mcp.policy import Allow, Deny
-from gdal_mcp.scope import places
 from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
 from sandbox.workspace import Located
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from gdal_mcp.identity import READ, SCOPES
+from gdal_mcp.access.identity import READ, SCOPES
 from gdal_mcp.web.address import MCP_PATH
 from gdal_mcp.web.endpoint import Endpoint
 from gdal_mcp.web.gate import Gate

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import anyio.to_thread
 
-from gdal_mcp.identity import Principal
-from gdal_mcp.tokens import PREFIX, TokenStore
+from gdal_mcp.access.identity import Principal
+from gdal_mcp.access.tokens import PREFIX, TokenStore
 
 
 class Unavailable(Exception):

@@ -2,9 +2,9 @@
 
 from starlette.routing import BaseRoute
 
-from gdal_mcp import tokens_command
 from gdal_mcp.app import App
-from gdal_mcp.uploading import Uploads
+from gdal_mcp.calls.uploading import Uploads
+from gdal_mcp.commands import tokens as tokens_command
 from gdal_mcp.web.app import Front
 from gdal_mcp.web.files import Files
 from gdal_mcp.web.gate import Gate

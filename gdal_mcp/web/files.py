@@ -23,13 +23,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gdal_mcp.audit import AuditUnavailable
+from gdal_mcp.access.identity import READ, Principal
+from gdal_mcp.access.reach import Reaches
+from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.errors import ToolError
-from gdal_mcp.identity import READ, Principal
-from gdal_mcp.reach import Reaches
-from gdal_mcp.registry import Artifact, RegistryUnavailable
-from gdal_mcp.statement import time_text
-from gdal_mcp.tokens import TokensUnavailable
+from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
+from gdal_mcp.ledger.statement import time_text
 from gdal_mcp.web import links, replies
 from gdal_mcp.web.endpoint import Endpoint
 from gdal_mcp.web.gate import Full, Gate

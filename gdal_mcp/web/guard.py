@@ -16,8 +16,8 @@ import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gdal_mcp.identity import Principal
-from gdal_mcp.tokens import TokensUnavailable
+from gdal_mcp.access.identity import Principal
+from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.web import replies
 from gdal_mcp.web.bearer import Unavailable, Verifier
 from gdal_mcp.web.gate import Full, Gate

@@ -20,12 +20,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from gdal_mcp.admission import Load
+from gdal_mcp.access.admission import Load
+from gdal_mcp.access.identity import ADMIN
 from gdal_mcp.app import App
-from gdal_mcp.audit import AuditUnavailable
-from gdal_mcp.identity import ADMIN
-from gdal_mcp.metrics import Ledger, Now, containers
-from gdal_mcp.registry_schema import RegistryUnavailable
+from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.metrics import Ledger, Now, containers
+from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.settings_web import LOOPBACK
 from gdal_mcp.surface import known_tools
 from gdal_mcp.web.endpoint import Endpoint
@@ -150,7 +150,7 @@ class Metrics:
         await PlainTextResponse(text, headers={**_FRESH, "Content-Type": _PROMETHEUS})(scope, receive, send)
 
     def _text(self, seen: Seen, load: Load) -> str:
-        from gdal_mcp.exposition import text  # noqa: PLC0415 - its library is loaded where it is asked for
+        from gdal_mcp.ledger.exposition import text  # noqa: PLC0415 - its library is loaded where it is asked for
 
         total, running = self._ledger.total()
         return text(total, Now(running, seen.containers, load=load, slots=seen.slots))

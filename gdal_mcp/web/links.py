@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gdal_mcp.identity import READ, Principal
-from gdal_mcp.tokens import TokenStore
+from gdal_mcp.access.identity import READ, Principal
+from gdal_mcp.access.tokens import TokenStore
 
 EXPIRES: Final = "expires"
 SIGNATURE: Final = "signature"

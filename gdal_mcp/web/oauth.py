@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import jwt
 
-from gdal_mcp.identity import SCOPES, Principal
+from gdal_mcp.access.identity import SCOPES, Principal
 from gdal_mcp.web.issuers import ALGORITHMS, Keys
 
 LEEWAY_SECONDS: Final = 30  # by which clocks may differ

@@ -10,9 +10,9 @@ import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gdal_mcp.identity import READ, WRITE, Principal
+from gdal_mcp.access.identity import READ, WRITE, Principal
+from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.mcp.http import Protocol, marked
-from gdal_mcp.tokens import TokensUnavailable
 from gdal_mcp.web import replies
 from gdal_mcp.web.bearer import Unavailable
 from gdal_mcp.web.guard import Door, Left, TooLarge, TooSlow, replayed, whole_body

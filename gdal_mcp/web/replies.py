@@ -5,7 +5,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from gdal_mcp.identity import READ
+from gdal_mcp.access.identity import READ
 
 _OVER: Final = {"Connection": "close"}  # what else a stranger sends is not read
 BUSY_SECONDS: Final = 5  # when to try again; requests end within seconds or are streams

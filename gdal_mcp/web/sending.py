@@ -18,7 +18,7 @@ import anyio.to_thread
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from gdal_mcp.registry import Artifact
+from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.web.ranges import Part
 from gdal_mcp.web.shelf import Gone, Opened
 

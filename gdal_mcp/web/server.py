@@ -8,8 +8,8 @@ from functools import partial
 import anyio
 from starlette.routing import BaseRoute
 
-from gdal_mcp import tokens_command
 from gdal_mcp.app import App, local_user
+from gdal_mcp.commands import tokens as tokens_command
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.http import Bounds, Protocol
 from gdal_mcp.settings import Settings

@@ -16,10 +16,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from gdal_mcp.identity import ADMIN, Principal
-from gdal_mcp.registry import Artifact, Registry
+from gdal_mcp.access.identity import ADMIN, Principal
+from gdal_mcp.ledger.registry import Artifact, Registry
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.filetree import digest
+from sandbox.files.filetree import digest
 from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "inode/directory"  # what `records` registers for one

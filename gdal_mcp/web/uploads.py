@@ -22,11 +22,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gdal_mcp.access.identity import READ, WRITE, Principal
+from gdal_mcp.answers.translation import explain
+from gdal_mcp.calls.uploading import Destination, Received, Reception, Uploads
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.identity import READ, WRITE, Principal
 from gdal_mcp.pipeline import Reply
-from gdal_mcp.translation import explain
-from gdal_mcp.uploading import Destination, Received, Reception, Uploads
 from gdal_mcp.web import replies
 from gdal_mcp.web.endpoint import Endpoint
 from gdal_mcp.web.files import FILES_PATH

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from tests.attacks.careless import Careless
 from tests.attacks.ground import Ground, lay_ground, lay_network
 from tests.attacks.leaks import leaked

@@ -11,7 +11,7 @@ import docker
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from tests.cli.conftest import DEAD, Desk, Ended, at_terminal, gdal_mcp
 from tests.oracle.container import Oracle
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from tests.cli.conftest import SECONDS, Desk
 from tests.mcp.talk import environment
 

@@ -16,14 +16,14 @@ import mcp_types as t
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
-from gdal_mcp.identity import Principal
+from gdal_mcp.access.identity import Principal
+from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, tasks
 from gdal_mcp.mcp.progress import Tell, relayed
 from gdal_mcp.mcp.protocol import Parts, ProtocolServer, cache_hints, whole
 from gdal_mcp.mcp.resources import not_found
 from gdal_mcp.mcp.subscriptions import Change, Lists, Subscriptions
 from gdal_mcp.mcp.tasks import Context
-from gdal_mcp.tasks import Keeping, Task, TaskStore
 from tests.conformance import everything
 from tests.conformance.everything import text
 

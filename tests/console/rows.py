@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gdal_mcp.approval.model import Approval, Asked
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.registry import Artifact, Call, Finish, Registry
+from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry
 from tests.mcp.talk import Place
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.app import local_user
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger.audit import verify
 from tests.console.conftest import sampled
 from tests.console.kit import Person, links
 from tests.console.rows import approvals, asked

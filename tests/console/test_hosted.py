@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE
+from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.approval.model import Grant
-from gdal_mcp.identity import ADMIN, APPROVE, READ, WRITE
-from gdal_mcp.tokens import TokenStore
 from tests.console.conftest import sampled
 from tests.console.kit import Person, console_links, origin, plain
 from tests.console.rows import approvals, asked, published

@@ -10,14 +10,14 @@ import anyio
 import httpx2
 import pytest
 
-from gdal_mcp.activity import Activity
+from gdal_mcp.access.identity import APPROVE, Principal
 from gdal_mcp.approval.model import Asked
 from gdal_mcp.approval.store import Approvals
+from gdal_mcp.calls.activity import Activity
 from gdal_mcp.console import live
 from gdal_mcp.console.live import STREAMS_EACH, Live
 from gdal_mcp.console.sessions import MOST, MOST_OF_ONE, SECONDS, Sessions, Viewer
-from gdal_mcp.identity import APPROVE, Principal
-from gdal_mcp.registry import Registry
+from gdal_mcp.ledger.registry import Registry
 from tests.console.kit import Stage
 
 ANN = Principal("token:ann", frozenset())

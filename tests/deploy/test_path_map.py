@@ -9,7 +9,7 @@ import pytest
 
 from gdal_mcp.app import running
 from gdal_mcp.cli import main
-from gdal_mcp.hosting import Views
+from gdal_mcp.host.hosting import Views
 from gdal_mcp.settings import load_settings
 from gdal_mcp.testing.samples import write_samples
 from sandbox.errors import AttestationFailed

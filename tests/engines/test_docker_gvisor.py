@@ -10,7 +10,7 @@ from dataclasses import replace
 import docker
 import pytest
 
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from sandbox.attestation import worker_command
 from sandbox.cancel import Cancellation
 from sandbox.conformance.bench import LIMITS, Bench

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from sandbox.conformance.bench import Bench
 from sandbox.conformance.known import DOCKER
 from sandbox.conformance.suite import Check

@@ -9,7 +9,7 @@ from typing import Any
 import docker
 import pytest
 
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from sandbox.conformance.bench import Bench
 from sandbox.conformance.looking import LEAVE_A_MARK
 from sandbox.engines.discovery import DOCKER_SOCKET

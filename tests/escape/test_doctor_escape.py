@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.cli import main
-from gdal_mcp.escape_command import table
+from gdal_mcp.commands.escape import table
 from sandbox.cis import BENCHMARK, CHECKS, Seen
 from sandbox.errors import AttestationFailed
 from sandbox.escape import rows as rows_module

@@ -14,7 +14,13 @@ from functools import cache
 from pathlib import Path
 from types import CodeType, ModuleType
 
-MODULES = ("gdal_mcp.pipeline", "gdal_mcp.execution", "gdal_mcp.records", "sandbox.runner", "sandbox.slot")
+MODULES = (
+    "gdal_mcp.pipeline",
+    "gdal_mcp.calls.execution",
+    "gdal_mcp.ledger.records",
+    "sandbox.runner",
+    "sandbox.slot",
+)
 _CALLED = "__passing__"
 _BODIES = ("body", "orelse", "finalbody")
 # parts that keep nothing outside the process: to die before one of them is to die before what follows it
@@ -77,7 +83,7 @@ def _path(name: str) -> Path:
     spec = importlib.util.find_spec(name.partition(".")[0])
     assert spec is not None
     assert spec.origin is not None
-    return Path(spec.origin).parent / f"{name.partition('.')[2]}.py"
+    return Path(spec.origin).parent / f"{name.partition('.')[2].replace('.', '/')}.py"
 
 
 def _statements(

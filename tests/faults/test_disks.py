@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.hosting import _remember
+from gdal_mcp.host.hosting import _remember
 from tests.faults.disks import MIB, full, read_only, small_disk
 from tests.faults.kit import FINISHED, LEASE, PUBLISH, STARTED, held, made, serves_again, tells, writes
 from tests.faults.nursery import Nursery

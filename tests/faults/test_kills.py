@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.audit import verify
-from gdal_mcp.registry import Registry
+from gdal_mcp.ledger.audit import verify
+from gdal_mcp.ledger.registry import Registry
 from tests.faults.nursery import Nursery
 from tests.faults.points import Point, points
 from tests.faults.scenes import SCENES, Scene, outcome_of, plain, seen

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gdal_mcp import registry_schema
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger import schema as registry_schema
+from gdal_mcp.ledger.audit import verify
 from tests.faults.disks import read_only
 from tests.faults.kit import PATIENCE, ROWS, made, serves_again, tells, writes
 from tests.faults.nursery import Nursery

@@ -87,12 +87,14 @@ def main() -> None:
 
 def _load() -> None:
     """What a server imports and reads, which is most of its start."""
-    from gdal_mcp import cli, undoing  # noqa: F401
+    from gdal_mcp import cli  # noqa: F401
+    from gdal_mcp.calls import undoing  # noqa: F401
     from gdal_mcp.catalogue.load import catalogue
     from gdal_mcp.mcp.lean import lean_imports
 
     with lean_imports():
-        from gdal_mcp import app, image  # noqa: F401
+        from gdal_mcp import app  # noqa: F401
+        from gdal_mcp.host import image  # noqa: F401
         from gdal_mcp.mcp import stdio  # noqa: F401
         from sandbox.engines import discovery, docker  # noqa: F401
     catalogue()
@@ -134,7 +136,7 @@ def _go_by(clock: str) -> None:
 
 def _hurry(seconds: float) -> None:
     """The server waits so long for each answer of the engine, where it would wait a minute."""
-    from gdal_mcp import registry_schema
+    from gdal_mcp.ledger import schema as registry_schema
     from sandbox.engines import discovery, docker
 
     registry_schema._BUSY_SECONDS = seconds

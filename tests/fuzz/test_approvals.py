@@ -9,10 +9,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from gdal_mcp.access.policy import WAYS
 from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
 from gdal_mcp.approval.store import SUSPENDED, Approvals
-from gdal_mcp.policy import WAYS
-from gdal_mcp.registry import Registry
+from gdal_mcp.ledger.registry import Registry
 from tests.fuzz.kit import tries
 from tests.unit.clock import Clock
 

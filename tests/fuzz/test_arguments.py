@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from gdal_mcp.calls.foreseeing import Foresight
+from gdal_mcp.calls.plan import Draft
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument
+from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import ToolError
-from gdal_mcp.foreseeing import Foresight
-from gdal_mcp.paths import Paths
-from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import surface
 from gdal_mcp.tools.model import Desk

@@ -15,7 +15,7 @@ from gdal_mcp.catalogue.expressions import check_document
 from gdal_mcp.catalogue.geometry import check_geometry
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.sql import MAX_STATEMENT, _tokens, check_condition, check_statement
-from gdal_mcp.dataset_names import parse, table
+from gdal_mcp.datasets.names import parse, table
 from gdal_mcp.errors import ToolError
 from tests.fuzz.kit import anything, grown, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING

@@ -19,9 +19,9 @@ from gdal_mcp.catalogue.errors import CrsRefused
 from gdal_mcp.catalogue.formats import driver_for
 from gdal_mcp.catalogue.load import catalogue, catalogue_of, packaged_text
 from gdal_mcp.catalogue.model import RESERVED_TOKENS
-from gdal_mcp.doctor import examine
-from gdal_mcp.environment import SKIPPED_DRIVERS
-from gdal_mcp.image import Image
+from gdal_mcp.commands.doctor import examine
+from gdal_mcp.host.environment import SKIPPED_DRIVERS
+from gdal_mcp.host.image import Image
 from gdal_mcp.settings import load_settings
 from sandbox import labels
 

@@ -8,11 +8,11 @@ from typing import Any
 import docker
 import pytest
 
-from gdal_mcp.dataset_names import parse, table
-from gdal_mcp.environment import environment
+from gdal_mcp.datasets.names import parse, table
+from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.image import Image
-from gdal_mcp.paths import Paths
+from gdal_mcp.host.environment import environment
+from gdal_mcp.host.image import Image
 from sandbox.cancel import Cancellation
 from sandbox.outcome import Exited
 from sandbox.runner import Job, Runner

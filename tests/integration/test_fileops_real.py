@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import docker
 import pytest
 
+from gdal_mcp.datasets.operations import FileWork, check_identified, plan_operation
+from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import ToolError
-from gdal_mcp.fileops import FileWork, check_identified, plan_operation
-from gdal_mcp.image import Image
-from gdal_mcp.paths import Paths
-from sandbox.publication import Publication
-from sandbox.staging import StagingArea
+from gdal_mcp.host.image import Image
+from sandbox.files.publication import Publication
+from sandbox.files.staging import StagingArea
 from sandbox.workspace import Workspace, Workspaces
 from tests.conftest import USER
 

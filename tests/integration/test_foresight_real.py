@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp import worker_parts
 from gdal_mcp.foresight import crs
 from gdal_mcp.foresight.described import header_of_description
 from gdal_mcp.foresight.estimate import estimate
 from gdal_mcp.foresight.header import Header
 from gdal_mcp.foresight.headers import read_header
 from gdal_mcp.foresight.request import Request
+from gdal_mcp.inside import parts as worker_parts
 from sandbox.workspace import Located, Workspace, Workspaces
 from tests.data.make import make_data
 from tests.oracle.container import Oracle
@@ -163,7 +163,7 @@ DESCRIBE = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from osgeo import gdal
-from gdal_mcp.worker_parts.datasets import facts_and_names
+from gdal_mcp.inside.parts.datasets import facts_and_names
 gdal.DontUseExceptions()
 print(json.dumps(facts_and_names(sys.argv[2], gdal.OpenEx(sys.argv[2]))[0]))
 """
@@ -172,10 +172,10 @@ print(json.dumps(facts_and_names(sys.argv[2], gdal.OpenEx(sys.argv[2]))[0]))
 def _worker_parts(place: Place) -> Path:
     """The container's own code where the oracle sees it."""
     root = place.folder / "code"
-    shutil.copytree(
-        Path(worker_parts.__file__).parent, root / "gdal_mcp" / "worker_parts", dirs_exist_ok=True
-    )
-    (root / "gdal_mcp" / "__init__.py").touch()
+    inside = root / "gdal_mcp" / "inside"
+    shutil.copytree(Path(worker_parts.__file__).parent, inside / "parts", dirs_exist_ok=True)
+    for package in (inside, inside.parent):
+        (package / "__init__.py").touch()
     return root
 
 

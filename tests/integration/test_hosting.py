@@ -8,7 +8,7 @@ import docker
 import pytest
 
 from gdal_mcp.app import running
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from gdal_mcp.settings import load_settings
 
 pytestmark = pytest.mark.engine

@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from sandbox.cancel import Cancellation
+from sandbox.files.staging import StagingArea
 from sandbox.labels import labels
 from sandbox.outcome import Exited
 from sandbox.runner import Job
 from sandbox.slot import launch
-from sandbox.staging import StagingArea
 from sandbox.workspace import Workspace
 from tests.conftest import ENVIRONMENT, USER, handler
 

@@ -14,7 +14,8 @@ import pytest
 from sandbox.cancel import Cancellation
 from sandbox.engine import STDERR
 from sandbox.engines.docker import DockerEngine
-from sandbox.filetree import StagingUsage
+from sandbox.files.filetree import StagingUsage
+from sandbox.files.staging import StagingArea
 from sandbox.labels import OWNER
 from sandbox.outcome import (
     Cancelled,
@@ -31,7 +32,6 @@ from sandbox.outcome import (
 from sandbox.owner import Owner
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
-from sandbox.staging import StagingArea
 from sandbox.workspace import Workspace
 from tests.conftest import MIB, SMALL, USER, handler
 from tests.faults.disks import small_disk

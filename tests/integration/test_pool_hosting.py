@@ -14,8 +14,8 @@ from sandbox.cancel import Cancellation
 from sandbox.engines import docker as docker_module
 from sandbox.errors import SandboxError
 from sandbox.labels import OWNER
-from sandbox.lease import Kind
 from sandbox.outcome import Exited, SandboxResult
+from sandbox.pools.lease import Kind
 from sandbox.runner import Job
 from tests.integration.engine_proxy import EngineProxy
 from tests.waiting import until

@@ -10,21 +10,21 @@ from pathlib import Path, PurePosixPath
 import docker
 import pytest
 
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from sandbox.attestation import worker_command
 from sandbox.cancel import Cancellation
-from sandbox.capacity import Capacity
-from sandbox.demand import Sizes
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
+from sandbox.files.staging import StagingArea
 from sandbox.labels import OWNER
-from sandbox.lease import Kind
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.owner import Owner
-from sandbox.pool import REFILLS, WarmPool
+from sandbox.pools.capacity import Capacity
+from sandbox.pools.demand import Sizes
+from sandbox.pools.lease import Kind
+from sandbox.pools.pool import REFILLS, WarmPool
 from sandbox.program import delivered
 from sandbox.runner import Job, Runner
-from sandbox.staging import StagingArea
 from sandbox.workspace import RESERVED, Workspace
 from tests.conftest import SMALL, TemplateMaker, handler
 from tests.integration.engine_proxy import EngineProxy

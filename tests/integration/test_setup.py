@@ -6,7 +6,7 @@ import sys
 import docker
 import pytest
 
-from gdal_mcp.image import Image, ensure, resolve
+from gdal_mcp.host.image import Image, ensure, resolve
 
 pytestmark = pytest.mark.engine
 
@@ -40,7 +40,7 @@ def test_ensure_with_the_image_here_changes_nothing(client: docker.DockerClient,
 
 def test_the_set_up_command_names_the_image(image: Image) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gdal_mcp.image", "show"],
+        [sys.executable, "-m", "gdal_mcp.host.image", "show"],
         capture_output=True,
         text=True,
         check=True,

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.described import described
-from gdal_mcp.environment import environment
-from gdal_mcp.worker_source import gdal_command
+from gdal_mcp.answers.described import described
+from gdal_mcp.host.environment import environment
+from gdal_mcp.host.worker_source import gdal_command
 from sandbox.cancel import Cancellation
+from sandbox.files.staging import Staging
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.program import delivered
 from sandbox.runner import Job, Runner
-from sandbox.staging import Staging
 from sandbox.template import STAGING_TARGET
 from tests.conftest import MIB, SMALL, TemplateMaker
 from tests.integration.worker_kit import EMPTY

@@ -9,7 +9,7 @@ from typing import Any
 import docker
 import pytest
 
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger.audit import verify
 from sandbox.labels import CALL, OWNER
 from tests.data.make import make_data
 from tests.mcp.talk import ERAS, Person, Place, Talk, environment, talking

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger.audit import verify
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import ERAS, Place, environment, talking

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger.audit import verify
 from gdal_mcp.mcp.tasks import EXTENSION
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger.audit import verify
 from sandbox.engines.discovery import DOCKER_SOCKET, discover
 from tests.mcp.conftest import Containers
 from tests.mcp.forward import Forward

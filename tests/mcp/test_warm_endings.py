@@ -11,7 +11,7 @@ from typing import Any
 import docker
 import pytest
 
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger.audit import verify
 from sandbox.engines.docker import DockerEngine
 from sandbox.labels import CALL, OWNER
 from sandbox.owner import Owner

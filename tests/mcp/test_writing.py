@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger.audit import verify
 from tests.mcp.talk import ERAS, Person, Place, Talk, environment, talking
 from tests.oracle.container import Oracle
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from tests.oracle.container import Oracle, oracle_over
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Role
-from gdal_mcp.fileops import FILE_OPERATIONS
+from gdal_mcp.datasets.operations import FILE_OPERATIONS
 from tests.data.make import make_data
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import STAGING, Oracle

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gdal_mcp.app import App, running
-from gdal_mcp.hosting import Confines, Host
-from gdal_mcp.plan import Command, Draft
-from gdal_mcp.scope import places
+from gdal_mcp.calls.plan import Command, Draft
+from gdal_mcp.datasets.scope import places
+from gdal_mcp.host.hosting import Confines, Host
 from gdal_mcp.settings import load_settings
 from sandbox.attestation import worker_command
 from sandbox.cancel import Cancellation

@@ -8,12 +8,12 @@ from functools import partial
 import anyio
 import pytest
 
+from gdal_mcp.access.policy import Way
 from gdal_mcp.app import App, local_user, running
 from gdal_mcp.approval.model import Approver, Decision, Nobody, Question
+from gdal_mcp.commands.replay import replay_call
 from gdal_mcp.errors import Code
 from gdal_mcp.pipeline import Reply, Request
-from gdal_mcp.policy import Way
-from gdal_mcp.replay import replay_call
 from tests.scope.conftest import Inside
 
 pytestmark = pytest.mark.engine

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdal_mcp.calls.plan import Command, Draft
+from gdal_mcp.datasets.scope import MAX_PLACES, places
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.plan import Command, Draft
-from gdal_mcp.scope import MAX_PLACES, places
-from sandbox.companions import REPLACED
 from sandbox.errors import PathRefused, PathReplaced
+from sandbox.files.companions import REPLACED
 from sandbox.mounted import refuse_closed, refuse_gone, refuse_replaced
 from sandbox.template import Limits, Mount, SandboxTemplate
 from sandbox.workspace import Identity, Workspace, Workspaces

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import docker
 
-from gdal_mcp.image import resolve
+from gdal_mcp.host.image import resolve
 from sandbox.engines.discovery import connect
 from tests.mcp.talk import ERAS, Person, Place, Talk, talking
 from tests.oracle.container import Oracle, oracle_over

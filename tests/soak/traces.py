@@ -14,7 +14,7 @@ from pathlib import Path
 import docker
 import docker.errors
 
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger.audit import verify
 from sandbox.labels import OWNER
 from tests.mcp.talk import Place
 from tests.soak.cases import SHARED, Answers, content

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import pool as pool_module
 from sandbox import slot as slot_module
 from sandbox.cancel import Cancellation
-from sandbox.capacity import Capacity
-from sandbox.demand import Sizes
 from sandbox.engines.memory import MemoryEngine
 from sandbox.errors import EngineUnavailable
-from sandbox.lease import Kind, Lease
+from sandbox.files.staging import StagingArea
 from sandbox.outcome import Exited
-from sandbox.pool import WarmPool
+from sandbox.pools import pool as pool_module
+from sandbox.pools.capacity import Capacity
+from sandbox.pools.demand import Sizes
+from sandbox.pools.lease import Kind, Lease
+from sandbox.pools.pool import WarmPool
 from sandbox.runner import Job, Runner
-from sandbox.staging import StagingArea
 from sandbox.workspace import RESERVED, Workspace
 from tests.unit.pool_kit import LIMITS, Clock, kind, worker
 from tests.waiting import until

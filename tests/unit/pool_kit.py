@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sandbox.engines.memory import Box
-from sandbox.lease import Kind
+from sandbox.pools.lease import Kind
 from sandbox.protocol import HEADER, LENGTH
 from sandbox.template import Limits, Mount, SandboxTemplate
 from tests.conftest import USER

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from sandbox.companions import companions
-from sandbox.moves import Moves
-from sandbox.outputs import listing_of
-from sandbox.publication import Publication, Published, Transfer
-from sandbox.staging import Staging, StagingArea
-from sandbox.undo import Retention
+from sandbox.files.companions import companions
+from sandbox.files.moves import Moves
+from sandbox.files.outputs import listing_of
+from sandbox.files.publication import Publication, Published, Transfer
+from sandbox.files.staging import Staging, StagingArea
+from sandbox.files.undo import Retention
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 CALL = "call-0001"

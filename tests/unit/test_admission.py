@@ -8,7 +8,7 @@ from anyio.abc import TaskGroup
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.admission import Admission, Load, capacity
+from gdal_mcp.access.admission import Admission, Load, capacity
 from gdal_mcp.errors import Code, Stage, ToolError
 from sandbox.errors import CapacityExhausted
 from sandbox.template import Limits

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.app import running
-from gdal_mcp.audit import AuditLog, AuditUnavailable
-from gdal_mcp.registry import Call, Registry
+from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
+from gdal_mcp.ledger.registry import Call, Registry
 from gdal_mcp.settings import Settings, load_settings
 from sandbox.errors import PathRefused
 from sandbox.owner import Owner

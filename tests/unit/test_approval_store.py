@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.access.policy import WAYS, Way
 from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
 from gdal_mcp.approval.store import LONGEST_GRANT, MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
-from gdal_mcp.policy import WAYS, Way
-from gdal_mcp.registry import Registry
+from gdal_mcp.ledger.registry import Registry
 from tests.unit.clock import Clock
 
 TTL = 300.0

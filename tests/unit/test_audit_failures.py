@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp import audit
-from gdal_mcp.audit import RECOVERED, AuditLog, AuditUnavailable, tail, verify
-from gdal_mcp.audit_record import write_line
+from gdal_mcp.ledger import audit
+from gdal_mcp.ledger.audit import RECOVERED, AuditLog, AuditUnavailable, tail, verify
+from gdal_mcp.ledger.audit_record import write_line
 from tests.faults import disks
 
 COUNT = 7
@@ -157,7 +157,7 @@ def test_a_broken_chain_is_not_accepted_behind_an_old_head(log: AuditLog) -> Non
 @pytest.mark.claim("audit.survives")
 def test_killed_writers_leave_a_log_that_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    code = "import sys; from pathlib import Path; from gdal_mcp.audit import AuditLog\n"
+    code = "import sys; from pathlib import Path; from gdal_mcp.ledger.audit import AuditLog\n"
     code += (
         "log = AuditLog(Path(sys.argv[1]))\nwhile True: print(log.append({'x': 'y' * 3000}).seq, flush=True)"
     )
@@ -215,7 +215,7 @@ def test_a_write_cut_short_by_a_limit_leaves_the_log_valid(tmp_path: Path) -> No
     code = """if True:
         import resource, sys
         from pathlib import Path
-        from gdal_mcp.audit import AuditLog, AuditUnavailable
+        from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
         log = AuditLog(Path(sys.argv[1]))
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
         done = 0

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.audit import RECOVERED, AuditLog, AuditUnavailable, Checkpoint, tail, verify
-from gdal_mcp.audit_record import MAX_LINE, parse_line, write_line
+from gdal_mcp.ledger.audit import RECOVERED, AuditLog, AuditUnavailable, Checkpoint, tail, verify
+from gdal_mcp.ledger.audit_record import MAX_LINE, parse_line, write_line
 
 COUNT = 7
 

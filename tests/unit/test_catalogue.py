@@ -14,8 +14,8 @@ from gdal_mcp.catalogue.errors import ArgumentRefused, CatalogueBroken
 from gdal_mcp.catalogue.formats import driver_for, drivers_for, input_format, output_format
 from gdal_mcp.catalogue.load import build, catalogue, data_text
 from gdal_mcp.catalogue.model import RESERVED_TOKENS, Argument, Role, Scope
-from gdal_mcp.environment import SKIPPED_DRIVERS
 from gdal_mcp.errors import Code
+from gdal_mcp.host.environment import SKIPPED_DRIVERS
 
 Files = dict[str, dict[str, Any]]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, area_at, place, publish, tree, write
 
-from sandbox.companions import APPENDED, REPLACED, companions, grouped
 from sandbox.errors import PathRefused
+from sandbox.files.companions import APPENDED, REPLACED, companions, grouped
 from tests.quick import quick
 
 

@@ -123,7 +123,7 @@ def test_what_no_role_says_exists_and_has_a_reason():
 
 
 def test_what_is_told_of_approval_is_what_the_policy_does():
-    from gdal_mcp.fileops import ALWAYS_ASKED
+    from gdal_mcp.datasets.operations import ALWAYS_ASKED
 
     told = {path: describe(algorithm(path))["effects"]["needs_approval"] for path in PATHS}
     assert {path for path, word in told.items() if word == "always"} == ALWAYS_ASKED

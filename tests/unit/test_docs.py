@@ -12,13 +12,13 @@ import pytest
 from docs import __main__ as docs
 from docs import container, operation, surface
 from docs.page import Drift, filled, first_sentence, pages, table
+from gdal_mcp.calls.foreseeing import Foresight
+from gdal_mcp.calls.plan import Draft
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Role
+from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code
-from gdal_mcp.foreseeing import Foresight
 from gdal_mcp.mcp.prompts import prompts
-from gdal_mcp.paths import Paths
-from gdal_mcp.plan import Draft
 from gdal_mcp.settings import TOOLSETS, Settings, load_settings
 from gdal_mcp.surface import known_tools
 from gdal_mcp.surface import surface as surface_of

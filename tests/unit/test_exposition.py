@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from gdal_mcp.admission import Load, Standing
+from gdal_mcp.access.admission import Load, Standing
 from gdal_mcp.errors import Code
-from gdal_mcp.exposition import SECONDS, text
-from gdal_mcp.metrics import Ended, Now, Spread, Tally
+from gdal_mcp.ledger.exposition import SECONDS, text
+from gdal_mcp.ledger.metrics import Ended, Now, Spread, Tally
 
 KNOWN = frozenset({"info", "convert"})
 LOAD = Load(4, 32, 3, 2, 7, {"local:ann": Standing(2, 2), 'eve"} 1\n': Standing(1, 0)})

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.calls.foreseeing import Foresight
+from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.foreseeing import Foresight
-from gdal_mcp.paths import Paths
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import surface
 from gdal_mcp.tools.algorithm import algorithm_named

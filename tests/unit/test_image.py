@@ -12,10 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from socket_engine import SocketEngine, socket_engine
 
-from gdal_mcp import image as images
-from gdal_mcp import registry_pull, standin
-from gdal_mcp.image import OFFICIAL, Image, ImageUnsuitable, ensure, parse_version, resolve, version_warning
-from gdal_mcp.registry_pull import Progress, PullFailed
+from gdal_mcp.host import image as images
+from gdal_mcp.host import pulling as registry_pull
+from gdal_mcp.host import standin
+from gdal_mcp.host.image import (
+    OFFICIAL,
+    Image,
+    ImageUnsuitable,
+    ensure,
+    parse_version,
+    resolve,
+    version_warning,
+)
+from gdal_mcp.host.pulling import Progress, PullFailed
 from sandbox.engines.discovery import connect
 from sandbox.errors import EngineUnavailable, ImageMissing
 

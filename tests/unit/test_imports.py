@@ -31,71 +31,64 @@ WORLD = frozenset(
 )
 LAYERS = {  # from the top; a part imports from its own layer's modules and those below, never from one above
     "doors": (
-        *(
-            "gdal_mcp.mcp",
-            "gdal_mcp.cli",
-            "gdal_mcp.cli_options",
-            "gdal_mcp.__main__",
-            "gdal_mcp.calling",
-            "gdal_mcp.doctor",
-            "gdal_mcp.escape_command",
-            "gdal_mcp.sbom",
-            "gdal_mcp.sbom_command",
-        ),
-        *("gdal_mcp.replay", "gdal_mcp.rehearsal", "gdal_mcp.catalogue_command"),
-        *(
-            "gdal_mcp.stats_command",
-            "gdal_mcp.cli_decisions",
-            "gdal_mcp.decisions_command",
-            "gdal_mcp.policy_check",
-        ),
-        *("gdal_mcp.web", "gdal_mcp.tokens_command"),
-        "gdal_mcp.uploading",
-        "gdal_mcp.testing",
-        *("gdal_mcp.console", "gdal_mcp.console_command", "gdal_mcp.undoing"),
+        *("gdal_mcp.mcp", "gdal_mcp.web", "gdal_mcp.console", "gdal_mcp.testing"),
+        *("gdal_mcp.cli", "gdal_mcp.__main__", "gdal_mcp.commands"),
+        *("gdal_mcp.calls.rehearsal", "gdal_mcp.calls.undoing", "gdal_mcp.calls.uploading"),
     ),
     "app": ("gdal_mcp.app",),
-    "pipeline": ("gdal_mcp.pipeline", "gdal_mcp.activity", "gdal_mcp.changes", "gdal_mcp.refusals"),
+    "pipeline": (
+        *(
+            "gdal_mcp.pipeline",
+            "gdal_mcp.calls.activity",
+            "gdal_mcp.calls.changes",
+            "gdal_mcp.calls.refusals",
+        ),
+    ),
     "parts": (
-        "gdal_mcp.recovery",
-        *("gdal_mcp.approval", "gdal_mcp.records", "gdal_mcp.results", "gdal_mcp.longresults"),
-        *("gdal_mcp.execution", "gdal_mcp.surface", "gdal_mcp.statement"),
-        *("gdal_mcp.metrics", "gdal_mcp.exposition", "gdal_mcp.policy_file", "gdal_mcp.reach"),
+        *("gdal_mcp.approval", "gdal_mcp.recovery", "gdal_mcp.surface", "gdal_mcp.calls.execution"),
+        *("gdal_mcp.answers.results", "gdal_mcp.answers.longresults"),
+        *("gdal_mcp.access.policy_file", "gdal_mcp.access.reach"),
+        *("gdal_mcp.ledger.records", "gdal_mcp.ledger.statement"),
+        *("gdal_mcp.ledger.metrics", "gdal_mcp.ledger.exposition"),
     ),
     "tools": ("gdal_mcp.tools",),
     "knowledge": (
-        *("gdal_mcp.fileops", "gdal_mcp.listing_workspace", "gdal_mcp.foreseeing", "gdal_mcp.chaining"),
-        *("gdal_mcp.discovery", "gdal_mcp.policy", "gdal_mcp.provenance", "gdal_mcp.comparison"),
+        *("gdal_mcp.discovery", "gdal_mcp.access.policy", "gdal_mcp.answers.chaining"),
+        *("gdal_mcp.datasets.operations", "gdal_mcp.datasets.listing"),
+        *("gdal_mcp.calls.foreseeing", "gdal_mcp.calls.comparison", "gdal_mcp.ledger.provenance"),
     ),
     "ground": (
-        *("gdal_mcp.paths", "gdal_mcp.dataset_files", "gdal_mcp.dataset_names", "gdal_mcp.plan"),
-        "gdal_mcp.scope",
-        *("gdal_mcp.described", "gdal_mcp.described_words", "gdal_mcp.translation", "gdal_mcp.foresight"),
-        "gdal_mcp.described_report",
-        *("gdal_mcp.catalogue", "gdal_mcp.registry", "gdal_mcp.tasks", "gdal_mcp.audit", "gdal_mcp.hosting"),
-        "gdal_mcp.admission",
-        "gdal_mcp.rates",
-        "gdal_mcp.nested",
+        *("gdal_mcp.catalogue", "gdal_mcp.foresight", "gdal_mcp.calls.plan"),
+        *("gdal_mcp.datasets.names", "gdal_mcp.datasets.paths"),
+        *("gdal_mcp.datasets.files", "gdal_mcp.datasets.scope"),
+        *("gdal_mcp.answers.described", "gdal_mcp.answers.described_report"),
+        *("gdal_mcp.answers.described_words", "gdal_mcp.answers.translation"),
+        *("gdal_mcp.ledger.registry", "gdal_mcp.ledger.tasks", "gdal_mcp.ledger.audit"),
+        *(
+            "gdal_mcp.access.admission",
+            "gdal_mcp.access.rates",
+            "gdal_mcp.host.hosting",
+            "gdal_mcp.host.nested",
+        ),
     ),
     "base": (
-        *(
-            "gdal_mcp.errors",
-            "gdal_mcp.settings",
-            "gdal_mcp.environment",
-            "gdal_mcp.untrusted",
-            "gdal_mcp.logs",
-        ),
-        *("gdal_mcp.audit_record", "gdal_mcp.registry_schema", "gdal_mcp.registry_pull", "gdal_mcp.standin"),
-        *("gdal_mcp.image", "gdal_mcp.worker_source", "gdal_mcp.settings_table"),
-        "gdal_mcp.pathmap",
-        *("gdal_mcp.setting_types", "gdal_mcp.settings_web", "gdal_mcp.tokens"),
-        *("gdal_mcp.identity", "gdal_mcp.rows"),
+        *("gdal_mcp.errors", "gdal_mcp.logs", "gdal_mcp.answers.untrusted"),
+        *("gdal_mcp.settings", "gdal_mcp.settings_table", "gdal_mcp.settings_web", "gdal_mcp.setting_types"),
+        *("gdal_mcp.ledger.audit_record", "gdal_mcp.ledger.rows", "gdal_mcp.ledger.schema"),
+        *("gdal_mcp.access.identity", "gdal_mcp.access.tokens"),
+        *("gdal_mcp.host.environment", "gdal_mcp.host.pathmap", "gdal_mcp.host.worker_source"),
+        *("gdal_mcp.host.image", "gdal_mcp.host.standin", "gdal_mcp.host.pulling"),
     ),
-    "inside": (
-        *("gdal_mcp.gdal_worker", "gdal_mcp.worker_parts", "gdal_mcp.compare_program"),
-        "gdal_mcp.nested_probe",
-    ),
+    "inside": ("gdal_mcp.inside",),
 }
+FOLDERS = (
+    "access",
+    "answers",
+    "calls",
+    "datasets",
+    "host",
+    "ledger",
+)  # a subject each, through several layers
 
 
 def modules(package: str) -> dict[str, Path]:
@@ -143,10 +136,8 @@ CATALOGUE_IO = (
 )
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = (
-    *("sandbox.worker", "sandbox.probe", "gdal_mcp.gdal_worker", "gdal_mcp.worker_parts"),
-    *("gdal_mcp.compare_program", "gdal_mcp.catalogue.capture_program"),
-    "gdal_mcp.nested_probe",
-    *("sandbox.escape.attempts", "sandbox.escape.looks"),
+    *("sandbox.worker", "sandbox.probe", "sandbox.escape.attempts", "sandbox.escape.looks"),
+    *("gdal_mcp.inside", "gdal_mcp.catalogue.capture_program"),
 )
 
 
@@ -162,7 +153,7 @@ def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries(module: str):
 @pytest.mark.parametrize("module", [name for name in ALL if within(name, *INSIDE)])
 def test_what_runs_in_a_container_needs_nothing_of_ours(module: str):
     """The parts of the worker are sent together, and may use one another."""
-    together = "gdal_mcp.worker_parts"
+    together = "gdal_mcp.inside.parts"
     outside = [
         name for name in imports(ALL[module]) if not within(module, together) or not within(name, together)
     ]
@@ -173,7 +164,9 @@ def test_what_runs_in_a_container_needs_nothing_of_ours(module: str):
 @pytest.mark.parametrize("module", [name for name in ALL if not within(name, *INSIDE)])
 def test_what_runs_in_a_container_is_never_loaded_outside(module: str):
     loaded = [name for name in imports(ALL[module]) if within(name, *INSIDE)]
-    if module == "gdal_mcp.hosting":  # reads the sources of both, to know when a host must be attested anew
+    if (
+        module == "gdal_mcp.host.hosting"
+    ):  # reads the sources of both, to know when a host must be attested anew
         assert set(loaded) <= {"sandbox.probe", "sandbox.worker"}
     else:
         assert loaded == []
@@ -192,17 +185,17 @@ def test_only_the_mcp_folder_imports_the_protocol_and_only_the_sandbox_the_engin
     if not within(
         module,
         "sandbox.engines",
-        "gdal_mcp.image",
-        "gdal_mcp.standin",
-        "gdal_mcp.registry_pull",
+        "gdal_mcp.host.image",
+        "gdal_mcp.host.standin",
+        "gdal_mcp.host.pulling",
         *CATALOGUE_IO,
     ):
         assert "docker" not in names
 
 
-PURE = ("gdal_mcp.plan", "gdal_mcp.policy", "gdal_mcp.translation", "gdal_mcp.untrusted", "gdal_mcp.environment", "gdal_mcp.errors",
-        "gdal_mcp.audit_record", "gdal_mcp.described", "gdal_mcp.described_report", "gdal_mcp.described_words", "gdal_mcp.discovery", "gdal_mcp.chaining",
-        "gdal_mcp.results", "gdal_mcp.comparison", "gdal_mcp.dataset_names", "gdal_mcp.foresight", "gdal_mcp.tools",
+PURE = ("gdal_mcp.calls.plan", "gdal_mcp.access.policy", "gdal_mcp.answers.translation", "gdal_mcp.answers.untrusted", "gdal_mcp.host.environment", "gdal_mcp.errors",
+        "gdal_mcp.ledger.audit_record", "gdal_mcp.answers.described", "gdal_mcp.answers.described_report", "gdal_mcp.answers.described_words", "gdal_mcp.discovery", "gdal_mcp.answers.chaining",
+        "gdal_mcp.answers.results", "gdal_mcp.calls.comparison", "gdal_mcp.datasets.names", "gdal_mcp.foresight", "gdal_mcp.tools",
         "gdal_mcp.catalogue", "sandbox.protocol", "sandbox.outcome", "sandbox.template", "sandbox.errors", "sandbox.attest")  # fmt: skip
 # a lock around what was read, and the only reader of files
 FORESIGHT_IO = ("gdal_mcp.foresight.cache", "gdal_mcp.foresight.headers.window")
@@ -253,16 +246,17 @@ def test_foresight_opens_files_in_one_place_alone():
 
 def test_every_module_has_its_layer():
     known = [package for packages in LAYERS.values() for package in packages]
-    assert [
-        name for name in ALL if within(name, "gdal_mcp") and name != "gdal_mcp" and not within(name, *known)
-    ] == []
+    folders = {"gdal_mcp", *(f"gdal_mcp.{folder}" for folder in FOLDERS)}
+    placed = {name for name in ALL if within(name, "gdal_mcp")} - folders
+    assert [name for name in placed if not within(name, *known)] == []
+    assert all(ALL[name].read_text(encoding="utf-8") == "" for name in folders - {"gdal_mcp"})
     assert [package for package in known if package not in ALL] == []
 
 
 @pytest.mark.parametrize("module", [name for name in ALL if within(name, "gdal_mcp")])
 def test_dependencies_point_one_way(module: str):
     order = list(LAYERS)
-    if module == "gdal_mcp":
+    if module == "gdal_mcp" or module.removeprefix("gdal_mcp.") in FOLDERS:
         assert not [name for name in imports(ALL[module]) if within(name, "gdal_mcp", "sandbox")]
         return
     own = next(order.index(layer) for layer, packages in LAYERS.items() if within(module, *packages))
@@ -275,13 +269,18 @@ def test_dependencies_point_one_way(module: str):
     [
         *(
             "gdal_mcp.catalogue",
-            "gdal_mcp.policy",
+            "gdal_mcp.access.policy",
             "gdal_mcp.tools",
             "gdal_mcp.foresight",
             "gdal_mcp.discovery",
         ),
-        *("gdal_mcp.chaining", "gdal_mcp.described", "gdal_mcp.fileops", "gdal_mcp.listing_workspace"),
-        "gdal_mcp.described_report",
+        *(
+            "gdal_mcp.answers.chaining",
+            "gdal_mcp.answers.described",
+            "gdal_mcp.datasets.operations",
+            "gdal_mcp.datasets.listing",
+        ),
+        "gdal_mcp.answers.described_report",
     ],
 )
 def test_what_judges_a_call_knows_no_door_and_no_state(package: str):
@@ -290,10 +289,10 @@ def test_what_judges_a_call_knows_no_door_and_no_state(package: str):
         "gdal_mcp.pipeline",
         "gdal_mcp.app",
         "gdal_mcp.mcp",
-        "gdal_mcp.registry",
-        "gdal_mcp.audit",
-        "gdal_mcp.hosting",
-        "gdal_mcp.execution",
+        "gdal_mcp.ledger.registry",
+        "gdal_mcp.ledger.audit",
+        "gdal_mcp.host.hosting",
+        "gdal_mcp.calls.execution",
     )
     assert not [name for name in reached if within(name, *forbidden)]
 

@@ -11,9 +11,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from gdal_mcp.ledger.schema import RegistryUnavailable
+from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
 from gdal_mcp.mcp import jobs
-from gdal_mcp.registry_schema import RegistryUnavailable
-from gdal_mcp.tasks import Keeping, Task, TaskStore
 from tests.conformance.profile import questions, text
 from tests.unit.jobs_kit import DONE, Call, Table, with_table
 from tests.unit.virtual_time import settle

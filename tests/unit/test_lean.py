@@ -117,9 +117,9 @@ def test_the_first_answers_wait_for_nothing_that_they_do_not_use(tmp_path, era):
     unused |= {
         "mcp.client",
         "mcp.server.mcpserver",
-        "gdal_mcp.image",
-        "gdal_mcp.doctor",
-        "gdal_mcp.stats_command",
+        "gdal_mcp.host.image",
+        "gdal_mcp.commands.doctor",
+        "gdal_mcp.commands.stats",
     }
     assert not unused & set(told["loaded"])
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.identity import ADMIN, READ, WRITE, Principal
-from gdal_mcp.tokens import TokenStore
+from gdal_mcp.access.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.web.links import Signer, Standing, Subject, may_link
 from gdal_mcp.web.links import given as parameters
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from staging_kit import write
 
+from gdal_mcp.datasets.listing import MAX_ROWS, Page, Query, page, told
 from gdal_mcp.errors import ToolError
-from gdal_mcp.listing_workspace import MAX_ROWS, Page, Query, page, told
-from sandbox.browse import walk
-from sandbox.companions import companions, grouped
+from sandbox.files.browse import walk
+from sandbox.files.companions import companions, grouped
 from sandbox.workspace import Workspace, Workspaces
 
 DATA = {

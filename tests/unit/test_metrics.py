@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code
-from gdal_mcp.metrics import (
+from gdal_mcp.ledger.metrics import (
     OTHER,
     Ledger,
     Spread,
@@ -24,12 +24,12 @@ from gdal_mcp.metrics import (
     tallies,
     whose,
 )
-from gdal_mcp.registry import Call, Finish, Registry, RegistryUnavailable
-from gdal_mcp.registry_schema import MIGRATIONS
+from gdal_mcp.ledger.registry import Call, Finish, Registry, RegistryUnavailable
+from gdal_mcp.ledger.schema import MIGRATIONS
 from sandbox.engine import ContainerState, Leftover
+from sandbox.files.staging import StagingArea
 from sandbox.labels import labels
 from sandbox.owner import Owner
-from sandbox.staging import StagingArea
 from sandbox.workspace import Workspace
 
 MIB = 1 << 20

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.pathmap import PathMap
+from gdal_mcp.host.pathmap import PathMap
 from gdal_mcp.settings import SettingsError, load_settings
 from sandbox.errors import AttestationFailed
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from gdal_mcp.calls.foreseeing import Foresight
+from gdal_mcp.calls.plan import Draft, Effect, effect_of
 from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import ToolError
-from gdal_mcp.foreseeing import Foresight
-from gdal_mcp.paths import Paths
-from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import surface
 from gdal_mcp.tools.model import Desk

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.access.policy import WAYS, Policy
+from gdal_mcp.access.policy_file import load_policy
+from gdal_mcp.access.reach import Reach, Reaches, bounds_of
 from gdal_mcp.app import _names as app_names
+from gdal_mcp.calls.foreseeing import Foresight
+from gdal_mcp.calls.plan import Effect
 from gdal_mcp.errors import ToolError
-from gdal_mcp.foreseeing import Foresight
-from gdal_mcp.plan import Effect
-from gdal_mcp.policy import WAYS, Policy
-from gdal_mcp.policy_file import load_policy
-from gdal_mcp.reach import Reach, Reaches, bounds_of
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.surface import surface
 from sandbox.errors import PathRefused

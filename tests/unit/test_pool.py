@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import machine
-from sandbox import pool as pool_module
 from sandbox.cancel import Cancellation
-from sandbox.capacity import Capacity
 from sandbox.engines.memory import Box
 from sandbox.errors import CapacityExhausted, EngineUnavailable
+from sandbox.files.staging import StagingArea
 from sandbox.labels import CALL
-from sandbox.lease import Kind
-from sandbox.pool import REFILLS
+from sandbox.pools import machine
+from sandbox.pools import pool as pool_module
+from sandbox.pools.capacity import Capacity
+from sandbox.pools.lease import Kind
+from sandbox.pools.pool import REFILLS
 from sandbox.slot import LaunchCancelled
-from sandbox.staging import StagingArea
 from sandbox.workspace import Workspace
 from tests.unit.pool_fixtures import (
     READS,

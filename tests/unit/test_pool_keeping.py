@@ -6,13 +6,13 @@ from contextlib import suppress
 
 import pytest
 
-from sandbox import pool as pool_module
 from sandbox.cancel import Cancellation
-from sandbox.demand import MEMORY_SECONDS, Sizes
 from sandbox.engines.memory import Box
 from sandbox.errors import EngineUnavailable
 from sandbox.outcome import Cancelled, Exited
-from sandbox.pool import REFILLS, WarmPool
+from sandbox.pools import pool as pool_module
+from sandbox.pools.demand import MEMORY_SECONDS, Sizes
+from sandbox.pools.pool import REFILLS, WarmPool
 from sandbox.runner import Job, Runner
 from tests.unit.pool_fixtures import (
     READS,

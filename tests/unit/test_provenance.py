@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdal_mcp import provenance
-from gdal_mcp.provenance import Material, Materials
-from gdal_mcp.registry import Call
-from gdal_mcp.statement import FOLDER_DIGEST, record, statement
-from sandbox.outputs import Part, tree_digest
+from gdal_mcp.ledger import provenance
+from gdal_mcp.ledger.provenance import Material, Materials
+from gdal_mcp.ledger.registry import Call
+from gdal_mcp.ledger.statement import FOLDER_DIGEST, record, statement
+from sandbox.files.outputs import Part, tree_digest
 from sandbox.workspace import Identity, Located, Workspace, Workspaces
 from tests.waiting import until
 

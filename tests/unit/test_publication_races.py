@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, Trail, area_at, carry_out, plan, publish, tree, write
 
-from sandbox import moves
 from sandbox.errors import OutputRejected, StagingFailed
-from sandbox.moves import Moves
-from sandbox.undo import Retention
+from sandbox.files import moves
+from sandbox.files.moves import Moves
+from sandbox.files.undo import Retention
 from sandbox.workspace import RESERVED
 
 

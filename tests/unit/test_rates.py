@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.access.rates import Bounds, Rates, Use
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.pipeline import _computed
-from gdal_mcp.rates import Bounds, Rates, Use
 from sandbox.outcome import Usage
 from sandbox.template import Limits
 

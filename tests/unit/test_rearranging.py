@@ -23,14 +23,14 @@ from staging_kit import (
     write,
 )
 
-from sandbox import outputs
 from sandbox.errors import OutputRejected, PathRefused, SandboxError, StagingFailed
-from sandbox.journal import JournalDamaged, load
-from sandbox.moves import Moves
-from sandbox.outputs import listing_of
-from sandbox.publication import Publication, Transfer
-from sandbox.staging import StagingArea
-from sandbox.undo import Finding, Retention
+from sandbox.files import outputs
+from sandbox.files.journal import JournalDamaged, load
+from sandbox.files.moves import Moves
+from sandbox.files.outputs import listing_of
+from sandbox.files.publication import Publication, Transfer
+from sandbox.files.staging import StagingArea
+from sandbox.files.undo import Finding, Retention
 from sandbox.workspace import RESERVED, Located, Workspace
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.registry import Artifact, Call, Finish, Registry
+from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry
 from tests.unit.clock import Clock
 
 TTL = 300.0

@@ -12,8 +12,8 @@ import pytest
 
 from gdal_mcp.approval.model import Asked, Decision
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.registry import Artifact, Call, Registry, RegistryUnavailable
-from gdal_mcp.registry_schema import MIGRATIONS
+from gdal_mcp.ledger.registry import Artifact, Call, Registry, RegistryUnavailable
+from gdal_mcp.ledger.schema import MIGRATIONS
 from tests.unit.clock import Clock
 
 TTL = 300.0
@@ -192,7 +192,7 @@ def test_what_is_not_a_file_is_refused(path: Path, tmp_path: Path, kind: str) ->
 OPENER = """if True:
     import os, sys
     from pathlib import Path
-    from gdal_mcp.registry import Registry, RegistryUnavailable
+    from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
     if os.geteuid() == 0:  # root may write everywhere
         os.setgid(65534)
         os.setuid(65534)

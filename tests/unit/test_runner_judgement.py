@@ -16,7 +16,7 @@ from sandbox import slot as slot_module
 from sandbox.cancel import Cancellation
 from sandbox.engine import STDERR, STDOUT, ContainerState
 from sandbox.errors import AttestationFailed, EngineUnavailable
-from sandbox.filetree import StagingUsage
+from sandbox.files.filetree import StagingUsage
 from sandbox.outcome import (
     Cancelled,
     Exited,

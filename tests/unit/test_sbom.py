@@ -11,8 +11,8 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 
-from gdal_mcp import sbom_command
-from gdal_mcp.sbom import PACKAGE, ImageParts, SystemPackage, document, system_packages
+from gdal_mcp.commands import sbom as sbom_command
+from gdal_mcp.commands.cyclonedx import PACKAGE, ImageParts, SystemPackage, document, system_packages
 from gdal_mcp.settings import load_settings
 from sandbox.errors import EngineUnavailable
 
@@ -48,7 +48,7 @@ Version: 3:3.134
 APK = "C:Q1abc=\nP:musl\nV:1.2.5-r10\nA:x86_64\nT:a library\n\nP:zlib\nV:1.3.1-r2\nA:x86_64\n"
 
 
-BOTH = "import sys; from gdal_mcp.sbom import document; from tests.unit.test_sbom import IMAGE; sys.stdout.write(document(None) + document(IMAGE))"
+BOTH = "import sys; from gdal_mcp.commands.cyclonedx import document; from tests.unit.test_sbom import IMAGE; sys.stdout.write(document(None) + document(IMAGE))"
 
 
 @pytest.mark.claim("supply.sbom")
@@ -118,7 +118,7 @@ def test_what_is_no_list_of_packages_has_none(listing):
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "cyclonedx", None)
-    monkeypatch.delitem(sys.modules, "gdal_mcp.sbom")
+    monkeypatch.delitem(sys.modules, "gdal_mcp.commands.cyclonedx")
     for name in [one for one in sys.modules if one.startswith("cyclonedx.")]:
         monkeypatch.delitem(sys.modules, name)
     assert sbom_command.show(load_settings(state_dir=tmp_path), with_image=False) == sbom_command.FAILED

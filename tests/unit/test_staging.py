@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, USER, Trail, area_at, leftovers, publish, tree, write
 
-from sandbox import filetree
 from sandbox.errors import OutputRejected, StagingFailed
-from sandbox.moves import Moves
+from sandbox.files import filetree
+from sandbox.files.moves import Moves
+from sandbox.files.undo import Finding
 from sandbox.template import Limits
-from sandbox.undo import Finding
 from sandbox.workspace import RESERVED, Workspace
 
 ROOT_HOST = os.geteuid() == 0

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gdal_mcp.metrics import Now, Tally
-from gdal_mcp.registry import Call, Finish, Registry
+from gdal_mcp.commands.stats import Figures, Form, _lines, age, show
+from gdal_mcp.ledger.metrics import Now, Tally
+from gdal_mcp.ledger.registry import Call, Finish, Registry
 from gdal_mcp.settings import Settings, SettingsError, load_settings
-from gdal_mcp.stats_command import Figures, Form, _lines, age, show
 
 DEAD = "unix:///nonexistent.sock"
 

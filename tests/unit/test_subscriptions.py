@@ -15,13 +15,13 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
-from gdal_mcp.changes import changed_by
-from gdal_mcp.identity import ADMIN, Principal
+from gdal_mcp.access.identity import ADMIN, Principal
+from gdal_mcp.calls.changes import changed_by
+from gdal_mcp.ledger.tasks import Keeping, TaskStore
 from gdal_mcp.mcp import subscriptions
 from gdal_mcp.mcp.protocol import ProtocolServer
 from gdal_mcp.mcp.subscriptions import Change, Lists, Subscriptions, wired
-from gdal_mcp.tasks import Keeping, TaskStore
-from sandbox.publication import Published, PublishedFile, Transfer
+from sandbox.files.publication import Published, PublishedFile, Transfer
 from tests.conformance import profile
 
 # a method of the older protocols, which the SDK's client still has

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.registry import Registry, RegistryUnavailable
-from gdal_mcp.registry_schema import MIGRATIONS
-from gdal_mcp.tasks import Keeping, TaskStore
+from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
+from gdal_mcp.ledger.schema import MIGRATIONS
+from gdal_mcp.ledger.tasks import Keeping, TaskStore
 
 KEPT = 600.0
 RESULT = {"content": [{"type": "text", "text": "é \ud800 \x00"}], "isError": False}

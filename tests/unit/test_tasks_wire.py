@@ -14,9 +14,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
+from gdal_mcp.ledger.tasks import Keeping, TaskStore
 from gdal_mcp.mcp import jobs, tasks
 from gdal_mcp.mcp.tasks import EXTENSION
-from gdal_mcp.tasks import Keeping, TaskStore
 from tests.conformance import profile
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.identity import ADMIN, READ, WRITE, Principal
-from gdal_mcp.tokens import TokenRefused, TokenStore, TokensUnavailable
+from gdal_mcp.access.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.access.tokens import TokenRefused, TokenStore, TokensUnavailable
 
 DAY = 86_400.0
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.access.identity import READ, WRITE
+from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.cli import main
-from gdal_mcp.identity import READ, WRITE
-from gdal_mcp.tokens import TokenStore
 
 
 @pytest.fixture(autouse=True)

@@ -10,21 +10,21 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
+from gdal_mcp.answers.results import Ran, structured
+from gdal_mcp.calls.execution import Done
+from gdal_mcp.calls.foreseeing import Foresight
+from gdal_mcp.calls.plan import Draft
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.discovery.entries import tool_name
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.execution import Done
-from gdal_mcp.foreseeing import Foresight
-from gdal_mcp.paths import Paths
-from gdal_mcp.plan import Draft
-from gdal_mcp.results import Ran, structured
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import known_tools, surface
 from gdal_mcp.tools.listing import CLASSIC, core
 from gdal_mcp.tools.model import Desk, Told, Tool
+from sandbox.files.publication import Published, PublishedFile
 from sandbox.outcome import Usage
-from sandbox.publication import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
 from tests.unit.values import RECEIPT, draft, output, plan
 

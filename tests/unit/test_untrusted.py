@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.untrusted import (
+from gdal_mcp.answers.untrusted import (
     CUT,
     MAX_DEPTH,
     MAX_ITEMS,
@@ -20,6 +19,7 @@ from gdal_mcp.untrusted import (
     locked,
     shown_text,
 )
+from gdal_mcp.errors import Code, Stage, ToolError
 from tests.quick import quick
 
 json_values = st.recursive(

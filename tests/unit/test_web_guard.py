@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from gdal_mcp.identity import READ, WRITE, Principal
-from gdal_mcp.tokens import TokenStore, TokensUnavailable
+from gdal_mcp.access.identity import READ, WRITE, Principal
+from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.web import guard, protocol
 from gdal_mcp.web.bearer import StaticTokens, Unavailable, Verifiers
 from gdal_mcp.web.gate import Full, Gate

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from gdal_mcp.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.access.identity import ADMIN, READ, WRITE, Principal
 from gdal_mcp.web.issuers import Issuer as Known
 from gdal_mcp.web.issuers import Keys
 from gdal_mcp.web.oauth import LEEWAY_SECONDS, SignedTokens

@@ -14,8 +14,8 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from gdal_mcp.identity import READ, WRITE
-from gdal_mcp.tokens import TokenStore
+from gdal_mcp.access.identity import READ, WRITE
+from gdal_mcp.access.tokens import TokenStore
 from tests.mcp.talk import ERAS, Person, Place, Talk, environment
 from tests.waiting import until
 

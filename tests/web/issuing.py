@@ -12,7 +12,7 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from gdal_mcp.identity import READ
+from gdal_mcp.access.identity import READ
 
 
 def _rsa() -> Any:

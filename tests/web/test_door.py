@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from gdal_mcp.identity import ADMIN, APPROVE, READ, WRITE
-from gdal_mcp.tokens import TokenStore
+from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE
+from gdal_mcp.access.tokens import TokenStore
 from tests.mcp.talk import ERAS
 from tests.waiting import until
 from tests.web.hosted import Hosted

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gdal_mcp.audit import verify
+from gdal_mcp.ledger.audit import verify
 from tests.mcp.conftest import Containers
 from tests.mcp.talk import ERAS, Place
 from tests.mcp.test_endings import LONG

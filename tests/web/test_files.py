@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.identity import ADMIN, READ
-from gdal_mcp.tokens import TokenStore
+from gdal_mcp.access.identity import ADMIN, READ
+from gdal_mcp.access.tokens import TokenStore
 from tests.waiting import until
 from tests.web.files_kit import SECRET, Sender, csv, digest_field, outside, undo
 from tests.web.hosted import Hosted

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from testcontainers.core.container import DockerContainer
 
-from gdal_mcp.image import Image
+from gdal_mcp.host.image import Image
 from sandbox.engines.discovery import discover
 from tests.oracle.container import Oracle
 from tests.web.files_kit import Sender

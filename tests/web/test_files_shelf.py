@@ -11,8 +11,8 @@ import anyio.lowlevel
 import pytest
 from starlette.types import Message
 
-from gdal_mcp.identity import ADMIN, READ, Principal
-from gdal_mcp.registry import Artifact, Call, Registry
+from gdal_mcp.access.identity import ADMIN, READ, Principal
+from gdal_mcp.ledger.registry import Artifact, Call, Registry
 from gdal_mcp.web import sending
 from gdal_mcp.web import shelf as module
 from gdal_mcp.web.shelf import FOLDER, Absent, Busy, Gone, Opened, Shelf

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gdal_mcp.identity import READ, WRITE
-from gdal_mcp.tokens import TokenStore
+from gdal_mcp.access.identity import READ, WRITE
+from gdal_mcp.access.tokens import TokenStore
 from tests.mcp.talk import ERAS, Place
 from tests.mcp.test_endings import LONG
 from tests.waiting import until

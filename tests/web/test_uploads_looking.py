@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from gdal_mcp.calls.plan import Command, Draft, Output
+from gdal_mcp.calls.uploading import Looking, reception
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.uploading import Looking, reception
-from sandbox.staging import StagingArea
+from sandbox.files.staging import StagingArea
 from sandbox.template import Limits
 from sandbox.workspace import Workspace, Workspaces
 from tests.conftest import USER

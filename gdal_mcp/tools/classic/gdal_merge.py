@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.calls.plan import Command, Draft
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
 from gdal_mcp.tools.drivers import raster_format
 from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed

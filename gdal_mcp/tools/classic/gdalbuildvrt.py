@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.calls.plan import Command, Draft
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath
 from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.described_report import facts_of_report
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.answers.described_report import facts_of_report
+from gdal_mcp.calls.plan import Command, Draft
 from gdal_mcp.tools.common import DatasetPath
 from gdal_mcp.tools.model import Answer, Arguments, Desk, Tool, schema_of, typed
 

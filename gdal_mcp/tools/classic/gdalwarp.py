@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from gdal_mcp.calls.plan import Command, Draft
 from gdal_mcp.catalogue.crs import check_crs
-from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath
 from gdal_mcp.tools.drivers import raster_format
 from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed

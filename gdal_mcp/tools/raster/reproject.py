@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gdal_mcp.calls.plan import Draft
 from gdal_mcp.catalogue.binding import Context, bind_switches_of
-from gdal_mcp.plan import Draft
 from gdal_mcp.tools.common import (
     COMMAND_KEYS,
     DatasetPath,

@@ -1,0 +1,199 @@
+"""Decides whether a call may run. Pure: the same answer for the same call and the same policy.
+
+Invariants:
+* the first rule that fits decides; without one the default of the approval mode does;
+* a rule that allows fits only a call all of whose workspaces it names; one that refuses or asks fits with any of them;
+* what moves, deletes or synchronises files is put to a person every time: no rule, mode or grant stands in for one there;
+* who is named by no `principal` entry, where there are any, may do nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+from gdal_mcp.calls.plan import Draft, Effect, effect_of
+
+ApprovalMode = Literal["writes", "always", "never"]
+Way = Literal["elicitation", "console", "terminal"]
+WAYS: Final[frozenset[Way]] = frozenset({"elicitation", "console", "terminal"})
+
+_REASONS = {
+    Effect.CREATE: "it writes a new file",
+    Effect.REPLACE: "it replaces files",
+    Effect.DESTROY: "it takes files away",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequireApproval:
+    """A person decides, in one of the `ways`. `grantable` is whether a yes given beforehand counts."""
+
+    reason: str
+    ways: frozenset[Way] = WAYS
+    grantable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    reason: str
+
+
+Verdict = Allow | RequireApproval | Deny
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What one rule of the file says. Names may hold `*`; what is left out fits everything."""
+
+    decision: Literal["allow", "require", "deny"]
+    tools: tuple[str, ...] = ("*",)  # of tools, or of algorithms such as `raster hillshade`
+    effects: frozenset[Effect] = frozenset(Effect)
+    workspaces: tuple[Path, ...] = ()
+    principals: tuple[str, ...] = ("*",)
+    ways: frozenset[Way] = WAYS
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What the file gives to principals. It narrows what the server has; None leaves that as it is."""
+
+    principals: tuple[str, ...]
+    workspaces: tuple[Path, ...] | None = None
+    workspaces_ro: tuple[Path, ...] = ()  # of those, or besides, only to be read
+    read_only: bool = False
+    tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
+    memory: int | None = None  # bytes
+    cpus: float | None = None
+    timeout_seconds: float | None = None
+    calls_per_minute: int | None = None
+    concurrent: int | None = None
+    cpu_seconds_a_day: float | None = None
+    output_bytes_a_day: int | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The rules of one server, frozen at its start. `digest` names the file's text in every record."""
+
+    mode: ApprovalMode = "writes"
+    rules: tuple[Rule, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    source: str = ""
+    digest: str = ""
+
+    def entry(self, principal: str) -> Entry | None:
+        """The first entry that names a principal."""
+        return next((one for one in self.entries if _named(principal, one.principals)), None)
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether everybody who is let in has everything that the server has."""
+        return not self.entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What a decision depends on. `workspaces` are those that the call writes to, or of a call that reads, reads from."""
+
+    tool: str
+    principal: str
+    effect: Effect
+    algorithm: str = ""
+    steps: tuple[str, ...] = ()  # the algorithms that a pipeline is made of
+    workspaces: frozenset[Path] = field(default_factory=frozenset)
+    always_asked: bool = False
+
+
+def case(draft: Draft, tool: str, principal: str) -> Case:
+    """The case that a draft is."""
+    effect = effect_of(draft)
+    return Case(
+        tool=tool,
+        principal=principal,
+        effect=effect,
+        algorithm=draft.algorithm,
+        steps=draft.steps,
+        workspaces=frozenset(draft.touched if effect is not Effect.READ else _read(draft)),
+        always_asked=draft.always_asked,
+    )
+
+
+def decide(asked: Case, policy: Policy) -> Verdict:
+    """Whether a call runs, runs after a yes, or does not run."""
+    return explained(asked, policy)[0]
+
+
+def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
+    """The decision, and the rule that made it."""
+    rule = next((one for one in policy.rules if _fits(one, asked)), None)
+    if rule is not None and rule.decision == "deny":
+        return Deny(rule.reason or "a rule of the policy denies it"), rule
+    if asked.always_asked:
+        ways = rule.ways if rule is not None and rule.decision == "require" else WAYS
+        reason = "it moves or takes away files, which a person decides every time"
+        return RequireApproval(reason, ways, grantable=False), rule
+    if rule is None:
+        return _default(asked.effect, policy.mode), None
+    if rule.decision == "allow":
+        return Allow(rule.reason or "a rule of the policy allows it"), rule
+    grantable = asked.effect is not Effect.DESTROY
+    return RequireApproval(rule.reason or "a rule of the policy asks for it", rule.ways, grantable), rule
+
+
+def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
+    """Reads run, writes need a yes; `always` asks for both and `never`, a deliberate setting, for none."""
+    if mode == "never":
+        return Allow("the server runs with --approval never")
+    if mode == "always":
+        return RequireApproval(
+            "the server runs with --approval always", grantable=effect is not Effect.DESTROY
+        )
+    if effect is Effect.READ:
+        return Allow("it only reads")
+    return RequireApproval(_REASONS[effect], grantable=effect is not Effect.DESTROY)
+
+
+def _fits(rule: Rule, asked: Case) -> bool:
+    return (
+        asked.effect in rule.effects
+        and _calls(rule, asked)
+        and _named(asked.principal, rule.principals)
+        and _covers(rule, asked.workspaces)
+    )
+
+
+def _calls(rule: Rule, asked: Case) -> bool:
+    """A rule that denies or asks fits with any step of a pipeline; one that allows must fit with the whole."""
+    steps = () if rule.decision == "allow" else asked.steps
+    patterns = tuple(_spelled(one) for one in rule.tools)
+    return any(_named(_spelled(name), patterns) for name in (asked.tool, asked.algorithm, *steps) if name)
+
+
+def _spelled(name: str) -> str:
+    """`raster reproject` and `raster_reproject` are one name."""
+    return name.replace(" ", "_").replace("-", "_")
+
+
+def _covers(rule: Rule, touched: frozenset[Path]) -> bool:
+    if not rule.workspaces:
+        return True
+    named = touched & set(rule.workspaces)
+    return bool(touched) and named == touched if rule.decision == "allow" else bool(named)
+
+
+def _named(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _read(draft: Draft) -> Iterable[Path]:
+    return (located.workspace.root for located in draft.inputs)

@@ -1,0 +1,172 @@
+"""Static tokens: secrets that a small team hands out to its clients, without an issuer of their own.
+
+A token is `gdalmcp_ID_SECRET`. The id finds its row, the secret proves it.
+
+Invariants:
+* the secret is shown once, when it is made, and kept nowhere: the file holds its SHA-256. It is 256 random bits, so nobody
+  guesses it from its digest however fast that is computed, and a slow hash, which passwords need, would only let strangers
+  keep this server busy;
+* the file can be written by its owner alone, or no token is good;
+* what is written holds from the next request on, in every process: nothing is kept in memory;
+* two tokens never have the same name at once, since a name is a principal.
+"""
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gdal_mcp.access.identity import SCOPES, Principal
+
+PREFIX: Final = "gdalmcp_"  # of its own, so that scanners for leaked secrets can know it
+_ID_BYTES: Final = 8
+_SECRET_BYTES: Final = 32
+_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
+_TOKEN: Final = re.compile(rf"{PREFIX}([0-9a-f]{{16}})_([A-Za-z0-9_-]{{43}})", re.ASCII)
+_BUSY_SECONDS: Final = 5.0
+_DAY: Final = 86_400.0  # seconds
+_TABLE: Final = """CREATE TABLE IF NOT EXISTS tokens (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, digest BLOB NOT NULL, scopes TEXT NOT NULL,
+    created REAL NOT NULL, expires REAL)"""
+_OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+class TokensUnavailable(Exception):
+    """The tokens cannot be read or written; the message says what to do."""
+
+
+class TokenRefused(Exception):
+    """A token cannot be made as asked; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is kept of a token. Times are seconds since 1970; one without an end holds until it is revoked."""
+
+    name: str
+    scopes: tuple[str, ...]
+    created: float
+    expires: float | None
+
+    def principal(self) -> Principal:
+        return Principal(f"token:{self.name}", frozenset(self.scopes))
+
+
+class TokenStore:
+    """The tokens of one state folder. Threads and processes may share it."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._clock = clock
+
+    def new(self, name: str, scopes: tuple[str, ...], days: float | None) -> str:
+        """Makes a token and returns its text, which cannot be had again. Raises TokenRefused, TokensUnavailable."""
+        _check(name, scopes, days)
+        token_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
+        now = self._clock()
+        row = (token_id, name, _digest(secret), " ".join(scopes), now, now + days * _DAY if days else None)
+        with self._writing() as db:
+            db.execute("DELETE FROM tokens WHERE name = ? AND expires <= ?", (name, now))
+            try:
+                db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", row)
+            except sqlite3.IntegrityError:
+                raise TokenRefused(
+                    f"there is a token {name!r}. Revoke it first, or choose another name."
+                ) from None
+        return f"{PREFIX}{token_id}_{secret}"
+
+    def revoke(self, name: str) -> bool:
+        """Whether there was one. It is good for nothing from now on. Raises TokensUnavailable."""
+        with self._writing() as db:
+            return db.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount > 0
+
+    def all(self) -> tuple[Token, ...]:
+        """By name, those that have ended too. Raises TokensUnavailable."""
+        with self._reading() as db:
+            rows = db.execute("SELECT name, scopes, created, expires FROM tokens ORDER BY name") if db else ()
+            return tuple(_token(*row) for row in rows)
+
+    def find(self, text: str) -> Token | None:
+        """The token of this text, if it is good now. Raises TokensUnavailable."""
+        parts = _TOKEN.fullmatch(text)
+        if parts is None:
+            return None
+        query = "SELECT digest, name, scopes, created, expires FROM tokens WHERE id = ?"
+        with self._reading() as db:
+            row = db.execute(query, (parts[1],)).fetchone() if db else None
+        if row is None or not hmac.compare_digest(row[0], _digest(parts[2])):
+            return None
+        token = _token(*row[1:])
+        return token if token.expires is None or self._clock() < token.expires else None
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """None when no token was ever made."""
+        with self._explained():
+            try:
+                _require_private(self.path)
+            except FileNotFoundError:
+                yield None
+                return
+            with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", _BUSY_SECONDS, uri=True)) as db:
+                yield db
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._explained():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                # not open: closing any descriptor of a database drops the locks that SQLite has on it in this process
+                os.mknod(self.path, stat.S_IFREG | 0o600)
+            _require_private(self.path)
+            with closing(sqlite3.connect(self.path, _BUSY_SECONDS)) as db, db:
+                db.execute(_TABLE)
+                yield db
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise TokensUnavailable(
+                f"the tokens in {self.path} cannot be used: {error}. See that the disk works and that this user may write it."
+            ) from error
+
+
+def _check(name: str, scopes: tuple[str, ...], days: float | None) -> None:
+    if not _NAME.fullmatch(name):
+        raise TokenRefused(
+            f"{name[:80]!r} is no name for a token: up to 64 small letters, digits, dots, dashes and underscores, "
+            "a letter or digit at both ends."
+        )
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown or not scopes:
+        raise TokenRefused(f"a token has scopes of {', '.join(SCOPES)}; not {', '.join(unknown) or 'none'}.")
+    if days is not None and not 0 < days <= 36_500:  # a century: farther away is a mistake
+        raise TokenRefused("a token holds for more than no day and less than a century.")
+
+
+def _require_private(path: Path) -> None:
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode) or mode & _OTHERS_MAY_WRITE:
+        raise TokensUnavailable(
+            f"{path} could be written by others, so no token in it is believed. Look who did, make the tokens anew, and "
+            "run chmod 600 on it."
+        )
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("ascii")).digest()
+
+
+def _token(name: str, scopes: str, created: float, expires: float | None) -> Token:
+    return Token(name, tuple(scopes.split()), created, expires)

@@ -1,0 +1,39 @@
+"""What the end of a call, or of an undo, changed for whoever watches: told to listeners in this process.
+
+On the event loop, in the order in which things ended. What other processes do is not seen here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gdal_mcp.calls.execution import Done
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The record of a call of that principal, and the outputs at these URIs; with any of them the list of outputs too."""
+
+    principal: str
+    call_id: str
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The listeners of one server."""
+
+    listeners: list[Callable[[Changed], None]] = field(default_factory=list)
+
+    def tell(self, changed: Changed) -> None:
+        for listener in self.listeners:
+            listener(changed)
+
+
+def changed_by(principal: str, call_id: str, done: Done | None) -> Changed:
+    """What a call changed that ended, however it did."""
+    published = done.published if done else None
+    if published is None:
+        return Changed(principal, call_id)
+    moved = [located for one in published.moved for located in (one.source, one.target)]
+    places = [*(file.located for file in published.files), *published.replaced, *published.removed, *moved]
+    return Changed(principal, call_id, tuple(dict.fromkeys(located.uri for located in places)))

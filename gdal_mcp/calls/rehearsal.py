@@ -1,0 +1,185 @@
+"""A recorded call made again, with nothing published: its outputs are compared in staging and then forgotten.
+
+Invariants:
+* the same pipeline runs it: look-up, validation, resolution, approval, audit, limits and container are those of any call;
+* no file of a workspace is written, replaced or taken away, whatever the call did when it was recorded;
+* what the new outputs hold is told by a container of their own, never by this process.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from gdal_mcp.calls.comparison import Verdict, by_content, own_files
+from gdal_mcp.calls.execution import CallLog, Done, Execution
+from gdal_mcp.calls.plan import Draft, Output, OutputKind, Plan
+from gdal_mcp.datasets.paths import Paths, Source
+from gdal_mcp.datasets.scope import places
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.host.hosting import Confines, Host
+from gdal_mcp.ledger.provenance import Materials
+from gdal_mcp.ledger.registry import Call
+from gdal_mcp.pipeline import Pipeline, Ticket
+from gdal_mcp.tools.model import Desk, Told, Tool
+from sandbox.attestation import source, worker_command
+from sandbox.cancel import Cancellation
+from sandbox.errors import PathRefused
+from sandbox.files.outputs import Staged
+from sandbox.files.publication import Published
+from sandbox.files.staging import Staging
+from sandbox.program import delivered
+from sandbox.runner import Job
+from sandbox.template import STAGING_TARGET, Mount
+from sandbox.workspace import Located, Workspaces
+
+
+@dataclass(frozen=True)
+class FreshPaths(Paths):
+    """The workspaces as if nothing stood where outputs go, as it was before the recorded call."""
+
+    def output(
+        self,
+        text: str,
+        *,
+        inputs: tuple[Located | Source, ...],  # noqa: ARG002 - nothing is written, so no input is at risk
+        overwrite: bool,  # noqa: ARG002 - nothing is replaced
+        update: bool = False,  # noqa: ARG002 - a call that changed what was there is not made again
+        kind: OutputKind = "dataset",
+    ) -> Output:
+        found = super().output(text, inputs=(), overwrite=True, kind=kind).target
+        return Output(replace(found, identity=None, is_folder=False), kind)
+
+    def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
+        """Under the name that the recorded call gave it, as its id is ours; its folder is not made."""
+        return replace(super().new_output(stem, extension, kind), server_named=False)
+
+
+@dataclass(frozen=True)
+class Rehearsal(Execution):
+    """Runs plans as ever, and compares what they would publish with what `recorded` published."""
+
+    workspaces: Workspaces | None = None
+    recorded: Call | None = None
+    verdicts: list[Verdict] = field(default_factory=list)
+    running: list[tuple[Plan, Host, Cancellation]] = field(default_factory=list)
+
+    def run(
+        self,
+        plan: Plan,
+        host: Host,
+        on_progress: Callable[[float, str], None],
+        log: CallLog,
+        cancel: Cancellation,
+    ) -> Done | ToolError:
+        self.running.append((plan, host, cancel))
+        return super().run(plan, host, on_progress, log, cancel)
+
+    def _publish(self, plan: Plan, staging: Staging) -> Published:
+        """Nothing is published."""
+        assert self.recorded is not None
+        new = {one.name: _digest(one, staging) for one in staging.collect(plan.limits)}
+        old = {PurePosixPath(row["path"]).name: row.get("sha256") for row in self.recorded.files}
+        places = {output.target.name: output for output in plan.draft.outputs}
+        known = {PurePosixPath(row["path"]).name for row in self.recorded.outputs}
+        for row in self.recorded.outputs:
+            name = PurePosixPath(row["path"]).name
+            files = [own_files(name, {*places, *known}, some) for some in (old, new)]
+            self.verdicts.append(self._verdict(row, places.get(name), files, staging))
+        for output in (places[name] for name in places.keys() - known):
+            reason = "the recorded call did not write it"
+            self.verdicts.append(Verdict(str(output.target), "differs", reason=reason))
+        return Published("", ())
+
+    def _verdict(
+        self,
+        row: Mapping[str, Any],
+        output: Output | None,
+        files: list[dict[str, str | None]],
+        staging: Staging,
+    ) -> Verdict:
+        path = str(row["path"])
+        old, new = files
+        if old == new and None not in new.values():
+            return Verdict(path, "same_bytes")
+        if output is None or output.target.name not in new:
+            return Verdict(path, "differs", reason="the call does not write it any more")
+        if row["kind"] != "dataset":
+            return Verdict(path, "differs", reason="its bytes differ, and it is no dataset")
+        if not self._is_as_recorded(path, old):
+            return Verdict(
+                path, "unknown", reason="its bytes differ, and what was recorded is not there any more"
+            )
+        return by_content(path, self._told(path, output, staging))
+
+    def _is_as_recorded(self, path: str, old: Mapping[str, str | None]) -> bool:
+        """Whether the recorded output still stands where it was, itself unchanged."""
+        assert self.workspaces is not None
+        try:
+            located = self.workspaces.input(path)
+        except PathRefused:
+            return False
+        return str(located) == path and Materials.digest(located) == old.get(located.name)
+
+    def _told(self, path: str, output: Output, staging: Staging) -> object:
+        """What a container says of the recorded output and of the new one; None when it could not."""
+        plan, host, cancel = self.running[-1]
+        template = self.hosting.template(host.image, None, self._confines(plan, path))
+        mount = Mount(str(staging.mount_source), STAGING_TARGET)
+        sent = delivered(worker_command(source("gdal_mcp.inside", "compare_program.py")))
+        mounts = (*template.mounts, mount)
+        template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
+        request = {"inputs": [path, output.inside]}
+        result = host.runner.run(Job(f"compare-{staging.staging_id}", template, request), cancel)
+        return (result.final or {}).get("datasets")
+
+    def _confines(self, plan: Plan, recorded: str) -> Confines:
+        """What the call itself saw, and the recorded output: either may refer to what went in."""
+        confines: Confines = plan.confines
+        if confines.places is None:
+            return confines
+        assert self.workspaces is not None
+        compared = replace(plan.draft, looked_at=(self.workspaces.input(recorded),))
+        return replace(confines, places=places(compared))
+
+
+@dataclass(frozen=True)
+class Rehearsing(Pipeline):
+    """The pipeline of a server, for one recorded call."""
+
+    recorded: str = ""  # its id, which made the names of outputs that nobody named
+
+    def _desk(self, ticket: Ticket) -> Desk:
+        desk = super()._desk(ticket)
+        paths = desk.paths
+        fresh = FreshPaths(paths.workspaces, paths.outputs_folder, self.recorded, paths.threads)
+        return replace(desk, paths=fresh)
+
+    def _draft(self, ticket: Ticket, tool: Tool) -> Draft | Told:
+        draft = super()._draft(ticket, tool)
+        if isinstance(draft, Draft) and not _leaves_all(draft):
+            raise not_repeatable()
+        return draft
+
+
+def not_repeatable() -> ToolError:
+    """The answer to a call that cannot be made twice."""
+    return ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.VALIDATE,
+        "the call changed, moved or took away what was there, which is not there any more to do it again.",
+        "Only calls that read, or that write something new, are replayed.",
+    )
+
+
+def _leaves_all(draft: Draft) -> bool:
+    """Whether all that a draft does to the workspace is to write outputs."""
+    changes = any(one.update or one.replaces or one.shared or one.server_named for one in draft.outputs)
+    return not (draft.transfers or draft.removes or changes)
+
+
+def _digest(one: Staged, staging: Staging) -> str | None:
+    """The digest of what is staged, as `outputs.Sealed` has it."""
+    workspace = staging.area.workspace
+    relative = PurePosixPath(staging.mount_source.relative_to(workspace.root), one.name)
+    return Materials.digest(Located(workspace, relative, is_folder=one.is_folder))

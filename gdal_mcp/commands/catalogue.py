@@ -1,0 +1,117 @@
+"""`gdal-mcp catalogue`: asks an image what its GDAL can be told, and says what a server with these settings knows."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from gdal_mcp.catalogue import load, store
+from gdal_mcp.catalogue.capture import captured
+from gdal_mcp.catalogue.drift import Difference, differences
+from gdal_mcp.catalogue.errors import CatalogueBroken
+from gdal_mcp.catalogue.model import Catalogue
+from gdal_mcp.host.image import Image, resolve
+from gdal_mcp.settings import Settings
+from sandbox.engines.discovery import connect
+
+OK: Final = 0
+FAILED: Final = 1
+
+Say = Callable[[str], None]
+
+
+def build(settings: Settings, output: Path | None, write: Say, say: Say) -> int:
+    """Captures from the image in use. Into `output` if given, else into the state folder.
+
+    A file that somebody asked for is written even when arguments in it have no role yet, as its difference to the last
+    one is what a person gives them their roles by; the state folder only takes what can be served. Raises SandboxError.
+    """
+    image, text = _asked(settings)
+    try:
+        if output is not None:
+            output.write_text(text, encoding="utf-8")
+        made = load.catalogue_of(text)
+        place = output or store.save(settings.state_dir, settings.image, image.digest, text)
+    except CatalogueBroken as error:
+        say(str(error))
+        return FAILED
+    except OSError as error:
+        say(f"{output} cannot be written: {error.strerror or error}. Name another file.")
+        return FAILED
+    write(f"{place}: {summary(made)}")
+    return OK
+
+
+def show(settings: Settings, write: Say, say: Say) -> int:
+    """What a server with these settings goes by. Asks no engine."""
+    try:
+        text = store.select(settings.state_dir, settings.image)
+        found = load.catalogue_of(text)
+    except CatalogueBroken as error:
+        say(str(error))
+        return FAILED
+    write(summary(found))
+    write(f"source: {source(settings, text)}")
+    return OK
+
+
+def after_setup(settings: Settings, image: Image, say: Say) -> int:
+    """Stores what the image itself says, unless the packaged data was captured from its like. Raises SandboxError.
+
+    Images of one release differ in their drivers. Where what such an image says cannot be served, the packaged data is.
+    """
+    same = _release(image.gdal_version) == load.RELEASE
+    if same and image.standin:
+        store.forget(settings.state_dir, settings.image)
+        return OK
+    if store.holds(settings.state_dir, settings.image, image.digest):
+        return OK
+    say(f"asking {image.reference} what its GDAL can be told")
+    image, text = _asked(settings)
+    try:
+        if text == load.packaged_text():
+            store.forget(settings.state_dir, settings.image)
+            return OK
+        made = load.catalogue_of(text)
+        say(f"{store.save(settings.state_dir, settings.image, image.digest, text)}: {summary(made)}")
+    except CatalogueBroken as error:
+        if same:
+            store.forget(settings.state_dir, settings.image)
+            say(f"the packaged catalogue is served; what {image.reference} says cannot be: {error}")
+            return OK
+        say(f"GDAL {image.gdal_version} of {image.reference} cannot be served: {error}")
+        return FAILED
+    return OK
+
+
+def compared(settings: Settings) -> tuple[Difference, ...]:
+    """What the image itself says otherwise than the data in use. Raises SandboxError."""
+    return differences(load.data_text(), _asked(settings)[1])
+
+
+def _asked(settings: Settings) -> tuple[Image, str]:
+    client = connect(settings.engine)
+    try:
+        image = resolve(client, settings.image)
+        return image, captured(client, image.id)
+    finally:
+        client.close()
+
+
+def summary(found: Catalogue) -> str:
+    """One line of numbers."""
+    arguments = sum(len(algorithm.arguments) for algorithm in found.algorithms.values())
+    return (
+        f"GDAL {found.gdal_version}: {len(found.algorithms)} algorithms, {arguments} arguments, {len(found.steps)} pipeline steps, "
+        f"{len(found.drivers)} drivers"
+    )
+
+
+def source(settings: Settings, text: str) -> str:
+    """Where the data of these settings is from."""
+    if text == load.packaged_text():
+        return "packaged"
+    return f"{settings.state_dir / store.FOLDER}, for {settings.image or 'the image that set-up found'}"
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2]) if version else ()

@@ -1,0 +1,94 @@
+"""Explains what the policy says of a call, without making it. Nothing is recorded, no container is started."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from gdal_mcp.access.policy import Allow, Deny, Rule, Verdict, case, explained
+from gdal_mcp.app import App, running
+from gdal_mcp.calls.plan import Draft
+from gdal_mcp.calls.uploading import TOOL as UPLOAD_TOOL
+from gdal_mcp.calls.uploading import UPLOAD
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.datasets.paths import Paths
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.host.environment import gdal_threads
+from gdal_mcp.settings import Settings
+from gdal_mcp.tools.model import Desk, Told
+
+
+def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], principal: str) -> dict[str, Any]:
+    """The decision with the rule that made it; `error` of a call that would not come so far."""
+    with running(settings) as app:
+        try:
+            draft = _draft(app, tool, arguments, principal)
+        except ToolError as error:
+            return {"decision": "error", **error.as_dict("")}
+        except (ArgumentRefused, ValidationError) as error:
+            return {"decision": "error", "error": {"code": "INVALID_ARGUMENT", "message": str(error)}}
+        if not isinstance(draft, Draft):
+            return {"decision": "allow", "reason": "it only tells what the server knows", "effect": "read"}
+        asked = case(draft, tool, principal)
+        verdict, rule = explained(asked, app.policy)
+        return {
+            "decision": _word(verdict),
+            "reason": verdict.reason,
+            "effect": str(asked.effect),
+            "workspaces": sorted(map(str, asked.workspaces)),
+            "principal": principal,
+            "rule": _told(rule, app) if rule is not None else None,
+            "mode": app.policy.mode,
+            "policy": app.policy.source or None,
+            **_ways(verdict, app, draft, tool, principal),
+        }
+
+
+def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) -> Draft | Told:
+    reach = app.reaches.of(principal)
+    tool = reach.surface.callable.get(name) or (UPLOAD_TOOL if name == UPLOAD else None)
+    if tool is None:
+        raise _no_tool(name)
+    paths = Paths(reach.workspaces, reach.settings.outputs_folder, "0" * 16, gdal_threads(reach.limits))
+    desk = Desk(
+        paths,
+        reach.settings,
+        reach.surface,
+        reach.foresight,
+        lambda other, draft: explained(case(draft, other, principal), app.policy)[0],
+    )
+    return tool.draft(arguments, desk)
+
+
+def _no_tool(name: str) -> ToolError:
+    return ToolError(Code.NOT_FOUND, Stage.LOOKUP, f"{name[:80]!r} is no tool that this principal has.")
+
+
+def _word(verdict: Verdict) -> str:
+    return "allow" if isinstance(verdict, Allow) else "deny" if isinstance(verdict, Deny) else "require"
+
+
+def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -> dict[str, Any]:
+    if isinstance(verdict, Allow | Deny):
+        return {}
+    grants = [app.asking.approvals.granted(principal, tool, str(root)) for root in draft.touched]
+    held = [one for one in grants if one is not None]
+    granted = bool(grants) and len(held) == len(grants) and verdict.grantable
+    return {
+        "ways": sorted(verdict.ways),
+        "grant": {"id": held[0].id, "seconds_left": round(held[0].expires - time.time())}
+        if granted
+        else None,
+    }
+
+
+def _told(rule: Rule, app: App) -> dict[str, Any]:
+    return {
+        "number": app.policy.rules.index(rule) + 1,
+        "decision": rule.decision,
+        "tools": list(rule.tools),
+        "effects": sorted(map(str, rule.effects)),
+        "workspaces": [str(place) for place in rule.workspaces],
+        "principals": list(rule.principals),
+    }

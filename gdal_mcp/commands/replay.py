@@ -1,0 +1,189 @@
+"""`gdal-mcp replay`: makes a recorded call again and says whether what comes out is the same."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from gdal_mcp.app import App, local_user
+from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.calls.comparison import Verdict
+from gdal_mcp.calls.rehearsal import Rehearsal, Rehearsing
+from gdal_mcp.errors import Code
+from gdal_mcp.host.hosting import Host
+from gdal_mcp.ledger.provenance import PATIENCE, Materials
+from gdal_mcp.ledger.records import catalogue_name
+from gdal_mcp.ledger.registry import Call
+from gdal_mcp.pipeline import Pipeline, Reply, Request
+from sandbox.errors import PathMissing, PathRefused
+
+if TYPE_CHECKING:
+    from sandbox.workspace import Located
+
+CLIENT = "gdal-mcp replay"
+_DONE, _FAILED, _ENGINE = 0, 1, 3  # exit codes, as gdal_mcp.cli has them
+_ONCE = frozenset({"changed", "moved", "removed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A call made again. `changed` are the things that went in and are not as they were: what, was, is."""
+
+    call: Call
+    reply: Reply
+    changed: tuple[Mapping[str, Any], ...]
+    verdicts: tuple[Verdict, ...]
+    argv_same: bool
+    printed_same: bool | None  # None for a call that wrote
+
+    @property
+    def same(self) -> bool:
+        if self.reply.error is not None or self.printed_same is False:
+            return False
+        return all(verdict.same for verdict in self.verdicts)
+
+    @property
+    def exit_code(self) -> int:
+        error = self.reply.error
+        if error is not None and error.code is Code.ENGINE_UNAVAILABLE:
+            return _ENGINE
+        return _DONE if self.same else _FAILED
+
+    def as_dict(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "call": self.call.id,
+            "replayed_as": self.reply.call_id,
+            "same": self.same,
+            "changed": [dict(row) for row in self.changed],
+            "command_same": self.argv_same,
+            "outputs": [verdict.as_dict() for verdict in self.verdicts],
+        }
+        if self.printed_same is not None:
+            told["answer_same"] = self.printed_same
+        return told | dict(self.reply.result) if self.reply.error else told
+
+
+def replay_call(app: App, call_id: str, *, as_json: bool) -> int:
+    """Makes a call again, publishes nothing, and prints whether its outputs are the same. Returns the exit code.
+
+    Raises PathMissing for a call that is not known, PathRefused for one that cannot be made again, SandboxError when
+    the engine is not ready.
+    """
+    call = _repeatable(app, call_id)
+    event = {
+        "call": call.id,
+        "subject": {"principal": local_user().id},
+        "source": {"server": app.owner.id},
+        "tool": call.tool,
+    }
+    app.audit.append({**event, "type": "replay.started", "outcome": "started"})
+    done = _replayed(app, call)
+    told = done.as_dict()
+    outcome = "OK" if done.same else str(done.reply.error.code) if done.reply.error else "DIFFERS"
+    app.audit.append({**event, "type": "replay.finished", "outcome": outcome, "replay": told})
+    sys.stdout.write(json.dumps(told, indent=2) + "\n" if as_json else _text(done))
+    return done.exit_code
+
+
+def _repeatable(app: App, call_id: str) -> Call:
+    call = app.registry.call(call_id)
+    if call is None:
+        raise PathMissing(f"there is no call {call_id[:64]!r} in {app.registry.path}. Name its --state-dir.")
+    if call.outcome != "OK":
+        raise PathRefused(
+            f"call {call.id} ended with {call.outcome or 'nothing yet'}, so there is nothing to compare."
+        )
+    if any(row.get("kind") in _ONCE for row in call.outputs):
+        raise PathRefused(
+            f"call {call.id} changed, moved or took away what was there; that cannot be done twice."
+        )
+    if not call.printed:
+        raise PathRefused(f"call {call.id} was recorded by a version that kept too little of it.")
+    return call
+
+
+def _replayed(app: App, call: Call) -> Replayed:
+    changed = tuple(_changes(app, call, app.hosting.ready()))
+    parts = {one.name: getattr(app.pipeline, one.name) for one in fields(Pipeline)}
+    runs = Rehearsal(app.settings, app.hosting, app.workspaces, call)
+    pipeline = Rehearsing(**{**parts, "execution": runs}, recorded=call.id)
+    user = local_user()
+    # who typed the command says yes, as it changes nothing
+    approver = Terminal(user.id, assume_yes=True, how=CLIENT)
+    request = Request(call.tool, call.arguments, user, CLIENT, approver)
+    reply: Reply = anyio.run(partial(pipeline.call, request))
+    again = app.registry.call(reply.call_id)
+    printed = again.printed if again else ""
+    return Replayed(
+        call=call,
+        reply=reply,
+        changed=changed,
+        verdicts=tuple(runs.verdicts),
+        argv_same=again is not None and again.argv == call.argv,
+        printed_same=None if call.outputs else printed == call.printed,
+    )
+
+
+def _changes(app: App, call: Call, host: Host) -> Iterator[dict[str, Any]]:
+    """What goes into the call now and is not what was recorded."""
+    pairs = (
+        ("image", call.image, host.image.digest),
+        ("gdal_version", call.gdal_version, host.image.gdal_version),
+        ("catalogue", call.catalogue, catalogue_name()),
+    )
+    for what, was, now in pairs:
+        if was != now:
+            yield {"what": what, "was": was, "is": now}
+    before = {str(row["path"]): row for row in call.inputs}
+    after = _inputs_now(app, [path for path, row in before.items() if not row.get("companion")])
+    for path in dict.fromkeys((*before, *after)):
+        old, new = _state(before.get(path)), _state(after.get(path))
+        if _differ(old, new):
+            yield {"what": "input", "path": path, "was": old, "is": new}
+
+
+def _inputs_now(app: App, paths: list[str]) -> dict[str, Mapping[str, Any]]:
+    found: list[Located] = []
+    for path in paths:
+        try:
+            located = app.workspaces.input(path)
+        except PathRefused:
+            continue
+        found += [located] if str(located) == path else []
+    watched = Materials.start(found, app.settings.digest_size)
+    return {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
+
+
+def _state(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What identifies an input; None for one that is not there."""
+    return {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
+
+
+def _differ(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
+    """By digest where both have one, else by size and time."""
+    if old is None or new is None:
+        return old != new
+    if old["sha256"] and new["sha256"]:
+        return bool(old["sha256"] != new["sha256"])
+    return (old["bytes"], old["modified"]) != (new["bytes"], new["modified"])
+
+
+def _text(done: Replayed) -> str:
+    lines = [f"call {done.call.id} ({done.call.tool}) again, as {done.reply.call_id}; nothing was published"]
+    for row in done.changed:
+        about = f"input {row['path']!a}" if row["what"] == "input" else row["what"]
+        lines.append(f"  changed since: {about}: was {row['was']!a}, is {row['is']!a}")
+    if done.reply.error is not None:
+        return "\n".join([*lines, f"  failed: {done.reply.error}", ""])
+    if not done.argv_same:
+        lines.append("  changed since: the command that the arguments become")
+    for verdict in done.verdicts:
+        why = "; ".join((*verdict.differences, *([verdict.reason] if verdict.reason else [])))
+        lines.append(f"  {verdict.sameness.replace('_', ' ')}: {verdict.path!a}{f' ({why})' if why else ''}")
+    if done.printed_same is not None:
+        lines.append(f"  {'same' if done.printed_same else 'differs'}: the answer")
+    return "\n".join([*lines, "the same" if done.same else "NOT the same", ""])

@@ -1,0 +1,66 @@
+"""`gdal-mcp sbom`: the list of what is installed and of what is in the image, for people and their scanners."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from gdal_mcp.commands.options import settings_of
+from gdal_mcp.settings import Settings
+
+if TYPE_CHECKING:
+    from gdal_mcp.commands.cyclonedx import ImageParts
+
+OK, FAILED = 0, 1  # exit codes, as gdal_mcp.cli has them
+
+# Prints the system's name and its own list of packages. What an image holds besides comes with GDAL.
+_PROGRAM: Final = """
+import pathlib, platform
+print(platform.freedesktop_os_release().get("ID", "linux"))
+for place in ("/var/lib/dpkg/status", "/lib/apk/db/installed"):
+    if pathlib.Path(place).exists():
+        print(pathlib.Path(place).read_text(errors="replace"))
+"""
+
+Command = Callable[..., argparse.ArgumentParser]
+Guarded = Callable[[Callable[[], int]], int]
+
+
+def add_sbom(commands: Any, command: Command, guarded: Guarded) -> None:
+    def run(given: argparse.Namespace) -> int:
+        settings = settings_of(given)
+        return guarded(lambda: show(settings, with_image=not given.no_image))
+
+    parser = command(
+        commands, "sbom", run, "list what is installed and what is in the image, as CycloneDX JSON"
+    )
+    parser.add_argument("--no-image", action="store_true", help="only what is installed here; asks no engine")
+
+
+def show(settings: Settings, *, with_image: bool) -> int:
+    """Prints the document. Raises SandboxError where the engine or the image is not there."""
+    try:
+        from gdal_mcp.commands.cyclonedx import document  # noqa: PLC0415 - needs an extra
+    except ModuleNotFoundError as error:
+        sys.stderr.write(
+            f"gdal-mcp: {error.name} is not installed, which writes the document. Run: pip install 'gdal-sandbox-mcp[sbom]'\n"
+        )
+        return FAILED
+    sys.stdout.write(document(_image(settings) if with_image else None))
+    return OK
+
+
+def _image(settings: Settings) -> "ImageParts":
+    """The image in use, and what a container of it says of its packages."""
+    from gdal_mcp.catalogue.capture import output_of  # noqa: PLC0415
+    from gdal_mcp.commands.cyclonedx import ImageParts, system_packages  # noqa: PLC0415
+    from gdal_mcp.host.image import resolve  # noqa: PLC0415
+    from sandbox.engines.discovery import connect  # noqa: PLC0415
+
+    client = connect(settings.engine)
+    image = resolve(client, settings.image)
+    said = output_of(client, image.id, _PROGRAM, "").decode(errors="replace")
+    system, _, listing = said.partition("\n")
+    return ImageParts(
+        image.reference, image.id, image.digest, image.gdal_version, system, system_packages(listing)
+    )

@@ -1,0 +1,365 @@
+"""Finds the engine and the image, and lets no call run before this host has been attested."""
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from gdal_mcp.access.admission import capacity
+from gdal_mcp.catalogue.drift import unfit
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.host.environment import environment
+from gdal_mcp.host.nested import mapped, prove
+from gdal_mcp.host.pathmap import PathMap
+from gdal_mcp.host.worker_source import gdal_command
+from gdal_mcp.settings import Settings
+from sandbox import hardening, probe, program, seccomp, worker
+from sandbox.attest import Row
+from sandbox.attestation import attest
+from sandbox.cancel import Cancellation
+from sandbox.engine import Engine, EngineInfo
+from sandbox.engines import libpod
+from sandbox.errors import AttestationFailed, EngineUnavailable
+from sandbox.files.staging import StagingArea
+from sandbox.idmap import Views, sweep
+from sandbox.mounted import ENTER, READ, may, refuse_closed
+from sandbox.owner import Owner
+from sandbox.pools.capacity import Capacity
+from sandbox.pools.lease import Kind
+from sandbox.pools.machine import memory
+from sandbox.pools.pool import IDLE_MARGIN, WarmPool
+from sandbox.program import delivered
+from sandbox.reaper import reap
+from sandbox.runner import Job, Runner
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
+
+if TYPE_CHECKING:
+    from gdal_mcp.host.image import Image
+    from sandbox.engines.docker import DockerEngine
+    from sandbox.escape.trying import Escape
+
+NOBODY = 65534
+ATTESTATION_SECONDS = (
+    24 * 3600
+)  # how long one attestation of an unchanged host is believed by later processes
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An engine that answers, an image that is there, and the proof that containers are as asked."""
+
+    engine: "DockerEngine"
+    info: EngineInfo
+    image: "Image"
+    runner: Runner
+    pool: WarmPool
+    attested: tuple[Row, ...]
+    concurrent: int  # calls that fit at once
+
+    def places(self, settings: Settings) -> int:
+        """Containers that fit into the memory that all together are promised."""
+        capacity = self.runner.capacity
+        return capacity.places(settings.memory) if capacity is not None else 0
+
+    def tier(self, settings: Settings) -> str:
+        return settings.runtime or "runc"
+
+
+@dataclass(frozen=True, slots=True)
+class Confines:
+    """What the containers of some calls may see and use."""
+
+    workspaces: Workspaces
+    limits: Limits
+    places: tuple[Located, ...] | None = None  # of the workspaces only these; None is the whole of each
+
+    @property
+    def seen(self) -> tuple[Located, ...]:
+        if self.places is not None:
+            return self.places
+        return tuple(Located(one, PurePosixPath(), is_folder=True) for one in self.workspaces.items)
+
+
+class Hosting:
+    """Connects when first needed, and again after the engine was gone. Safe to use from several threads."""
+
+    def __init__(
+        self, settings: Settings, workspaces: Workspaces, owner: Owner, areas: Mapping[Path, StagingArea]
+    ) -> None:
+        """`areas` are the staging areas of the writable workspaces, by their roots."""
+        self._settings = settings
+        self._workspaces = workspaces
+        self._confines = Confines(workspaces, settings.limits())
+        self._owner = owner
+        self._areas = areas
+        self._lock = threading.Lock()
+        self._host: Host | None = None
+        self._capacity: Capacity | None = None
+        self._warm = False
+        self._ending: list[threading.Thread] = []  # pools of engines that went away
+        self._unremoved: set[str] = set()
+        self._views = Views(settings.state_dir / "views", owner)
+        self._path_map = PathMap.parse(settings.path_map)
+        self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
+
+    def ready(self, *, fresh: bool = False) -> Host:
+        """The host to run on. `fresh` believes no earlier attestation. Raises SandboxError."""
+        with self._lock:
+            if self._cancel.is_set:
+                raise EngineUnavailable("the server is ending, so nothing is started any more.")
+            if self._host is None or fresh:
+                self._part_with(self._host)
+                self._host = self._connect(fresh=fresh)
+            return self._host
+
+    def keep_warm(self) -> None:
+        """From now on started containers wait for calls. Raises SandboxError when this host cannot be used."""
+        with self._lock:
+            self._warm = True
+        self.ready().pool.keep()
+
+    def lost(self) -> None:
+        """The engine or the image went away: the next call connects anew."""
+        self._owner.leave_lock()  # an engine that fell silent may have made what nobody was told of
+        with self._lock:
+            lost, self._host = self._host, None
+            self._part_with(lost)
+
+    def _part_with(self, host: Host | None) -> None:
+        """Its containers are removed, or not, while calls go on."""
+        if host is not None:
+            self._ending = [one for one in self._ending if one.is_alive()]
+            self._ending.append(threading.Thread(target=host.pool.close, name="lost", daemon=True))
+            self._ending[-1].start()
+
+    def reap(self) -> tuple[str, ...]:
+        """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
+        host = self._host
+        return self._reap(host.engine) if host is not None else ()
+
+    def _reap(self, engine: Engine) -> tuple[str, ...]:
+        removed = reap(engine, self._owner, self._unremoved)
+        self._unremoved.difference_update(removed)
+        return removed
+
+    def close(self) -> None:
+        """Ends an attestation that is under way; returns when its container is gone."""
+        self._cancel.set()
+        with self._lock:
+            last, self._host = self._host, None
+            if last is not None:
+                last.pool.close()
+            for one in self._ending:
+                one.join()
+            if self._unremoved:
+                self._owner.leave_lock()
+            if self._capacity is not None:
+                self._capacity.close()
+                self._capacity = None
+            self._views.close()
+
+    def _connect(self, *, fresh: bool) -> Host:
+        # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
+        from gdal_mcp.host.image import ImageUnsuitable, resolve, suitable  # noqa: PLC0415
+        from sandbox.engines.discovery import connect  # noqa: PLC0415
+        from sandbox.engines.opening import engine_of  # noqa: PLC0415
+
+        client = connect(self._settings.engine)
+        image = resolve(client, self._settings.image)
+        engine = engine_of(client, image.environment)
+        info = engine.info()
+        runner = Runner(mapped(engine, self._path_map), self._owner.id, self._capacity_of(info))
+        sweep(self._settings.state_dir / "views", self._owner)
+        runner.unremoved = self._unremoved
+        self._reap(engine)
+        if self._settings.runtime and self._settings.runtime not in info.runtimes:
+            raise AttestationFailed(
+                f"runtime {self._settings.runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, "
+                "or leave the setting out."
+            )
+        attested = (*self._proven(runner, image), *self._attested(runner, info, image, fresh=fresh))
+        if not image.gdal_version:
+            image = suitable(replace(image, gdal_version=self._asked_version(runner, image)))
+        if reason := unfit(catalogue(), image.gdal_version):
+            raise ImageUnsuitable(reason)
+        pool = WarmPool(runner, self._settings.sizes(), partial(self._standing, image))
+        if self._warm:
+            pool.keep()
+        return Host(engine, info, image, runner, pool, attested, self._concurrent(info))
+
+    def _capacity_of(self, info: EngineInfo) -> Capacity:
+        """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
+        total = int(_memory_bytes(info) * self._settings.memory_share)
+        if self._capacity is None:
+            self._capacity = Capacity(self._settings.state_dir / "memory.lock", total)
+        self._capacity.total_bytes = total
+        return self._capacity
+
+    def _concurrent(self, info: EngineInfo) -> int:
+        """Calls at once. Raises CapacityExhausted when not even one fits."""
+        cpus = info.cpus or os.cpu_count() or 1
+        settings = self._settings
+        return capacity(
+            cpus, _memory_bytes(info), settings.limits(), settings.memory_share, settings.concurrent
+        )
+
+    def _standing(self, image: "Image") -> tuple[Kind, ...]:
+        """What is kept waiting even when nobody asks: one kind that reads, and one that writes to the first workspace."""
+        writable = None if self._settings.read_only else next(iter(self._areas), None)
+        kinds = [self.kind(image, None)]
+        return (*kinds, *([self.kind(image, writable)] if writable is not None else []))
+
+    def kind(self, image: "Image", home: Path | None, confines: Confines | None = None) -> Kind:
+        """The containers for calls that write to the workspace at `home`, or for those that only read."""
+        return Kind(self.template(image, None, confines), self._areas[home] if home is not None else None)
+
+    def _asked_version(self, runner: Runner, image: "Image") -> str:
+        """GDAL's own word for its version, from a container of an image that does not say it."""
+        from gdal_mcp.host.image import ImageUnsuitable, parse_version  # noqa: PLC0415 - as in _connect
+
+        request = {"program": "version", "outputs": [], "preview_pixels": 0}
+        result = runner.run(
+            Job(f"version-{self._owner.id}", self.template(image, None), request), self._cancel
+        )
+        found = parse_version({}, f":{(result.final or {}).get('gdal_version', '')}")
+        if found is None:
+            raise ImageUnsuitable(f"the GDAL version of {image.reference} cannot be told. Use another image.")
+        return found
+
+    def template(
+        self, image: "Image", staging: Path | None, confines: Confines | None = None
+    ) -> SandboxTemplate:
+        """The container of a call; `staging` is the host folder that it may write to, if any.
+
+        `confines` are all of the server's when they are not given.
+        """
+        confines = confines or self._confines
+        limits, user = confines.limits, self.user()
+        mounts = [self._mount(one, user) for one in confines.seen]
+        roots = [one.path for one in confines.seen if not one.relative.parts]
+        if staging is not None:
+            mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
+        sent = delivered(gdal_command(self._settings.pool_seconds + IDLE_MARGIN))
+        return SandboxTemplate(
+            image=image.id,
+            command=sent.command,
+            program=sent.program,
+            user=user,
+            limits=limits,
+            mounts=tuple(mounts),
+            masks=tuple(PurePosixPath(root / RESERVED) for root in roots if (root / RESERVED).is_dir()),
+            environment=environment(limits),
+            runtime=self._settings.runtime,
+        )
+
+    def _mount(self, located: Located, user: tuple[int, int]) -> Mount:
+        """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""
+        source = self._source(located.workspace.root, user)
+        if os.geteuid() == 0:
+            refuse_closed(source, located, user)
+        identity = located.identity
+        told = (identity.device, identity.inode) if identity is not None else None
+        return Mount(str(source / located.relative), PurePosixPath(located.path), identity=told)
+
+    def _source(self, root: Path, user: tuple[int, int]) -> Path:
+        """What to mount for a workspace. Raises AttestationFailed for a view that the engine could not see."""
+        source = self._views.source(root, user)
+        if self._path_map.pairs and source != root:
+            raise AttestationFailed(
+                f"the workspace {root} belongs to root and is closed to others. A server in a container cannot open it to "
+                f"the calls' user, as its engine does not see what is mounted here. On the host: chmod o+rx {root}, or give "
+                "it to a user that is not root."
+            )
+        return source
+
+    def try_to_escape(self) -> "Escape":
+        """What the job of a container like a call's could not do. Raises SandboxError."""
+        from sandbox.escape.trying import try_to_escape  # noqa: PLC0415 - no server needs it
+
+        host = self.ready()
+        with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:
+            template = self.template(host.image, staging.mount_source)
+            return try_to_escape(host.runner, template, host.engine.inspect, self._cancel)
+
+    def user(self) -> tuple[int, int]:
+        """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
+        uid, gid = os.geteuid(), os.getegid()
+        if uid == 0:
+            owner = next(
+                (one for one in self._workspaces.items if one.writable), self._workspaces.items[0]
+            ).root.stat()
+            uid, gid = owner.st_uid, owner.st_gid
+        return (uid or NOBODY, gid or NOBODY)
+
+    def readable(self, root: Path) -> bool:
+        """Whether the container's user may list and enter a workspace."""
+        user = self.user()
+        return may(self._views.source(root, user).stat(), user, READ | ENTER)
+
+    def _proven(self, runner: Runner, image: "Image") -> tuple[Row, ...]:
+        """By every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right."""
+        if not self._path_map.pairs:
+            return ()
+        return prove(runner, self.template(image, None), self._staging_areas(), self._cancel)
+
+    def _staging_areas(self) -> tuple[StagingArea, ...]:
+        """Of the writable workspaces, or one in the state folder where there is none."""
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True))
+        return tuple(self._areas.values()) or (own,)
+
+    def _attested(self, runner: Runner, info: EngineInfo, image: "Image", *, fresh: bool) -> tuple[Row, ...]:
+        key = self._attestation_key(info, image)
+        path = self._settings.state_dir / "attestation.json"
+        if not fresh and (rows := _remembered(path, key)):
+            return rows
+        with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
+            found = attest(
+                runner, self.template(image, staging.mount_source), staging.mount_source, self._cancel
+            )
+        _remember(path, key, found.rows)
+        return found.rows
+
+    def _attestation_key(self, info: EngineInfo, image: "Image") -> str:
+        """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        code = [
+            Path(module.__file__ or "").read_text(encoding="utf-8")
+            for module in (hardening, libpod, seccomp, probe, program, worker)
+        ]
+        template = self.template(image, None)
+        parts = [boot, asdict(info), template.image, template.user, asdict(template.limits), template.runtime]
+        parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), *code]
+        parts += [self._settings.path_map]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _memory_bytes(info: EngineInfo) -> int:
+    """Of the engine's machine; one that does not say stands on this one."""
+    return info.memory_bytes or memory().get("MemTotal", 0)
+
+
+def _remembered(path: Path, key: str) -> tuple[Row, ...]:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["key"] != key or not 0 <= time.time() - kept["time"] < ATTESTATION_SECONDS:
+            return ()
+        return tuple(Row(**row) for row in kept["rows"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def _remember(path: Path, key: str, rows: tuple[Row, ...]) -> None:
+    text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in rows]})
+    partial = path.with_suffix(f".{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError:  # the next process attests anew
+        partial.unlink(missing_ok=True)

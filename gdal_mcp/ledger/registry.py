@@ -1,0 +1,316 @@
+"""The server's memory in one SQLite file: calls and the artifacts they made. Approvals and tasks have stores of their own.
+
+Invariants:
+* a URI is listed at most once; what a newer artifact replaced keeps its row and can be listed again;
+* to one who may not see everybody's, only what belongs to a call of that principal is there.
+
+Times are seconds since the epoch (UTC), as floats. Evidence is in the audit log, not here.
+Every method raises RegistryUnavailable when the database cannot be used.
+"""
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from gdal_mcp.ledger.rows import Rows, insert, json_text, stored
+from gdal_mcp.ledger.schema import RegistryUnavailable
+
+__all__ = ["Artifact", "Call", "Finish", "Page", "Registry", "RegistryUnavailable"]
+
+ArtifactState = Literal["listed", "superseded", "retracted"]
+_MAX_ID = (1 << 63) - 1  # SQLite's integers
+_MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
+_LISTED = (
+    "SELECT * FROM artifacts WHERE state = 'listed'"
+    " AND (:of IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :of))"
+)
+_SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files)"
+_NO_ROWS: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call. Give `begin_call` what the plan knows; the rest is filled when it is finished."""
+
+    id: str
+    principal: str
+    tool: str
+    arguments: Mapping[str, Any]
+    server: str = ""  # which server process runs it: `interrupted` asks whether that one still lives
+    arguments_digest: str = ""  # SHA-256 of the canonical JSON; computed when empty
+    plan_digest: str = ""
+    argv: tuple[str, ...] = ()
+    image: str = ""  # digest
+    gdal_version: str = ""
+    tier: str = ""
+    started: float = 0.0  # 0 is now
+    finished: float | None = None
+    outcome: str = ""  # a code; empty while it runs
+    message: str = ""
+    durations: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+    image_reference: str = ""
+    catalogue: str = ""  # which rules the arguments were checked with
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    approval: str = ""
+    inputs: tuple[Mapping[str, Any], ...] = ()  # `provenance.Material.row`
+    outputs: tuple[Mapping[str, Any], ...] = ()  # datasets: path and kind
+    files: tuple[Mapping[str, Any], ...] = ()  # what was published: path, bytes and sha256
+    removed: tuple[str, ...] = ()
+    printed: str = ""  # SHA-256 of what GDAL answered
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How a call ended; the fields are those of `Call`."""
+
+    outcome: str
+    message: str = ""
+    gdal_version: str = ""  # empty keeps what is known
+    durations: Mapping[str, float] = field(default_factory=dict)
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[Mapping[str, Any], ...] = _NO_ROWS
+    outputs: tuple[Mapping[str, Any], ...] = _NO_ROWS
+    files: tuple[Mapping[str, Any], ...] = _NO_ROWS
+    removed: tuple[str, ...] = ()
+    printed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One published output. What follows `kind` is set by the registry."""
+
+    uri: str
+    path: str
+    name: str
+    size: int  # bytes
+    media_type: str
+    sha256: str
+    kind: str = "output"
+    call_id: str = ""
+    created: float = 0.0
+    state: ArtifactState = "listed"
+    superseded_by: int | None = None  # the id of the artifact that took its URI
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some artifacts and the cursor of those that follow, None at the end."""
+
+    items: tuple[Artifact, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which calls are looked for: all `words` somewhere in tool, principal, command, outcome, message, files or id."""
+
+    words: tuple[str, ...] = ()
+    tool: str = ""
+    outcome: str = ""
+    of: str | None = None  # a principal
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some calls and the cursor of those that follow, None at the end."""
+
+    calls: tuple[Call, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    number: int
+    id: str
+
+
+def _restarted(_call: Call) -> Finish:
+    return Finish("INTERNAL", "server restarted")
+
+
+class Registry:
+    """The database at a path. Threads may share one instance, servers the file."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        """Opens the file, made or migrated as needed, with mode 0600."""
+        self.path = path
+        self._clock = clock
+        self._rows = Rows(path, durable=False)
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def begin_call(self, call: Call) -> Call:
+        """Record that a call starts; returns it as recorded. Raises ValueError for an id that is there."""
+        digest = call.arguments_digest or hashlib.sha256(json_text(call.arguments).encode()).hexdigest()
+        begun = replace(call, arguments_digest=digest, started=call.started or self._clock())
+        with self._rows.writing() as db:
+            insert(db, "calls", begun)
+        return begun
+
+    def finish_call(self, call_id: str, finish: Finish) -> None:
+        """Record how a call ended. The first ending stays."""
+        values = {column.name: getattr(finish, column.name) for column in fields(finish)}
+        if not finish.gdal_version:
+            del values["gdal_version"]
+        columns = ", ".join(f"{name} = :{name}" for name in values)
+        # Names are those of our own dataclass; every value is bound.
+        query = f"UPDATE calls SET {columns}, finished = :now WHERE id = :id AND finished IS NULL"  # noqa: S608
+        with self._rows.writing() as db:
+            db.execute(query, stored(values | {"id": call_id, "now": self._clock()}))
+
+    def add_refused(self, call: Call) -> None:
+        """Record a call that ended before it ran, with its outcome. Very long arguments are left out, their digest stays.
+
+        Does nothing for a call that is there.
+        """
+        text = json_text(call.arguments)
+        kept = call.arguments if len(text) <= _MAX_REFUSED else {}
+        digest, now = call.arguments_digest or hashlib.sha256(text.encode()).hexdigest(), self._clock()
+        ended = replace(
+            call, arguments=kept, arguments_digest=digest, started=call.started or now, finished=now
+        )
+        with self._rows.writing() as db:
+            if self.call(call.id) is None:
+                insert(db, "calls", ended)
+
+    def call(self, call_id: str, of: str | None = None) -> Call | None:
+        """A call by its id; if `of` names a principal, only one of that principal's."""
+        query = "SELECT * FROM calls WHERE id = :id AND (:of IS NULL OR principal = :of)"
+        return self._rows.one(Call, query, id=call_id, of=of)
+
+    def calls(self, limit: int = 50, *, of: str | None = None) -> tuple[Call, ...]:
+        """The latest calls, newest first; if `of` names a principal, only that principal's."""
+        query = (
+            "SELECT * FROM calls WHERE :of IS NULL OR principal = :of"
+            " ORDER BY started DESC, rowid DESC LIMIT :n"
+        )
+        return self._rows.all(Call, query, n=max(limit, 0), of=of)
+
+    def search(self, wanted: "Wanted", limit: int = 50) -> "Found":
+        """The calls that are wanted, newest first. Raises ValueError for a cursor that was not given out."""
+        clauses = ["rowid < :before", "(:of IS NULL OR principal = :of)", "(:tool = '' OR tool = :tool)"]
+        clauses.append("(:outcome = '' OR outcome = :outcome)")
+        clauses += [f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(wanted.words))]
+        words = {f"word{number}": f"%{_plain(word)}%" for number, word in enumerate(wanted.words)}
+        # every clause is written here; every value is bound
+        query = f"SELECT rowid AS number, id FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
+        values = {"of": wanted.of, "tool": wanted.tool, "outcome": wanted.outcome, "n": max(limit, 1) + 1}
+        values |= {"before": _parse_cursor(wanted.cursor), **words}
+        rows = self._rows.all(_Number, query, **values)
+        shown = rows[: max(limit, 1)]
+        calls = tuple(call for row in shown if (call := self.call(row.id)) is not None)
+        return Found(calls, str(shown[-1].number) if len(rows) > len(shown) else None)
+
+    def interrupted(
+        self, alive: Callable[[str], bool], ending: Callable[[Call], Finish] = _restarted
+    ) -> tuple[Call, ...]:
+        """End the unfinished calls of servers that are not alive any more, each as `ending` says; returns them."""
+        unfinished = self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
+        dead = {server for server in {call.server for call in unfinished} if not alive(server)}
+        lost = [call for call in unfinished if call.server in dead]
+        for one in lost:
+            self.finish_call(one.id, ending(one))
+        return tuple(call for one in lost if (call := self.call(one.id)))
+
+    def add_artifacts(self, call_id: str, artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
+        """List what a call published, each in place of what had its URI. All or none; returns the rows.
+
+        Raises ValueError for a call that is not there.
+        """
+        with self._rows.writing() as db:
+            return tuple(self._add(db, replace(artifact, call_id=call_id)) for artifact in artifacts)
+
+    def _add(self, db: sqlite3.Connection, artifact: Artifact) -> Artifact:
+        older = self.artifact(artifact.uri)
+        if older:
+            db.execute("UPDATE artifacts SET state = 'superseded' WHERE id = ?", [older.id])
+        added = replace(artifact, created=self._clock(), state="listed", superseded_by=None)
+        added = replace(added, id=insert(db, "artifacts", added))
+        if older:
+            db.execute("UPDATE artifacts SET superseded_by = ? WHERE id = ?", [added.id, older.id])
+        return added
+
+    def retract_artifacts(
+        self, call_id: str, still_there: Callable[[Artifact], bool] | None = None
+    ) -> tuple[Artifact, ...]:
+        """Take an undone call's artifacts off the list; returns them as they were.
+
+        What they had superseded is listed again when `still_there`, by default when its path exists: put the
+        files back first.
+        """
+        # Oldest first: of two that took one place in turn, the later one lists again what was there before both.
+        query = "SELECT * FROM artifacts WHERE call_id = :id AND state <> 'retracted' ORDER BY id"
+        with self._rows.writing() as db:
+            gone = self._rows.all(Artifact, query, id=call_id)
+            for artifact in gone:
+                self._retract(db, artifact, still_there or _on_disk)
+        return gone
+
+    def _retract(
+        self, db: sqlite3.Connection, gone: Artifact, still_there: Callable[[Artifact], bool]
+    ) -> None:
+        db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [gone.id])
+        query = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
+        older = self._rows.one(Artifact, query, id=gone.id)
+        if older is None:
+            return
+        if gone.state == "superseded":  # something newer has the URI; it is now what superseded the older
+            db.execute("UPDATE artifacts SET superseded_by = ? WHERE id = ?", [gone.superseded_by, older.id])
+        elif still_there(older):
+            db.execute("UPDATE artifacts SET state = 'listed', superseded_by = NULL WHERE id = ?", [older.id])
+
+    def artifacts(self, cursor: str | None = None, limit: int = 100, *, of: str | None = None) -> Page:
+        """Listed artifacts, newest first; if `of` names a principal, only that principal's.
+
+        Raises ValueError for a cursor that was not given out.
+        """
+        before = _parse_cursor(cursor)
+        query = f"{_LISTED} AND id < :before ORDER BY id DESC LIMIT :n"
+        size = max(limit, 1)
+        found = self._rows.all(Artifact, query, before=before, n=size + 1, of=of)
+        items = found[:size]
+        return Page(items, str(items[-1].id) if len(found) > size else None)
+
+    def artifact(self, uri: str, of: str | None = None) -> Artifact | None:
+        """The artifact listed under a URI; if `of` names a principal, only one of that principal's."""
+        query = f"{_LISTED} AND uri = :uri"
+        return self._rows.one(Artifact, query, uri=uri, of=of)
+
+    def artifact_numbered(self, number: int, of: str | None = None) -> Artifact | None:
+        """The listed artifact of this id; if `of` names a principal, only one of that principal's."""
+        query = f"{_LISTED} AND id = :number"
+        return self._rows.one(Artifact, query, number=min(number, _MAX_ID), of=of)
+
+    def unfinished(self) -> tuple[Call, ...]:
+        """The calls that have not ended, of all servers, oldest first."""
+        return self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid LIMIT 200")
+
+    def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
+        """What a call published, whatever became of it since."""
+        return self._rows.all(Artifact, "SELECT * FROM artifacts WHERE call_id = :id ORDER BY id", id=call_id)
+
+
+def _parse_cursor(cursor: str | None) -> int:
+    if cursor is None:
+        return _MAX_ID
+    if not (cursor.isascii() and cursor.isdecimal() and int(cursor) <= _MAX_ID):
+        raise ValueError(f"{cursor[:40]!r} is not a cursor this server gave out. Start again without one.")
+    return int(cursor)
+
+
+def _plain(word: str) -> str:
+    """A word without a meaning of its own to LIKE."""
+    return word.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def _on_disk(artifact: Artifact) -> bool:
+    return os.path.lexists(artifact.path)

@@ -1,0 +1,118 @@
+"""The record of a call as it is shown, and as a statement that other programs read. Pure.
+
+The statement has the shape of an in-toto statement with a provenance predicate of SLSA 0.2. It is not signed, and says
+itself that its list of materials is not complete: a container may read the whole of its workspaces.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from gdal_mcp import __version__
+from gdal_mcp.ledger.registry import Call
+
+STATEMENT: Final = "https://in-toto.io/Statement/v1"
+PREDICATE: Final = "https://slsa.dev/provenance/v0.2"
+CALLS: Final = "gdal://calls/"
+FOLDER_DIGEST: Final = "sha256OfListing"  # of a folder, as `sandbox.files.outputs.Sealed` says
+
+
+def record(call: Call) -> dict[str, Any]:
+    """Everything that is kept of a call, whatever became of it. Times are RFC 3339 in UTC, sizes bytes."""
+    return {
+        "id": call.id,
+        "tool": call.tool,
+        "arguments": dict(call.arguments),
+        "arguments_sha256": call.arguments_digest,
+        "argv": list(call.argv),
+        "image": call.image_reference,
+        "image_digest": call.image,
+        "gdal_version": call.gdal_version,
+        "catalogue": call.catalogue,
+        "tier": call.tier,
+        "limits": dict(call.limits),
+        "plan": call.plan_digest,
+        "approval": call.approval,
+        "started": time_text(call.started),
+        "finished": time_text(call.finished) if call.finished is not None else None,
+        "duration": _duration(call),
+        "outcome": call.outcome,
+        "message": call.message,
+        "seconds": dict(call.durations),
+        "materials": [dict(row) for row in call.inputs],
+        "outputs": [dict(row) for row in call.outputs],
+        "files": [dict(row) for row in call.files],
+        "removed": list(call.removed),
+        "answer_sha256": call.printed or None,
+        "receipt": dict(call.receipt),
+    }
+
+
+def statement(call: Call) -> dict[str, Any]:
+    """What a call published as subjects, and how they came about. A call that published nothing has no subject."""
+    return {
+        "_type": STATEMENT,
+        "subject": [{"name": str(row["path"]), "digest": _digests(row)} for row in call.files],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "builder": {"id": f"gdal://server/{__version__}"},
+            "buildType": f"gdal://tools/{quote(call.tool, safe='')}",
+            "invocation": _invocation(call),
+            "metadata": _metadata(call),
+            "materials": list(_materials(call)),
+        },
+    }
+
+
+def time_text(seconds: float) -> str:
+    """A time as RFC 3339 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _invocation(call: Call) -> dict[str, Any]:
+    return {
+        "configSource": {},
+        "parameters": {"tool": call.tool, "arguments": dict(call.arguments), "argv": list(call.argv)},
+        "environment": {
+            "gdal_version": call.gdal_version,
+            "catalogue": call.catalogue,
+            "tier": call.tier,
+            "limits": dict(call.limits),
+            "approval": call.approval,
+            "plan": call.plan_digest,
+        },
+    }
+
+
+def _metadata(call: Call) -> dict[str, Any]:
+    return {
+        "buildInvocationId": f"{CALLS}{call.id}",
+        "buildStartedOn": time_text(call.started),
+        "buildFinishedOn": time_text(call.finished) if call.finished is not None else None,
+        "completeness": {"parameters": True, "environment": True, "materials": False},
+        "reproducible": False,
+        "outcome": call.outcome,
+    }
+
+
+def _materials(call: Call) -> Iterable[dict[str, Any]]:
+    if call.image:
+        digest = {"sha256": call.image.removeprefix("sha256:")}
+        yield {"uri": f"oci://{call.image_reference}", "digest": digest}
+    for row in call.inputs:
+        uri = f"file://{quote(str(row['path']), errors='backslashreplace')}"
+        yield {"uri": uri, "digest": _digests(row)}
+
+
+def _digests(row: Mapping[str, Any]) -> dict[str, str]:
+    """Empty for a material that was not digested; a folder's digest is of no standard kind, and so has a name of its own."""
+    if row.get("sha256") is None:
+        return {}
+    is_folder = row.get("folder") or "files" in row
+    return {FOLDER_DIGEST if is_folder else "sha256": str(row["sha256"])}
+
+
+def _duration(call: Call) -> float | None:
+    """Seconds from the first record to the last, as the clock of the host told them."""
+    return round(call.finished - call.started, 3) if call.finished is not None else None
