@@ -1,6 +1,7 @@
-"""Podman as root does all that an engine must, but for what its exemptions say."""
+"""Podman as root does all that an engine must, but for what its exemptions say, and the server's calls run there."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import docker
 import pytest
@@ -11,21 +12,44 @@ from sandbox.conformance.known import PODMAN
 from sandbox.conformance.suite import Check
 from sandbox.engines.opening import unanswered
 from sandbox.engines.podman import PodmanEngine
-from tests.engines.kit import bench_on, every_check, holds, podman_service
+from tests.cli.conftest import Desk
+from tests.engines.kit import PodmanService, bench_on, every_check, holds, podman_service
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("engine.podman-does-what-an-engine-must")]
 
 
 @pytest.fixture(scope="module")
-def bench(client: docker.DockerClient, image: Image) -> Iterator[Bench]:
+def service(client: docker.DockerClient, image: Image) -> Iterator[PodmanService]:
     with podman_service() as service:
         service.load(client, image.reference)
-        own = service.client()
-        with bench_on(PodmanEngine(own), image.id, lambda: unanswered(PodmanEngine)) as made:
-            yield made
-        own.close()
+        yield service
+
+
+@pytest.fixture(scope="module")
+def bench(service: PodmanService, image: Image) -> Iterator[Bench]:
+    own = service.client()
+    with bench_on(PodmanEngine(own), image.id, lambda: unanswered(PodmanEngine)) as made:
+        yield made
+    own.close()
 
 
 @every_check
 def test_podman_conforms(bench: Bench, check: Check) -> None:
     holds(bench, check, PODMAN.exemptions)
+
+
+def test_a_call_of_the_server_runs_there_and_leaves_no_container(
+    service: PodmanService, image: Image, tmp_path: Path
+) -> None:
+    for name in ("ws", "state"):
+        (tmp_path / name).mkdir()
+    desk = Desk(tmp_path / "ws", tmp_path / "state")
+    (desk.workspace / "points.csv").write_text("x,y,name\n1,2,a\n")
+    chosen = ("--engine", service.address, "--image", image.reference)
+    done = desk.call("convert", {"input": "points.csv", "output": "out.gpkg"}, "--yes", *chosen)
+    assert done.code == 0, done.stdout + done.stderr
+    assert done.json["receipt"]["engine"].startswith("Podman")
+    assert (desk.workspace / "out.gpkg").read_bytes().startswith(b"SQLite")
+    own = service.client()
+    assert own.containers.list(all=True) == []
+    own.close()
