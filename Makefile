@@ -5,6 +5,8 @@ SHELL := /bin/sh
 python := .venv/bin/python
 PYTHON ?=
 export PYTHON
+# where byte code is kept, pytest collects the tests in half the time: 13 s of CPU, not 24
+unexport PYTHONDONTWRITEBYTECODE
 pytest_options ?=
 # Tests wait for containers more than they compute; a file stays with one worker, so that its servers are shared. The order
 # is that of tests/conftest.py: by the number of tests, as is usual, the slowest files would begin last

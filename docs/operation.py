@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 
 from docs.page import Drift, complete, sentence, table
 from gdal_mcp import cli
+from gdal_mcp.commands.exits import meanings
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.settings import Settings
-from gdal_mcp.settings_table import describe
+from gdal_mcp.settings.table import describe
 
 MEANINGS: Mapping[Code, str] = {
     Code.PATH_NOT_ALLOWED: "a path lies outside the workspaces, is reserved, or is reached through a link that leaves them",
@@ -55,7 +56,7 @@ def errors() -> Iterator[str]:
 def commands() -> Iterator[str]:
     yield from table(("command", "what it does"), _commands(cli.build_parser(), "gdal-mcp"))
     yield ""
-    yield f"{str(cli.__doc__).partition('. ')[2].strip()} Commands that use the settings take each of them as an option."
+    yield f"{meanings()} Commands that use the settings take each of them as an option."
 
 
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:
@@ -85,7 +86,7 @@ def _is_own(action: argparse.Action) -> bool:
 def _usage(action: argparse.Action) -> str:
     shown = str(action.metavar or action.dest.upper())
     if not action.option_strings:
-        return shown
+        return f"[{shown}]" if action.nargs == "?" else shown
     if action.choices:
         shown = "|".join(map(str, action.choices))
     return f"[{action.option_strings[-1]}{'' if action.nargs == 0 else f' {shown}'}]"

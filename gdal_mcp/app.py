@@ -22,6 +22,7 @@ from gdal_mcp.answers.longresults import store_of
 from gdal_mcp.approval.asking import Asking, Patience
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.calls.changes import Changes
+from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.foreseeing import Foresight
 from gdal_mcp.catalogue import load, store
@@ -88,44 +89,67 @@ def running(settings: Settings) -> Iterator[App]:
     """
     load.use(store.select(settings.state_dir, settings.image))
     workspaces = _workspaces(settings)
-    audit = AuditLog(settings.state_dir / "audit.jsonl")
-    registry = Registry(settings.state_dir / "registry.sqlite")
-    owner = _owner(settings.state_dir / "servers")
+    audit = AuditLog(settings.state.audit)
     with ExitStack() as stack:
-        stack.callback(owner.close)
+        registry = Registry(settings.state.registry)
         stack.callback(registry.close)
-        keep = Retention(settings.undo_calls, settings.undo_size)
-        pruning = ThreadPoolExecutor(1, "prune")  # of what is kept for undo, behind the calls
-        stack.callback(pruning.shutdown)
-        areas = {
-            one.root: StagingArea(one, keep, later=pruning.submit) for one in workspaces.items if one.writable
-        }
-        for area in areas.values():
-            area.prepare()
+        owner = _owner(settings.state.servers)
+        stack.callback(owner.close)
+        areas = _areas(settings, workspaces, stack)
         recover(areas, audit, registry, owner.id, lambda server: is_alive(server, owner))
         hosting = Hosting(settings, workspaces, owner, areas)
         stack.callback(hosting.close)
         tools = surface(settings)
-        policy = load_policy(settings, _names)
-        approvals = Approvals(registry.path)
-        stack.callback(approvals.close)
-        approvals.release_dead(lambda server: is_alive(server, owner))
-        rates = Rates(settings.state_dir / "usage.sqlite")
-        stack.callback(rates.close)
-        pipeline = Pipeline(
-            settings=settings,
-            policy=policy,
-            reaches=Reaches(Reach(settings, workspaces, tools, Foresight(settings.limits())), policy),
-            hosting=hosting,
-            execution=Execution(settings, hosting),
-            asking=Asking(approvals, audit.append, _patience(settings), owner.id),
-            records=Records(settings, audit, registry, owner.id, policy.digest),
-            results=store_of(settings),
-            rates=rates,
-            admission=Admission(1, settings.queue_length, settings.queue_seconds),
-            threads=anyio.CapacityLimiter(math.inf),
-        )
+        reach = Reach(settings, workspaces, tools, Foresight(settings.limits()))
+        pipeline = _pipeline(reach, hosting, _Ledger(audit, registry, owner), stack)
         yield App(settings, workspaces, owner, hosting, registry, audit, areas, tools, pipeline)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ledger:
+    """Where a server writes down what it does, and as whom."""
+
+    audit: AuditLog
+    registry: Registry
+    owner: Owner
+
+
+def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> dict[Path, StagingArea]:
+    """Where outputs are staged, by the root of the workspace; what is kept for undo is pruned behind the calls."""
+    keep = Retention(settings.undo_calls, settings.undo_size)
+    pruning = ThreadPoolExecutor(1, "prune")
+    stack.callback(pruning.shutdown)
+    writable = (one for one in workspaces.items if one.writable)
+    areas = {one.root: StagingArea(one, keep, later=pruning.submit) for one in writable}
+    for area in areas.values():
+        area.prepare()
+    return areas
+
+
+def _pipeline(whole: Reach, hosting: Hosting, ledger: _Ledger, stack: ExitStack) -> Pipeline:
+    """The life of the calls of a server that has all of this reach."""
+    settings, owner = whole.settings, ledger.owner
+    policy = load_policy(settings, _names)
+    approvals = Approvals(ledger.registry.path)
+    stack.callback(approvals.close)
+    approvals.release_dead(lambda server: is_alive(server, owner))
+    rates = Rates(settings.state.usage)
+    stack.callback(rates.close)
+    return Pipeline(
+        settings=settings,
+        policy=policy,
+        reaches=Reaches(whole, policy),
+        hosting=hosting,
+        execution=Execution(settings, hosting),
+        asking=Asking(approvals, ledger.audit.append, _patience(settings), owner.id),
+        records=Records(settings, ledger.audit, ledger.registry, owner.id, policy.digest),
+        results=store_of(settings),
+        rates=rates,
+        drafting=Drafting(settings, policy),
+        drafts=Drafts(),
+        admission=Admission(1, settings.queue_length, settings.queue_seconds),
+        threads=anyio.CapacityLimiter(math.inf),
+    )
 
 
 def _names() -> set[str]:

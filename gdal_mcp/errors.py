@@ -43,9 +43,8 @@ class Stage(StrEnum):
     RENDER = "render"
 
 
-@dataclass(
-    eq=False
-)  # neither frozen nor compared: contextlib sets attributes of an exception that passes through it
+# neither frozen nor compared: contextlib sets attributes of an exception that passes through it
+@dataclass(eq=False)
 class ToolError(Exception):
     """A failed call. `message` and `suggestion` are ours; `untrusted` holds cleaned text from GDAL or from a file.
 

@@ -4,21 +4,20 @@ Invariants:
 * nothing is written to stdout, where an MCP client reads the protocol;
 * in JSON every event is one line; on a console an event begins a line and its traceback follows indented,
   so no value can pass itself off as another event;
-* control characters, direction overrides and lone surrogates are written as escapes;
+* what hides, reorders or breaks text is written as an escape; in JSON so is all that is not ASCII;
 * a library's record below WARNING is dropped, whatever level the library gave its own logger.
 """
 
 import logging
-import re
 import sys
 from typing import Literal
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from gdal_mcp.answers.untrusted import shown_text
+
 _OURS = ("gdal_mcp", "sandbox", "__main__")  # the last is one of ours run by `python -m`
-# C0, DEL, C1; direction marks; line separators and direction overrides; isolates; lone surrogates
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def configure(level: str, format: Literal["console", "json"]) -> None:
@@ -68,4 +67,4 @@ def _console(logger: WrappedLogger, name: str, event: EventDict) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return shown_text(text, limit=len(text))

@@ -4,9 +4,8 @@ No step calls an earlier one; a failure at any step goes to the closing audit re
 lock or staging is held.
 """
 
-import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,98 +13,41 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import structlog
-from pydantic import ValidationError
 
 from gdal_mcp.access.admission import Admission
-from gdal_mcp.access.identity import READ, WRITE, Principal
-from gdal_mcp.access.policy import Allow, Deny, Policy, Verdict, case, decide
+from gdal_mcp.access.identity import READ
+from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
 from gdal_mcp.access.reach import Reach, Reaches, bounds_of
 from gdal_mcp.answers.longresults import ResultStore, presented
 from gdal_mcp.answers.results import Ran, structured
 from gdal_mcp.answers.translation import explain
 from gdal_mcp.approval.asking import Asking, Call, expired
-from gdal_mcp.approval.model import Approver, Suspended
+from gdal_mcp.approval.model import Suspended
 from gdal_mcp.approval.question import Where
 from gdal_mcp.calls.activity import Activity, Running
 from gdal_mcp.calls.changes import Changes, changed_by
-from gdal_mcp.calls.execution import Done, Execution
-from gdal_mcp.calls.foreseeing import Foreseen, Foresight
+from gdal_mcp.calls.drafting import Drafting, Drafts
+from gdal_mcp.calls.execution import Done, Execution, Run
+from gdal_mcp.calls.foreseeing import Foresight
 from gdal_mcp.calls.plan import Draft, Plan
-from gdal_mcp.calls.refusals import denied, ended_by, failed, invalid, missing_scope, reads_only
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.datasets.paths import Paths
+from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope
+from gdal_mcp.calls.ticket import Reply, Request, Ticket
 from gdal_mcp.datasets.scope import places
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.host.environment import gdal_threads
 from gdal_mcp.host.hosting import Confines, Host, Hosting
 from gdal_mcp.ledger.records import Records
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface
-from gdal_mcp.tools.model import Desk, Told, Tool
+from gdal_mcp.tools.model import Told, Tool
 from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
 from sandbox.outcome import Usage
 from sandbox.template import Limits
 
+__all__ = ["Pipeline", "Reply", "Request", "Ticket"]
+
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One call as it came in. `on_progress` is called from another thread, or from the event loop's while the call waits."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-    who: Principal
-    client: str
-    approver: Approver
-    on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
-
-    @property
-    def principal(self) -> str:
-        return self.who.id
-
-
-@dataclass(slots=True)
-class Ticket:
-    """What is known of a call so far, for its records."""
-
-    request: Request
-    call_id: str = field(default_factory=lambda: secrets.token_hex(8))
-    plan: Plan | None = None
-    host: Host | None = None
-    approval: str = ""
-    begun: float = field(default_factory=time.monotonic)
-    seconds: dict[str, float] = field(default_factory=dict)
-    ended: Done | ToolError | None = None
-    usage: Usage | None = None  # of its container, however the call ended
-    foreseen: Foreseen | None = None
-    reach: Reach | None = None
-    running: Running | None = None  # as the console shows it
-
-    def tell(self, fraction: float, message: str) -> None:
-        """From any thread."""
-        if self.running is not None:
-            self.running.report(fraction, message)
-        self.request.on_progress(fraction, message)
-
-    def enter(self, stage: str) -> None:
-        if self.running is not None:
-            self.running.stage = stage
-
-    def lap(self, name: str, since: float) -> None:
-        self.seconds[name] = round(time.monotonic() - since, 6)
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A call's result: the tool's own keys with the receipt, what was published, and a preview."""
-
-    call_id: str
-    result: Mapping[str, Any]
-    done: Done | None = None
-    error: ToolError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +63,8 @@ class Pipeline:
     records: Records
     results: ResultStore
     rates: Rates
+    drafting: Drafting
+    drafts: Drafts
     admission: Admission
     threads: anyio.CapacityLimiter  # for calls that run, as many as are admitted
     active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
@@ -166,14 +110,14 @@ class Pipeline:
             raise
         except Exception:  # noqa: BLE001 - the outermost handler: a fault of ours is told without its text, which may hold data
             _log.exception("call_failed", call=ticket.call_id, tool=ticket.request.tool)
-            reply = _failed(ticket.call_id)
+            reply = _failed(ticket)
         return await self._close(ticket, reply.done, reply.error) or reply
 
     async def _call(self, ticket: Ticket) -> Reply:
         reach = ticket.reach = self._reach(ticket.request)
         tool = _look_up(reach.surface, ticket.request.tool)
         begun = time.monotonic()
-        draft = await anyio.to_thread.run_sync(partial(self._draft, ticket, tool))
+        draft = await self._drafted(ticket, tool)
         if isinstance(draft, Told):
             await anyio.to_thread.run_sync(partial(self.records.answered, ticket))
             return Reply(ticket.call_id, draft.result)
@@ -186,6 +130,11 @@ class Pipeline:
         done = await self._placed(ticket, plan, host)
         self._learn(reach.foresight, plan.draft, done)
         return self._reply(ticket, done)
+
+    async def _drafted(self, ticket: Ticket, tool: Tool) -> Draft | Told:
+        """What the tool makes of the arguments, before there is a place for the call."""
+        work = partial(self.drafting.draft, ticket, tool)
+        return await self.drafts.run(ticket.request.principal, work)
 
     def _reply(self, ticket: Ticket, done: Done) -> Reply:
         plan, reach = ticket.plan, ticket.reach
@@ -271,44 +220,13 @@ class Pipeline:
 
     async def _unchanged(self, ticket: Ticket, tool: Tool, asked: Plan) -> tuple[Plan, Host]:
         """The plan made anew: files may have changed while a person was reading. Raises ToolError if it differs."""
-        draft = await anyio.to_thread.run_sync(partial(self._draft, ticket, tool))
+        draft = await self._drafted(ticket, tool)
         assert isinstance(draft, Draft)
         plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool, draft))
         if plan.digest != asked.digest:
             raise expired("what would run changed while the question was open.")
         ticket.plan, ticket.host = plan, host
         return plan, host
-
-    def _draft(self, ticket: Ticket, tool: Tool) -> Draft | Told:
-        """What the tool makes of the arguments; a draft that writes is refused on a server that only reads."""
-        try:
-            draft = tool.draft(ticket.request.arguments, self._desk(ticket))
-        except ValidationError as error:
-            raise invalid(error) from error
-        except ArgumentRefused as error:
-            raise ToolError(error.code, Stage.VALIDATE, error.message, error.suggestion) from error
-        if isinstance(draft, Told):
-            return draft
-        assert ticket.reach is not None
-        if draft.writes and ticket.reach.settings.read_only:
-            raise reads_only()
-        if draft.writes and not ticket.request.who.holds(WRITE):
-            raise missing_scope(WRITE)
-        draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
-        ticket.foreseen = ticket.reach.foresight.check(draft)
-        return draft
-
-    def _desk(self, ticket: Ticket) -> Desk:
-        reach = ticket.reach
-        assert reach is not None
-        threads = gdal_threads(reach.limits)
-        paths = Paths(reach.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
-        verdict = partial(self._verdict, ticket.request)
-        return Desk(paths, reach.settings, reach.surface, reach.foresight, verdict)
-
-    def _verdict(self, request: Request, tool: str, draft: Draft) -> Verdict:
-        """What the policy would say of such a call by this caller."""
-        return decide(case(draft, tool, request.principal), self.policy)
 
     async def _run(self, ticket: Ticket, plan: Plan, host: Host) -> Done:
         """Runs in a thread; a cancellation of this task stops the container and waits until it is gone."""
@@ -342,7 +260,7 @@ class Pipeline:
         except ToolError as error:
             return error
         ticket.lap("audit", begun)
-        done = self.execution.run(plan, host, ticket.tell, ticket, cancel)
+        done = self.execution.run(Run(plan, host, ticket.tell, ticket, cancel))
         if bounds_of(ticket.reach).by_day:
             self.rates.spent(ticket.request.principal, *_cost(ticket, done))
         return done
@@ -381,9 +299,11 @@ def _tell_waiting(ticket: Ticket) -> None:
     ticket.tell(0.0, "waiting for a free place")
 
 
-def _failed(call_id: str) -> Reply:
-    error = failed(call_id)
-    return Reply(call_id, error.as_dict(call_id), error=error)
+def _failed(ticket: Ticket) -> Reply:
+    """The reply to a call that a fault of ours ended, after it was published or before."""
+    done = ticket.ended if isinstance(ticket.ended, Done) else None
+    error = failed(ticket.call_id, published=done is not None and done.published is not None)
+    return Reply(ticket.call_id, error.as_dict(ticket.call_id), done, error)
 
 
 def _cost(ticket: Ticket, done: Done | ToolError) -> tuple[float, int]:

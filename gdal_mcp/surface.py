@@ -1,6 +1,7 @@
 """Which tools a server has: chosen once from its settings, and never changed by a call.
 
-* a toolset or a name lists a tool; `exclude_tools` takes a tool and its algorithm away, wherever they would be reached;
+* a toolset or a name lists a tool; `exclude_tools` takes away what bears the name and whatever would run it, wherever that
+  would be reached: a tool for it, an algorithm that may come to it, a step of a pipeline;
 * a read-only server has no tool that can write, and refuses every draft that would;
 * with the default toolset the classic programs answer too, unlisted, for clients that know their names.
 """
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 
+from gdal_mcp.access.kinds import behind, kinds_of, unkinded
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tools.algorithm import spelling
@@ -42,21 +44,35 @@ class Surface:
         return frozenset(path for path in catalogue().algorithms if self.permits(path))
 
 
-def surface(settings: Settings) -> Surface:
-    """The tools that the settings ask for. Raises SettingsError for a name that is no tool."""
-    excluded = frozenset(spelling(name) for name in settings.exclude_tools)
-    chosen = [tool for tool in _asked(settings) if _allowed(tool, settings, excluded)]
+def surface(settings: Settings, outside: Iterable[str] = ()) -> Surface:
+    """The tools that the settings ask for, but for the names `outside` a list of what is given.
+
+    Such a list says nothing of what its tools run, as an exclusion does: who is given `info` alone may use it. Raises
+    SettingsError for a name that is no tool.
+    """
     _refuse_unknown(settings)
+    written = _written(settings.exclude_tools)
+    excluded = written | {spelling(name) for name in outside}
+    chosen = [tool for tool in _asked(settings) if _allowed(tool, settings, excluded, written)]
     quiet = CLASSIC if settings.toolsets == DEFAULT else ()
-    answering = [*chosen, *(tool for tool in quiet if _allowed(tool, settings, excluded))]
+    answering = [*chosen, *(tool for tool in quiet if _allowed(tool, settings, excluded, written))]
     return Surface(
         tuple(chosen), MappingProxyType({tool.name: tool for tool in reversed(answering)}), excluded
     )
 
 
-def _allowed(tool: Tool, settings: Settings, excluded: frozenset[str]) -> bool:
+def _written(names: Iterable[str]) -> frozenset[str]:
+    """Spellings of what somebody excluded, and of the algorithms that may come to it."""
+    excluded = {spelling(name) for name in names}
+    wider = {one for one in unkinded() if any(spelling(kind) in excluded for kind in kinds_of(one))}
+    return frozenset(excluded | wider)
+
+
+def _allowed(tool: Tool, settings: Settings, excluded: frozenset[str], written: frozenset[str]) -> bool:
     pictures = tool is PREVIEW and settings.lockdown  # a picture can show words
-    return spelling(tool.name) not in excluded and not (settings.read_only and tool.writes) and not pictures
+    runs = (spelling(path) for path in behind(tool.name, tool.like))
+    gone = spelling(tool.name) in excluded or any(path in written for path in runs)
+    return not gone and not (settings.read_only and tool.writes) and not pictures
 
 
 def _asked(settings: Settings) -> Iterable[Tool]:

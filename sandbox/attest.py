@@ -6,9 +6,10 @@ extra container per server (`cgroup_visible`) shows them, so that a limit that a
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
-from sandbox.hardening import MASKED, NO_CORES
+from sandbox.hardening import CPU_PERIOD, MASKED, rlimits
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
 # file systems that an engine mounts of its own accord and that hold nothing of the host's files
@@ -17,8 +18,8 @@ _WRITABLE = ("/proc", "/dev", str(SCRATCH_TARGET), str(STAGING_TARGET))
 # files that an engine writes itself, for the container alone; without a network there is at most the first
 _OWN_FILES = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"})
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a place in the container, where nothing is to be
+ENGINE_NAMES = frozenset({"HOSTNAME", "PATH", "HOME", "LC_CTYPE"})  # an engine or Python may add them
 _NOT_SHOWN = "not shown"  # by a kernel that is not Linux, as gVisor's; what cannot be seen is not believed
-_CPU_PERIOD = 100_000  # microseconds; what engines use when none is given
 _CPU_TOLERANCE = 0.05
 
 
@@ -62,13 +63,10 @@ def _identity(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[R
         yield _same(name, asked, status[name][0] if name in status else _NOT_SHOWN)
     others = [name for name in facts["interfaces"] if name != "lo"]
     yield _same("network interfaces", "none", " ".join(others) or "none")
-    foreign = sorted(set(facts["environment"].items()) - set(template.environment.items()))
-    foreign = [
-        pair
-        for pair in foreign
-        if pair[0] not in {"HOSTNAME", "PATH", "HOME", "LC_CTYPE"} or pair[0] in template.environment
-    ]
-    yield _same("foreign environment", "none", " ".join(name for name, _ in foreign) or "none")
+    added = ENGINE_NAMES - set(template.environment)
+    others = sorted(set(facts["environment"].items()) - set(template.environment.items()))
+    foreign = [name for name, _ in others if name not in added]
+    yield _same("foreign environment", "none", " ".join(foreign) or "none")
     absent = sorted(set(template.environment) - set(facts["environment"]))
     yield _same("missing environment", "none", " ".join(absent) or "none")
 
@@ -86,7 +84,7 @@ def _mounts(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row
     scratch = seen.get(str(SCRATCH_TARGET))
     flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
     yield _same(f"scratch {SCRATCH_TARGET}", "nodev noexec nosuid", " ".join(sorted(flags)) or "none")
-    memory = "mounted" if "/dev/shm" in seen else "absent"  # noqa: S108 - looked for, not used
+    memory = "mounted" if _SHARED_MEMORY in seen else "absent"
     yield _same("shared memory", "absent", memory)
     shared = [
         target for target, row in seen.items() if any(text.startswith("shared:") for text in row["shared"])
@@ -97,14 +95,27 @@ def _mounts(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row
     yield _same("writable mounts", "none", " ".join(_writable(seen, {*asked, *shown})) or "none")
 
 
-def _reachable(mounts: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The mounts by target, without those that a later mount on the same or an outer folder covers."""
-    seen: dict[str, dict[str, Any]] = {}
-    for row in mounts:
-        top = row["target"]
-        seen = {target: old for target, old in seen.items() if not _is_in(target, top)}
-        seen[top] = row
-    return seen
+_Mount = Mapping[str, Any]
+
+
+def _reachable(mounts: list[_Mount]) -> dict[str, _Mount]:
+    """The mounts that a path leads to, by target. Which covers which is told by their numbers: their order tells nothing."""
+    lying = {(row["parent"], row["target"]): row for row in mounts if row["parent"] != row["id"]}
+    known = {row["id"] for row in mounts}
+    (root,) = (row for row in mounts if row["parent"] not in known or row["parent"] == row["id"])
+    return {row["target"]: row for row in mounts if _led_to(row["target"], root, lying) is row}
+
+
+def _led_to(target: str, root: _Mount, lying: Mapping[tuple[str, str], _Mount]) -> _Mount:
+    """The mount that is met at a place, on the way from the root through whatever is mounted on each folder."""
+    here, path = root, PurePosixPath(target)
+    for place in (*reversed(path.parents), path):
+        for _ in lying:  # no more can lie on one another
+            over = lying.get((here["id"], str(place)))
+            if over is None:
+                break
+            here = over
+    return here
 
 
 def _is_in(target: str, top: str) -> bool:
@@ -129,17 +140,9 @@ def _writable(seen: Mapping[str, Any], asked: Container[str]) -> list[str]:
 
 
 def _limits(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row]:
-    limits = template.limits
-    asked = {
-        "NOFILE": limits.open_files,
-        "FSIZE": limits.file_bytes,
-        "CORE": NO_CORES,
-        "DATA": limits.data_bytes,
-        "CPU": limits.cpu_seconds,
-    }
-    for name, value in asked.items():
-        soft, hard = facts["rlimits"][name]
-        yield _same(f"rlimit {name}", str(value), str(soft) if soft == hard else f"{soft}/{hard}")
+    for name, value in rlimits(template.limits).items():
+        soft, hard = facts["rlimits"][name.upper()]
+        yield _same(f"rlimit {name.upper()}", str(value), str(soft) if soft == hard else f"{soft}/{hard}")
 
 
 def _cgroup(template: SandboxTemplate, facts: Mapping[str, Any]) -> Iterator[Row]:
@@ -173,7 +176,7 @@ def _cpus(values: Mapping[str, Any]) -> float | None:
     parts = (values["cpu"] or "max").split()
     if not parts[0].isdigit():
         return None
-    period = parts[1] if len(parts) > 1 else values["cpu_period"] or str(_CPU_PERIOD)
+    period = parts[1] if len(parts) > 1 else values["cpu_period"] or str(CPU_PERIOD)
     return int(parts[0]) / int(period)
 
 

@@ -9,15 +9,15 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Self
 
 from sandbox.attest import Row, rows
 from sandbox.cancel import Cancellation
 from sandbox.errors import AttestationFailed
+from sandbox.labels import Moment
 from sandbox.outcome import Exited
-from sandbox.program import delivered
+from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET, SandboxTemplate
 
@@ -33,19 +33,6 @@ class Attestation:
     @property
     def ok(self) -> bool:
         return all(row.ok for row in self.rows)
-
-
-def worker_command(handler: str, *parts: str, idle_seconds: float = 120.0) -> tuple[str, ...]:
-    """The command of a container: our worker with a handler's source, both passed as text and never mounted.
-
-    The worker ends by itself when no job came within `idle_seconds` of its being ready. The handler finds `parts` in its
-    `sys.argv[3:]`. Linux takes no word of 128 KiB or more.
-    """
-    return ("python3", "-I", "-c", source("sandbox", "worker.py"), repr(float(idle_seconds)), handler, *parts)
-
-
-def source(package: str, name: str) -> str:
-    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Cancellation) -> Attestation:
@@ -84,18 +71,12 @@ def _effects(template: SandboxTemplate, final: Mapping[str, Any], nonce: str) ->
         "its nonce" if read == nonce else read[:40],
         ok=read == nonce,
     )
+    same_kernel = str(final["boot"]).strip() == _boot()
     for mount in template.mounts:
-        if not mount.read_only:
-            continue
-        inode, names = final["listed"].get(str(mount.target), [0, "absent"])
-        # a virtual machine's shared folder keeps the names but not the inodes
-        same = inode == Path(mount.source).stat().st_ino or names == _names(mount.source)
-        yield Row(
-            f"{mount.target} is this host's folder",
-            "the same",
-            "the same" if same else f"another ({names})"[:60],
-            ok=same,
-        )
+        if mount.read_only:
+            there = Folder(*final["listed"].get(str(mount.target), (0, 0, "absent")))
+            found = there.compared(Folder.at(mount.source), same_kernel=same_kernel)
+            yield Row(f"{mount.target} is this host's folder", "the same", found, ok=found == "the same")
     for name, found in final["attempts"].items():
         yield Row(
             f"to {name}",
@@ -105,7 +86,37 @@ def _effects(template: SandboxTemplate, final: Mapping[str, Any], nonce: str) ->
         )
 
 
-def _names(folder: str) -> str:
-    """As `listing` in `sandbox/probe.py`."""
-    names = os.listdir(os.fsencode(folder))  # noqa: PTH208 - in bytes, as names need not be text
-    return hashlib.sha256(b"/".join(sorted(names))).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What tells a folder from another; `names` is the SHA-256 over all that it holds."""
+
+    device: int
+    inode: int
+    names: str
+
+    @classmethod
+    def at(cls, path: str) -> Self:
+        """As `listing` in `sandbox/probe.py`."""
+        status = Path(path).stat()
+        names = os.listdir(os.fsencode(path))  # noqa: PTH208 - in bytes, as names need not be text
+        return cls(status.st_dev, status.st_ino, hashlib.sha256(b"/".join(sorted(names))).hexdigest())
+
+    def compared(self, asked: Self, *, same_kernel: bool) -> str:
+        """What is seen: `the same`, or what is there instead. Another kernel, as of a virtual machine, has numbers of its
+        own: there the names tell, if there are any.
+        """
+        if same_kernel:
+            same = (self.device, self.inode) == (asked.device, asked.inode)
+        elif asked.names == _NO_NAMES:
+            return "empty, so that it cannot be told from others; put a file into it"
+        else:
+            same = self.names == asked.names
+        return "the same" if same else f"another ({self.names})"[:60]
+
+
+_NO_NAMES: Final = hashlib.sha256().hexdigest()
+
+
+def _boot() -> str:
+    """Of this host's kernel."""
+    return Moment.now().boot

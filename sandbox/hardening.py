@@ -18,14 +18,15 @@ from typing import Any, Final
 
 from sandbox.errors import IsolationRefused
 from sandbox.seccomp import profile
-from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
+from sandbox.template import SCRATCH_TARGET, Limits, Mount, SandboxTemplate
 
 HOSTNAME: Final = "sandbox"  # fixed, so that outputs and messages do not depend on the container
 _OLDEST_API: Final = (1, 41)  # Docker 20.10: the first with private cgroup namespaces
-_READ_ONLY_RECURSIVE: Final = (1, 44)  # Docker 25: read-only also for what is mounted below
+READ_ONLY_RECURSIVE: Final = (1, 44)  # Docker 25: read-only also for what is mounted below
 # core(5), fs/coredump.c: at 0 the kernel still hands cores to a program of the host's, as root, where core_pattern
 # names one; at 1 it makes none, neither there nor as a file
-NO_CORES: Final = 1
+_NO_CORES: Final = 1
+CPU_PERIOD: Final = 100_000  # microseconds; what engines use when none is given
 _ENGINE_ENVIRONMENT: Final = ("PATH", "HOSTNAME")  # what Docker adds when nobody sets it
 
 # Docker's own list, repeated because a list in a create body replaces it; then what tells a job about
@@ -41,7 +42,7 @@ MASKED: Final = (
         "/etc/group",
     ),  # the image's, which a data file can name; nothing of ours looks a user up
 )
-MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
+_MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
 READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
@@ -77,14 +78,9 @@ def create_body(
     cannot do what is asked.
     """
     _refuse_weak_engine(facts)
-    uid, gid = template.user
     return {
         "Image": template.image,
-        "User": f"{uid}:{gid}",  # the group said too, or those of the image's /etc/group would be added
-        "Entrypoint": [template.command[0]],  # not empty, so that no engine falls back on the image's
-        "Cmd": list(template.command[1:]),
-        "Env": _environment(template.environment, image_environment),
-        "WorkingDir": str(SCRATCH_TARGET),  # GDAL looks for support files in it and some tools write there
+        **_program(template, image_environment),
         "Hostname": HOSTNAME,
         "Domainname": "",
         "Labels": dict(labels),
@@ -93,9 +89,21 @@ def create_body(
         "StdinOnce": True,  # stdin ends with the client that attached, and the worker with its stdin
         "NetworkDisabled": True,
         "StopSignal": "SIGKILL",
+        "HostConfig": _host_config(template, facts),
+    }
+
+
+def _program(template: SandboxTemplate, image_environment: Sequence[str]) -> dict[str, Any]:
+    """What an image could say otherwise."""
+    uid, gid = template.user
+    return {
+        "User": f"{uid}:{gid}",  # the group said too, or those of the image's /etc/group would be added
+        "Entrypoint": [template.command[0]],  # not empty, so that no engine falls back on the image's
+        "Cmd": list(template.command[1:]),
+        "Env": _environment(template.environment, image_environment),
+        "WorkingDir": str(SCRATCH_TARGET),  # GDAL looks for support files in it and some tools write there
         "Healthcheck": {"Test": ["NONE"]},
         "Volumes": {},
-        "HostConfig": _host_config(template, facts),
     }
 
 
@@ -150,7 +158,6 @@ def _namespaces(facts: EngineFacts) -> dict[str, Any]:
 
 
 def _files(template: SandboxTemplate, facts: EngineFacts) -> dict[str, Any]:
-    below_sys = MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)
     return {
         "ReadonlyRootfs": True,
         "Binds": [],
@@ -161,7 +168,7 @@ def _files(template: SandboxTemplate, facts: EngineFacts) -> dict[str, Any]:
             # one page: nothing is ever in it, and 0 would mean no limit
             **{str(mask): "ro,noexec,nosuid,nodev,size=4096,mode=0555" for mask in template.masks},
         },
-        "MaskedPaths": [*MASKED, *below_sys],
+        "MaskedPaths": [*masked(template)],
         "ReadonlyPaths": list(READ_ONLY),
         "StorageOpt": {},
     }
@@ -169,13 +176,6 @@ def _files(template: SandboxTemplate, facts: EngineFacts) -> dict[str, Any]:
 
 def _limits(template: SandboxTemplate) -> dict[str, Any]:
     limits = template.limits
-    ulimits = {
-        "core": NO_CORES,
-        "cpu": limits.cpu_seconds,
-        "data": limits.data_bytes,
-        "fsize": limits.file_bytes,
-        "nofile": limits.open_files,
-    }
     return {
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,  # memory and swap together, so no swap
@@ -183,13 +183,29 @@ def _limits(template: SandboxTemplate) -> dict[str, Any]:
         "OomScoreAdj": 0,
         "NanoCpus": round(limits.cpus * 1_000_000_000),
         "PidsLimit": limits.pids,
-        "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in ulimits.items()],
+        "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in rlimits(limits).items()],
+    }
+
+
+def masked(template: SandboxTemplate) -> tuple[str, ...]:
+    """What a container sees nothing of; all below /sys but for one that shows its limits."""
+    return (*MASKED, *(_MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)))
+
+
+def rlimits(limits: Limits) -> dict[str, int]:
+    """The resource limits of a process, by the names that engines use."""
+    return {
+        "core": _NO_CORES,
+        "cpu": limits.cpu_seconds,
+        "data": limits.data_bytes,
+        "fsize": limits.file_bytes,
+        "nofile": limits.open_files,
     }
 
 
 def _bind(mount: Mount, facts: EngineFacts) -> dict[str, Any]:
     """A bind that fails on a missing source. What is mounted below it is read-only too, or not there."""
-    recursive = mount.read_only and facts.api_version >= _READ_ONLY_RECURSIVE
+    recursive = mount.read_only and facts.api_version >= READ_ONLY_RECURSIVE
     below = {"ReadOnlyForceRecursive": True} if recursive else {"NonRecursive": True}
     return {
         "Type": "bind",

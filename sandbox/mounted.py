@@ -37,7 +37,7 @@ def _identities(rows: object) -> Mapping[str, object]:
 def refuse_gone(template: SandboxTemplate) -> None:
     """Looks on the host, to tell why an engine could not mount something. Raises PathReplaced."""
     told = [(one.source, one.identity) for one in template.mounts if one.identity is not None]
-    if wrong := [source for source, identity in told if _there(source) != identity]:
+    if wrong := [source for source, identity in told if standing_at(source) != identity]:
         raise PathReplaced(f"{_some(wrong)} was taken away or replaced, so nothing was run.")
 
 
@@ -76,9 +76,10 @@ def may(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
     return (status.st_mode >> shift) & what == what
 
 
-def _there(source: str) -> tuple[int, int] | None:
+def standing_at(path: str) -> tuple[int, int] | None:
+    """Device and inode of what has that name on this host, be it a link; None when nothing can be seen there."""
     try:
-        status = os.lstat(source)
+        status = os.lstat(path)
     except OSError:
         return None
     return status.st_dev, status.st_ino

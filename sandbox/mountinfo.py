@@ -1,20 +1,25 @@
-"""What is mounted below a folder, from the kernel's own table. Pure."""
+"""What is mounted below a folder, from the kernel's own table."""
 
 import re
-from pathlib import PurePath, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Final
 
 from sandbox.errors import IsolationRefused
 
 
-def submounts(root: str | PurePath, mountinfo: str) -> tuple[str, ...]:
+def mountinfo() -> str:
+    """The table of this process. Raises OSError where /proc is not mounted."""
+    return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
     """The mount points strictly below `root`, from the text of /proc/self/mountinfo, sorted, without repeats.
 
     They are the mounts of the process that read the text; the engine's may differ in another mount namespace.
     Raises IsolationRefused for a text that is not mountinfo.
     """
     top = PurePosixPath(root)
-    points = {_mount_point(line) for line in mountinfo.split("\n") if line}  # other line ends occur in names
+    points = {_mount_point(line) for line in table.split("\n") if line}  # other line ends occur in names
     if not points:
         raise IsolationRefused("mountinfo is empty, so mounts would be missed. Mount /proc where this runs.")
     return tuple(sorted(point for point in points if top in PurePosixPath(point).parents))

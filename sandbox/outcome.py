@@ -6,7 +6,11 @@ final frame, the host's own clock and counters), never from one of them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+_GONE: Final = -1  # the engine does not know the container any more
+_ORPHANED: Final = 71  # sandbox/worker.py
+_SIGKILL: Final = 128 + 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,15 @@ class Killed:
 
     exit_code: int
 
+    @property
+    def from_outside(self) -> bool:
+        """Whether it was most likely ended from outside, as an engine does that is stopped or restarted.
+
+        The first process of a container hears no SIGKILL from inside; a worker that loses its host says so, or ends in
+        silence when it had no job yet; and a container may be gone without a trace. Hostile code can end like that too.
+        """
+        return self.exit_code in (_GONE, 0, _ORPHANED, _SIGKILL)
+
 
 @dataclass(frozen=True, slots=True)
 class ProtocolViolated:
@@ -102,7 +115,6 @@ class Usage:
     remove_seconds: float = 0.0
     cpu_seconds: float | None = None  # user and system, as the worker measured itself
     peak_memory_bytes: int | None = None  # the worker's resident set, likewise
-    printed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

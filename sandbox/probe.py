@@ -14,6 +14,7 @@ def run(job, _report):
     return {
         "code": 0,
         "read": {path: read(path) for path in job["files"]},
+        "boot": read("/proc/sys/kernel/random/boot_id"),
         "listed": {path: listing(path) for path in job["folders"]},
         "attempts": {name: attempt(action) for name, action in attempts(job).items()},
     }
@@ -28,12 +29,12 @@ def read(path):
 
 
 def listing(path):
-    """The inode of a folder and the digest of its names; the same as on the host when it is the same folder."""
+    """Device and inode of a folder and the digest of its names, as `Folder` in `sandbox/attestation.py`."""
     try:
-        names = sorted(os.listdir(os.fsencode(path)))
-        return [os.stat(path).st_ino, hashlib.sha256(b"/".join(names)).hexdigest()]
+        status, names = os.stat(path), sorted(os.listdir(os.fsencode(path)))
+        return [status.st_dev, status.st_ino, hashlib.sha256(b"/".join(names)).hexdigest()]
     except OSError as error:
-        return [0, errno.errorcode.get(error.errno, "EUNKNOWN")]
+        return [0, 0, errno.errorcode.get(error.errno, "EUNKNOWN")]
 
 
 def attempts(job):

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import resources
 
 from sandbox.protocol import LENGTH
 
@@ -32,6 +33,20 @@ program, *sys.argv[1:] = zlib.decompress(data).decode().split("\\0")
 del data
 exec(compile(program, "program.py", "exec"))
 """
+
+
+def worker_command(handler: str, *parts: str, idle_seconds: float = 120.0) -> tuple[str, ...]:
+    """The command of a container: our worker with a handler's source, both passed as text and never mounted.
+
+    The worker ends by itself when no job came within `idle_seconds` of its being ready. The handler finds `parts` in its
+    `sys.argv[3:]`. Linux takes no word of 128 KiB or more.
+    """
+    return ("python3", "-I", "-c", source("sandbox", "worker.py"), repr(float(idle_seconds)), handler, *parts)
+
+
+def source(package: str, name: str) -> str:
+    """The text of a file that comes with us."""
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)

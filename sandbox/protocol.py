@@ -18,6 +18,7 @@ LENGTH = struct.Struct(">I")
 # the longest payload of each kind, in bytes; parsed JSON takes up to 25 times the memory of its text
 LONGEST = MappingProxyType({b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"B": 32 << 20, b"F": 8 << 20})
 MAX_ATTACHMENTS = 16
+ATTACHED_BYTES = 32 << 20  # of all attachments of one conversation, which are kept until it is over
 MAX_DIGITS = 20  # of a whole number: 64 bits, with or without a sign
 MAX_MESSAGE = 200  # characters of a progress message
 
@@ -71,6 +72,7 @@ class FrameReader:
         self._ready = False
         self._final = False
         self._attachments = 0
+        self._attached = 0  # bytes
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes. Raises ProtocolBreach."""
@@ -94,10 +96,15 @@ class FrameReader:
         self._ready = True
         frame = _decode(kind, payload)
         self._final = isinstance(frame, Final)
-        self._attachments += isinstance(frame, Attachment)
-        if self._attachments > MAX_ATTACHMENTS:
-            raise ProtocolBreach("too many attachments")
+        if isinstance(frame, Attachment):
+            self._count(frame)
         return frame
+
+    def _count(self, attachment: Attachment) -> None:
+        self._attachments += 1
+        self._attached += len(attachment.data)
+        if self._attachments > MAX_ATTACHMENTS or self._attached > ATTACHED_BYTES:
+            raise ProtocolBreach("too many attachments")
 
 
 def _decode(kind: bytes, payload: bytes) -> Frame:

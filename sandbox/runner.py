@@ -185,15 +185,7 @@ class Runner:
         outcome = cut or _judge(heard.final, state, limits)
         if isinstance(outcome, Exited):  # it may have ended between two looks
             outcome = _over_quota(job.quota, limits) or outcome
-        return SandboxResult(
-            outcome,
-            _receipt(slot.usage, heard, ran),
-            heard.final,
-            bytes(heard.stdout),
-            heard.errors(),
-            heard.attachments,
-            slot.facts,
-        )
+        return _result(slot, outcome, heard, ran)
 
 
 def _end_of(slot: Slot, job: Job, cut: Outcome | None, heard: Conversation) -> ContainerState:
@@ -287,6 +279,18 @@ def _judge(final: Mapping[str, Any] | None, state: ContainerState, limits: Limit
     return Exited(code)
 
 
+def _result(slot: Slot, outcome: Outcome, heard: Conversation, ran: float) -> SandboxResult:
+    return SandboxResult(
+        outcome,
+        _receipt(slot.usage, heard, ran),
+        heard.final,
+        bytes(heard.stdout),
+        heard.errors(),
+        heard.attachments,
+        slot.facts,
+    )
+
+
 def _receipt(usage: Usage, heard: Conversation, ran: float) -> Usage:
     said = (heard.final or {}).get("usage")
     said = said if isinstance(said, dict) else {}
@@ -296,7 +300,6 @@ def _receipt(usage: Usage, heard: Conversation, ran: float) -> Usage:
         run_seconds=ran,
         cpu_seconds=cpu,
         peak_memory_bytes=None if peak is None else int(peak),
-        printed_bytes=len(heard.stdout),
     )
 
 

@@ -18,9 +18,8 @@ from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import HasDescriptor, readable
 
-READY_SECONDS = (
-    60.0  # a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
-)
+# a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
+READY_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -107,9 +106,24 @@ def _launch(
     begun = time.monotonic()
     container = engine.create(template, labels)
     created = time.monotonic()
-    wire = None
     try:
-        wire = engine.attach(container)
+        slot = _started(engine, template, container, cancel)
+    except BaseException:
+        try:
+            engine.remove(container)
+        except SandboxError:  # the first failure is the one to tell
+            if unremoved is not None:
+                unremoved.add(container)
+        raise
+    slot.usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
+    slot.unremoved = unremoved
+    return slot
+
+
+def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: Cancellation | None) -> Slot:
+    """The container once its worker is ready and what it measured is what was asked."""
+    wire = engine.attach(container)
+    try:
         engine.start(container)
         _send_program(wire, template)
         heard = _Heard(template.limits.stderr_bytes)
@@ -118,18 +132,11 @@ def _launch(
         _refuse_weaker(template, facts)
         ending = ending_of(container, engine.process(container))
     except BaseException:
-        if wire is not None:
-            wire.close()
-        try:
-            engine.remove(container)
-        except SandboxError:  # the first failure is the one to tell
-            if unremoved is not None:
-                unremoved.add(container)
+        wire.close()
         raise
-    usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
-    slot = Slot(engine, template, container, wire, heard.frames, facts, usage, heard.stderr, ending=ending)
-    slot.unremoved = unremoved
-    return slot
+    return Slot(
+        engine, template, container, wire, heard.frames, facts, Usage("cold"), heard.stderr, ending=ending
+    )
 
 
 def _send_program(wire: Wire, template: SandboxTemplate) -> None:

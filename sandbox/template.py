@@ -50,9 +50,8 @@ class Mount:
     source: str
     target: PurePosixPath
     read_only: bool = True
-    identity: tuple[int, int] | None = (
-        None  # device and inode that the container must find there, if it is told
-    )
+    # device and inode that the container must find there, if it is told
+    identity: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

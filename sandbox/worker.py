@@ -30,9 +30,8 @@ CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
 EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
-UNUSED = (
-    0.05  # seconds after which a job that has not come is not about to come, so that there is time to warm up
-)
+# seconds after which a job that has not come is not about to come, so that there is time to warm up
+UNUSED = 0.05
 LINE_BUFFERED = 1  # _IOLBF of stdio.h
 
 
@@ -119,21 +118,7 @@ def measure():
     """What this container really is, as seen from inside: the facts that the host compares with what it asked for."""
     return {
         "pid": os.getpid(),
-        "status": _fields(
-            "/proc/self/status",
-            (
-                "Uid",
-                "Gid",
-                "Groups",
-                "CapInh",
-                "CapPrm",
-                "CapEff",
-                "CapBnd",
-                "CapAmb",
-                "NoNewPrivs",
-                "Seccomp",
-            ),
-        ),
+        "status": _fields("/proc/self/status", STATUS_FIELDS),
         "mounts": _mounts(),
         "interfaces": [line.split(":")[0].strip() for line in _lines("/proc/net/dev")[2:]],
         "rlimits": {
@@ -146,6 +131,10 @@ def measure():
     }
 
 
+STATUS_FIELDS = (
+    *("Uid", "Gid", "Groups", "NoNewPrivs", "Seccomp"),
+    *("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"),
+)
 CGROUP_FILES = {
     "memory": ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
     "swap": ("/sys/fs/cgroup/memory.swap.max", "/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"),
@@ -175,13 +164,15 @@ def _first(paths):
 
 
 def _mounts():
-    """Rows of /proc/self/mountinfo: where, the mount's own options, the file system's type, its propagation; and what is there."""
+    """Rows of /proc/self/mountinfo: which lies on which, where, its own options, propagation, type; and what is there."""
     rows = []
     for line in _lines("/proc/self/mountinfo"):
         left, _, right = line.partition(" - ")
         parts = left.split(" ")
         rows.append(
             {
+                "id": parts[0],
+                "parent": parts[1],
                 "target": _unescape(parts[4]),
                 "options": parts[5].split(","),
                 "shared": parts[6:],

@@ -13,8 +13,9 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Self
 from urllib.parse import unquote, urlsplit
 
 from sandbox.errors import PathMissing, PathRefused
@@ -24,7 +25,12 @@ RESERVED = ".gdal-mcp"
 MAX_LINKS = 40  # the kernel's own bound on symlinks in one resolution
 MAX_PATH = 4096  # PATH_MAX
 MAX_NAME = 255  # NAME_MAX
-_CONTROLS = frozenset({"Cc", "Zl", "Zp"})  # of Unicode's categories: what forges lines in logs and questions
+# names of a path and of the links in it; walks end at 64 folders, and every step costs system calls
+MAX_STEPS = 256
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# of Unicode's categories: what forges lines in logs and questions, and what hides or reorders the letters of a name
+_HIDING = frozenset({"Cc", "Cf", "Zl", "Zp"})
+_JOINERS = "\u200c\u200d"  # also of "Cf"; Persian, Indic scripts and emoji are not written without them
 
 # A workspace here would cover what the container itself needs, or hand out the machine's own configuration.
 _SYSTEM = (
@@ -150,53 +156,99 @@ class Workspaces:
         raise PathRefused("the path is outside every workspace. Use a path inside one of them.")
 
     def _walk(self, workspace: Workspace, parts: list[str], *, follow_last: bool) -> Located:
-        links = 0
-        done: list[str] = []
-        while parts:
-            part, *parts = parts
-            if part == "..":
-                _leave(done)
-                continue
-            _refuse_reserved(done, part)
-            status = _look(workspace, done, part)
-            if status is None:
-                if parts:
-                    raise PathMissing(f"folder {part!r} of the path does not exist.")
-                return Located(workspace, PurePosixPath(*done, part))
-            if not stat.S_ISLNK(status.st_mode):
-                done.append(part)
-                continue
-            if not parts and not follow_last:
-                raise PathRefused(f"{part!r} is a symlink; an output is never written through one.")
-            links += 1
-            if links > MAX_LINKS:
-                raise PathRefused("too many symlinks in the path.")
-            workspace, done, parts = self._follow(workspace, [*done, part], parts)
-        return _found(workspace, done)
+        links = steps = 0
+        with _Trail(workspace) as trail:
+            left = parts[::-1]
+            while left:
+                steps += 1
+                if steps > MAX_STEPS:
+                    raise PathRefused(
+                        f"the path takes more than {MAX_STEPS} steps through folders and links."
+                    )
+                part = left.pop()
+                if part == "..":
+                    trail.leave()
+                    continue
+                _refuse_reserved(trail.names, part)
+                status = trail.look(part)
+                if status is None:
+                    if left:
+                        raise PathMissing(f"folder {part!r} of the path does not exist.")
+                    return Located(trail.workspace, PurePosixPath(*trail.names, part))
+                if not stat.S_ISLNK(status.st_mode):
+                    trail.names.append(part)
+                    continue
+                if not left and not follow_last:
+                    raise PathRefused(f"{part!r} is a symlink; an output is never written through one.")
+                links += 1
+                if links > MAX_LINKS:
+                    raise PathRefused("too many symlinks in the path.")
+                left += self._follow(trail, part)[::-1]
+            return trail.end()
 
-    def _follow(
-        self, workspace: Workspace, link: list[str], parts: list[str]
-    ) -> tuple[Workspace, list[str], list[str]]:
-        """Where a walk stands when it has read a symlink: the workspace, the components done, those that remain."""
-        *folder, name = link
-        target = _read_link(workspace, folder, name)
+    def _follow(self, trail: "_Trail", link: str) -> list[str]:
+        """The components that a symlink stands for. The walk begins anew in a workspace for an absolute one."""
+        target = _read_link(trail.workspace, trail.names, link)
         if not target.is_absolute():
-            return workspace, folder, [*target.parts, *parts]
-        entered, head = self._enter(target)
-        return entered, [], [*head, *parts]
+            return list(target.parts)
+        workspace, parts = self._enter(target)
+        trail.begin(workspace)
+        return parts
 
 
-def _leave(done: list[str]) -> None:
-    if not done:
-        raise PathRefused("the path leaves its workspace. Use a path inside one of them.")
-    done.pop()
+@dataclass(slots=True)
+class _Trail:
+    """Where a walk stands. The folder that was looked into last is kept open, so that a step costs the same at any depth."""
 
+    workspace: Workspace
+    names: list[str] = field(default_factory=list)  # components done
+    _folder: int = -1
+    _depth: int = 0  # of the open folder
 
-def _found(workspace: Workspace, done: list[str]) -> Located:
-    status = _look(workspace, done[:-1], done[-1] if done else ".")
-    if status is None:
-        raise PathMissing(f"{done[-1]!r} was taken away while it was resolved.")
-    return _located(workspace, PurePosixPath(*done), status)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def begin(self, workspace: Workspace) -> None:
+        self._close()
+        self.workspace, self.names = workspace, []
+
+    def leave(self) -> None:
+        if not self.names:
+            raise PathRefused("the path leaves its workspace. Use a path inside one of them.")
+        self.names.pop()
+        if self._depth > len(self.names):
+            self._close()
+
+    def look(self, part: str) -> os.stat_result | None:
+        """What stands under a name in the folder of the components done; None for nothing."""
+        self._enter()
+        return _look(self._folder, part)
+
+    def end(self) -> Located:
+        """What the components lead to, as it is now."""
+        *above, name = self.names or ["."]
+        with open_folder(self.workspace, PurePosixPath(*above)) as folder:
+            status = _look(folder, name)
+        if status is None:
+            raise PathMissing(f"{name!r} was taken away while it was resolved.")
+        return _located(self.workspace, PurePosixPath(*self.names), status)
+
+    def _enter(self) -> None:
+        if self._folder < 0:
+            with open_folder(self.workspace, PurePosixPath(*self.names)) as folder:
+                self._folder, self._depth = os.dup(folder), len(self.names)
+        for part in self.names[self._depth :]:
+            inner = _open_inner(self._folder, part)
+            os.close(self._folder)
+            self._folder, self._depth = inner, self._depth + 1
+
+    def _close(self) -> None:
+        if self._folder >= 0:
+            os.close(self._folder)
+        self._folder, self._depth = -1, 0
 
 
 def _located(workspace: Workspace, relative: PurePosixPath, status: os.stat_result) -> Located:
@@ -240,8 +292,13 @@ def _refuse_unprintable(text: str) -> None:
 
 
 def _refuse_controls(text: str) -> None:
-    if any(unicodedata.category(letter) in _CONTROLS for letter in text):
-        raise PathRefused("the path holds a control character or a line separator.")
+    if hides(text):
+        raise PathRefused("the path holds a control or invisible character, or a line separator.")
+
+
+def hides(text: str) -> bool:
+    """Whether a person or a model would be shown another name than the one that is opened."""
+    return any(unicodedata.category(letter) in _HIDING and letter not in _JOINERS for letter in text)
 
 
 def _refuse_reserved(done: list[str], part: str) -> None:
@@ -261,14 +318,13 @@ def _refuse_unsuitable_root(root: Path) -> None:
         raise PathRefused(f"{root} cannot be a workspace: GDAL takes names under /vsi for something else.")
 
 
-def _look(workspace: Workspace, done: list[str], part: str) -> os.stat_result | None:
-    with open_folder(workspace, PurePosixPath(*done)) as folder:
-        try:
-            return os.stat(part, dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise PathRefused(f"{part!r} in the path cannot be looked at: {error.strerror}.") from error
+def _look(folder: int, part: str) -> os.stat_result | None:
+    try:
+        return os.stat(part, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise PathRefused(f"{part!r} in the path cannot be looked at: {error.strerror}.") from error
 
 
 def _read_link(workspace: Workspace, done: list[str], part: str) -> PurePosixPath:
@@ -281,22 +337,25 @@ def _read_link(workspace: Workspace, done: list[str], part: str) -> PurePosixPat
     return PurePosixPath(target)
 
 
+def _open_inner(folder: int, part: str) -> int:
+    try:
+        return os.open(part, _FOLDER, dir_fd=folder)
+    except FileNotFoundError as error:
+        raise PathMissing(f"folder {part!r} of the path does not exist.") from error
+    except OSError as error:
+        raise PathRefused(f"{part!r} in the path is not a folder that can be opened.") from error
+
+
 @contextmanager
 def open_folder(workspace: Workspace, relative: PurePosixPath) -> Iterator[int]:
     """A descriptor of a folder inside a workspace, reached without following any link. Closed on exit."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        folder = os.open(workspace.root, flags)
+        folder = os.open(workspace.root, _FOLDER)
     except OSError as error:
         raise PathMissing(f"workspace {workspace.root} cannot be opened: {error.strerror}.") from error
     try:
         for part in relative.parts:
-            try:
-                inner = os.open(part, flags, dir_fd=folder)
-            except FileNotFoundError as error:
-                raise PathMissing(f"folder {part!r} of the path does not exist.") from error
-            except OSError as error:
-                raise PathRefused(f"{part!r} in the path is not a folder that can be opened.") from error
+            inner = _open_inner(folder, part)
             os.close(folder)
             folder = inner
         yield folder

@@ -9,14 +9,13 @@ import hypothesis
 import pytest
 
 from gdal_mcp.host.image import Image, resolve
-from sandbox.attestation import worker_command
 from sandbox.cancel import Cancellation
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.files.staging import Staging, StagingArea
 from sandbox.outcome import SandboxResult
 from sandbox.owner import Owner
-from sandbox.program import delivered
+from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
 from sandbox.workspace import Workspace

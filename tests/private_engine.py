@@ -15,6 +15,8 @@ from pathlib import Path
 
 import docker
 
+from sandbox.engines.discovery import connect
+from sandbox.errors import EngineUnavailable
 from tests.waiting import until
 
 _START_SECONDS = 60.0
@@ -68,10 +70,10 @@ class PrivateEngine:
 
     def answers(self) -> bool:
         try:
-            with self.client(seconds=5) as client:
-                return bool(client.ping())
-        except (docker.errors.DockerException, OSError):
+            connect(self.address, timeout=5).close()
+        except EngineUnavailable:
             return False
+        return True
 
     @contextlib.contextmanager
     def client(self, seconds: float = 60.0) -> Iterator[docker.DockerClient]:

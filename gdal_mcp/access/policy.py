@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
+from gdal_mcp.access.kinds import behind, unkinded
 from gdal_mcp.calls.plan import Draft, Effect, effect_of
 
 ApprovalMode = Literal["writes", "always", "never"]
@@ -173,10 +174,18 @@ def _fits(rule: Rule, asked: Case) -> bool:
 
 
 def _calls(rule: Rule, asked: Case) -> bool:
-    """A rule that denies or asks fits with any step of a pipeline; one that allows must fit with the whole."""
-    steps = () if rule.decision == "allow" else asked.steps
+    """A rule that denies or asks fits with anything that the call may run; one that allows must fit with all of it."""
     patterns = tuple(_spelled(one) for one in rule.tools)
-    return any(_named(_spelled(name), patterns) for name in (asked.tool, asked.algorithm, *steps) if name)
+
+    def fits(name: str) -> bool:
+        return _named(_spelled(name), patterns)
+
+    runs = behind(asked.tool, asked.algorithm)
+    if fits(asked.tool) or (asked.algorithm in unkinded() and fits(asked.algorithm)):
+        return True
+    if rule.decision == "allow":
+        return bool(runs) and all(map(fits, runs))
+    return any(map(fits, (*runs, *asked.steps)))
 
 
 def _spelled(name: str) -> str:

@@ -29,8 +29,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gdal_mcp.access.policy import WAYS, ApprovalMode, Entry, Policy, Rule, Way
 from gdal_mcp.calls.plan import Effect
-from gdal_mcp.setting_types import Place, Size
 from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 Texts = Annotated[tuple[Text, ...], Field(min_length=1, max_length=200)]
@@ -57,7 +57,7 @@ class _Entry(_Table):
     read_only: bool = False
     tools: Texts | None = None
     exclude_tools: tuple[Text, ...] = ()
-    memory: Size | None = Field(None, ge=64 << 20)
+    memory: Size | None = Field(None, ge=LEAST_MEMORY)
     cpus: float | None = Field(None, gt=0)
     timeout_seconds: float | None = Field(None, gt=0)
     calls_per_minute: int | None = Field(None, ge=1)

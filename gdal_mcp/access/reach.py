@@ -83,7 +83,13 @@ def narrowed(whole: Reach, entry: Entry) -> Reach:
             "exclude_tools": (*whole.settings.exclude_tools, *_excluded(entry)),
         }
     )
-    return Reach(settings, workspaces, surface(settings), replace(whole.foresight, limits=limits), entry)
+    return Reach(
+        settings,
+        workspaces,
+        surface(settings, _outside(entry)),
+        replace(whole.foresight, limits=limits),
+        entry,
+    )
 
 
 def _workspaces(all_of_them: Workspaces, entry: Entry) -> Workspaces:
@@ -97,12 +103,18 @@ def _workspaces(all_of_them: Workspaces, entry: Entry) -> Workspaces:
 
 
 def _excluded(entry: Entry) -> tuple[str, ...]:
-    """The names of tools and algorithms that an entry takes away."""
-    names = {*known_tools(), *catalogue().algorithms}
-    gone = {name for name in names if _fits(name, entry.exclude_tools)}
-    if entry.tools is not None:
-        gone |= {name for name in names if not _fits(name, entry.tools)}
-    return tuple(sorted(gone))
+    """The names of tools and algorithms that an entry excludes."""
+    return tuple(sorted(name for name in _names() if _fits(name, entry.exclude_tools)))
+
+
+def _outside(entry: Entry) -> tuple[str, ...]:
+    """Those that an entry's list of what is given does not name."""
+    given = entry.tools
+    return () if given is None else tuple(name for name in _names() if not _fits(name, given))
+
+
+def _names() -> frozenset[str]:
+    return frozenset({*known_tools(), *catalogue().algorithms})
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:

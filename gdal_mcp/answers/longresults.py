@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +25,7 @@ import structlog
 
 from gdal_mcp.answers.untrusted import UNTRUSTED, locked
 from gdal_mcp.settings import Settings
+from gdal_mcp.state import put_private
 
 MAX_KEPT: Final = 200  # whole results
 MAX_BYTES: Final = 512 << 20  # of all of them together
@@ -38,17 +38,8 @@ _STEPS: Final = ((4000, 20_000), (2000, 10_000), (1000, 5000), (500, 2000), (250
                  (30, 300), (15, 200), (8, 150), (4, 100), (2, 80), (1, 60), (0, 40))  # fmt: skip
 _ID: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _log = structlog.get_logger()
-
-
-def shorten(result: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], str | None]:
-    """The result in at most `limit` bytes of JSON, and the whole of it as JSON text when something was cut."""
-    whole = json_text(result)
-    if _size(whole) <= limit:
-        return dict(result), None
-    return _fitting(result, limit), whole
 
 
 def fit(
@@ -153,20 +144,15 @@ class ResultStore:
         data = text.encode("utf-8", "backslashreplace")
         if not _ID.fullmatch(call_id) or len(data) > self.max_bytes:
             return False
-        partial = self.folder / f".{call_id}.{secrets.token_hex(8)}"
+        path = self._path(call_id, owner)
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(partial, _NEW, 0o600), "wb") as file:
-                file.write(data)
-            os.utime(partial, (self.clock(), self.clock()))
-            partial.replace(self._path(call_id, owner))
+            put_private(path, data)
+            os.utime(path, (self.clock(), self.clock()))
         except OSError:
             _log.warning("result_not_kept", call=call_id, exc_info=True)
-            with suppress(OSError):
-                partial.unlink()
             return False
         self.prune()
-        return self._path(call_id, owner).exists()
+        return path.exists()
 
     def read(self, call_id: str, offset: int, length: int, of: str | None = None) -> tuple[bytes, int] | None:
         """Bytes of a whole result from `offset`, and how many it has; None when it is not kept (any more).

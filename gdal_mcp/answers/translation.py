@@ -27,10 +27,13 @@ from sandbox.outcome import (
     Outcome,
     OutOfMemory,
     OutputLimitExceeded,
+    ProtocolViolated,
     SandboxResult,
     StagingLimitExceeded,
     TimedOut,
 )
+
+_Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | OutputLimitExceeded
 
 STDERR_CHARACTERS = 8000
 _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
@@ -88,53 +91,52 @@ _LIMIT_ADVICE = "Use a smaller window, a coarser resolution or compression, or r
 def _told(outcome: Outcome) -> tuple[Code, str, str]:
     """Code, message and suggestion for a job that did not end by itself."""
     match outcome:
-        case TimedOut(seconds=limit):
-            return (
-                Code.TIMEOUT,
-                f"the call was stopped after {limit:g} s.",
-                _LIMIT_ADVICE.format("--timeout-seconds"),
-            )
         case Cancelled():
             return Code.CANCELLED, "the call was cancelled and its container removed.", ""
+        case Killed():
+            return _killed(outcome)
+        case DiskLow():
+            message = (
+                "the disk of the workspace was nearly full, so the call was ended before it took the rest."
+            )
+            return Code.DISK_LIMIT, message, "Free some space there, or write to a workspace on another disk."
+        case ProtocolViolated() | Exited():
+            message = "the container did not answer as a worker does."
+            return Code.INTERNAL, message, "Report the file that did this."
+        case _:
+            return _limited(outcome)
+
+
+def _limited(outcome: _Limit) -> tuple[Code, str, str]:
+    """The same for one that came to a limit which a setting raises."""
+    match outcome:
+        case TimedOut(seconds=limit):
+            advice = _LIMIT_ADVICE.format("--timeout-seconds")
+            return Code.TIMEOUT, f"the call was stopped after {limit:g} s.", advice
         case OutOfMemory(limit_bytes=limit, killed=killed):
             how = "was killed at" if killed else "could not allocate within"
-            return (
-                Code.MEMORY_LIMIT,
-                f"GDAL {how} its {limit >> 20} MiB of memory.",
-                _LIMIT_ADVICE.format("--memory"),
-            )
+            advice = _LIMIT_ADVICE.format("--memory")
+            return Code.MEMORY_LIMIT, f"GDAL {how} its {limit >> 20} MiB of memory.", advice
         case StagingLimitExceeded(what=what, limit=limit):
-            return (
-                Code.DISK_LIMIT,
-                f"the output grew over {limit} {what}.",
-                _LIMIT_ADVICE.format("--staging-size"),
-            )
-        case DiskLow():
-            return (
-                Code.DISK_LIMIT,
-                "the disk of the workspace was nearly full, so the call was ended before it took the rest.",
-                "Free some space there, or write to a workspace on another disk.",
-            )
+            advice = _LIMIT_ADVICE.format("--staging-size")
+            return Code.DISK_LIMIT, f"the output grew over {limit} {what}.", advice
         case FileSizeExceeded(limit_bytes=limit):
-            return (
-                Code.DISK_LIMIT,
-                f"a file grew over {limit >> 20} MiB.",
-                _LIMIT_ADVICE.format("--file-size"),
-            )
+            advice = _LIMIT_ADVICE.format("--file-size")
+            return Code.DISK_LIMIT, f"a file grew over {limit >> 20} MiB.", advice
         case OutputLimitExceeded(limit_bytes=limit):
-            return (
-                Code.OUTPUT_LIMIT,
-                f"GDAL printed more than {limit >> 10} KiB.",
-                "Ask for less, or write to a file.",
-            )
-        case Killed(exit_code=code):
-            return Code.GDAL_ERROR, f"GDAL crashed (exit code {code}).", "The file may be damaged or hostile."
-        case _:
-            return (
-                Code.INTERNAL,
-                "the container did not answer as a worker does.",
-                "Report the file that did this.",
-            )
+            message = f"GDAL printed more than {limit >> 10} KiB."
+            return Code.OUTPUT_LIMIT, message, "Ask for less, or write to a file."
+
+
+def _killed(outcome: Killed) -> tuple[Code, str, str]:
+    if outcome.from_outside:
+        return (
+            Code.ENGINE_UNAVAILABLE,
+            f"the container was ended from outside (exit code {outcome.exit_code}), as by an engine that stops or restarts.",
+            "Nothing was published. Call again; if it ends like that each time, the file is damaged or hostile.",
+        )
+    message = f"GDAL crashed (exit code {outcome.exit_code})."
+    return Code.GDAL_ERROR, message, "The file may be damaged or hostile."
 
 
 def _failed(result: SandboxResult, *, writes: bool) -> ToolError:

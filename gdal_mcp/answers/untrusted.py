@@ -18,9 +18,8 @@ MAX_TEXT = 20_000  # characters of one string
 MAX_ITEMS = 20_000  # entries of one list or object
 _INTEGER_BITS = 64
 MAX_DEPTH = 60
-MAX_MARKS = (
-    6  # on one letter: the most that any script needs, in Tibetan; four in Hebrew, two in Vietnamese and Thai
-)
+# on one letter: the most that any script needs, in Tibetan; four in Hebrew, two in Vietnamese and Thai
+MAX_MARKS = 6
 MAX_RUN = 30  # marks in a row that are put in order; the bound of Unicode's own stream-safe format (UAX #15)
 CUT = " [cut]"
 

@@ -9,6 +9,7 @@ Invariants:
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -151,31 +152,28 @@ class Asking:
         found: list[Approval | None] = []
         raised: list[Exception] = []  # as values: a task group would wrap them
 
-        async def ask() -> None:
+        async def race(ending: Callable[[], Awaitable[Approval | None]]) -> None:
             try:
-                decision = await call.approver.ask(question) if asks else None
-                if decision is not None:
-                    found.append(await self._entered(question, decision))
-                else:  # nobody can be asked here: the row alone is watched
-                    await anyio.sleep(self.patience.wait_seconds)
+                found.append(await ending())
             except (Suspended, ToolError, RegistryUnavailable, AuditUnavailable) as ended:
                 raised.append(ended)
             group.cancel_scope.cancel()
 
-        async def watch() -> None:
-            try:
-                found.append(await self._decided(question))
-            except RegistryUnavailable as ended:
-                raised.append(ended)
-            group.cancel_scope.cancel()
-
         async with anyio.create_task_group() as group:
-            group.start_soon(watch)
-            group.start_soon(ask)
+            group.start_soon(race, partial(self._decided, question))
+            group.start_soon(race, partial(self._put_to_client, call, question, asks=asks))
             call.tell(0.0, _waiting_words(question, self._command(question.approval_id)))
         if raised:
             raise raised[0]
-        return found[0] if found else None
+        return next((row for row in found if row is not None), None)
+
+    async def _put_to_client(self, call: Call, question: Question, *, asks: bool) -> Approval | None:
+        """The row as the client's user decided; None after the patience for a call whose client asks nobody."""
+        decision = await call.approver.ask(question) if asks else None
+        if decision is not None:
+            return await self._entered(question, decision)
+        await anyio.sleep(self.patience.wait_seconds)  # the row alone is watched
+        return None
 
     async def _entered(self, question: Question, decision: Decision) -> Approval | None:
         row = await _thread(self.approvals.look, question.approval_id)

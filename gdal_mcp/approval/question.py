@@ -41,7 +41,7 @@ def parts(plan: Plan, reason: str, estimate: Estimate | None, where: Where) -> d
         "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
         "removes": _some([_name(one) for one in draft.removes]),
         "reads": _some([{"path": _name(one), "bytes": _bytes(one)} for one in draft.inputs]),
-        "estimate": _estimated(estimate),
+        "estimate": estimate.figures if estimate else None,
         "limits": asdict(plan.limits),
         "where": {**asdict(where), "network": "none", "mounts": _mounts(plan)},
         "plan": plan.digest,
@@ -113,17 +113,6 @@ def _expected(estimate: Mapping[str, Any]) -> str:
     bytes_, seconds = estimate["output_bytes"], estimate["seconds"]
     size = "an unknown size" if bytes_ is None else f"about {_size(bytes_)}"
     return f"Expected: {size} of output in about {seconds:.1f} s; estimates may be wrong by a factor of ten."
-
-
-def _estimated(estimate: Estimate | None) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
-    return {
-        "output_bytes": estimate.output_bytes,
-        "output_files": estimate.output_files,
-        "memory_bytes": estimate.memory_bytes,
-        "seconds": round(estimate.seconds, 2),
-    }
 
 
 def _some(values: list[Any]) -> dict[str, Any]:

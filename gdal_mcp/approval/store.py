@@ -28,10 +28,12 @@ LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterd
 _SET_BACK: Final = 60.0  # seconds; a time server's corrections are smaller
 SUSPENDED: Final = "suspended"  # the holder of a question whose answer comes with the call's repetition
 
-MOST_OPEN: Final = (
-    128  # of one principal: more than a person reads, and few enough to be listed twice a second
-)
+# of one principal: more than a person reads, and few enough to be listed twice a second
+MOST_OPEN: Final = 128
 
+_OPEN: Final = (
+    "SELECT count(*) FROM approvals WHERE state = 'pending' AND expires > :now AND principal = :principal"
+)
 _DECIDE: Final = """UPDATE approvals SET state = :state, decided_by = :by, decided_how = :how, decided_at = :now
     WHERE id = :id AND (state = 'pending' OR (state = 'approved' AND :state = 'denied'))
     AND (:state = 'denied' OR EXISTS (SELECT 1 FROM json_each(ways) WHERE value = :way))"""
@@ -59,28 +61,10 @@ class Approvals:
         none to the other. Raises TooManyOpen.
         """
         with self._writing() as (db, now):
-            mine = "SELECT count(*) FROM approvals WHERE state = 'pending' AND expires > :now AND principal = :principal"
-            if (
-                db.execute(mine, stored({"now": now, "principal": asked.principal})).fetchone()[0]
-                >= MOST_OPEN
-            ):
+            mine = {"now": now, "principal": asked.principal}
+            if db.execute(_OPEN, stored(mine)).fetchone()[0] >= MOST_OPEN:
                 raise TooManyOpen
-            # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
-            new = Approval(
-                id=secrets.token_hex(16),
-                plan_digest=asked.plan_digest,
-                principal=asked.principal,
-                tool=asked.tool,
-                summary=asked.text,
-                created=now,
-                expires=now + ttl,
-                call_id=asked.call_id,
-                effect=asked.effect,
-                workspaces=asked.workspaces,
-                ways=tuple(sorted(asked.ways)),
-                details=asked.details,
-                holder=holder,
-            )
+            new = _new(asked, now, now + ttl, holder)
             insert(db, "approvals", new)
         return new
 
@@ -208,3 +192,23 @@ class Approvals:
                 [now, now + _SET_BACK],
             )
             yield db, now
+
+
+def _new(asked: Asked, now: float, expires: float, holder: str) -> Approval:
+    """A question that nobody answered yet."""
+    return Approval(
+        # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
+        id=secrets.token_hex(16),
+        plan_digest=asked.plan_digest,
+        principal=asked.principal,
+        tool=asked.tool,
+        summary=asked.text,
+        created=now,
+        expires=expires,
+        call_id=asked.call_id,
+        effect=asked.effect,
+        workspaces=asked.workspaces,
+        ways=tuple(sorted(asked.ways)),
+        details=asked.details,
+        holder=holder,
+    )

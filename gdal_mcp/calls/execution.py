@@ -1,14 +1,14 @@
 """Runs a plan: staging, the container, publication. Blocking; called in a thread."""
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from gdal_mcp.answers.described import Described, described
+from gdal_mcp.answers.printed import read_json
 from gdal_mcp.answers.translation import explain, judge, reported, stderr_of
 from gdal_mcp.answers.untrusted import clean_text, clean_value
 from gdal_mcp.calls.plan import Draft, Output, Plan
@@ -51,8 +51,30 @@ class CallLog(Protocol):
     """Where a call's own figures are noted."""
 
     usage: Usage | None
+    ended: "Done | ToolError | None"  # noted as soon as it is published, whatever fails behind that
 
     def lap(self, name: str, since: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One plan on its way through a container. `on_progress` is called from the thread that runs it."""
+
+    plan: Plan
+    host: Host
+    on_progress: Callable[[float, str], None]
+    log: CallLog
+    cancel: Cancellation
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The steps that some kinds of calls take in a way of their own."""
+
+    copies: Callable[[Draft], bool]  # whether anything is copied to staging before the job
+    copy_in: Callable[[Plan, Staging, Callable[[Path], Path]], None]  # the last is `Hosting.seen`
+    publish: Callable[[Run, Staging], Published]
+    failed: Callable[[ToolError], ToolError] = lambda error: error  # what the caller is told instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,71 +83,71 @@ class Execution:
 
     settings: Settings
     hosting: Hosting
+    ways: Ways = field(default_factory=lambda: ORDINARY)
 
-    def run(
-        self,
-        plan: Plan,
-        host: Host,
-        on_progress: Callable[[float, str], None],
-        log: CallLog,
-        cancel: Cancellation,
-    ) -> Done | ToolError:
+    def run(self, run: Run) -> Done | ToolError:
         """What became of the plan. Never raises for what a job, the engine or a file did."""
-        stage = Stage.RUN
         try:
             begun = time.monotonic()
-            with self._lease(plan, host, cancel) as lease:
-                log.lap("claim", begun)
-                result = lease.run(self._job(plan, lease, on_progress), cancel)
-                log.usage = result.usage
-                log.lap("run", time.monotonic() - result.usage.run_seconds)
-                if failure := judge(result, writes=lease.staging is not None):
-                    return self._with_places(failure, plan)
-                done = self._done(plan, result)
-                if plan.draft.verify is not None:
-                    plan.draft.verify(done.parsed)
-                if lease.staging is None:
-                    return done
-                stage = Stage.PUBLISH
-                begun = time.monotonic()
-                done = replace(done, published=self._publish(plan, lease.staging))
-                log.lap("publish", begun)
-                return done
+            with self._lease(run) as lease:
+                run.log.lap("claim", begun)
+                done = self._answered(run, lease)
+                return done if lease.staging is None else self._published(run, lease.staging, done)
         except LaunchCancelled:
-            failure = judge(SandboxResult(Cancelled(), Usage("cold")))
-            assert failure is not None
-            return failure
+            return ended_before()
         except SandboxError as error:
             if isinstance(error, EngineUnavailable | ImageMissing):
                 self.hosting.lost()
-            return explain(error, stage)
+            return run.log.ended or explain(error, Stage.RUN)
         except ToolError as error:
-            return error
+            return self.ways.failed(error)
+
+    def _answered(self, run: Run, lease: Lease) -> Done:
+        """What the job said. Raises ToolError when it failed."""
+        result = lease.run(self._job(run, lease), run.cancel)
+        run.log.usage = result.usage
+        run.log.lap("run", time.monotonic() - result.usage.run_seconds)
+        if failure := judge(result, writes=lease.staging is not None):
+            raise self._with_places(failure, run.plan)
+        done = self._done(run.plan, result)
+        if run.plan.draft.verify is not None:
+            run.plan.draft.verify(done.parsed)
+        return done
+
+    def _published(self, run: Run, staging: Staging, done: Done) -> Done:
+        begun = time.monotonic()
+        try:
+            published = self.ways.publish(run, staging)
+        except SandboxError as error:
+            raise explain(error, Stage.PUBLISH) from error
+        run.log.ended = done = replace(done, published=published)
+        run.log.lap("publish", begun)
+        return done
 
     @property
     def _pictures(self) -> bool:
         """A picture can show words, so that a server in lockdown makes none."""
         return self.settings.preview and not self.settings.lockdown
 
-    def _lease(self, plan: Plan, host: Host, cancel: Cancellation) -> Lease:
+    def _lease(self, run: Run) -> Lease:
         """A started container for this call alone."""
-        draft = plan.draft
-        for output in draft.outputs:
+        plan, host = run.plan, run.host
+        for output in plan.draft.outputs:
             if output.server_named:
                 _make_outputs_folder(output.target)
-        kind = self.hosting.kind(host.image, home(draft).root if draft.writes else None, plan.confines)
+        root = home(plan.draft).root if plan.draft.writes else None
+        kind = self.hosting.kind(host.image, root, plan.confines)
         alone = self.settings.mount_scope == "inputs"  # a container that waits has the mounts of no call
-        return (host.pool.start if alone else host.pool.claim)(kind, plan.call_id, cancel)
+        return (host.pool.start if alone else host.pool.claim)(kind, plan.call_id, run.cancel)
 
-    def _job(self, plan: Plan, lease: Lease, on_progress: Callable[[float, str], None]) -> Job:
+    def _job(self, run: Run, lease: Lease) -> Job:
         """What the container is asked to do, once what it works on lies in its staging."""
-        staging = lease.staging
-        job = Job(
-            plan.call_id, lease.template, self._request(plan), staging, on_progress, answers=staging is None
-        )
-        if staging is not None and _copies(plan.draft):
+        plan, staging = run.plan, lease.staging
+        request = self._request(plan)
+        job = Job(plan.call_id, lease.template, request, staging, run.on_progress, answers=staging is None)
+        if staging is not None and self.ways.copies(plan.draft):
             lease.hold(job)
-            _copy_in(plan, staging)
+            self.ways.copy_in(plan, staging, self.hosting.seen)
         return job
 
     def _request(self, plan: Plan) -> Mapping[str, Any]:
@@ -142,15 +164,6 @@ class Execution:
             "preview_pixels": self.settings.preview_pixels if self._pictures else 0,
             **command.extra,
         }
-
-    def _publish(self, plan: Plan, staging: Staging) -> Published:
-        """Everything the command left in staging that belongs to an output; anything else is a refusal."""
-        draft = plan.draft
-        publications = tuple(_publication(one.name, draft) for one in staging.collect(plan.limits))
-        gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
-        return staging.publish(
-            plan.call_id, publications, removes=gone, transfers=draft.transfers, listings=draft.listings
-        )
 
     def _done(self, plan: Plan, result: SandboxResult) -> Done:
         """What the container said, which may be anything, as what a caller is told."""
@@ -189,6 +202,13 @@ class Execution:
         return ToolError(failure.code, failure.stage, failure.message, suggestion, untrusted)
 
 
+def ended_before() -> ToolError:
+    """Of a call that was cancelled while its container was not ready."""
+    failure = judge(SandboxResult(Cancelled(), Usage("cold")))
+    assert failure is not None
+    return failure
+
+
 def _make_outputs_folder(target: Located) -> None:
     """The folder for outputs that nobody named, owned as the workspace is."""
     with open_folder(target.workspace, PurePosixPath()) as root:
@@ -222,15 +242,26 @@ def _copies(draft: Draft) -> bool:
     return bool(draft.copies) or any(output.update for output in draft.outputs)
 
 
-def _copy_in(plan: Plan, staging: Staging) -> None:
-    """What the command works on a copy of, and what the host itself copies for it."""
+def _copy_in(plan: Plan, staging: Staging, seen: Callable[[Path], Path]) -> None:
+    """What the command works on a copy of, and what the host itself copies for it. `seen` as `Hosting.seen`."""
     draft = plan.draft
-    for output in draft.outputs:
-        if output.update:
-            for located in (*output.replaces, *output.shared):
-                staging.copy_in(located, located.name, plan.limits)
-    for one in draft.copies:
-        staging.copy_in(one.source, one.target.name, plan.limits)
+    updated = (output for output in draft.outputs if output.update)
+    worked_on = [(one, one.name) for output in updated for one in (*output.replaces, *output.shared)]
+    for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.copies)):
+        staging.copy_in(located, name, plan.limits, seen(located.workspace.root))
+
+
+def publish(run: Run, staging: Staging) -> Published:
+    """Publishes what the command left in staging that belongs to an output. Raises ToolError when anything else is there."""
+    plan, draft = run.plan, run.plan.draft
+    publications = tuple(_publication(one.name, draft) for one in staging.collect(plan.limits))
+    gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
+    return staging.publish(
+        plan.call_id, publications, removes=gone, transfers=draft.transfers, listings=draft.listings
+    )
+
+
+ORDINARY: Ways = Ways(_copies, _copy_in, publish)
 
 
 def home(draft: Draft) -> Workspace:
@@ -303,7 +334,7 @@ def _parsed(text: str, *, required: bool) -> Any:
     if not required and not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        return clean_value(json.loads(text, parse_constant=str))
+        return clean_value(read_json(text))
     except (ValueError, RecursionError) as error:
         if not required:
             return None

@@ -1,5 +1,6 @@
 """Foresight on drafts: what a call would cost, which limit it is certain to break, and what is odd about it."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,7 @@ from sandbox.template import Limits
 from sandbox.workspace import Located
 
 _ABOUT = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
+_READS = frozenset({"raster read", "vector read"})
 _ENDS = {"raster write": "raster convert", "vector write": "vector convert"}  # what a last step is like
 _CODES = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 
@@ -69,6 +71,7 @@ class Foresight:
             driver=_driver(draft) if output else "",
             output=output.target.name if output else "",
             updates=any(one.update for one in draft.outputs),
+            trust=_trust(arguments),
             limits=self.limits,
         )
 
@@ -77,9 +80,13 @@ class Foresight:
         if not draft.chain or draft.output is None:
             return None
         about, others = self._inputs(draft)
-        header, trust = about[0] if about else None, 1.0
+        first, opened = draft.chain[0]
+        # a step that joins its inputs makes another raster than the first of them is
+        header = about[0] if about and first in _READS else None
+        trust = _trust(opened)
         for path, arguments in draft.chain[1:-1]:
-            step = estimate(Request(path, arguments, (header,), others, trust=trust, limits=self.limits))
+            with_it = _of_step(others, arguments)
+            step = estimate(Request(path, arguments, (header,), with_it, trust=trust, limits=self.limits))
             header, trust = (step.output, step.certain) if step is not None else (None, 0.0)
         path, arguments = draft.chain[-1]
         name = draft.output.target.name
@@ -89,7 +96,7 @@ class Foresight:
             algorithm=ended,
             arguments=arguments,
             inputs=(header,),
-            others=others,
+            others=_of_step(others, arguments),
             driver=driver,
             output=name,
             trust=trust,
@@ -104,7 +111,9 @@ class Foresight:
         changed = [("input", one.target) for one in draft.outputs if one.update]
         pairs = [(name, self.headers.get(located)) for name, located in (*named, *changed)]
         about = tuple(header for name, header in pairs if name in _ABOUT)
-        return about, {name: header for name, header in pairs if name not in _ABOUT and header is not None}
+        told = Counter(name for name, _ in pairs)  # of two steps: which is meant is not known
+        others = {name: header for name, header in pairs if name not in _ABOUT and told[name] == 1}
+        return about, {name: header for name, header in others.items() if header is not None}
 
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
         """Remembers what a container said of a file."""
@@ -112,6 +121,15 @@ class Foresight:
         header = header_of_description(facts, size)
         if header is not None:
             self.headers.put(located, header)
+
+
+def _trust(arguments: Mapping[str, tuple[str, ...]]) -> float:
+    """What of a header is certain: an open option may choose another size or part of the file."""
+    return 0.0 if arguments.get("open-option") else 1.0
+
+
+def _of_step(others: Mapping[str, Header], arguments: Mapping[str, tuple[str, ...]]) -> dict[str, Header]:
+    return {name: header for name, header in others.items() if name in arguments}
 
 
 def _driver(draft: Draft) -> str:

@@ -88,9 +88,8 @@ class Draft:
     always_asked: bool = False  # a person decides, whatever the server's setting
     wants_json: bool = False  # what is printed is JSON
     looked_at: tuple[Located, ...] = ()  # opened as well, but nothing is made of them: no digests
-    named: tuple[tuple[str, Located], ...] | None = (
-        None  # whole files by the argument that names them, where it is known
-    )
+    # whole files by the argument that names them, where it is known
+    named: tuple[tuple[str, Located], ...] | None = None
     algorithm: str = ""  # the command of the `gdal` program that this is, or is most like
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its arguments by canonical name
     chain: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = ()  # of a pipeline: its steps with theirs

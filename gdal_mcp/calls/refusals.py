@@ -51,8 +51,9 @@ def invalid(error: ValidationError) -> ToolError:
     )
 
 
-def failed(call_id: str) -> ToolError:
-    """A fault of ours, without its text."""
+def failed(call_id: str, *, published: bool = False) -> ToolError:
+    """A fault of ours, without its text; `published` when it came after the call's outputs were in their places."""
+    stands = f" What it published stands; `gdal-mcp undo {call_id}` takes it back." if published else ""
     return ToolError(
-        Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}."
+        Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}.{stands}"
     )

@@ -6,29 +6,26 @@ Invariants:
 * what the new outputs hold is told by a container of their own, never by this process.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from gdal_mcp.calls.comparison import Verdict, by_content, own_files
-from gdal_mcp.calls.execution import CallLog, Done, Execution
+from gdal_mcp.calls.execution import ORDINARY, Run
 from gdal_mcp.calls.plan import Draft, Output, OutputKind, Plan
-from gdal_mcp.datasets.paths import Paths, Source
+from gdal_mcp.datasets.paths import Inputs, Paths
 from gdal_mcp.datasets.scope import places
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.host.hosting import Confines, Host
+from gdal_mcp.host.hosting import Confines, Hosting
 from gdal_mcp.ledger.provenance import Materials
 from gdal_mcp.ledger.registry import Call
-from gdal_mcp.pipeline import Pipeline, Ticket
-from gdal_mcp.tools.model import Desk, Told, Tool
-from sandbox.attestation import source, worker_command
-from sandbox.cancel import Cancellation
+from gdal_mcp.pipeline import Pipeline
 from sandbox.errors import PathRefused
 from sandbox.files.outputs import Staged
 from sandbox.files.publication import Published
 from sandbox.files.staging import Staging
-from sandbox.program import delivered
+from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job
 from sandbox.template import STAGING_TARGET, Mount
 from sandbox.workspace import Located, Workspaces
@@ -42,7 +39,7 @@ class FreshPaths(Paths):
         self,
         text: str,
         *,
-        inputs: tuple[Located | Source, ...],  # noqa: ARG002 - nothing is written, so no input is at risk
+        inputs: Inputs,  # noqa: ARG002 - nothing is written, so no input is at risk
         overwrite: bool,  # noqa: ARG002 - nothing is replaced
         update: bool = False,  # noqa: ARG002 - a call that changed what was there is not made again
         kind: OutputKind = "dataset",
@@ -55,29 +52,28 @@ class FreshPaths(Paths):
         return replace(super().new_output(stem, extension, kind), server_named=False)
 
 
-@dataclass(frozen=True)
-class Rehearsal(Execution):
-    """Runs plans as ever, and compares what they would publish with what `recorded` published."""
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a call that is made again would publish, compared with what `recorded` published."""
 
-    workspaces: Workspaces | None = None
-    recorded: Call | None = None
+    hosting: Hosting
+    workspaces: Workspaces
+    recorded: Call
     verdicts: list[Verdict] = field(default_factory=list)
-    running: list[tuple[Plan, Host, Cancellation]] = field(default_factory=list)
 
-    def run(
-        self,
-        plan: Plan,
-        host: Host,
-        on_progress: Callable[[float, str], None],
-        log: CallLog,
-        cancel: Cancellation,
-    ) -> Done | ToolError:
-        self.running.append((plan, host, cancel))
-        return super().run(plan, host, on_progress, log, cancel)
+    def of(self, pipeline: Pipeline) -> Pipeline:
+        """The pipeline of a server, for this call alone."""
+        drafting = replace(pipeline.drafting, paths=self._fresh, accept=_refuse_changes)
+        ways = replace(ORDINARY, publish=self._compare)
+        return replace(pipeline, drafting=drafting, execution=replace(pipeline.execution, ways=ways))
 
-    def _publish(self, plan: Plan, staging: Staging) -> Published:
+    def _fresh(self, paths: Paths) -> Paths:
+        """Under the recorded call's id, which made the names of outputs that nobody named."""
+        return FreshPaths(paths.workspaces, paths.outputs_folder, self.recorded.id, paths.threads)
+
+    def _compare(self, run: Run, staging: Staging) -> Published:
         """Nothing is published."""
-        assert self.recorded is not None
+        plan = run.plan
         new = {one.name: _digest(one, staging) for one in staging.collect(plan.limits)}
         old = {PurePosixPath(row["path"]).name: row.get("sha256") for row in self.recorded.files}
         places = {output.target.name: output for output in plan.draft.outputs}
@@ -85,7 +81,7 @@ class Rehearsal(Execution):
         for row in self.recorded.outputs:
             name = PurePosixPath(row["path"]).name
             files = [own_files(name, {*places, *known}, some) for some in (old, new)]
-            self.verdicts.append(self._verdict(row, places.get(name), files, staging))
+            self.verdicts.append(self._verdict(run, row, places.get(name), files, staging))
         for output in (places[name] for name in places.keys() - known):
             reason = "the recorded call did not write it"
             self.verdicts.append(Verdict(str(output.target), "differs", reason=reason))
@@ -93,6 +89,7 @@ class Rehearsal(Execution):
 
     def _verdict(
         self,
+        run: Run,
         row: Mapping[str, Any],
         output: Output | None,
         files: list[dict[str, str | None]],
@@ -110,27 +107,26 @@ class Rehearsal(Execution):
             return Verdict(
                 path, "unknown", reason="its bytes differ, and what was recorded is not there any more"
             )
-        return by_content(path, self._told(path, output, staging))
+        return by_content(path, self._told(run, path, output, staging))
 
     def _is_as_recorded(self, path: str, old: Mapping[str, str | None]) -> bool:
         """Whether the recorded output still stands where it was, itself unchanged."""
-        assert self.workspaces is not None
         try:
             located = self.workspaces.input(path)
         except PathRefused:
             return False
         return str(located) == path and Materials.digest(located) == old.get(located.name)
 
-    def _told(self, path: str, output: Output, staging: Staging) -> object:
+    def _told(self, run: Run, path: str, output: Output, staging: Staging) -> object:
         """What a container says of the recorded output and of the new one; None when it could not."""
-        plan, host, cancel = self.running[-1]
-        template = self.hosting.template(host.image, None, self._confines(plan, path))
+        host = run.host
+        template = self.hosting.template(host.image, None, self._confines(run.plan, path))
         mount = Mount(str(staging.mount_source), STAGING_TARGET)
         sent = delivered(worker_command(source("gdal_mcp.inside", "compare_program.py")))
         mounts = (*template.mounts, mount)
         template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
         request = {"inputs": [path, output.inside]}
-        result = host.runner.run(Job(f"compare-{staging.staging_id}", template, request), cancel)
+        result = host.runner.run(Job(f"compare-{staging.staging_id}", template, request), run.cancel)
         return (result.final or {}).get("datasets")
 
     def _confines(self, plan: Plan, recorded: str) -> Confines:
@@ -138,28 +134,13 @@ class Rehearsal(Execution):
         confines: Confines = plan.confines
         if confines.places is None:
             return confines
-        assert self.workspaces is not None
         compared = replace(plan.draft, looked_at=(self.workspaces.input(recorded),))
         return replace(confines, places=places(compared))
 
 
-@dataclass(frozen=True)
-class Rehearsing(Pipeline):
-    """The pipeline of a server, for one recorded call."""
-
-    recorded: str = ""  # its id, which made the names of outputs that nobody named
-
-    def _desk(self, ticket: Ticket) -> Desk:
-        desk = super()._desk(ticket)
-        paths = desk.paths
-        fresh = FreshPaths(paths.workspaces, paths.outputs_folder, self.recorded, paths.threads)
-        return replace(desk, paths=fresh)
-
-    def _draft(self, ticket: Ticket, tool: Tool) -> Draft | Told:
-        draft = super()._draft(ticket, tool)
-        if isinstance(draft, Draft) and not _leaves_all(draft):
-            raise not_repeatable()
-        return draft
+def _refuse_changes(draft: Draft) -> None:
+    if not _leaves_all(draft):
+        raise not_repeatable()
 
 
 def not_repeatable() -> ToolError:

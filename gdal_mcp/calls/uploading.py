@@ -12,7 +12,7 @@ person decides: once there is a yes, the same bytes are sent again.
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -29,19 +29,14 @@ from gdal_mcp.access.reach import Reach, Reaches, bounds_of
 from gdal_mcp.app import App
 from gdal_mcp.approval.asking import Patience
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.calls.execution import CallLog, Done, Execution
-from gdal_mcp.calls.plan import Command, Draft, Output, Plan
+from gdal_mcp.calls.execution import Ways, publish
+from gdal_mcp.calls.plan import Command, Draft, Output
 from gdal_mcp.calls.refusals import denied, reads_only
 from gdal_mcp.datasets.paths import Paths, refuse_other_name
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.host.hosting import Host
 from gdal_mcp.pipeline import Pipeline, Reply, Request, Ticket
 from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
-from sandbox.cancel import Cancellation
-from sandbox.files.publication import Published
 from sandbox.files.staging import Staging, StagingArea, is_low
-from sandbox.pools.lease import Lease
-from sandbox.runner import Job
 from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_folder
 
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
@@ -181,34 +176,15 @@ def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) ->
             os.close(file)
 
 
-@dataclass(frozen=True)
-class Looking(Execution):
-    """Has a container open a copy of what was received, and publishes what was received."""
-
-    received: Received
-
-    def run(
-        self,
-        plan: Plan,
-        host: Host,
-        on_progress: Callable[[float, str], None],
-        log: CallLog,
-        cancel: Cancellation,
-    ) -> Done | ToolError:
-        ended = super().run(plan, host, on_progress, log, cancel)
-        if isinstance(ended, ToolError) and ended.code is Code.GDAL_ERROR:
-            return unreadable(ended.untrusted)
-        return ended
-
-    def _job(self, plan: Plan, lease: Lease, on_progress: Callable[[float, str], None]) -> Job:
-        job = super()._job(plan, lease, on_progress)
-        assert lease.staging is not None
-        lease.hold(job)
-        lease.staging.copy_in(self.received.located, self.received.located.name, plan.limits)
-        return job
-
-    def _publish(self, plan: Plan, staging: Staging) -> Published:  # noqa: ARG002 - that one holds the copy
-        return super()._publish(plan, self.received.staging)
+def looking(received: Received) -> Ways:
+    """A container opens a copy of what was received; what was received is published."""
+    name = received.located.name
+    return Ways(
+        copies=lambda _draft: True,
+        copy_in=lambda plan, copy, _seen: copy.copy_from(received.staging, name, plan.limits),
+        publish=lambda run, _copy: publish(run, received.staging),
+        failed=lambda error: unreadable(error.untrusted) if error.code is Code.GDAL_ERROR else error,
+    )
 
 
 @dataclass(frozen=True)
@@ -312,7 +288,7 @@ class Uploads:
         return replace(
             own,
             reaches=self._reaches,
-            execution=Looking(own.execution.settings, own.execution.hosting, received),
+            execution=replace(own.execution, ways=looking(received)),
             asking=replace(own.asking, patience=patience),
         )
 

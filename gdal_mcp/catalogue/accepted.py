@@ -14,9 +14,8 @@ from gdal_mcp.catalogue.text import choices_text
 from gdal_mcp.catalogue.values import check_shape
 
 _INT32: Final = (1 << 31) - 1
-_FORMAT_CHECK: Final = (
-    "output-format"  # of arguments that name a driver; others of that name choose json or text
-)
+# of arguments that name a driver; others of that name choose json or text
+_FORMAT_CHECK: Final = "output-format"
 _INPUT_CHECKS: Final = frozenset(("input-format", "open-option"))
 _KINDS: Final[Mapping[str, Kind]] = {"raster": "raster", "vector": "vector", "multidim_raster": "multidim"}
 

@@ -12,10 +12,11 @@ from typing import Any, Final
 import docker
 import docker.errors
 import requests.exceptions
-from docker.types import LogConfig
+from docker.types import LogConfig, Ulimit
 
 from gdal_mcp.catalogue.load import GENERATOR
 from gdal_mcp.host.environment import FIXED
+from sandbox.engines.podman import most_processes
 from sandbox.errors import SandboxError
 from sandbox.labels import labels
 
@@ -24,9 +25,9 @@ _WITH_ARGUMENTS: Final = frozenset({"algorithms", "steps"})
 _SECONDS: Final = 120
 _MEMORY: Final = 1 << 30  # bytes; a capture needs a tenth
 _PROCESSES: Final = 64
-_PRINTED: Final = (
-    "16m"  # what an image may print; a capture is 1 MB. What is longer loses its start and is no JSON
-)
+_OPEN_FILES: Final = 1024
+# what an image may print; a capture is 1 MB. What is longer loses its start and is no JSON
+_PRINTED: Final = "16m"
 _NOBODY: Final = "65534:65534"
 
 
@@ -70,6 +71,7 @@ def _output_of(client: docker.DockerClient, image: str, program: str, argument: 
         read_only=True,
         mem_limit=_MEMORY,
         pids_limit=_PROCESSES,
+        ulimits=_ulimits(),
         tmpfs={"/tmp": "size=64m,mode=1777"},  # noqa: S108 - inside the container
         log_config=LogConfig(type="json-file", config={"max-size": _PRINTED, "max-file": "1"}),
     )
@@ -82,6 +84,12 @@ def _output_of(client: docker.DockerClient, image: str, program: str, argument: 
         return bytes(container.logs(stderr=False))  # once it is still: followed, long output loses its end
     finally:
         container.remove(force=True)
+
+
+def _ulimits() -> list[Ulimit]:
+    """Podman sets both unasked, and higher than some hosts let it."""
+    asked = {"nofile": _OPEN_FILES, "nproc": most_processes()}
+    return [Ulimit(name=name, soft=value, hard=value) for name, value in asked.items()]
 
 
 def rendered(facts: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 
 from gdal_mcp.catalogue.crs_json import check_projjson
 from gdal_mcp.catalogue.crs_proj import check_proj_string
-from gdal_mcp.catalogue.crs_text import SUGGESTION, one_line
+from gdal_mcp.catalogue.crs_text import SUGGESTION, inner_text, one_line
 from gdal_mcp.catalogue.crs_wkt import check_wkt
 from gdal_mcp.catalogue.errors import CrsRefused
 from gdal_mcp.errors import Code
@@ -30,15 +30,23 @@ _WELL_KNOWN: Final = {
     **{f"CRS:{code}": f"OGC:CRS{code}" for code in ("84", "83", "27")},
 }
 
-_NUMBERED: Final = r"(?:EPSG|ESRI|IAU(?:_[0-9]{4})?):[0-9]{1,9}"
-_NAMED: Final = r"(?:OGC|IGNF|NKG):[A-Za-z0-9_.-]{1,64}"
+# the shapes of all codes in PROJ's database; only those of the IGN hold a dot, before the name of a vertical CRS in capitals
+_NUMBER: Final = r"[0-9]{1,9}"
+_WORD: Final = r"[A-Za-z0-9]{1,32}"
+_IGN: Final = r"(?-i:[A-Z0-9_]{1,32}(?:\.[A-Z][A-Z0-9]{1,31})?)"
+_NUMBERED: Final = rf"(?:EPSG|ESRI|IAU(?:_[0-9]{{4}})?):{_NUMBER}"
+_NAMED: Final = rf"(?:(?:OGC|NKG):{_WORD}|IGNF:{_IGN})"
 _AUTHORITY: Final = re.compile(
     rf"(?P<horizontal>{_NUMBERED}|{_NAMED})"
     rf"(?:\+(?P<vertical>[0-9]{{1,9}}|{_NUMBERED}|{_NAMED}))?"
     r"(?:\s?@\s?(?P<epoch>[12][0-9]{3}(?:\.[0-9]{1,6})?))?",
     re.IGNORECASE,
 )
-_URN_PART: Final = r"crs:[A-Za-z0-9_]{1,32}:[0-9.]{0,16}:[A-Za-z0-9_.-]{1,64}"
+_EDITION: Final = "[0-9.]{0,16}"
+_URN_PART: Final = (
+    rf"crs:(?:(?:EPSG|ESRI|IAU(?:_[0-9]{{4}})?):{_EDITION}:{_NUMBER}"
+    rf"|(?:OGC|NKG):{_EDITION}:{_WORD}|IGNF:{_EDITION}:{_IGN})"
+)
 _URN: Final = re.compile(
     rf"urn:(?:x-)?ogc:def:{_URN_PART}|urn:(?:x-)?ogc:def:crs(?:,{_URN_PART}){{2,3}}", re.IGNORECASE
 )
@@ -55,7 +63,7 @@ def check_crs(text: str) -> str:
     name = one_line(plain, MAX_NAME if not plain.startswith("+") else MAX_BYTES)
     if name.startswith("+"):
         return check_proj_string(name)
-    return _well_known(name) or _authority(name) or _urn(name) or _refuse(name)
+    return _well_known(name) or inner_text(_authority(name) or _urn(name) or _refuse(name))
 
 
 def _bounded(text: str) -> str:

@@ -26,7 +26,8 @@ _RESOURCE: Final = re.compile(
     | ^\s*PROJ[\s_-]                 # PROJ's own escape from names to PROJ strings and files
     | (proj|init|grids|file|step|catalog)\s*=
     | \+\s*(proj|init|step|nadgrids|geoidgrids|grids)\b
-    | \.(gsb|gtx|gvb|gsa|tif|tiff|ct2|lla|las|los|dat|asc|bin|byn|mnt|json|xml|prj|wkt|txt|db|sqlite|gpkg|ini|so)\b
+    | \.(gsb|gtx|gvb|gsa|tif|tiff|ct2|lla|las|los|dat|asc|bin|byn|mnt|json|xml|prj|wkt|txt|db|sqlite|gpkg|ini|so
+      |pol|lst|nlb|vrt|grd|hdf|h5)\b
     """,
     re.IGNORECASE | re.VERBOSE,
 )

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.model import PATH_ROLES, Argument
-from gdal_mcp.catalogue.switches import ELEMENT_BYTES, split_packed
+from gdal_mcp.catalogue.switches import ELEMENT_BYTES, MAX_VALUES, split_packed
 
-MAX_VALUES: Final = 1024  # of one list; the kernel bounds the whole command line
 MAX_BYTES: Final = 512 << 10  # of all texts of one argument
 
 # Checks of KEY=VALUE texts, which a client may give as an object.

@@ -76,9 +76,8 @@ class Rule:
     role: Role
     reason: str
     check: str = ""
-    form: str = (
-        ""  # of a path role: how its text names the place; a form of catalogue/forms.py, empty is a dataset
-    )
+    # of a path role: how its text names the place; a form of catalogue/forms.py, empty is a dataset
+    form: str = ""
     mode: str = ""  # of a switch: "replace" an existing output, or "update" a copy of it
     primary: bool = False  # the dataset that the tool itself names; a switch never names it again
     types: frozenset[str] = frozenset()  # GDAL types that a shared rule is meant for

@@ -10,8 +10,9 @@ from itertools import combinations
 from typing import Any, Final
 
 from gdal_mcp.catalogue.groups import companions
-from gdal_mcp.catalogue.jsonvalues import KEYED, MAX_VALUES, NUMERIC, is_packed
+from gdal_mcp.catalogue.jsonvalues import KEYED, NUMERIC, is_packed
 from gdal_mcp.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
+from gdal_mcp.catalogue.switches import MAX_VALUES
 
 _LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")  # of GDAL's help; such a text is refused
 _SHORT: Final = 48  # letters of a description in a list of a hundred tools

@@ -14,6 +14,8 @@ from gdal_mcp.catalogue.errors import ArgumentRefused, UnknownArgument
 from gdal_mcp.catalogue.model import Algorithm, Argument
 
 MAX_SWITCHES: Final = 256
+# of one argument, however it is written; each file among them is looked up, some 50 microseconds
+MAX_VALUES: Final = 1024
 ELEMENT_BYTES: Final = 64 << 10  # the kernel takes 128 KiB for one word of a command line
 
 _NUMBER_LIKE: Final = re.compile(r"-[0-9.].*")
@@ -36,7 +38,10 @@ def read_switches(algorithm: Algorithm, switches: Sequence[str]) -> tuple[Given,
     for argument, text in _pairs(algorithm, [_element(switch) for switch in switches]):
         if argument.name in found and not (argument.is_list and argument.repeatable):
             raise ArgumentRefused(f"--{argument.name} is given twice.", "Give it once.")
-        found.setdefault(argument.name, (argument, []))[1].extend(_values(argument, text))
+        values = found.setdefault(argument.name, (argument, []))[1]
+        values += _values(argument, text)
+        if len(values) > MAX_VALUES:
+            raise ArgumentRefused(f"--{argument.name} has too many values.", f"The most are {MAX_VALUES}.")
     return tuple(Given(argument, tuple(values)) for argument, values in found.values())
 
 

@@ -1,25 +1,20 @@
 """`gdal-mcp catalogue`: asks an image what its GDAL can be told, and says what a server with these settings knows."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from gdal_mcp.catalogue import load, store
 from gdal_mcp.catalogue.capture import captured
 from gdal_mcp.catalogue.drift import Difference, differences
 from gdal_mcp.catalogue.errors import CatalogueBroken
 from gdal_mcp.catalogue.model import Catalogue
-from gdal_mcp.host.image import Image, resolve
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.streams import out, say
+from gdal_mcp.host.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from sandbox.engines.discovery import connect
 
-OK: Final = 0
-FAILED: Final = 1
 
-Say = Callable[[str], None]
-
-
-def build(settings: Settings, output: Path | None, write: Say, say: Say) -> int:
+def build(settings: Settings, output: Path | None) -> Exit:
     """Captures from the image in use. Into `output` if given, else into the state folder.
 
     A file that somebody asked for is written even when arguments in it have no role yet, as its difference to the last
@@ -33,28 +28,35 @@ def build(settings: Settings, output: Path | None, write: Say, say: Say) -> int:
         place = output or store.save(settings.state_dir, settings.image, image.digest, text)
     except CatalogueBroken as error:
         say(str(error))
-        return FAILED
+        return Exit.FAILED
     except OSError as error:
         say(f"{output} cannot be written: {error.strerror or error}. Name another file.")
-        return FAILED
-    write(f"{place}: {summary(made)}")
-    return OK
+        return Exit.FAILED
+    out(f"{place}: {summary(made)}")
+    return Exit.DONE
 
 
-def show(settings: Settings, write: Say, say: Say) -> int:
+def show(settings: Settings) -> Exit:
     """What a server with these settings goes by. Asks no engine."""
     try:
         text = store.select(settings.state_dir, settings.image)
         found = load.catalogue_of(text)
     except CatalogueBroken as error:
         say(str(error))
-        return FAILED
-    write(summary(found))
-    write(f"source: {source(settings, text)}")
-    return OK
+        return Exit.FAILED
+    out(summary(found))
+    out(f"source: {source(settings, text)}")
+    return Exit.DONE
 
 
-def after_setup(settings: Settings, image: Image, say: Say) -> int:
+def setup(settings: Settings) -> Exit:
+    """Brings the image onto this host, and what it says of its GDAL into the state folder. Raises SandboxError."""
+    image = ensure(connect(settings.engine), settings.image, say)
+    out(f"{image.reference} {image.digest} GDAL {image.gdal_version}")
+    return after_setup(settings, image)
+
+
+def after_setup(settings: Settings, image: Image) -> Exit:
     """Stores what the image itself says, unless the packaged data was captured from its like. Raises SandboxError.
 
     Images of one release differ in their drivers. Where what such an image says cannot be served, the packaged data is.
@@ -62,25 +64,25 @@ def after_setup(settings: Settings, image: Image, say: Say) -> int:
     same = _release(image.gdal_version) == load.RELEASE
     if same and image.standin:
         store.forget(settings.state_dir, settings.image)
-        return OK
+        return Exit.DONE
     if store.holds(settings.state_dir, settings.image, image.digest):
-        return OK
+        return Exit.DONE
     say(f"asking {image.reference} what its GDAL can be told")
     image, text = _asked(settings)
     try:
         if text == load.packaged_text():
             store.forget(settings.state_dir, settings.image)
-            return OK
+            return Exit.DONE
         made = load.catalogue_of(text)
         say(f"{store.save(settings.state_dir, settings.image, image.digest, text)}: {summary(made)}")
     except CatalogueBroken as error:
         if same:
             store.forget(settings.state_dir, settings.image)
             say(f"the packaged catalogue is served; what {image.reference} says cannot be: {error}")
-            return OK
+            return Exit.DONE
         say(f"GDAL {image.gdal_version} of {image.reference} cannot be served: {error}")
-        return FAILED
-    return OK
+        return Exit.FAILED
+    return Exit.DONE
 
 
 def compared(settings: Settings) -> tuple[Difference, ...]:

@@ -152,7 +152,7 @@ def _system(system: str, package: SystemPackage) -> Component:
 def _text(bom: Bom) -> str:
     said: dict[str, Any] = json.loads(make_outputter(bom, OutputFormat.JSON, _SCHEMA).output_as_string())
     del said["serialNumber"], said["metadata"]["timestamp"]  # both are optional, and differ each time
-    return json.dumps(said, indent=2, sort_keys=True) + "\n"
+    return json.dumps(said, indent=2, sort_keys=True)
 
 
 def system_packages(listing: str) -> tuple[SystemPackage, ...]:

@@ -1,32 +1,29 @@
-"""Deciding at a terminal: `gdal-mcp approve`, `grants` and `policy check`. Needs the state folder, and no engine."""
+"""Deciding at a terminal: `gdal-mcp approve` and `grants`. Needs the state folder, and no engine."""
 
 import argparse
-import json
-import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from gdal_mcp.answers.untrusted import shown_text
 from gdal_mcp.approval.asking import Asking, Patience
 from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.store import Approvals
+from gdal_mcp.commands.durations import seconds_of
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.streams import out, out_json, say
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.settings import Settings, SettingsError
-
-OK, FAILED = 0, 1  # exit codes, as gdal_mcp.cli has them
-_SPANS: Final = {"m": 60.0, "h": 3600.0}
-_SPAN: Final = re.compile(r"(\d{1,5})([mh])", re.ASCII)
 
 
 @contextmanager
 def _desk(settings: Settings) -> Iterator[Asking]:
-    approvals = Approvals(settings.state_dir / "registry.sqlite")
+    approvals = Approvals(settings.state.registry)
     try:
         patience = Patience(settings.approval_seconds, settings.approval_wait)
-        yield Asking(approvals, AuditLog(settings.state_dir / "audit.jsonl").append, patience, "terminal")
+        yield Asking(approvals, AuditLog(settings.state.audit).append, patience, "terminal")
     finally:
         approvals.close()
 
@@ -37,21 +34,22 @@ def _user() -> str:
     return local_user().id
 
 
-def approve(given: argparse.Namespace, settings: Settings) -> int:
+def approve(given: argparse.Namespace, settings: Settings) -> Exit:
     with _desk(settings) as desk:
         if given.question is None:
             return _list(desk.approvals.pending(), as_json=given.json)
         row = desk.approvals.approval(given.question)
         if row is None or row.state != "pending":
-            _err(
+            say(
                 f"there is no open question {given.question[:64]!r}; `gdal-mcp approve` lists those there are."
             )
-            return FAILED
+            return Exit.FAILED
         yes = given.yes or (not given.no and _asked(row))
         user = _user()
         after = desk.decide(row.id, Decision(approved=yes, by=user, how="gdal-mcp approve", way="terminal"))
-        _out(f"{row.id}: {after.state if after else 'gone'}")
-        return OK if after and after.state in ("approved", "used") else FAILED if yes else OK
+        out(f"{row.id}: {after.state if after else 'gone'}")
+        held = after is not None and after.state in ("approved", "used")
+        return Exit.DONE if held or not yes else Exit.FAILED
 
 
 def _asked(row: Approval) -> bool:
@@ -62,17 +60,17 @@ def _asked(row: Approval) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _list(rows: tuple[Approval, ...], *, as_json: bool) -> int:
+def _list(rows: tuple[Approval, ...], *, as_json: bool) -> Exit:
     if as_json:
-        _out(json.dumps([_row(one) for one in rows], indent=2))
-        return OK
+        out_json([_row(one) for one in rows])
+        return Exit.DONE
     for one in rows:
         left = max(0, one.expires - time.time())
         sentence = shown_text(str(one.details.get("sentence", one.tool)), 300)
-        _out(f"{one.id}  {left / 60:.0f} min left  {sentence}")
+        out(f"{one.id}  {left / 60:.0f} min left  {sentence}")
     if not rows:
-        _err("nothing waits for a yes.")
-    return OK
+        say("nothing waits for a yes.")
+    return Exit.DONE
 
 
 def _row(one: Approval) -> dict[str, Any]:
@@ -88,17 +86,19 @@ def _row(one: Approval) -> dict[str, Any]:
     }
 
 
-def grants(given: argparse.Namespace, settings: Settings) -> int:
+def grants(given: argparse.Namespace, settings: Settings) -> Exit:
     with _desk(settings) as desk:
         rows = desk.approvals.grants()
     now = time.time()
     told = [_granted(one, now) for one in rows]
     if given.json:
-        _out(json.dumps(told, indent=2))
-        return OK
+        out_json(told)
+        return Exit.DONE
     for one in told:
-        _out("  ".join(str(one[key]) for key in ("id", "state", "principal", "tool", "workspace")))
-    return OK
+        out("  ".join(str(one[key]) for key in ("id", "state", "principal", "tool", "workspace")))
+    if not told:
+        say("there is no grant; `gdal-mcp grants new TOOL FOLDER` makes one.")
+    return Exit.DONE
 
 
 def _granted(one: Grant, now: float) -> dict[str, Any]:
@@ -106,10 +106,8 @@ def _granted(one: Grant, now: float) -> dict[str, Any]:
     return {**told, "workspace": one.workspace, "expires": one.expires, "granted_by": one.granted_by}
 
 
-def grant(given: argparse.Namespace, settings: Settings) -> int:
-    span = _SPAN.fullmatch(given.span)
-    if span is None:
-        raise SettingsError(f"{given.span[:20]!r} is no time; write 30m or 8h")
+def grant(given: argparse.Namespace, settings: Settings) -> Exit:
+    span = seconds_of(given.span, "--for")
     root = given.folder.resolve()
     roots = {place.resolve() for place in settings.workspaces}
     if roots and root not in roots:
@@ -118,42 +116,18 @@ def grant(given: argparse.Namespace, settings: Settings) -> int:
     made = Grant(given.principal or user, given.tool, str(root), user, "gdal-mcp grants")
     try:
         with _desk(settings) as desk:
-            made = desk.grant(made, int(span[1]) * _SPANS[span[2]])
+            made = desk.grant(made, span)
     except ValueError as error:
         raise SettingsError(str(error)) from error
-    _out(f"{made.id}: {made.principal} may write to {made.workspace} with {made.tool} for {given.span}")
-    return OK
+    out(f"{made.id}: {made.principal} may write to {made.workspace} with {made.tool} for {given.span}")
+    return Exit.DONE
 
 
-def revoke(given: argparse.Namespace, settings: Settings) -> int:
+def revoke(given: argparse.Namespace, settings: Settings) -> Exit:
     with _desk(settings) as desk:
         found = desk.revoke(given.grant, _user())
     if found is None:
-        _err(f"there is no grant {given.grant[:64]!r}.")
-        return FAILED
-    _out(f"{found.id}: {'revoked' if found.revoked is not None else 'was over already'}")
-    return OK
-
-
-def check(given: argparse.Namespace, settings: Settings) -> int:
-    from gdal_mcp.commands.policy_check import explain  # noqa: PLC0415 - as _user
-
-    settings.require_workspaces()
-    text = sys.stdin.read() if given.arguments == "-" else given.arguments
-    try:
-        arguments = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(f"the arguments are not JSON: {error}") from error
-    if not isinstance(arguments, dict):
-        raise SettingsError('the arguments are a JSON object, such as \'{"path": "dem.tif"}\'')
-    told: Mapping[str, Any] = explain(settings, given.tool, arguments, given.principal or _user())
-    _out(json.dumps(told, indent=2))
-    return OK if told["decision"] != "error" else FAILED
-
-
-def _out(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
-def _err(text: str) -> None:
-    sys.stderr.write(f"gdal-mcp: {text}\n")
+        say(f"there is no grant {given.grant[:64]!r}; `gdal-mcp grants list` shows them.")
+        return Exit.FAILED
+    out(f"{found.id}: {'revoked' if found.revoked is not None else 'was over already'}")
+    return Exit.DONE

@@ -1,16 +1,17 @@
 """Checks everything a call needs, row by row, each failing row with its fix."""
 
-import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gdal_mcp.access.policy import Policy
 from gdal_mcp.calls.plan import Effect
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.streams import out, out_json
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.image import OFFICIAL, version_warning
 from gdal_mcp.ledger.audit import verify
@@ -18,8 +19,10 @@ from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
+if TYPE_CHECKING:
+    from gdal_mcp.catalogue.drift import Difference
+
 State = Literal["ok", "warning", "failed"]
-NOT_READY = 3  # exit code, as of every command that the engine or the sandbox failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,14 @@ class Report:
         return {"ok": self.ok, **self.facts, "rows": [asdict(row) for row in self.rows]}
 
 
-def show(settings: Settings, say: Callable[[str], None], *, as_json: bool) -> int:
-    """Prints what was found on this host; returns the program's exit code."""
+def show(settings: Settings, *, as_json: bool) -> Exit:
+    """Prints what was found on this host."""
     report = examine(settings)
-    say(json.dumps(report.as_dict(), indent=2) if as_json else render(report))
-    return 0 if report.ok else NOT_READY
+    if as_json:
+        out_json(report.as_dict())
+    else:
+        out(render(report))
+    return Exit.DONE if report.ok else Exit.NOT_READY
 
 
 def examine(settings: Settings) -> Report:
@@ -102,7 +108,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         "engine": {
             "name": host.info.name,
             "version": host.info.version,
-            "api": ".".join(map(str, host.info.api_version)),
+            "api": _dotted(host.info.api_version),
         },
         "image": {
             "reference": host.image.reference,
@@ -118,34 +124,29 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
 
 def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     info = host.info
-    yield Row(
-        "engine",
-        "engine",
-        "ok",
-        f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}",
-    )
-    yield Row(
-        "engine",
-        "rootless",
-        "ok",
-        "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host",
-    )
+    found = f"{info.name} {info.version} at {info.address}, API {_dotted(info.api_version)}"
+    yield Row("engine", "engine", "ok", found)
+    power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
+    yield Row("engine", "rootless", "ok", power)
     yield Row("engine", "cgroup", "ok", f"version {info.cgroup_version}")
-    modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
-    if modules:
-        yield Row("engine", "security module", "ok", ", ".join(modules))
-    else:
-        fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
-        yield Row("engine", "security module", "warning", "neither AppArmor nor SELinux", fix)
-    yield Row(
-        "engine",
-        "tier",
-        "ok",
-        f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)"),
-    )
+    yield _security_module(info.security_options)
+    tier = f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)")
+    yield Row("engine", "tier", "ok", tier)
     if settings.path_map:
         yield Row("engine", "path map", "ok", ", ".join(settings.path_map))
     yield _room(host, settings)
+
+
+def _dotted(version: Iterable[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _security_module(options: Iterable[str]) -> Row:
+    modules = [option for option in options if "apparmor" in option or "selinux" in option]
+    if modules:
+        return Row("engine", "security module", "ok", ", ".join(modules))
+    fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
+    return Row("engine", "security module", "warning", "neither AppArmor nor SELinux", fix)
 
 
 def _room(host: Host, settings: Settings) -> Row:
@@ -185,7 +186,7 @@ def _attestation(host: Host) -> Iterator[Row]:
 
 
 def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
-    from gdal_mcp.catalogue.drift import INTERFACE, unfit
+    from gdal_mcp.catalogue.drift import unfit
     from gdal_mcp.catalogue.load import catalogue
     from gdal_mcp.commands.catalogue import compared, summary
 
@@ -198,6 +199,13 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
     except SandboxError as error:
         yield Row("catalogue", "image", "failed", str(error), "Use another image.")
         return
+    yield from _differences(found)
+
+
+def _differences(found: "tuple[Difference, ...]") -> Iterator[Row]:
+    """What the image says otherwise: of arguments it matters, of drivers builds of one version differ."""
+    from gdal_mcp.catalogue.drift import INTERFACE
+
     interface = [difference for difference in found if difference.kind in INTERFACE]
     if interface:
         shown = "; ".join(map(str, interface[:5]))
@@ -206,12 +214,8 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
     else:
         yield Row("catalogue", "arguments", "ok", "the image says the same")
     others = len(found) - len(interface)
-    yield Row(
-        "catalogue",
-        "drivers",
-        "ok",
-        f"{others} differences, as builds have" if others else "the image says the same",
-    )
+    told = f"{others} differences, as builds have" if others else "the image says the same"
+    yield Row("catalogue", "drivers", "ok", told)
 
 
 def _mount_scope(settings: Settings) -> Row:
@@ -249,7 +253,7 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
 
 
 def _records(settings: Settings) -> Iterator[Row]:
-    found = verify(settings.state_dir / "audit.jsonl")
+    found = verify(settings.state.audit)
     if found.ok:
         yield Row("records", "audit", "ok", f"{found.records} records, chain whole, {settings.state_dir}")
     else:

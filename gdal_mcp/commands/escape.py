@@ -1,12 +1,13 @@
 """`gdal-mcp doctor --escape`: what hostile code could not do in a container of this host, as a table or as JSON."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from gdal_mcp.app import running
 from gdal_mcp.catalogue.errors import CatalogueBroken
-from gdal_mcp.commands.doctor import NOT_READY, some_workspace
+from gdal_mcp.commands.doctor import some_workspace
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.streams import out, out_json
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import RegistryUnavailable
 from gdal_mcp.settings import Settings
@@ -15,7 +16,6 @@ from sandbox.errors import SandboxError
 from sandbox.escape.rows import Row
 from sandbox.escape.trying import Escape
 
-GOT_OUT = 1  # exit code
 _MARKS = {"held": "ok  ", "failed": "OUT ", "warning": "WARN", "note": "note", "n/a": "n/a "}
 _TITLES = {
     "escape": "Ways out, each tried",
@@ -26,17 +26,27 @@ _TITLES = {
 _CIS_WIDTH = 28  # the most numbers that stand beside one row
 
 
-def show(settings: Settings, say: Callable[[str], None], *, as_json: bool) -> int:
-    """Tries, prints and returns the program's exit code: 0, 1 when something got out, 3 when nothing could be tried."""
+def show(settings: Settings, *, as_json: bool) -> Exit:
+    """Tries and prints: FAILED when something got out, NOT_READY when nothing could be tried."""
     try:
         found = try_to_escape(settings)
     except (SandboxError, AuditUnavailable, CatalogueBroken, RegistryUnavailable) as error:
-        said = f"Nothing was tried: {error}"
-        say(json.dumps({"ok": False, "error": said, "rows": []}, indent=2) if as_json else said)
-        return NOT_READY
-    rows = [asdict(row) for row in found.rows]
-    say(json.dumps({"ok": found.ok, "rows": rows}, indent=2) if as_json else "\n".join(table(found)))
-    return 0 if found.ok else GOT_OUT
+        _print(
+            {"ok": False, "error": f"Nothing was tried: {error}", "rows": []},
+            f"Nothing was tried: {error}",
+            as_json=as_json,
+        )
+        return Exit.NOT_READY
+    told = {"ok": found.ok, "rows": [asdict(row) for row in found.rows]}
+    _print(told, "\n".join(table(found)), as_json=as_json)
+    return Exit.DONE if found.ok else Exit.FAILED
+
+
+def _print(told: Mapping[str, object], text: str, *, as_json: bool) -> None:
+    if as_json:
+        out_json(told)
+    else:
+        out(text)
 
 
 def try_to_escape(settings: Settings) -> Escape:

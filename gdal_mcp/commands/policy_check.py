@@ -1,5 +1,6 @@
-"""Explains what the policy says of a call, without making it. Nothing is recorded, no container is started."""
+"""`gdal-mcp policy check`: what the policy says of a call that is not made. Nothing is recorded, no container is started."""
 
+import argparse
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -7,16 +8,26 @@ from typing import Any
 from pydantic import ValidationError
 
 from gdal_mcp.access.policy import Allow, Deny, Rule, Verdict, case, explained
-from gdal_mcp.app import App, running
+from gdal_mcp.app import App, local_user, running
 from gdal_mcp.calls.plan import Draft
 from gdal_mcp.calls.uploading import TOOL as UPLOAD_TOOL
 from gdal_mcp.calls.uploading import UPLOAD
 from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.streams import json_object, out_json
 from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.host.environment import gdal_threads
 from gdal_mcp.settings import Settings
 from gdal_mcp.tools.model import Desk, Told
+
+
+def check(given: argparse.Namespace, settings: Settings) -> Exit:
+    """Prints the decision as JSON. Raises SettingsError and what `running` does."""
+    settings.require_workspaces()
+    told = explain(settings, given.tool, json_object(given.arguments), given.principal or local_user().id)
+    out_json(told)
+    return Exit.FAILED if told["decision"] == "error" else Exit.DONE
 
 
 def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], principal: str) -> dict[str, Any]:

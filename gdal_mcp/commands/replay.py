@@ -1,9 +1,7 @@
 """`gdal-mcp replay`: makes a recorded call again and says whether what comes out is the same."""
 
-import json
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +10,20 @@ import anyio
 from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.calls.comparison import Verdict
-from gdal_mcp.calls.rehearsal import Rehearsal, Rehearsing
-from gdal_mcp.errors import Code
+from gdal_mcp.calls.rehearsal import Rehearsal
+from gdal_mcp.commands.exits import Exit, exit_of
+from gdal_mcp.commands.streams import out, out_json
 from gdal_mcp.host.hosting import Host
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.records import catalogue_name
 from gdal_mcp.ledger.registry import Call
-from gdal_mcp.pipeline import Pipeline, Reply, Request
+from gdal_mcp.pipeline import Reply, Request
 from sandbox.errors import PathMissing, PathRefused
 
 if TYPE_CHECKING:
     from sandbox.workspace import Located
 
 CLIENT = "gdal-mcp replay"
-_DONE, _FAILED, _ENGINE = 0, 1, 3  # exit codes, as gdal_mcp.cli has them
 _ONCE = frozenset({"changed", "moved", "removed"})
 
 
@@ -47,11 +45,9 @@ class Replayed:
         return all(verdict.same for verdict in self.verdicts)
 
     @property
-    def exit_code(self) -> int:
-        error = self.reply.error
-        if error is not None and error.code is Code.ENGINE_UNAVAILABLE:
-            return _ENGINE
-        return _DONE if self.same else _FAILED
+    def exit_code(self) -> Exit:
+        ended = exit_of(self.reply.error)
+        return Exit.FAILED if ended is Exit.DONE and not self.same else ended
 
     def as_dict(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -67,8 +63,8 @@ class Replayed:
         return told | dict(self.reply.result) if self.reply.error else told
 
 
-def replay_call(app: App, call_id: str, *, as_json: bool) -> int:
-    """Makes a call again, publishes nothing, and prints whether its outputs are the same. Returns the exit code.
+def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
+    """Makes a call again, publishes nothing, and prints whether its outputs are the same.
 
     Raises PathMissing for a call that is not known, PathRefused for one that cannot be made again, SandboxError when
     the engine is not ready.
@@ -85,7 +81,10 @@ def replay_call(app: App, call_id: str, *, as_json: bool) -> int:
     told = done.as_dict()
     outcome = "OK" if done.same else str(done.reply.error.code) if done.reply.error else "DIFFERS"
     app.audit.append({**event, "type": "replay.finished", "outcome": outcome, "replay": told})
-    sys.stdout.write(json.dumps(told, indent=2) + "\n" if as_json else _text(done))
+    if as_json:
+        out_json(told)
+    else:
+        out(_text(done))
     return done.exit_code
 
 
@@ -108,9 +107,8 @@ def _repeatable(app: App, call_id: str) -> Call:
 
 def _replayed(app: App, call: Call) -> Replayed:
     changed = tuple(_changes(app, call, app.hosting.ready()))
-    parts = {one.name: getattr(app.pipeline, one.name) for one in fields(Pipeline)}
-    runs = Rehearsal(app.settings, app.hosting, app.workspaces, call)
-    pipeline = Rehearsing(**{**parts, "execution": runs}, recorded=call.id)
+    rehearsal = Rehearsal(app.hosting, app.workspaces, call)
+    pipeline = rehearsal.of(app.pipeline)
     user = local_user()
     # who typed the command says yes, as it changes nothing
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
@@ -122,7 +120,7 @@ def _replayed(app: App, call: Call) -> Replayed:
         call=call,
         reply=reply,
         changed=changed,
-        verdicts=tuple(runs.verdicts),
+        verdicts=tuple(rehearsal.verdicts),
         argv_same=again is not None and again.argv == call.argv,
         printed_same=None if call.outputs else printed == call.printed,
     )
@@ -178,7 +176,7 @@ def _text(done: Replayed) -> str:
         about = f"input {row['path']!a}" if row["what"] == "input" else row["what"]
         lines.append(f"  changed since: {about}: was {row['was']!a}, is {row['is']!a}")
     if done.reply.error is not None:
-        return "\n".join([*lines, f"  failed: {done.reply.error}", ""])
+        return "\n".join([*lines, f"  failed: {done.reply.error}"])
     if not done.argv_same:
         lines.append("  changed since: the command that the arguments become")
     for verdict in done.verdicts:
@@ -186,4 +184,4 @@ def _text(done: Replayed) -> str:
         lines.append(f"  {verdict.sameness.replace('_', ' ')}: {verdict.path!a}{f' ({why})' if why else ''}")
     if done.printed_same is not None:
         lines.append(f"  {'same' if done.printed_same else 'differs'}: the answer")
-    return "\n".join([*lines, "the same" if done.same else "NOT the same", ""])
+    return "\n".join([*lines, "the same" if done.same else "NOT the same"])

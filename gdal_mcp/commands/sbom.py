@@ -1,17 +1,13 @@
 """`gdal-mcp sbom`: the list of what is installed and of what is in the image, for people and their scanners."""
 
-import argparse
-import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gdal_mcp.commands.options import settings_of
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.streams import out, say
 from gdal_mcp.settings import Settings
 
 if TYPE_CHECKING:
     from gdal_mcp.commands.cyclonedx import ImageParts
-
-OK, FAILED = 0, 1  # exit codes, as gdal_mcp.cli has them
 
 # Prints the system's name and its own list of packages. What an image holds besides comes with GDAL.
 _PROGRAM: Final = """
@@ -22,32 +18,18 @@ for place in ("/var/lib/dpkg/status", "/lib/apk/db/installed"):
         print(pathlib.Path(place).read_text(errors="replace"))
 """
 
-Command = Callable[..., argparse.ArgumentParser]
-Guarded = Callable[[Callable[[], int]], int]
 
-
-def add_sbom(commands: Any, command: Command, guarded: Guarded) -> None:
-    def run(given: argparse.Namespace) -> int:
-        settings = settings_of(given)
-        return guarded(lambda: show(settings, with_image=not given.no_image))
-
-    parser = command(
-        commands, "sbom", run, "list what is installed and what is in the image, as CycloneDX JSON"
-    )
-    parser.add_argument("--no-image", action="store_true", help="only what is installed here; asks no engine")
-
-
-def show(settings: Settings, *, with_image: bool) -> int:
+def show(settings: Settings, *, with_image: bool) -> Exit:
     """Prints the document. Raises SandboxError where the engine or the image is not there."""
     try:
         from gdal_mcp.commands.cyclonedx import document  # noqa: PLC0415 - needs an extra
     except ModuleNotFoundError as error:
-        sys.stderr.write(
-            f"gdal-mcp: {error.name} is not installed, which writes the document. Run: pip install 'gdal-sandbox-mcp[sbom]'\n"
+        say(
+            f"{error.name} is not installed, which writes the document. Run: pip install 'gdal-sandbox-mcp[sbom]'"
         )
-        return FAILED
-    sys.stdout.write(document(_image(settings) if with_image else None))
-    return OK
+        return Exit.FAILED
+    out(document(_image(settings) if with_image else None))
+    return Exit.DONE
 
 
 def _image(settings: Settings) -> "ImageParts":

@@ -1,27 +1,24 @@
 """`gdal-mcp stats`: what calls did and what they cost, and what of them is on this host now."""
 
-import json
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from gdal_mcp.catalogue import load, store
+from gdal_mcp.commands.durations import seconds_of
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.streams import out, out_json, say
 from gdal_mcp.ledger.metrics import Now, Spread, Tally, containers, staging_folders, tallies
-from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.settings import Settings
 from gdal_mcp.surface import known_tools
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import SandboxError
 from sandbox.owner import Owner
 
-OK: Final = 0
 Form = Literal["text", "json", "prometheus"]
-Say = Callable[[str], None]
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_AGE: Final = re.compile(r"(\d{1,9}) ?([smhd])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,42 +48,34 @@ class Figures:
         }
 
 
-def show(settings: Settings, since: str, form: Form, write: Say, say: Say) -> int:
+def show(settings: Settings, since: str, form: Form) -> Exit:
     """Prints the figures; without an engine those of the registry alone.
 
     Raises SettingsError, RegistryUnavailable and CatalogueBroken.
     """
-    figures = gather(settings, since, say)
+    figures = gather(settings, since)
     if form == "prometheus":
         from gdal_mcp.ledger.exposition import text  # noqa: PLC0415 - its library is loaded where it is asked for
 
-        write(text(figures.total, figures.now).rstrip("\n"))
+        out(text(figures.total, figures.now).rstrip("\n"))
     elif form == "json":
-        write(json.dumps(figures.as_dict(), indent=2))
+        out_json(figures.as_dict())
     else:
-        write("\n".join(_lines(figures)))
-    return OK
+        out("\n".join(_lines(figures)))
+    return Exit.DONE
 
 
-def gather(settings: Settings, since: str, say: Say) -> Figures:
-    begin = time.time() - age(since)
+def gather(settings: Settings, since: str) -> Figures:
+    begin = time.time() - seconds_of(since, "--since")
     load.use(store.select(settings.state_dir, settings.image))
-    lately, total, running = tallies(settings.state_dir / "registry.sqlite", known_tools(), begin)
+    lately, total, running = tallies(settings.state.registry, known_tools(), begin)
     places = (settings.state_dir, *settings.workspaces)
     staging = {str(place): staging_folders(place.resolve()) for place in places}
-    return Figures(since, lately, total, Now(running, _containers(settings, say), staging))
+    return Figures(since, lately, total, Now(running, _containers(settings), staging))
 
 
-def age(text: str) -> float:
-    """Seconds of a text such as `90s`, `30m`, `24h` or `7d`. Raises SettingsError."""
-    found = _AGE.fullmatch(text)
-    if found is None:
-        raise SettingsError(f"--since cannot be {text[:40]!r}: it looks like 90s, 30m, 24h or 7d.")
-    return int(found[1]) * _UNITS[found[2]]
-
-
-def _containers(settings: Settings, say: Say) -> Mapping[tuple[str, str], int] | None:
-    servers = settings.state_dir / "servers"
+def _containers(settings: Settings) -> Mapping[tuple[str, str], int] | None:
+    servers = settings.state.servers
     try:
         with closing(connect(settings.engine)) as client, closing(Owner(servers)) as owner:
             return containers(DockerEngine(client), owner)

@@ -2,62 +2,32 @@
 
 import argparse
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
-from gdal_mcp.access.identity import READ, SCOPES
+from gdal_mcp.access.identity import READ
 from gdal_mcp.access.tokens import Token, TokenRefused, TokenStore
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.streams import out, say
+from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.settings import Settings, SettingsError
-
-OK, FAILED = 0, 1
-FILE: Final = "tokens.sqlite"
-Say = Callable[[str], None]
-
-
-def add_actions(
-    actions: Any, command: Callable[..., argparse.ArgumentParser], run: Callable[..., int]
-) -> None:
-    """The actions of `gdal-mcp token`; `run` is called with the parsed arguments."""
-    new = command(actions, "new", run, "make a token and print it, once")
-    new.add_argument("name", metavar="NAME", help="whose it is; calls are recorded as token:NAME")
-    new.add_argument(
-        "--scope",
-        action="append",
-        choices=SCOPES,
-        dest="scopes",
-        help=f"what it may do; repeatable (default: {READ})",
-    )
-    new.add_argument(
-        "--days", type=float, metavar="N", help="how long it holds (default: until it is revoked)"
-    )
-    new.set_defaults(action=_new)
-    command(actions, "list", run, "list the tokens, without their secrets").set_defaults(action=_list)
-    revoke = command(actions, "revoke", run, "end a token at once")
-    revoke.add_argument("name", metavar="NAME", help="the name that it was made with")
-    revoke.set_defaults(action=_revoke)
-
-
-def act(arguments: argparse.Namespace, settings: Settings, write: Say, say: Say) -> int:
-    """Does what the command says. Raises SettingsError, TokensUnavailable, AuditUnavailable."""
-    code: int = arguments.action(arguments, settings, write, say)
-    return code
 
 
 def store(settings: Settings) -> TokenStore:
-    return TokenStore(settings.state_dir / FILE)
+    return TokenStore(settings.state.tokens)
 
 
-def _new(arguments: argparse.Namespace, settings: Settings, write: Say, say: Say) -> int:
-    scopes = tuple(dict.fromkeys(arguments.scopes or (READ,)))
+def new(given: argparse.Namespace, settings: Settings) -> Exit:
+    """Makes a token and prints it, once. Raises SettingsError, TokensUnavailable, AuditUnavailable."""
+    scopes = tuple(dict.fromkeys(given.scopes or (READ,)))
     try:
-        text = store(settings).new(arguments.name, scopes, arguments.days)
+        text = store(settings).new(given.name, scopes, given.days)
     except TokenRefused as error:
         raise SettingsError(str(error)) from error
-    _record_or_take_back(settings, arguments.name, scopes)
-    write(text)
+    _record_or_take_back(settings, given.name, scopes)
+    out(text)
     say("this is the only time that the token is shown. Clients send it as `Authorization: Bearer TOKEN`.")
-    return OK
+    return Exit.DONE
 
 
 def _record_or_take_back(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
@@ -69,27 +39,28 @@ def _record_or_take_back(settings: Settings, name: str, scopes: tuple[str, ...])
         raise
 
 
-def _list(_arguments: argparse.Namespace, settings: Settings, write: Say, _say: Say) -> int:
-    for token in store(settings).all():
-        write(f"{token.name:<24} {' '.join(token.scopes):<46} made {_day(token.created)}, {_until(token)}")
-    return OK
+def listed(_given: argparse.Namespace, settings: Settings) -> Exit:
+    """Prints the tokens without their secrets. Raises TokensUnavailable."""
+    tokens = store(settings).all()
+    for token in tokens:
+        out(f"{token.name:<24} {' '.join(token.scopes):<46} made {_day(token.created)}, {_until(token)}")
+    if not tokens:
+        say("there is no token; `gdal-mcp token new NAME` makes one.")
+    return Exit.DONE
 
 
-def _revoke(arguments: argparse.Namespace, settings: Settings, _write: Say, say: Say) -> int:
-    if not store(settings).revoke(arguments.name):
-        say(f"there is no token {arguments.name[:80]!r}; `gdal-mcp token list` shows them.")
-        return FAILED
-    _record(settings, "token.revoked", arguments.name, ())
-    return OK
+def revoke(given: argparse.Namespace, settings: Settings) -> Exit:
+    """Ends a token at once. Raises TokensUnavailable, AuditUnavailable."""
+    if not store(settings).revoke(given.name):
+        say(f"there is no token {given.name[:80]!r}; `gdal-mcp token list` shows them.")
+        return Exit.FAILED
+    _record(settings, "token.revoked", given.name, ())
+    return Exit.DONE
 
 
 def _record(settings: Settings, what: str, name: str, scopes: tuple[str, ...]) -> None:
-    from gdal_mcp.ledger.audit import AuditLog  # noqa: PLC0415 - the parser of every command is made from this file
-
     event: dict[str, Any] = {"type": what, "subject": f"token:{name}", "outcome": "OK"}
-    AuditLog(settings.state_dir / "audit.jsonl").append(
-        {**event, "scopes": list(scopes)} if scopes else event
-    )
+    AuditLog(settings.state.audit).append({**event, "scopes": list(scopes)} if scopes else event)
 
 
 def _until(token: Token) -> str:

@@ -1,25 +1,31 @@
 """Who may come in, and with what a request must come to be anybody's.
 
 Invariants:
-* nothing of anybody's is told or done without a session, or in HTTP mode a token, that is good at that moment;
+* nothing of anybody's is told or done without a session, or in HTTP mode a token, that is good at that moment and may read;
+* of a stranger nothing is read but what lets people in, and that within seconds; who is slow makes room for who comes;
 * a request that a page elsewhere had a browser send is nobody's: it has a foreign Origin, and never the key of a session;
 * what changes something comes as JSON, from a page of our own.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import anyio
 from starlette.requests import Request
 
-from gdal_mcp.access.identity import Principal
+from gdal_mcp.access.identity import READ, Principal
 from gdal_mcp.console.sessions import Session, Sessions, Viewer
 from gdal_mcp.console.tickets import Tickets
 from gdal_mcp.web.guard import Left, TooLarge, TooSlow, whole_body
 
 KEY_HEADER: Final = "X-Console-Key"
-BODY_BYTES: Final = 16 << 10  # the longest is a search, or a token with many claims
+BODY_BYTES: Final = 16 << 10  # the longest is a token with many claims
+TICKET_BYTES: Final = 1 << 10  # of what lets in where no token does; a ticket has a hundred
+BODY_SECONDS: Final = 5.0  # what a page sends is there at once
+STRANGERS: Final = 16  # whose way in is being read at once
 _OURS: Final = ("same-origin", "none")  # of Sec-Fetch-Site
 
 Verify = Callable[[str], Awaitable[Principal | None]]
@@ -34,6 +40,28 @@ class Refused(Exception):
         self.reason = reason
 
 
+class Porch:
+    """Where strangers stand while it is read what they bring. For one event loop."""
+
+    def __init__(self) -> None:
+        self._standing: list[anyio.CancelScope] = []
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """There always is one: the one who has stood for longest goes. Raises Refused for that one."""
+        while len(self._standing) >= STRANGERS:
+            self._standing.pop(0).cancel()
+        with anyio.CancelScope() as mine:
+            self._standing.append(mine)
+            try:
+                yield
+            finally:
+                if mine in self._standing:
+                    self._standing.remove(mine)
+        if mine.cancelled_caught:
+            raise Refused(408, "Others came meanwhile. Try again.")
+
+
 @dataclass(frozen=True, slots=True)
 class Entrance:
     """The way into one console. `cookie` is its name, `origins` those of its own page, `verify` tells whose a token is."""
@@ -44,10 +72,13 @@ class Entrance:
     origins: Collection[str]
     verify: Verify | None = None
     sessions: Sessions = field(default_factory=Sessions)
+    porch: Porch = field(default_factory=Porch)
 
     async def enter(self, request: Request) -> Session:
         """A session for a good ticket or token. Raises Refused."""
-        given = await self.body(request)
+        given: dict[str, Any] = {}
+        with self.porch.place():
+            given = await self.body(request, BODY_BYTES if self.verify else TICKET_BYTES)
         ticket, token = given.get("ticket"), given.get("token")
         if isinstance(ticket, str):
             if self.tickets.take(ticket):
@@ -74,7 +105,7 @@ class Entrance:
         return session.viewer
 
     async def is_good(self, session: Session) -> bool:
-        """Whether what a session was opened with still holds, with the same scopes."""
+        """Whether what a session was opened with still holds, with the same scopes. Raises Refused."""
         if session.token is None or await self._owner(session.token) == session.principal:
             return self.sessions.find(session.id, session.key) is not None
         self.sessions.close(session.id)
@@ -85,7 +116,7 @@ class Entrance:
         if session is not None:
             self.sessions.close(session.id)
 
-    async def body(self, request: Request) -> dict[str, Any]:
+    async def body(self, request: Request, most: int = BODY_BYTES) -> dict[str, Any]:
         """The JSON object that one of our own pages sent. Raises Refused."""
         if request.headers.get("origin") is None and "authorization" not in request.headers:
             raise Refused(403, "What changes something must come from the console's own page.")
@@ -93,7 +124,7 @@ class Entrance:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "It must be JSON.")
         try:
-            given = json.loads(await whole_body(request.receive, BODY_BYTES) or b"{}")
+            given = json.loads(await whole_body(request.receive, most, BODY_SECONDS) or b"{}")
         except TooLarge:
             raise Refused(413, "That is too long.") from None
         except (TooSlow, Left):
@@ -109,7 +140,11 @@ class Entrance:
         return self.sessions.find(request.cookies.get(self.cookie, ""), key) if key else None
 
     async def _owner(self, token: str) -> Principal | None:
-        return await self.verify(token) if self.verify is not None and token else None
+        """Whose token it is. Raises Refused for a good one that may not read."""
+        found = await self.verify(token) if self.verify is not None and token else None
+        if found is not None and not found.holds(READ):
+            raise Refused(403, f"That token lacks the scope {READ}, without which nothing is told.")
+        return found
 
     def _require_own_page(self, request: Request) -> None:
         origin = request.headers.get("origin")

@@ -9,12 +9,15 @@ Invariants:
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
 import anyio.to_thread
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Approval
@@ -26,9 +29,8 @@ from gdal_mcp.ledger.registry import Call
 from gdal_mcp.ledger.schema import RegistryUnavailable
 
 LOOK_SECONDS: Final = 0.5
-BEAT_SECONDS: Final = (
-    10.0  # how long a stream is silent at most, and how late it sees that its token was revoked
-)
+# how long a stream is silent at most, and how late it sees that its token was revoked
+BEAT_SECONDS: Final = 10.0
 STREAMS: Final = 32
 STREAMS_EACH: Final = 8
 _DECIDED: Final = 20  # of the latest decisions
@@ -87,21 +89,19 @@ class Live:
         pending, decided, others = await anyio.to_thread.run_sync(read)
         return Snapshot(pending, decided, self.app.pipeline.activity.all(), others)
 
-    def require_room(self, viewer: Viewer) -> None:
-        """Raises Refused when as many streams are open as may be."""
+    @contextmanager
+    def room(self, viewer: Viewer) -> Iterator[None]:
+        """For one stream. Raises Refused when as many are open as may be."""
         if self._open.total() >= STREAMS or self._open[viewer.name] >= STREAMS_EACH:
             raise Refused(429, "Too many windows of this console are open. Close one.")
-
-    async def events(self, viewer: Viewer, good: Good) -> AsyncIterator[bytes]:
-        """The bytes of a stream, until `good` says that the viewer may not look any more."""
         self._open[viewer.name] += 1
         try:
-            async for one in self._events(viewer, good):
-                yield one
+            yield
         finally:
             self._open -= Counter([viewer.name])
 
-    async def _events(self, viewer: Viewer, good: Good) -> AsyncIterator[bytes]:
+    async def events(self, viewer: Viewer, good: Good) -> AsyncIterator[bytes]:
+        """The bytes of a stream, until `good` says that the viewer may not look any more."""
         sent: dict[str, str] = {}
         beat = time.monotonic()
         while True:
@@ -123,6 +123,23 @@ class Live:
                     return
                 yield b": still here\n\n"
             await anyio.sleep(LOOK_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The answer to one who looks on. Its room is taken in the moment in which it is found, and given back whatever happens."""
+
+    live: Live
+    viewer: Viewer
+    good: Good
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with self.live.room(self.viewer):
+                events = self.live.events(self.viewer, self.good)
+                await StreamingResponse(events, media_type="text/event-stream")(scope, receive, send)
+        except Refused as refused:
+            await JSONResponse({"error": refused.reason}, refused.status)(scope, receive, send)
 
 
 def _event(name: str, text: str) -> bytes:

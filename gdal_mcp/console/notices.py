@@ -4,14 +4,14 @@ Who can read such a file can come in: it is this user, who could read and write 
 """
 
 import json
-import os
-import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
+
+from gdal_mcp.state import put_private
 
 FOLDER: Final = "consoles"  # in the state folder
 _WANTED: Final = "wanted"
@@ -31,12 +31,7 @@ class Notice:
 
 def put(state: Path, notice: Notice) -> None:
     """Says where a console is. Raises OSError."""
-    folder = _folder(state)
-    partial = folder / f".{notice.server}.{secrets.token_hex(8)}"
-    file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(file, "w", encoding="utf-8") as writing:
-        json.dump(asdict(notice), writing)
-    partial.replace(_path(folder, notice.server))
+    put_private(_path(state / FOLDER, notice.server), json.dumps(asdict(notice)).encode())
 
 
 def drop(state: Path, server: str) -> None:

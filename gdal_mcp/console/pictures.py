@@ -3,12 +3,15 @@
 Invariants:
 * a picture is made only for a viewer whom the policy lets read the dataset without being asked;
 * pictures are made one after another, so that a gallery never takes the places of calls;
-* a picture is known by the digest of what it shows, so that another content never has it.
+* what is drawn is the very file that was published, before the drawing and after it, so that no other content is ever kept
+  as its picture. What a file draws on besides, such as the sources of a VRT, is as it was then;
+* a picture is of one output of one call, and is shown to those who have its workspace: two files that read alike can show
+  different things, as a VRT with relative paths does.
 """
 
+import hashlib
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +27,10 @@ from gdal_mcp.approval.model import Decision, Question
 from gdal_mcp.console.entrance import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.registry import Artifact
+from gdal_mcp.ledger.shelf import Absent, Busy, Gone, Opened, Print, Shelf
 from gdal_mcp.pipeline import Request
+from gdal_mcp.state import put_private
+from sandbox.workspace import Workspaces
 
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
@@ -40,26 +46,44 @@ class Pictures:
     """Of one server. For one event loop."""
 
     app: App
+    shelf: Shelf
     _one: anyio.Lock = field(default_factory=anyio.Lock)
-    _without: set[str] = field(default_factory=set)  # digests of what has no picture
+    _without: set[str] = field(default_factory=set)  # keys of what has no picture
 
-    async def of(self, artifact: Artifact, viewer: Viewer) -> bytes | None:
-        """The PNG of a dataset; None where there is none to be had. Raises Refused when too many are asked for."""
-        digest = artifact.sha256
-        if not _DIGEST.fullmatch(digest) or digest in self._without:
+    async def of(self, artifact: Artifact, viewer: Viewer, workspaces: Workspaces) -> bytes | None:
+        """The PNG of a dataset for one who has these workspaces; None where there is none to be had, as of folders.
+
+        Raises Refused when too many are asked for.
+        """
+        key = _key(artifact)
+        has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
+        if not has or not _DIGEST.fullmatch(artifact.sha256) or key in self._without:
             return None
         if self._one.statistics().tasks_waiting >= WAITING:
             raise Refused(429, "Too many pictures are being made.")
-        path = self.app.settings.state_dir / FOLDER / f"{digest}.png"
+        path = self.app.settings.state_dir / FOLDER / f"{key}.png"
         async with self._one:
             kept = await anyio.to_thread.run_sync(_kept, path)
-            if kept is not None:
-                return kept
+            return kept if kept is not None else await self._new(artifact, viewer, workspaces, path)
+
+    async def _new(
+        self, artifact: Artifact, viewer: Viewer, workspaces: Workspaces, path: Path
+    ) -> bytes | None:
+        try:
+            opened = await anyio.to_thread.run_sync(self.shelf.open, artifact, workspaces)
+        except (Absent, Gone, Busy):
+            return None  # nothing can be drawn that is sure to be what was published
+        try:
             made = await self._made(artifact, viewer)
-            if made is None:
-                self._without.add(digest)
-            else:
-                await anyio.to_thread.run_sync(_keep, path, made)
+            same = await anyio.to_thread.run_sync(_is_still_there, opened)
+        finally:
+            opened.close()
+        if not same:
+            return None
+        if made is None:
+            self._without.add(path.stem)
+        else:
+            await anyio.to_thread.run_sync(_keep, path, made)
         return made
 
     async def _made(self, artifact: Artifact, viewer: Viewer) -> bytes | None:
@@ -91,6 +115,24 @@ class _Unasked:
         raise AssertionError
 
 
+def _key(artifact: Artifact) -> str:
+    """A name for a file of its picture."""
+    parts = (artifact.call_id, artifact.path, artifact.sha256)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _is_still_there(opened: Opened) -> bool:
+    """Whether what was opened is unchanged, and still is what its place leads to."""
+    try:
+        now = os.open(opened.artifact.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return Print.of(now) == opened.print
+    finally:
+        os.close(now)
+
+
 def _kept(path: Path) -> bytes | None:
     try:
         data = path.read_bytes()
@@ -102,14 +144,8 @@ def _kept(path: Path) -> bytes | None:
 
 def _keep(path: Path, data: bytes) -> None:
     """A disk that is full has no pictures, and nothing else suffers."""
-    partial = path.with_name(f".{secrets.token_hex(8)}")
     with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(
-            os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
-        ) as file:
-            file.write(data)
-        partial.replace(path)
+        put_private(path, data)
         for old in _beyond(path.parent):
             old.unlink()
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import anyio.to_thread
 import structlog
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 
 from gdal_mcp import __version__
@@ -19,7 +19,7 @@ from gdal_mcp.console.desk import GRANT_MINUTES, Desk
 from gdal_mcp.console.downloads import Links, download
 from gdal_mcp.console.entrance import Entrance, Refused
 from gdal_mcp.console.headers import Guarded
-from gdal_mcp.console.live import Live
+from gdal_mcp.console.live import Live, Stream
 from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.sessions import SECONDS, Viewer
 from gdal_mcp.errors import ToolError
@@ -98,10 +98,10 @@ class Console:
 
     def _answered(
         self, handler: Callable[[Request], Awaitable[Any]]
-    ) -> Callable[[Request], Awaitable[Response]]:
+    ) -> Callable[[Request], Awaitable[Response | Stream]]:
         """A handler's value or refusal as a response."""
 
-        async def answer(request: Request) -> Response:
+        async def answer(request: Request) -> Response | Stream:
             try:
                 found = await handler(request)
             except Refused as refused:
@@ -113,7 +113,7 @@ class Console:
             except (AuditUnavailable, RegistryUnavailable, TokensUnavailable, Unavailable) as error:
                 _log.warning("console_failed", reason=str(error))
                 return JSONResponse({"error": "The server cannot do that now; its log says why."}, 503)
-            return found if isinstance(found, Response) else JSONResponse(found)
+            return found if isinstance(found, Response | Stream) else JSONResponse(found)
 
         return answer
 
@@ -157,15 +157,14 @@ class Console:
         except ToolError:
             return Workspaces(())
 
-    async def _live(self, request: Request, viewer: Viewer) -> Response:
+    async def _live(self, request: Request, viewer: Viewer) -> Stream:
         async def good() -> bool:
             try:
                 return await self.entrance.viewer(request) == viewer
             except (Refused, TokensUnavailable, Unavailable):
                 return False
 
-        self.live.require_room(viewer)
-        return StreamingResponse(self.live.events(viewer, good), media_type="text/event-stream")
+        return Stream(self.live, viewer, good)
 
     async def _question(self, request: Request, viewer: Viewer) -> Any:
         return await _thread(self.desk.question, viewer, request.path_params["id"])
@@ -207,7 +206,7 @@ class Console:
 
     async def _picture(self, request: Request, viewer: Viewer) -> Response:
         artifact = await _thread(self.desk.artifact, viewer, request.path_params["number"])
-        picture = await self.pictures.of(artifact, viewer)
+        picture = await self.pictures.of(artifact, viewer, self._workspaces(viewer))
         if picture is None:
             raise Refused(404, "There is no picture of this.")
         return Response(picture, media_type="image/png")

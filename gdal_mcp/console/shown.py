@@ -109,7 +109,6 @@ def artifact(one: Artifact, dataset: Mapping[str, Any] | None) -> dict[str, Any]
         "name": one.name,
         "bytes": one.size,
         "media_type": one.media_type,
-        "sha256": one.sha256,
         "created": one.created,
         "state": one.state,
         "pictured": dataset is not None,

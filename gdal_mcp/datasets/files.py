@@ -14,14 +14,14 @@ from gdal_mcp.datasets.names import parse
 from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code, Stage, ToolError
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.files.companions import REPLACED, companions
+from sandbox.files.families import REPLACED
 from sandbox.files.publication import Transfer
 from sandbox.workspace import Located, open_folder
 
 # folders that are one dataset: by their ending, or by a file that every dataset of the format has
 FOLDER_ENDINGS: Final = frozenset({".gdb", ".zarr", ".tiledb", ".safe"})
 FOLDER_MARKS: Final = ("zarr.json", ".zgroup", ".zarray", ".zmetadata", "hdr.adf")
-# what is one file, with at most what `sandbox.files.companions` knows; others may have more, and would be torn apart
+# what is one file, with at most what `sandbox.files.families` knows; others may have more, and would be torn apart
 _WHOLE: Final = frozenset(
     ".arrow .avif .bt .csv .dt0 .dt1 .dt2 .dxf .exr .feather .fgb .fits .geojson .geojsonl .geojsons .gml .gpkg .gpx .grb"
     " .grb2 .grib .grib2 .gti .gtx .h5 .hdf .hdf5 .heic .hgt .j2k .json .jsonl .jxl .kml .kmz .kro .laz .map .mbtiles .nc"
@@ -66,27 +66,13 @@ def dataset(text: str, paths: Paths) -> Located:
     """The main file or folder of a dataset that may be renamed or deleted."""
     found = existing_place(text, paths)
     refuse_plain_folder(found)
-    if (owner := _owner(found)) is not None:
+    if (owner := paths.listings.owner(found)) is not None:
         raise invalid(f"{found.name} is a part of {owner.name}.", f"Name {owner.name}, or use the vsi tools.")
     return found
 
 
-def _owner(located: Located) -> Located | None:
-    """Another dataset in the same folder that a file belongs to."""
-    if located.is_folder:
-        return None
-    with open_folder(located.workspace, located.relative.parent) as folder, os.scandir(folder) as entries:
-        names = [one.name for one in entries if one.is_file(follow_symlinks=False)]
-    stems = (name for name in sorted(names) if located.name.startswith(PurePosixPath(name).stem))
-    for name in stems:
-        other = Located(located.workspace, located.relative.parent / name, located.identity)
-        if name != located.name and any(one.name == located.name for one in companions(other)):
-            return other
-    return None
-
-
-def files(main: Located) -> tuple[Located, ...]:
-    return (main, *companions(main))
+def files(main: Located, paths: Paths) -> tuple[Located, ...]:
+    return (main, *paths.listings.companions(main))
 
 
 def refuse_plain_folder(located: Located) -> None:
@@ -115,11 +101,11 @@ def destination(text: str, source: Located, paths: Paths, *, overwrite: bool) ->
             "Keep the extension, or convert the dataset.",
         )
     refuse_nested(source, output.target)
-    _refuse_torn(source, output.target)
+    _refuse_torn(source, output.target, paths)
     return output
 
 
-def _refuse_torn(source: Located, target: Located) -> None:
+def _refuse_torn(source: Located, target: Located, paths: Paths) -> None:
     """Raises ToolError where the files under their new names might not be the dataset any more."""
     kind = ending(source)
     if not source.is_folder and kind not in REPLACED and kind not in _WHOLE:
@@ -127,7 +113,7 @@ def _refuse_torn(source: Located, target: Located) -> None:
             f"which files belong to a dataset of the kind of {source.name} is not known.",
             "Use vsi move or vsi copy for each of its files, or convert the dataset.",
         )
-    inner = next((one for one in companions(source) if ending(one) in _NAMED_INSIDE), None)
+    inner = next((one for one in files(source, paths) if ending(one) in _NAMED_INSIDE), None)
     if inner is not None:
         raise invalid(
             f"{source.name} holds the name of {inner.name}, so it would not find it under another.",
@@ -144,7 +130,7 @@ def named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfer
     """Each file of a dataset with its new name: what follows the name or the stem of the main file stays."""
     known = {one.name: one for one in output.replaces}
     folder = output.target.path.parent
-    names = {_renamed(one.name, source.name, output.target.name): one for one in files(source)}
+    names = {_renamed(one.name, source.name, output.target.name): one for one in files(source, paths)}
     return tuple(
         Transfer(one, known.get(name) or free(output_place(str(folder / name), paths)))
         for name, one in names.items()

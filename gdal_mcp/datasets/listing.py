@@ -1,4 +1,4 @@
-"""What is in a workspace as pages of rows: a dataset with all its files is one row. Pure.
+"""What is in a workspace as pages of rows: a dataset with all its files is one row. It opens nothing itself.
 
 The names are made up by whoever made the files: in a row they are cleaned for display, and a row whose name cannot be
 written in a call says so.
@@ -7,18 +7,21 @@ written in a call says so.
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.answers.untrusted import clean_text, shown_text
 from gdal_mcp.datasets.files import FOLDER_ENDINGS, FOLDER_MARKS
 from gdal_mcp.errors import Code, Stage, ToolError
-from sandbox.files.browse import Found, Kind, TreeTooLarge
-from sandbox.files.companions import grouped
+from sandbox.files.browse import Barred, Folder, Found, Kind
+from sandbox.files.families import grouped
 from sandbox.workspace import Located
 
 MAX_ROWS: Final = 500  # of one page
@@ -37,9 +40,9 @@ class Query:
     pattern: str = "*"
     limit: int = 100
 
-    def matches(self, found: Found) -> bool:
-        relative = PurePosixPath(*found.relative.parts[len(self.folder.relative.parts) :])
-        return fnmatchcase(str(relative) if "/" in self.pattern else found.name, self.pattern)
+    def matches(self, above: str, name: str) -> bool:
+        """Whether a name is meant; `above` is the way from the folder to it, which ends with a slash."""
+        return fnmatchcase(above + name if "/" in self.pattern else name, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +81,21 @@ class Page:
         return tuple(row.found.located for row in self.rows if row.askable)
 
 
-def page(found: Iterable[Found], query: Query, cursor: str | None = None) -> Page:
-    """The rows after a cursor, in the order of the walk. Raises ToolError for a cursor that is not of this question.
+def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
+    """The rows after a cursor, in the order of the names. Raises ToolError for a cursor that is not of this question.
 
     A page is made of what is there now: what comes and goes between two pages shows or not, and nothing shows twice.
+    Files are looked at for the rows of the page alone, folders up to its last row.
     """
     if len(query.pattern) > MAX_PATTERN or not 1 <= query.limit <= MAX_ROWS:
         raise _invalid("the pattern is too long, or the limit too large.")
     after = _read_cursor(cursor, query) if cursor else ()
-    everything, complete = _all(found)
-    rows = (
-        row for row in _rows(everything, query.folder) if _key(row.found) > after and query.matches(row.found)
-    )
-    some = [row for row, _ in zip(rows, range(query.limit + 1), strict=False)]
+    reader = _Reader(query)
+    with closing(reader.rows(top, "", after)) as rows:
+        some = list(islice(rows, query.limit + 1))
     more = len(some) > query.limit
     some = some[: query.limit]
-    return Page(tuple(some), _cursor(some[-1], query) if more else None, complete)
+    return Page(tuple(some), _cursor(some[-1], query) if more else None, reader.complete)
 
 
 def told(shown: Page, report: Any = None) -> Mapping[str, Any]:
@@ -133,54 +135,57 @@ def _time(nanoseconds: int) -> str | None:
         return None
 
 
-def _all(found: Iterable[Found]) -> tuple[list[Found], bool]:
-    everything: list[Found] = []
-    try:
-        for one in found:
-            everything += [one]  # what came before the exception is kept
-    except TreeTooLarge:
-        return everything, False
-    return everything, True
+@dataclass(slots=True)
+class _Reader:
+    """Rows without what belongs to another row: the inside of a folder that is a dataset, and companions."""
+
+    query: Query
+    complete: bool = True
+
+    def rows(self, folder: Folder, above: str, after: Key) -> Generator[Row]:
+        """Those of a folder and all below it, behind the place that `after` names from there."""
+        self.complete &= folder.complete
+        owners = grouped([name for name, kind in folder.names.items() if kind is Kind.FILE])
+        families: dict[str, list[str]] = {}
+        for name in folder.names:
+            if (owner := owners.get(name)) is not None:
+                families.setdefault(owner, []).append(name)
+        for name, kind in folder.names.items():
+            raw = os.fsencode(name)
+            if name in owners or (after and raw < after[0]):
+                continue
+            told = bool(after) and raw == after[0]
+            if kind is Kind.FOLDER:
+                yield from self._folder(folder, name, above, None if not told else after[1:])
+            elif not told and self.query.matches(above, name):
+                yield from _row(folder, name, families.get(name, ()))
+
+    def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[Row]:
+        """A row for a folder that was not told, and those below it unless it is one dataset."""
+        found = folder.look(name) if after is None and self.query.matches(above, name) else None
+        if PurePosixPath(name).suffix.lower() in FOLDER_ENDINGS:
+            yield from [Row(found, is_dataset=found.kind is Kind.FOLDER)] if found else []
+            return
+        with folder.enter(name) as inner:
+            whole = isinstance(inner, Folder) and any(mark in inner.names for mark in FOLDER_MARKS)
+            if found is not None and inner is not Barred.GONE:
+                yield Row(replace(found, closed=inner is Barred.CLOSED), is_dataset=whole)
+            if isinstance(inner, Folder) and not whole:
+                yield from self.rows(inner, f"{above}{name}/", after or ())
 
 
-def _rows(everything: list[Found], folder: Located) -> Iterator[Row]:
-    """Without what belongs to another row: the inside of a folder that is a dataset, and companions."""
-    folders = [one.relative for one in everything if one.kind is Kind.FOLDER]
-    whole = {one for one in folders if one.suffix.lower() in FOLDER_ENDINGS}
-    whole |= {one.relative.parent for one in everything if one.name in FOLDER_MARKS} - {folder.relative}
-    outside = [one for one in everything if whole.isdisjoint(one.relative.parents)]
-    owners = _owners(outside)
-    family: dict[PurePosixPath, list[Found]] = {}
-    for one in outside:
-        if (owner := owners.get(one.relative)) is not None:
-            family.setdefault(owner, []).append(one)
-    for one in outside:
-        if one.relative not in owners:
-            row = _row(one, family.get(one.relative, []))
-            yield replace(row, is_dataset=True) if one.relative in whole else row
+def _row(folder: Folder, name: str, companions: Sequence[str]) -> Iterator[Row]:
+    """None for what vanished meanwhile."""
+    found = folder.look(name)
+    if found is None or found.kind is not Kind.FILE:
+        yield from [Row(found)] if found else []
+        return
+    family = [one for one in map(folder.look, companions) if one is not None]
+    yield Row(found, tuple(one.name for one in family), sum(one.size for one in (found, *family)))
 
 
-def _owners(outside: list[Found]) -> dict[PurePosixPath, PurePosixPath]:
-    folders: dict[PurePosixPath, list[str]] = {}
-    for one in outside:
-        if one.kind is Kind.FILE:
-            folders.setdefault(one.relative.parent, []).append(one.name)
-    return {
-        folder / name: folder / main
-        for folder, names in folders.items()
-        for name, main in grouped(names).items()
-    }
-
-
-def _row(found: Found, companions: list[Found]) -> Row:
-    if found.kind is not Kind.FILE:
-        return Row(found)
-    return Row(found, tuple(one.name for one in companions), sum(one.size for one in (found, *companions)))
-
-
-def _key(found: Found) -> Key:
-    """The place in the order of a walk."""
-    return tuple(found.raw.split(b"/"))
+def _parts(relative: PurePosixPath) -> Key:
+    return tuple(map(os.fsencode, relative.parts))
 
 
 def _cursor(row: Row, query: Query) -> str:
@@ -194,7 +199,10 @@ def _read_cursor(cursor: str, query: Query) -> Key:
         raise _invalid("the cursor is none of ours.") from error
     if raw[:_DIGEST] != _signature(query):
         raise _invalid("the cursor belongs to another question.")
-    return tuple(raw[_DIGEST:].split(b"/"))
+    key, above = tuple(raw[_DIGEST:].split(b"/")), _parts(query.folder.relative)
+    if key[: len(above)] != above:
+        raise _invalid("the cursor is none of ours.")
+    return key[len(above) :]
 
 
 def _signature(query: Query) -> bytes:

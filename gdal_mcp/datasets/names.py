@@ -10,7 +10,6 @@ What GDAL is given is `before + path + after`. Invariants of what `parse` lets t
 
 import re
 import tomllib
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,13 +17,13 @@ from importlib.resources import files
 from typing import Any, Final, Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from sandbox.workspace import hides
 
 Place = Literal["any", "file", "folder"]
 
 MAX_BYTES: Final = 8192  # a path is at most 4096, and the rest of a name at most as much
 MAX_PARTS: Final = 64  # names in a path whose archive has to be looked for; each is looked up from the top
 
-_CONTROLS: Final = frozenset({"Cc", "Zl", "Zp"})  # as in sandbox.workspace
 _FILE_SYSTEM: Final = re.compile(r"(/vsi[a-z0-9_]+)(?=[/?]|$)(.*)", re.IGNORECASE | re.DOTALL)
 _PREFIX: Final = re.compile(r"([a-z0-9_]{2,64})\s*:", re.IGNORECASE)
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -293,9 +292,9 @@ def _check(text: str) -> None:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise _refused("the name is not valid Unicode.", "Send plain text.") from error
-    if not text or any(unicodedata.category(letter) in _CONTROLS for letter in text):
+    if not text or hides(text):
         raise _refused(
-            "the name is empty, or holds a control character or a line separator.",
+            "the name is empty, or holds a control or invisible character, or a line separator.",
             "Use a path inside a workspace; `gdal-mcp doctor` lists them.",
         )
     if size > MAX_BYTES:

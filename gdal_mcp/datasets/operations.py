@@ -1,7 +1,7 @@
 """GDAL's algorithms that copy, rename and delete files, as calls in which GDAL moves nothing.
 
 Invariants:
-* what belongs to a dataset is told by names alone (`sandbox.files.companions`), never by the list that its driver reports:
+* what belongs to a dataset is told by names alone (`sandbox.files.families`), never by the list that its driver reports:
   that of a VRT holds its sources, which are other people's files;
 * a link is never followed to what is renamed or deleted, and neither a workspace nor `.gdal-mcp` ever is one of these;
 * GDAL looks at the files in the container, read-only; the host renames and removes once that succeeded, in one
@@ -89,7 +89,7 @@ def _delete_datasets(given: Given, paths: Paths) -> FileWork:
     mains = tuple(dataset(text, paths) for text in given.get("filename", ()))
     if not mains:
         raise invalid("filename is needed.", "Name one dataset or more.")
-    gone = tuple({one.relative: one for main in mains for one in files(main)}.values())
+    gone = tuple({one.relative: one for main in mains for one in files(main, paths)}.values())
     _refuse_several(gone)
     return FileWork(_identify(mains), mains, removes=gone, listings=_listings(gone), identified=mains)
 

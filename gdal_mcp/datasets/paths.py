@@ -7,15 +7,17 @@ text that is no file or folder of a workspace is looked at for another way to wr
 import os
 import re
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, TypeAlias
 
 from gdal_mcp.calls.plan import Output, OutputKind
 from gdal_mcp.datasets.names import DatasetName, parse
+from gdal_mcp.datasets.reading import Reading
 from gdal_mcp.errors import Code, Stage, ToolError
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.files.companions import REPLACED, companions
+from sandbox.files.companions import Listings
+from sandbox.files.families import shared_endings
 from sandbox.files.filetree import Entry, walk
 from sandbox.workspace import RESERVED, Identity, Located, Workspaces, open_folder
 
@@ -37,14 +39,21 @@ class Source:
         return self.name == str(self.located)
 
 
+Inputs: TypeAlias = tuple[Located | Source, ...] | Reading
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The workspaces as the tools see them. `call_id` makes the names of outputs that nobody named."""
+    """The workspaces as the tools see them while one call is drafted: each folder is listed once.
+
+    `call_id` makes the names of outputs that nobody named.
+    """
 
     workspaces: Workspaces
     outputs_folder: str
     call_id: str
     threads: int = 1  # the most that a container of this server has
+    listings: Listings = field(default_factory=Listings, compare=False, repr=False)
 
     def input(self, text: str) -> Located:
         """An existing file or folder by its plain path. Raises ToolError."""
@@ -113,7 +122,7 @@ class Paths:
         self,
         text: str,
         *,
-        inputs: tuple[Located | Source, ...],
+        inputs: Inputs,
         overwrite: bool,
         update: bool = False,
         kind: OutputKind = "dataset",
@@ -130,13 +139,33 @@ class Paths:
         if target.identity is None:
             refuse_other_name(text)
         _refuse_other_kind(target, kind)
-        replaces = _replaced(target, kind)
+        replaces = self._replaced(target, kind)
         shared = () if kind == "folder" else _shared(target, replaces)
-        if _takes(inputs, (target, *replaces, *shared)):
+        read = reading(inputs)
+        if any(read.takes(one) for one in (target, *replaces, *shared)):
             raise _onto_itself()
         if replaces and not overwrite and not update:
             raise _exists(replaces[0])
         return Output(target, kind, update and target.identity is not None, replaces, shared)
+
+    def _replaced(self, target: Located, kind: OutputKind) -> tuple[Located, ...]:
+        """What stands in the place of an output: the old dataset's files, the main one first.
+
+        Companions without their dataset count too: they would pass for the new one's. A folder has none.
+        """
+        exists = target.identity is not None
+        if kind == "folder":
+            return (target,) if exists else ()
+        assumed = target if exists else replace(target, identity=Identity(0, 0, 0, 0))
+        try:
+            return (*([target] if exists else []), *self.listings.companions(assumed))
+        except PathRefused as error:
+            raise ToolError(
+                Code.PATH_NOT_ALLOWED,
+                Stage.RESOLVE,
+                str(error),
+                "Write to another name, or move that file away.",
+            ) from error
 
     def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
         """A uniquely named output in the outputs folder of the first writable workspace."""
@@ -154,31 +183,29 @@ class Paths:
         return Output(target, kind, server_named=True)
 
 
-def family(source: Located | Source) -> tuple[Path, ...]:
+def reading(inputs: Inputs) -> Reading:
+    """What a call reads. Made once by a caller with several outputs."""
+    if isinstance(inputs, Reading):
+        return inputs
+    return Reading(
+        (one.located, not one.in_archive) if isinstance(one, Source) else (one, True) for one in inputs
+    )
+
+
+def family(source: Located | Source, listings: Listings | None = None) -> tuple[Path, ...]:
     """The paths that belong to an input, its own first; of its companions as far as they can be told.
 
     An archive is its own family: what lies beside it belongs to no file in it.
     """
     if isinstance(source, Source):
-        return (source.located.path,) if source.in_archive else family(source.located)
+        return (source.located.path,) if source.in_archive else family(source.located, listings)
     if source.is_folder:
         return (source.path,)
     try:
-        own = companions(source)
+        own = (listings or Listings()).companions(source)
     except PathRefused:
         own = ()
     return (source.path, *(one.path for one in (*own, *_shared(source, own))))
-
-
-def _takes(inputs: tuple[Located | Source, ...], places: tuple[Located, ...]) -> bool:
-    """Whether what is written stands in the place of an input, of a file that goes with one, or of a folder with one in it."""
-    touched = {one.path for one in places}
-    folders = [one.path for one in places if one.is_folder]
-    return any(
-        path in touched or any(path.is_relative_to(folder) for folder in folders)
-        for source in dict.fromkeys(inputs)
-        for path in family(source)
-    )
 
 
 def refuse_other_name(text: str) -> None:
@@ -209,27 +236,10 @@ def _refuse_other_kind(target: Located, kind: OutputKind) -> None:
     )
 
 
-def _replaced(target: Located, kind: OutputKind) -> tuple[Located, ...]:
-    """What stands in the place of an output: the old dataset's files, the main one first.
-
-    Companions without their dataset count too: they would pass for the new one's. A folder has none.
-    """
-    exists = target.identity is not None
-    if kind == "folder":
-        return (target,) if exists else ()
-    assumed = target if exists else replace(target, identity=Identity(0, 0, 0, 0))
-    try:
-        return (*([target] if exists else []), *companions(assumed))
-    except PathRefused as error:
-        raise ToolError(
-            Code.PATH_NOT_ALLOWED, Stage.RESOLVE, str(error), "Write to another name, or move that file away."
-        ) from error
-
-
 def _shared(target: Located, replaces: tuple[Located, ...]) -> tuple[Located, ...]:
     """Files that the output's format writes beside it and that are left out of `replaces`, as another dataset has them too."""
     known = {one.name for one in replaces}
-    names = (f"{target.path.stem}{ending}" for ending in sorted(REPLACED.get(target.path.suffix.lower(), ())))
+    names = (f"{target.path.stem}{ending}" for ending in sorted(shared_endings(target.name)))
     return tuple(
         found for name in names if name not in known and (found := _regular(target, name)) is not None
     )

@@ -16,9 +16,8 @@ from gdal_mcp.foresight.grids import clip_box, overlap, source_crs, target_crs
 from gdal_mcp.foresight.header import TYPE_RANGE, Box, Header
 from gdal_mcp.foresight.request import Request
 
-_LARGE_DEGREES: Final = (
-    2.0  # the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
-)
+# the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
+_LARGE_DEGREES: Final = 2.0
 _FAR: Final = 1000.0  # times finer than the data: degrees were meant where metres are asked for
 _FINE: Final = 4.0  # times finer than the data, on each side, for which there is hardly a reason
 _UNCOMPRESSED: Final = 256 << 20  # bytes

@@ -10,7 +10,7 @@ from gdal_mcp.foresight.header import Header
 from gdal_mcp.foresight.headers import read_header
 from sandbox.workspace import Identity, Located
 
-DEFAULT_SIZE: Final = 1024  # headers; less than half a megabyte
+DEFAULT_SIZE: Final = 4096  # headers, as many as a call names files; less than two megabytes
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class HeaderCache:
 
     size: int = DEFAULT_SIZE
     read: Callable[[Located], Header | None] = read_header
-    _headers: OrderedDict[tuple[str, Identity], Header] = field(default_factory=OrderedDict)
+    _headers: OrderedDict[tuple[str, Identity], Header | None] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
     def get(self, located: Located) -> Header | None:
@@ -35,16 +35,18 @@ class HeaderCache:
                 self._headers.move_to_end(key)
                 return self._headers[key]
         header = self.read(located)
-        if header is not None:
-            self.put(located, header)
+        self._keep(key, header)
         return header
 
     def put(self, located: Located, header: Header) -> None:
         """Remembers what GDAL said of a file. `located` is the file as it is now, with its identity."""
-        if located.identity is None:
-            return
+        if located.identity is not None:
+            self._keep((str(located), located.identity), header)
+
+    def _keep(self, key: tuple[str, Identity], header: Header | None) -> None:
+        """What cannot be read is kept, too: a call asks several times, and may name many such files."""
         with self._lock:
-            self._headers[(str(located), located.identity)] = header
-            self._headers.move_to_end((str(located), located.identity))
+            self._headers[key] = header
+            self._headers.move_to_end(key)
             while len(self._headers) > self.size:
                 self._headers.popitem(last=False)

@@ -41,9 +41,18 @@ class Estimate:
     basis: str
     sure: Sure = Sure()
     output: Header | None = None  # the raster that would be made, as far as that can be said
-    certain: float = (
-        0.0  # part of its pixels that is certainly made; the `trust` of the request for a next step
-    )
+    # part of its pixels that is certainly made; the `trust` of the request for a next step
+    certain: float = 0.0
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """What a person or a model is told of it: bytes, files and seconds."""
+        return {
+            "output_bytes": self.output_bytes,
+            "output_files": self.output_files,
+            "memory_bytes": self.memory_bytes,
+            "seconds": round(self.seconds, 3),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +260,7 @@ def _content_bytes(work: _Work, inputs: list[Header]) -> int | None:
     """Bytes of an output that follows its input; None where the content decides."""
     request, first = work.request, inputs[0]
     if work.cost.overviews:
-        return round(first.disk_bytes * (1 + sum(1 / level**2 for level in _levels(request))))
+        return round(first.disk_bytes * (1 + sum(1 / level / level for level in _levels(request))))
     if work.cost.pixel_bytes:
         return first.pixels * work.cost.pixel_bytes
     if not request.driver:

@@ -15,6 +15,9 @@ from gdal_mcp.foresight.header import Box, Header
 from gdal_mcp.foresight.request import Request
 
 _CONVERTED: Final = 0.5  # of an extent that was converted by our own formulas
+_LARGEST: Final = (
+    1 << 60
+)  # pixels on a side, far beyond every limit; what is computed of it still fits a float
 _GRID_SIZE: Final = 256  # pixels on each side, of `vector grid` without a size
 
 
@@ -84,7 +87,8 @@ def clip(request: Request) -> Grid | None:
     if wanted is None:
         return replace(_of(header), sure=0.0)
     kept = wanted if outside else overlap(wanted, header.extent)
-    return _of_pixels(kept, header) if kept else None
+    made = _of_pixels(kept, header) if kept else None
+    return replace(made, sure=0.0) if made and _selects_like(request) else made
 
 
 def create(request: Request) -> Grid | None:
@@ -264,7 +268,7 @@ def _grid(width: float, height: float, extent: Box | None = None) -> Grid | None
     """At least one pixel on each side; None for sides that are no size at all."""
     if not (0 <= width < math.inf and 0 <= height < math.inf):
         return None
-    return Grid(max(1, round(width)), max(1, round(height)), extent)
+    return Grid(max(1, round(min(width, _LARGEST))), max(1, round(min(height, _LARGEST))), extent)
 
 
 def _of(header: Header) -> Grid:
@@ -282,6 +286,13 @@ def _around(headers: Sequence[Header]) -> Box:
     boxes = [one.extent for one in headers if one.extent]
     west, south, east, north = zip(*boxes, strict=True)
     return min(west), min(south), max(east), max(north)
+
+
+def _selects_like(request: Request) -> bool:
+    """Whether less than the whole of `like` is meant, or of its layers the first."""
+    like = request.others.get("like")
+    chosen = any(request.arguments.get(name) for name in ("like-layer", "like-where", "like-sql"))
+    return like is not None and (chosen or like.kind == "vector")
 
 
 def _selects(request: Request) -> bool:

@@ -36,9 +36,8 @@ class Request:
     driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
     output: str = ""  # name of the output, for its extension
     updates: bool = False  # whether the output is there already and a copy of it is changed
-    trust: float = (
-        1.0  # part of the inputs' pixels that is certain; of an earlier step, its estimate's `certain`
-    )
+    # part of the inputs' pixels that is certain; of an earlier step, its estimate's `certain`
+    trust: float = 1.0
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -70,19 +70,21 @@ def tiles(request: Request) -> Tiles | None:
 def _fitting(box: Box, scheme: _Scheme, side: int, width: int) -> int:
     """The level whose pixels are nearest to the data's."""
     size = (box[2] - box[0]) / width
-    if size <= 0:
-        return 0
-    return max(0, min(_DEEPEST, round(math.log2(scheme.side / side / size))))
+    times = scheme.side / max(side, 1) / size if size > 0 else 0.0
+    # a header may say of its pixels what it likes
+    return max(0, min(_DEEPEST, round(math.log2(times)))) if 0 < times < math.inf else 0
 
 
 def _level(box: Box, scheme: _Scheme, level: int) -> int:
     side = scheme.side / (1 << level)
     west, south, east, north = box
-    columns = (
-        math.floor((east - scheme.left) / side - _EDGE) - math.floor((west - scheme.left) / side + _EDGE) + 1
-    )
-    rows = (
-        math.floor((scheme.top - south) / side - _EDGE) - math.floor((scheme.top - north) / side + _EDGE) + 1
-    )
-    across = round(2 * abs(scheme.left) / side)
-    return max(1, min(columns, across)) * max(1, min(rows, 1 << level))
+    across, down = round(2 * abs(scheme.left) / side), 1 << level
+    columns = _touched((west - scheme.left) / side, (east - scheme.left) / side, across)
+    rows = _touched((scheme.top - north) / side, (scheme.top - south) / side, down)
+    return max(1, min(columns, across)) * max(1, min(rows, down))
+
+
+def _touched(first: float, last: float, most: int) -> int:
+    """How many tiles a stretch touches, for one that lies beyond the world as far as that matters."""
+    low, high = (max(-1.0, min(one, most + 1.0)) for one in (first, last))
+    return math.floor(high - _EDGE) - math.floor(low + _EDGE) + 1

@@ -5,7 +5,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -19,6 +20,7 @@ from gdal_mcp.host.nested import mapped, prove
 from gdal_mcp.host.pathmap import PathMap
 from gdal_mcp.host.worker_source import gdal_command
 from gdal_mcp.settings import Settings
+from gdal_mcp.state import put_private
 from sandbox import hardening, probe, program, seccomp, worker
 from sandbox.attest import Row
 from sandbox.attestation import attest
@@ -179,11 +181,7 @@ class Hosting:
         sweep(self._settings.state_dir / "views", self._owner)
         runner.unremoved = self._unremoved
         self._reap(engine)
-        if self._settings.runtime and self._settings.runtime not in info.runtimes:
-            raise AttestationFailed(
-                f"runtime {self._settings.runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, "
-                "or leave the setting out."
-            )
+        _refuse_absent(self._settings.runtime, info)
         attested = (*self._proven(runner, image), *self._attested(runner, info, image, fresh=fresh))
         if not image.gdal_version:
             image = suitable(replace(image, gdal_version=self._asked_version(runner, image)))
@@ -243,7 +241,6 @@ class Hosting:
         confines = confines or self._confines
         limits, user = confines.limits, self.user()
         mounts = [self._mount(one, user) for one in confines.seen]
-        roots = [one.path for one in confines.seen if not one.relative.parts]
         if staging is not None:
             mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
         sent = delivered(gdal_command(self._settings.pool_seconds + IDLE_MARGIN))
@@ -254,10 +251,20 @@ class Hosting:
             user=user,
             limits=limits,
             mounts=tuple(mounts),
-            masks=tuple(PurePosixPath(root / RESERVED) for root in roots if (root / RESERVED).is_dir()),
+            masks=tuple(self._covered(one.path for one in confines.seen if not one.relative.parts)),
             environment=environment(limits),
             runtime=self._settings.runtime,
         )
+
+    def _covered(self, roots: Iterable[Path]) -> Iterator[PurePosixPath]:
+        """The server's own folder in each workspace that has one, or gets one as soon as a call writes there. Raises StagingFailed."""
+        for root in roots:
+            own, area = root / RESERVED, self._areas.get(root)
+            there = own.is_dir() and not own.is_symlink()
+            if not there and area is not None:
+                area.prepare()
+            if there or area is not None:
+                yield PurePosixPath(own)
 
     def _mount(self, located: Located, user: tuple[int, int]) -> Mount:
         """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""
@@ -267,6 +274,10 @@ class Hosting:
         identity = located.identity
         told = (identity.device, identity.inode) if identity is not None else None
         return Mount(str(source / located.relative), PurePosixPath(located.path), identity=told)
+
+    def seen(self, root: Path) -> Path:
+        """What containers are shown for the workspace at `root`: itself, or a view of it. Raises AttestationFailed."""
+        return self._source(root, self.user())
 
     def _source(self, root: Path, user: tuple[int, int]) -> Path:
         """What to mount for a workspace. Raises AttestationFailed for a view that the engine could not see."""
@@ -340,6 +351,14 @@ class Hosting:
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
+def _refuse_absent(runtime: str, info: EngineInfo) -> None:
+    if runtime and runtime not in info.runtimes:
+        raise AttestationFailed(
+            f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
+            "setting out."
+        )
+
+
 def _memory_bytes(info: EngineInfo) -> int:
     """Of the engine's machine; one that does not say stands on this one."""
     return info.memory_bytes or memory().get("MemTotal", 0)
@@ -357,9 +376,5 @@ def _remembered(path: Path, key: str) -> tuple[Row, ...]:
 
 def _remember(path: Path, key: str, rows: tuple[Row, ...]) -> None:
     text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in rows]})
-    partial = path.with_suffix(f".{os.getpid()}")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError:  # the next process attests anew
-        partial.unlink(missing_ok=True)
+    with suppress(OSError):  # the next process attests anew
+        put_private(path, text.encode())

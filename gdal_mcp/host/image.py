@@ -27,11 +27,7 @@ from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError
 
 OFFICIAL = "ghcr.io/osgeo/gdal:ubuntu-small-3.13.3"
 OLDEST = (3, 11)  # the first with the `gdal` program, which every tool is built on
-OLDEST_SAFE = (
-    3,
-    13,
-    2,
-)  # fixes the two ways to remote code execution of June 2026
+OLDEST_SAFE = (3, 13, 2)  # fixes the two ways to remote code execution of June 2026
 
 # Ours first, as it says just that. The pattern keeps out Ubuntu's "24.04", which unreleased builds inherit.
 _VERSION_LABELS = (

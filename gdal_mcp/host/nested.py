@@ -15,12 +15,11 @@ from typing import Any
 
 from gdal_mcp.host.pathmap import PathMap
 from sandbox.attest import Row
-from sandbox.attestation import source, worker_command
 from sandbox.cancel import Cancellation
 from sandbox.engine import ContainerState, Engine, EngineInfo, Leftover, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.files.staging import Staging, StagingArea
-from sandbox.program import delivered
+from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import Mount, SandboxTemplate
 

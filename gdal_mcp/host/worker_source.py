@@ -3,7 +3,7 @@
 from functools import cache
 from importlib import resources
 
-from sandbox.attestation import source, worker_command
+from sandbox.program import source, worker_command
 
 PARTS = "gdal_mcp.inside.parts"
 

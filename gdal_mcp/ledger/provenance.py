@@ -26,6 +26,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from gdal_mcp.datasets.paths import family
 from sandbox.errors import PathRefused
+from sandbox.files.companions import Listings
 from sandbox.files.filetree import walk
 from sandbox.files.outputs import Part, tree_digest
 from sandbox.workspace import Identity, Located, open_file, open_folder
@@ -237,20 +238,21 @@ def _with_companions(inputs: Iterable[Located]) -> Iterator[tuple[Located, bool]
     seen: set[Path] = set()
     given = list(inputs)
     own = {one.path for one in given}
+    listings = Listings()
     for located in given:
         if located.path in seen:
             continue
         seen.add(located.path)
         yield located, False
-        for path in _companions(located):
-            if path not in seen | own:
+        for path in _companions(located, listings):
+            if path not in seen and path not in own:
                 seen.add(path)
                 yield Located(located.workspace, located.relative.parent / path.name), True
 
 
-def _companions(located: Located) -> tuple[Path, ...]:
+def _companions(located: Located, listings: Listings) -> tuple[Path, ...]:
     try:
-        return family(located)[1:]
+        return family(located, listings)[1:]
     except (OSError, PathRefused):
         return ()
 

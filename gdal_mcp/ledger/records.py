@@ -26,7 +26,7 @@ from sandbox.files.publication import PublishedFile
 from sandbox.outcome import Usage
 
 if TYPE_CHECKING:
-    from gdal_mcp.pipeline import Ticket
+    from gdal_mcp.calls.ticket import Ticket
 
 _MAX_BOXES = 20  # extents of layers that are kept of one output
 _READ_PATIENCE = 0.02  # digests of some megabytes are ready by then
@@ -120,54 +120,78 @@ class Records:
 
     def finished(self, ticket: "Ticket", done: Done | None, error: ToolError | None) -> ToolError | None:
         """After everything. Returns a failure when it cannot be written, since the call itself is over."""
-        outcome = str(error.code) if error else "OK"
-        event = {**self._event(ticket, "call.finished"), "outcome": outcome, "seconds": dict(ticket.seconds)}
-        if error is not None:
-            event["message"] = error.message
         finish = self._finish(ticket, done, error)
-        event["materials"] = list(finish.inputs)
-        if done is not None and done.published is not None:
-            event["outputs"] = list(finish.files)
-            event["replaced"] = [str(located) for located in done.published.replaced]
-            event["removed"] = list(finish.removed)
         _log.info(
-            "call", call=ticket.call_id, tool=ticket.request.tool, outcome=outcome, seconds=ticket.seconds
+            "call",
+            call=ticket.call_id,
+            tool=ticket.request.tool,
+            outcome=finish.outcome,
+            seconds=ticket.seconds,
         )
         try:
-            self.audit.append(event)
+            self.audit.append(self._ending(ticket, done, finish))
             self._register(ticket, done, finish)
         except (AuditUnavailable, RegistryUnavailable) as failure:
             _log.exception("record_failed", call=ticket.call_id)
             return ToolError(
                 Code.INTERNAL,
                 Stage.AUDIT,
-                f"the call ended with {outcome}, but that could not be recorded: {failure}",
+                f"the call ended with {finish.outcome}, but that could not be recorded: {failure}",
                 f"What it published stands; `gdal-mcp undo {ticket.call_id}` takes it back.",
             )
         return None
 
+    def _ending(self, ticket: "Ticket", done: Done | None, finish: Finish) -> dict[str, Any]:
+        """The audit record of a call's end."""
+        event = {
+            **self._event(ticket, "call.finished"),
+            "outcome": finish.outcome,
+            "seconds": dict(finish.durations),
+            "materials": list(finish.inputs),
+        }
+        if finish.message:
+            event["message"] = finish.message
+        if done is not None and done.published is not None:
+            event["outputs"] = list(finish.files)
+            event["replaced"] = [str(located) for located in done.published.replaced]
+            event["removed"] = list(finish.removed)
+        return event
+
     def _finish(self, ticket: "Ticket", done: Done | None, error: ToolError | None) -> Finish:
-        watched = self.watched.pop(ticket.call_id, None)
-        touched = _touched(ticket.plan) if ticket.plan and done and done.published else frozenset()
-        materials = watched.result(touched=touched, patience=_patience(done)) if watched else ()
+        """How the call ended, with all that can be told; what was published is told whatever fails of the rest."""
+        published = done.published if done else None
         ended = Finish(
             outcome=str(error.code) if error else "OK",
             message=error.message if error else "",
             durations=dict(ticket.seconds),
-            inputs=tuple(one.row() for one in materials),
-        )
-        if done is None or ticket.plan is None:
-            return replace(ended, receipt=_cost(ticket.usage, ticket.seconds)) if ticket.usage else ended
-        published = done.published
-        return replace(
-            ended,
-            gdal_version=done.gdal_version,
-            receipt=self.receipt(ticket, done).model_dump(mode="json"),
-            outputs=_effects(ticket.plan.draft, done.outputs) if published and published.undo_id else (),
             files=tuple(file_row(file) for file in published.files) if published else (),
             removed=tuple(str(located) for located in published.removed) if published else (),
-            printed=_answer(done),
         )
+        try:
+            ended = replace(ended, inputs=self._inputs(ticket, done))
+            return replace(ended, **self._results(ticket, done))
+        except Exception:  # noqa: BLE001 - a fault of ours in what is nice to know must not cost the record of what was done
+            _log.exception("record_incomplete", call=ticket.call_id)
+            return ended
+
+    def _inputs(self, ticket: "Ticket", done: Done | None) -> tuple[Mapping[str, Any], ...]:
+        watched = self.watched.pop(ticket.call_id, None)
+        if watched is None:
+            return ()
+        touched = _touched(ticket.plan) if ticket.plan and done and done.published else frozenset()
+        return tuple(one.row() for one in watched.result(touched=touched, patience=_patience(done)))
+
+    def _results(self, ticket: "Ticket", done: Done | None) -> dict[str, Any]:
+        """What a call gave and cost, as fields of its `Finish`."""
+        if done is None or ticket.plan is None:
+            return {"receipt": _cost(ticket.usage, ticket.seconds)} if ticket.usage else {}
+        published = done.published
+        return {
+            "gdal_version": done.gdal_version,
+            "receipt": self.receipt(ticket, done).model_dump(mode="json"),
+            "outputs": _effects(ticket.plan.draft, done.outputs) if published and published.undo_id else (),
+            "printed": _answer(done),
+        }
 
     def _register(self, ticket: "Ticket", done: Done | None, finish: Finish) -> None:
         """Into the registry, also what failed before it ran; an answer without a container is in the audit log alone."""
@@ -184,7 +208,7 @@ class Records:
             self.registry.add_refused(replace(told, durations=finish.durations))
 
     def _event(self, ticket: "Ticket", kind: str) -> dict[str, Any]:
-        request, plan, host = ticket.request, ticket.plan, ticket.host
+        request, host = ticket.request, ticket.host
         event: dict[str, Any] = {
             "type": kind,
             "call": ticket.call_id,
@@ -193,18 +217,8 @@ class Records:
             "tool": request.tool[:100],
             "arguments_sha256": _digest(request.arguments),
         }
-        if plan is not None:
-            event["object"] = {
-                "argv": list(plan.draft.command.argv),
-                "inputs": [place_row(located) for located in plan.draft.inputs],
-                "outputs": [str(output.target) for output in plan.draft.outputs],
-                "transfers": [[str(one.source), str(one.target)] for one in plan.draft.transfers],
-                "removes": [str(located) for located in plan.draft.removes],
-                "effect": str(plan.effect),
-                "plan": plan.digest,
-                "mounts": list(plan.mounts),
-                "limits": asdict(plan.limits),
-            }
+        if ticket.plan is not None:
+            event["object"] = _object(ticket.plan)
             event["approval"] = ticket.approval
             event["policy"] = {"mode": self.settings.approval, "sha256": self.policy or None}
         if host is not None:
@@ -238,6 +252,22 @@ class Records:
             approval=ticket.approval,
             **_cost(usage, ticket.seconds),
         )
+
+
+def _object(plan: Plan) -> dict[str, Any]:
+    """What a call works on, as its audit records say it."""
+    draft = plan.draft
+    return {
+        "argv": list(draft.command.argv),
+        "inputs": [place_row(located) for located in draft.inputs],
+        "outputs": [str(output.target) for output in draft.outputs],
+        "transfers": [[str(one.source), str(one.target)] for one in draft.transfers],
+        "removes": [str(located) for located in draft.removes],
+        "effect": str(plan.effect),
+        "plan": plan.digest,
+        "mounts": list(plan.mounts),
+        "limits": asdict(plan.limits),
+    }
 
 
 def _cost(usage: Usage, laps: Mapping[str, float]) -> dict[str, Any]:

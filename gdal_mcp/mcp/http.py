@@ -1,6 +1,7 @@
 """The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,6 +43,7 @@ class Protocol:
 
     def __init__(self, app: App, bounds: Bounds) -> None:
         self._bounds = bounds
+        self._opening: Counter[str] = Counter()
         server = build(app, who, bounds.downloads)
         self._manager = StreamableHTTPSessionManager(
             server,
@@ -62,11 +64,29 @@ class Protocol:
         async with self._manager.run():
             yield
 
-    def full(self, principal: Principal) -> bool:
-        """Whether a principal has as many sessions as it may have."""
+    @property
+    def sessions(self) -> Collection[str]:
+        """The ids of those that are open."""
+        return self._manager._session_owners.keys()  # noqa: SLF001 - no public name has them
+
+    def room(self, principal: Principal) -> Callable[[], None] | None:
+        """Room for a session that a request is about to open; None when this principal has as many as it may have.
+
+        It is taken at once, since the SDK makes the session only later, and given back by the function that is returned:
+        once the session is there, or will not be.
+        """
         owners = self._manager._session_owners.values()  # noqa: SLF001 - the SDK bounds all sessions together alone
         mine = authorization_context(_user(principal))
-        return sum(owner == mine for owner in owners) >= self._bounds.sessions_each
+        if sum(owner == mine for owner in owners) + self._opening[principal.id] >= self._bounds.sessions_each:
+            return None
+        self._opening[principal.id] += 1
+        taken = [principal.id]
+
+        def give_back() -> None:
+            if taken:
+                self._opening -= Counter([taken.pop()])
+
+        return give_back
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; a session stays with the principal that opened it."""

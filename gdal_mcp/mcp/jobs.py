@@ -4,6 +4,7 @@ Invariants:
 * a call ends once: as the reply of its request, or as its task;
 * a request that is cancelled takes its call along, until the task is the reply;
 * a task is on disk before its reply goes out, and nothing is pending once its end is on disk;
+* what a call that writes asks is answered by nobody who may not write, whoever's credential it is;
 * what a task asks for is asked under a key that this task never used before.
 """
 
@@ -24,6 +25,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 
+from gdal_mcp.access.identity import WRITE
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.ledger.tasks import Status, Task, TaskStore
 from gdal_mcp.mcp.progress import RUNNING, Tell
@@ -61,6 +63,8 @@ class Job:
     params: t.CallToolRequestParams
     work: Work
     told: Tell  # to the request that is still open
+    # whether its tool can write, so that answers to what it asks need the scope for that
+    writes: bool = False
     task: Task | None = None
     asked: Asked | None = None
     result: Answer | MCPError | None = None  # None of one that was cancelled
@@ -239,10 +243,18 @@ class Jobs:
             )
         return found
 
-    async def update(self, task_id: str, principal: str, responses: Mapping[str, Any]) -> None:
-        """Raises MCPError as `get` does, ValidationError for an answer that is none."""
+    async def update(
+        self, task_id: str, principal: str, responses: Mapping[str, Any], *, may_write: bool = False
+    ) -> None:
+        """Raises MCPError as `get` does and for one who may not write what is asked about, ValidationError for an answer
+        that is none.
+        """
         await self.get(task_id, principal)
         if (job := self._live.get(task_id)) is not None:
+            if job.writes and not may_write:
+                raise MCPError(
+                    t.INVALID_REQUEST, f"This answers a call that writes, which needs the scope {WRITE}."
+                )
             job.answer(responses)
 
     async def cancel(self, task_id: str, principal: str) -> None:

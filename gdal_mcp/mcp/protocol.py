@@ -16,6 +16,7 @@ from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from gdal_mcp.access.identity import Principal
 from gdal_mcp.mcp import tasks
 from gdal_mcp.mcp.subscriptions import Subscriptions, serve_subscriptions
 from gdal_mcp.mcp.tasks import Context
@@ -30,7 +31,7 @@ class Parts:
     """What a server is completed with."""
 
     call_tool: Callable[[Context, t.CallToolRequestParams], Awaitable[Any]]
-    principal: Callable[[Context], str]
+    who: Callable[[Context], Principal]  # sent a request
     subscriptions: Subscriptions
     state_seconds: float  # how long a question may be answered
 
@@ -45,11 +46,11 @@ class ProtocolServer(Server[Any]):
         self.add_request_handler("server/discover", t.RequestParams, self._discover)
         # no argument of the SDK's: a task is a result that its type does not know
         self.add_request_handler("tools/call", t.CallToolRequestParams, parts.call_tool)
-        tasks.serve_tasks(self, parts.principal)
+        tasks.serve_tasks(self, parts.who)
         serve_subscriptions(self, parts.subscriptions)
         # a key of this process's: a state that it did not make is worth nothing to it
         keys, seconds = [os.urandom(32)], parts.state_seconds
-        security = RequestStateSecurity(keys=keys, ttl=seconds, bind_principal=parts.principal)
+        security = RequestStateSecurity(keys=keys, ttl=seconds, bind_principal=lambda ctx: parts.who(ctx).id)
         self.middleware += [RequestStateBoundary(security, default_audience=name), without_leaks]
 
     @property

@@ -1,13 +1,15 @@
 """Outputs, records of calls and long results as resources.
 
-Only what the registry lists is readable, through descriptors that follow no link; the list itself holds outputs alone.
+Only what the registry lists is readable, through descriptors that follow no link; the list itself holds outputs alone. A
+digest is told only of a file that was seen to be the one that was published; of one that was seen to be another, that it
+was changed.
 `of` names whose calls count: what is of another's is answered as what never was. None counts everybody's.
 """
 
 import base64
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gdal_mcp.answers.longresults import ResultStore, result_uri
 from gdal_mcp.ledger.registry import Artifact, Registry
+from gdal_mcp.ledger.shelf import Print, Shelf
 from gdal_mcp.ledger.statement import CALLS, record, statement, time_text
 from gdal_mcp.mcp.icons import OUTPUT, RECORD
 from sandbox.errors import PathRefused
 from sandbox.workspace import Located, Workspaces, open_file
 
 PAGE = 100
+_OURS = "io.gdal-mcp/"  # before the names of what we say in `_meta`
 _MAX_OFFSET = (1 << 63) - 1  # off_t
 _LEGACY_NOT_FOUND = -32002  # protocol versions up to 2025-11-25
 _RECORDS = ("", "provenance")  # what there is of a call besides its result
@@ -83,10 +87,14 @@ TEMPLATES = (
 class Resources:
     """Lists and reads what calls published."""
 
-    registry: Registry
+    shelf: Shelf
     workspaces: Workspaces
     chunk: int  # the most bytes that one read answers with
     results: ResultStore
+
+    @property
+    def registry(self) -> Registry:
+        return self.shelf.registry
 
     def page(self, cursor: str | None, of: str | None) -> t.ListResourcesResult:
         try:
@@ -94,7 +102,7 @@ class Resources:
         except ValueError as error:
             raise MCPError(t.INVALID_PARAMS, "the cursor is not one that this server gave") from error
         return t.ListResourcesResult(
-            resources=[_resource(one) for one in found.items if self._is_within(one)],
+            resources=[self._resource(one) for one in found.items if self._is_within(one)],
             next_cursor=found.next_cursor,
         )
 
@@ -122,11 +130,32 @@ class Resources:
             if located.is_folder:
                 return t.ReadResourceResult(contents=[_folder(uri, artifact)])
             with open_file(located) as file:
-                size = os.fstat(file).st_size
+                before = Print.of(file)
+                same = self.shelf.recognised(artifact, file)
                 data = os.pread(file, min(length, self.chunk), offset)
+                same = same and Print.of(file) == before
         except PathRefused as error:
             raise not_found(uri, version) from error
-        return t.ReadResourceResult(contents=self._contents(uri, artifact, _Part(offset, data, size)))
+        part = _Part(offset, data, before.size)
+        return t.ReadResourceResult(
+            contents=self._contents(uri, artifact, part, _content(artifact, same=same))
+        )
+
+    def _resource(self, artifact: Artifact) -> t.Resource:
+        content = _content(artifact, same=self.shelf.glanced(artifact))
+        created = time_text(artifact.created)
+        return t.Resource(
+            uri=artifact.uri,
+            name=artifact.name,
+            mime_type=artifact.media_type,
+            size=artifact.size,
+            annotations=t.Annotations(last_modified=created),
+            _meta={
+                f"{_OURS}call": artifact.call_id,
+                f"{_OURS}created": created,
+                **{f"{_OURS}{name}": value for name, value in content.items()},
+            },
+        )
 
     def _is_within(self, artifact: Artifact) -> bool:
         path = Path(artifact.path)
@@ -140,12 +169,12 @@ class Resources:
         return located
 
     def _contents(
-        self, uri: str, artifact: Artifact, part: "_Part"
+        self, uri: str, artifact: Artifact, part: "_Part", content: Mapping[str, Any]
     ) -> list[t.TextResourceContents | t.BlobResourceContents]:
         meta = {
             **part.meta,
-            "io.gdal-mcp/sha256": artifact.sha256,
-            "io.gdal-mcp/call": artifact.call_id,
+            **{f"{_OURS}{name}": value for name, value in content.items()},
+            f"{_OURS}call": artifact.call_id,
         }
         blob = t.BlobResourceContents(
             uri=uri, mime_type=artifact.media_type, blob=base64.b64encode(part.data).decode(), _meta=meta
@@ -156,7 +185,7 @@ class Resources:
             "size": part.size,
             "offset": part.offset,
             "length": len(part.data),
-            "sha256": artifact.sha256,
+            **content,
             "path": artifact.path,
             "next": part.following(artifact.uri, self.chunk),
         }
@@ -220,9 +249,9 @@ class _Part:
     @property
     def meta(self) -> dict[str, Any]:
         return {
-            "io.gdal-mcp/size": self.size,
-            "io.gdal-mcp/offset": self.offset,
-            "io.gdal-mcp/length": len(self.data),
+            f"{_OURS}size": self.size,
+            f"{_OURS}offset": self.offset,
+            f"{_OURS}length": len(self.data),
         }
 
     def following(self, uri: str, chunk: int) -> str | None:
@@ -236,24 +265,17 @@ def _json(uri: str, text: str) -> t.ReadResourceResult:
     return t.ReadResourceResult(contents=[content])
 
 
-def _resource(artifact: Artifact) -> t.Resource:
-    return t.Resource(
-        uri=artifact.uri,
-        name=artifact.name,
-        mime_type=artifact.media_type,
-        size=artifact.size,
-        annotations=t.Annotations(last_modified=time_text(artifact.created)),
-        _meta={
-            "io.gdal-mcp/call": artifact.call_id,
-            "io.gdal-mcp/created": time_text(artifact.created),
-            "io.gdal-mcp/sha256": artifact.sha256,
-        },
-    )
+def _content(artifact: Artifact, *, same: bool | None) -> dict[str, Any]:
+    """What can be said of what a file holds, by whether it is what was published; nothing where that is not known."""
+    if same is None:
+        return {}
+    return {"sha256": artifact.sha256} if same else {"changed": True}
 
 
 def _folder(uri: str, artifact: Artifact) -> t.TextResourceContents:
     """What there is to tell of an output that is a folder; its files are not resources of their own."""
-    told = {"folder": artifact.path, "size": artifact.size, "sha256": artifact.sha256}
+    was = {"size": artifact.size, "sha256": artifact.sha256}
+    told = {"folder": artifact.path, "published": was}
     return t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told))
 
 

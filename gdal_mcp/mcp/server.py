@@ -18,6 +18,7 @@ from gdal_mcp.answers.untrusted import shown_text
 from gdal_mcp.app import App, is_alive, local_user
 from gdal_mcp.approval.model import Suspended
 from gdal_mcp.errors import ToolError
+from gdal_mcp.ledger.shelf import Shelf
 from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, render, tasks
 from gdal_mcp.mcp.completions import Sources, complete
@@ -58,7 +59,7 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
     rules = jobs.Rules(settings.task_after, settings.approval_seconds)
     parts = Parts(
         call_tool=handlers.call_tool,
-        principal=handlers.principal,
+        who=handlers.who,
         subscriptions=handlers.subscriptions,
         state_seconds=settings.approval_seconds,
     )
@@ -94,7 +95,7 @@ class Handlers:
         self._listed: dict[int, list[t.Tool]] = {}  # by the surface, which lives as long as the app
         self._tools(app.reaches.whole)
         self._resources = Resources(
-            app.registry, app.workspaces, app.settings.read_chunk, app.pipeline.results
+            Shelf(app.registry), app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
         self.subscriptions = Subscriptions(who, self._readable)
         app.changes.listeners.append(lambda changed: self.subscriptions.publish(wired(changed)))
@@ -148,17 +149,15 @@ class Handlers:
         return t.ListToolsResult(tools=self._tools(self._reach(ctx)))
 
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
-        if (
-            params.name not in self._app.surface.callable
-        ):  # what only this caller has not is the pipeline's to say
+        tool = self._app.surface.callable.get(params.name)
+        if tool is None:  # what only this caller has not is the pipeline's to say
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         work = partial(self._work, ctx)
         if not tasks.offered(ctx):
             return await relayed(ctx, partial(work, params))
         principal = self.principal(ctx)
-        ended = await relayed(
-            ctx, lambda tell: ctx.lifespan_context.call(jobs.Job(principal, params, work, tell))
-        )
+        made = partial(jobs.Job, principal, params, work, writes=tool.writes)
+        ended = await relayed(ctx, lambda tell: ctx.lifespan_context.call(made(told=tell)))
         return tasks.created(ended) if isinstance(ended, Task) else ended
 
     async def _work(self, ctx: Context, params: t.CallToolRequestParams, tell: Tell) -> jobs.Answer:

@@ -7,6 +7,7 @@ from gdal_mcp.app import App
 from gdal_mcp.console.opening import Opening
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.server import build
+from gdal_mcp.mcp.unread import Answered
 from gdal_mcp.settings import Settings
 
 
@@ -22,7 +23,8 @@ async def serve(app: App) -> None:
         group.start_soon(Opening(app).attend)
         with serving:
             async with stdio_server() as (reading, writing):
-                await server.run(reading, writing, server.create_initialization_options())
+                read = Answered(reading, writing)
+                await server.run(read, writing, server.create_initialization_options())
         group.cancel_scope.cancel()
 
 

@@ -10,7 +10,7 @@ Only changes by calls of this process are seen. There is no replay: who comes ba
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -217,9 +217,13 @@ class Subscriptions:
 
     def _session(self, ctx: Context) -> _Watch:
         connection = ctx.session._connection  # noqa: SLF001 - no public name has what outlives the request
-        watch = self._sessions.get(connection)
-        if watch is None:
-            watch = self._sessions[connection] = _Watch(self._who(ctx), self.lists.all)
+        watch, who = self._sessions.get(connection), self._who(ctx)
+        if (
+            watch is not None
+        ):  # what a lesser token of the same principal is not told, its session is not told any more
+            watch.who = replace(watch.who, scopes=watch.who.scopes & who.scopes)
+        else:
+            watch = self._sessions[connection] = _Watch(who, self.lists.all)
             until_end = anyio.CancelScope()
             connection.exit_stack.callback(self._forget, connection, until_end)
             self._group.start_soon(_tell, connection, watch, until_end)

@@ -8,7 +8,6 @@ Invariants:
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import mcp_types as t
@@ -18,6 +17,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from gdal_mcp.access.identity import WRITE, Principal
+from gdal_mcp.ledger.statement import time_text
 from gdal_mcp.ledger.tasks import Task
 from gdal_mcp.mcp.jobs import Jobs
 
@@ -27,7 +28,7 @@ _POLLS: Final = (0.5, 5.0)  # seconds between two looks: often at a young task, 
 _PAYLOADS: Final = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
 
 Context = ServerRequestContext[Any]
-Principal = Callable[[Context], str]
+Who = Callable[[Context], Principal]
 
 
 class TaskParams(t.RequestParams):
@@ -56,21 +57,18 @@ def detailed(task: Task) -> dict[str, Any]:
 def _told(task: Task) -> dict[str, Any]:
     now = time.time()
     kept = task.kept_until(now) - task.created
+    age = (task.updated if task.ended else now) - task.created  # what has ended is told the same each time
     wire: dict[str, Any] = {
         "taskId": task.id,
         "status": task.status,
-        "createdAt": _moment(task.created),
-        "lastUpdatedAt": _moment(task.updated),
+        "createdAt": time_text(task.created),
+        "lastUpdatedAt": time_text(task.updated),
         "ttlMs": int(kept * 1000),
-        "pollIntervalMs": int(min(max((now - task.created) / 10, _POLLS[0]), _POLLS[1]) * 1000),
+        "pollIntervalMs": int(min(max(age / 10, _POLLS[0]), _POLLS[1]) * 1000),
     }
     if task.message:
         wire["statusMessage"] = task.message
     return wire
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def offered(ctx: Context) -> bool:
@@ -99,19 +97,22 @@ def _checked(ctx: Context, params: TaskParams) -> Jobs:
     return ctx.lifespan_context
 
 
-def serve_tasks(server: Server[Any], principal: Principal) -> None:
-    """Adds the extension and its methods to a server whose lifespan is `jobs.running`."""
+def serve_tasks(server: Server[Any], who: Who) -> None:
+    """Adds the extension and its methods to a server whose lifespan is `jobs.running`. `who` tells who sent a request."""
 
     async def get(ctx: Context, params: TaskParams) -> dict[str, Any]:
-        task = await _checked(ctx, params).get(params.task_id, principal(ctx))
+        task = await _checked(ctx, params).get(params.task_id, who(ctx).id)
         return detailed(task)
 
     async def update(ctx: Context, params: UpdateParams) -> dict[str, Any]:
-        await _checked(ctx, params).update(params.task_id, principal(ctx), params.input_responses)
+        sender = who(ctx)
+        await _checked(ctx, params).update(
+            params.task_id, sender.id, params.input_responses, may_write=sender.holds(WRITE)
+        )
         return {}
 
     async def cancel(ctx: Context, params: TaskParams) -> dict[str, Any]:
-        await _checked(ctx, params).cancel(params.task_id, principal(ctx))
+        await _checked(ctx, params).cancel(params.task_id, who(ctx).id)
         return {}
 
     server.extensions[EXTENSION] = {}

@@ -10,7 +10,8 @@ from gdal_mcp.catalogue.binding import Bound, Context, bind_json, render
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Algorithm, Argument, Role
 from gdal_mcp.datasets.operations import FILE_OPERATIONS
-from gdal_mcp.datasets.paths import Source
+from gdal_mcp.datasets.paths import Source, reading
+from gdal_mcp.datasets.reading import Reading
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.tools.model import Desk
 from sandbox.workspace import Located
@@ -119,6 +120,8 @@ class Places:
     _inputs: list[Located | Source] = field(default_factory=list)
     _named: list[tuple[str, Located]] = field(default_factory=list)
     _outputs: dict[str, Output] = field(default_factory=dict)
+    _sources: dict[str, Source] = field(default_factory=dict)
+    _read: Reading | None = None
 
     @property
     def inputs(self) -> tuple[Located, ...]:
@@ -143,6 +146,18 @@ class Places:
             bound.resolve(lambda argument, text: self._input(argument, text, recursive=recursive))
         return tuple(bound.resolve(partial(self._any, bound)) for bound in parts)
 
+    @property
+    def _reading(self) -> Reading:
+        """All inputs are looked up before the first output."""
+        if self._read is None:
+            self._read = reading(tuple(self._inputs))
+        return self._read
+
+    def _source(self, text: str) -> Source:
+        if text not in self._sources:
+            self._sources[text] = self.desk.paths.source(text)
+        return self._sources[text]
+
     def _input(self, argument: Argument, text: str, *, recursive: bool) -> str:
         if argument.role is not Role.INPUT:
             return _PENDING
@@ -151,7 +166,7 @@ class Places:
             self._inputs.append(located)
             self._named.append((argument.name, located))
             return str(located)
-        found = self.desk.paths.source(text)
+        found = self._source(text)
         self._inputs.append(found)
         if found.is_plain:  # a part of a file is not what the file's header says
             self._named.append((argument.name, found.located))
@@ -160,13 +175,13 @@ class Places:
     def _any(self, bound: Bound, argument: Argument, text: str) -> str:
         """What a step says of replacing and updating holds for its own outputs alone."""
         if argument.role is Role.INPUT:
-            return self.desk.paths.source(text).name
+            return self._source(text).name
         if argument.role is Role.UPDATE:
             return self._place(text, self._updated(text)).inside
         kind = _KINDS.get(argument.rule.form, "dataset")
         output = self.desk.paths.output(
             text,
-            inputs=tuple(self._inputs),
+            inputs=self._reading,
             overwrite=bound.replaces,
             update=bound.updates,
             kind=kind,
@@ -175,7 +190,7 @@ class Places:
 
     def _updated(self, text: str) -> Output:
         """A dataset that is changed in place: on a copy, which then takes its place."""
-        output = self.desk.paths.output(text, inputs=tuple(self._inputs), overwrite=False, update=True)
+        output = self.desk.paths.output(text, inputs=self._reading, overwrite=False, update=True)
         if output.target.identity is None:
             raise ToolError(
                 Code.NOT_FOUND,

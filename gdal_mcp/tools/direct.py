@@ -1,6 +1,7 @@
 """Tools made from algorithms of the catalogue, one for each: `raster hillshade` is `raster_hillshade`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -62,15 +63,4 @@ def brief_tool(path: str, shown: tuple[str, ...], description: str) -> Tool:
         merged = {key: value for key, value in arguments.items() if key != OPTIONS}
         return draft_call(algorithm_named(path, desk), {**more, **merged}, desk)
 
-    return Tool(
-        name=full.name,
-        title=full.title,
-        description=description,
-        schema=schema,
-        draft=draft,
-        writes=full.writes,
-        replaces=full.replaces,
-        present=full.present,
-        own_keys=full.own_keys,
-        like=path,
-    )
+    return replace(full, description=description, schema=schema, draft=draft)

@@ -1,6 +1,7 @@
 """The hand-picked tools, in the order in which clients see them. Those of single algorithms are made in `direct`."""
 
 from functools import lru_cache
+from typing import Final
 
 from gdal_mcp.tools.classic.gdal2xyz import GDAL2XYZ
 from gdal_mcp.tools.classic.gdal_merge import GDAL_MERGE
@@ -21,6 +22,45 @@ from gdal_mcp.tools.raster.reproject import REPROJECT
 from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE
 from gdal_mcp.tools.validate import VALIDATE_CALL
 
+# algorithms that are listed with the arguments that most calls need, and what they are called by
+_BRIEF: Final = (
+    (
+        "raster clip",
+        ("input", "output", "bbox", "bbox-crs", "window", "geometry", "like", "overwrite"),
+        "Cuts a raster to a box, a pixel window, a geometry or the extent of another dataset.",
+    ),
+    (
+        "raster overview add",
+        ("input", "levels", "resampling", "external"),
+        "Adds overviews (pyramids) to a raster, in its file or, with external, beside it.",
+    ),
+    (
+        "raster overview delete",
+        ("input", "external"),
+        "Takes the overviews of a raster away.",
+    ),
+    (
+        "vector info",
+        ("input", "input-layer", "features", "limit", "where"),
+        "Describes the layers of a vector dataset; with features, their features.",
+    ),
+    (
+        "vector convert",
+        ("input", "output", "output-format", "input-layer", "output-layer", "overwrite", "append"),
+        "Converts a vector dataset, whole or some layers, to another format.",
+    ),
+    (
+        "vector reproject",
+        ("input", "output", "output-crs", "input-crs", "overwrite"),
+        "Reprojects a vector dataset to another CRS.",
+    ),
+    (
+        "vector clip",
+        ("input", "output", "bbox", "bbox-crs", "geometry", "like", "overwrite"),
+        "Cuts a vector dataset to a box, a geometry or another dataset.",
+    ),
+)
+
 
 @lru_cache(maxsize=1)
 def core() -> tuple[Tool, ...]:
@@ -31,41 +71,7 @@ def core() -> tuple[Tool, ...]:
         PREVIEW,
         CONVERT,
         REPROJECT,
-        brief_tool(
-            "raster clip",
-            ("input", "output", "bbox", "bbox-crs", "window", "geometry", "like", "overwrite"),
-            "Cuts a raster to a box, a pixel window, a geometry or the extent of another dataset.",
-        ),
-        brief_tool(
-            "raster overview add",
-            ("input", "levels", "resampling", "external"),
-            "Adds overviews (pyramids) to a raster, in its file or, with external, beside it.",
-        ),
-        brief_tool(
-            "raster overview delete",
-            ("input", "external"),
-            "Takes the overviews of a raster away.",
-        ),
-        brief_tool(
-            "vector info",
-            ("input", "input-layer", "features", "limit", "where"),
-            "Describes the layers of a vector dataset; with features, their features.",
-        ),
-        brief_tool(
-            "vector convert",
-            ("input", "output", "output-format", "input-layer", "output-layer", "overwrite", "append"),
-            "Converts a vector dataset, whole or some layers, to another format.",
-        ),
-        brief_tool(
-            "vector reproject",
-            ("input", "output", "output-crs", "input-crs", "overwrite"),
-            "Reprojects a vector dataset to another CRS.",
-        ),
-        brief_tool(
-            "vector clip",
-            ("input", "output", "bbox", "bbox-crs", "geometry", "like", "overwrite"),
-            "Cuts a vector dataset to a box, a geometry or another dataset.",
-        ),
+        *(brief_tool(*row) for row in _BRIEF),
         PIPELINE,
         VALIDATE_CALL,
         FORMATS,

@@ -10,7 +10,7 @@ from gdal_mcp.calls.plan import Command, Draft
 from gdal_mcp.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, page, told
 from gdal_mcp.tools.common import DatasetPath
 from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
-from sandbox.files.browse import walk
+from sandbox.files.browse import opened
 
 Band = Annotated[int, Field(ge=1, le=65_535)]
 
@@ -63,7 +63,8 @@ def _list(arguments: ListArguments, desk: Desk) -> Draft | Told:
     """The host lists, following nothing; GDAL then tells the format of each file, without opening it whole."""
     folder = desk.paths.folder(arguments.path)
     query = Query(folder, arguments.pattern, arguments.limit)
-    found = page(walk(desk.paths.workspaces, folder), query, arguments.cursor)
+    with opened(desk.paths.workspaces, folder) as top:
+        found = page(top, query, arguments.cursor)
     if not found.to_identify:
         return Told(told(found))
 

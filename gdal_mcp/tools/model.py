@@ -75,9 +75,8 @@ class Desk:
     settings: Settings
     surface: Permits
     foresight: Foresight
-    verdict: Callable[[str, Draft], Verdict] = (
-        by_default  # what the policy says of a draft of a tool, for this caller
-    )
+    # what the policy says of a draft of a tool, for this caller
+    verdict: Callable[[str, Draft], Verdict] = by_default
 
     @property
     def threads(self) -> int:

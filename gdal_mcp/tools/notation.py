@@ -10,7 +10,7 @@ from typing import Final
 
 from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.catalogue.model import Algorithm, Argument
-from gdal_mcp.catalogue.switches import argument_named
+from gdal_mcp.catalogue.switches import MAX_VALUES, argument_named
 
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4
@@ -71,21 +71,23 @@ def named_values(algorithm: Algorithm, words: Words) -> Mapping[str, tuple[str, 
     """The values by argument: switches by their names, the other words by their places, as GDAL reads them."""
     values: dict[str, list[str]] = {}
     loose: list[str] = []
-    pending = list(words.texts)
-    while pending:
-        word = pending.pop(0)
+    pending = iter(words.texts)
+    for word in pending:
         if not word.startswith("-") or _is_number(word):
             loose.append(word)
             continue
         argument, text = _switch(algorithm, word)
         if text is None and argument.type != "boolean":
-            if not pending:
+            text = next(pending, None)
+            if text is None:
                 raise ArgumentRefused(f"{word[:60]} has no value.", f"Write {word[:60]}=VALUE.")
-            text = pending.pop(0)
         _add(values, argument, "true" if text is None else text)
     for argument, texts in _placed(algorithm, loose, values):
         for text in texts:
             _add(values, argument, text)
+    many = next((name for name, texts in values.items() if len(texts) > MAX_VALUES), None)
+    if many is not None:
+        raise ArgumentRefused(f"--{many} has too many values.", f"The most are {MAX_VALUES}.")
     return {name: tuple(texts) for name, texts in values.items()}
 
 

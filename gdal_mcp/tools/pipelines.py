@@ -20,10 +20,11 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.tools.algorithm import PIPELINES, Places, context_of, spelling, together
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
-from gdal_mcp.tools.notation import ParsedStep, Words, named_values, parse_notation
+from gdal_mcp.tools.notation import MAX_DEPTH, ParsedStep, Words, named_values, parse_notation
 
 MAX_STEPS = 50
 MAX_BRANCHES = 8
+MAX_ALL_STEPS = 500  # with those of all branches: each is bound and drafted, which costs about a millisecond
 _TEE = "tee"
 
 
@@ -75,7 +76,9 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], desk: Desk) -> Draft
 def _draft(path: str, arguments: PipelineArguments, desk: Desk) -> Draft:
     given = arguments.steps
     calls = _from_notation(given) if isinstance(given, str) else _from_json(given)
-    steps = _reading(path, calls, desk)
+    _refuse_many(calls)
+    readings = _agreed(path, calls, desk)
+    steps = readings[0]
     flat = tuple(_flattened(steps))
     places = Places(desk)
     resolved = iter(places.resolve_all([one.bound for one in flat]))
@@ -89,8 +92,28 @@ def _draft(path: str, arguments: PipelineArguments, desk: Desk) -> Draft:
         algorithm=path,
         arguments=_said(flat),
         chain=tuple((one.step.algorithm.path, _said([one])) for one in steps),
-        steps=tuple(one.step.algorithm.path for one in flat),
+        steps=_algorithms(readings),
     )
+
+
+def _algorithms(readings: Sequence[Sequence[BoundStep]]) -> tuple[str, ...]:
+    """All that may run: which reading does is GDAL's to say, once it has opened the data."""
+    found = (one.step.algorithm.path for reading in readings for one in _flattened(reading))
+    return tuple(dict.fromkeys(found))
+
+
+def _refuse_many(calls: Sequence[StepCall]) -> None:
+    """Each list is bounded, but branches have branches."""
+    level, count = list(calls), 0
+    for _ in range(MAX_DEPTH + 1):
+        count += len(level)
+        level = [step for call in level for branch in call.branches for step in branch]
+    if level or count > MAX_ALL_STEPS:
+        raise ArgumentRefused(
+            f"the pipeline has more than {MAX_ALL_STEPS} steps with those of its branches, or branches nested deeper than "
+            f"{MAX_DEPTH} times.",
+            "Split it into several calls.",
+        )
 
 
 def _last_first(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
@@ -118,10 +141,12 @@ def _call(parsed: ParsedStep) -> StepCall:
     return StepCall(parsed.name, parsed.words, branches)
 
 
-def _reading(
+def _agreed(
     path: str, calls: Sequence[StepCall], desk: Desk, takes: str | None = None
-) -> tuple[BoundStep, ...]:
-    """The one reading of a pipeline. Raises ToolError, ArgumentRefused when there is none, or several."""
+) -> list[tuple[BoundStep, ...]]:
+    """The readings of a pipeline, which are written alike. Raises ToolError, ArgumentRefused when there is none, or they
+    are not, or one has a step that this server has not.
+    """
     readings = _readings(path, calls, desk, takes)
     written = {tuple(_said_words(reading)) for reading in readings}
     if len(written) > 1:
@@ -129,7 +154,10 @@ def _reading(
             "the pipeline means one thing for rasters and another for vectors.",
             "Run it as `raster pipeline` or `vector pipeline` with gdal_write.",
         )
-    return readings[0]
+    without = next((one for one in _algorithms(readings) if not desk.permits(one)), None)
+    if without is not None:
+        raise _excluded(without)
+    return readings
 
 
 def _readings(
@@ -173,15 +201,19 @@ def _variants(path: str, name: str, desk: Desk) -> list[Step]:
         raise ArgumentRefused(
             f"{name[:60]!r} is no step of `gdal {path}`.", "gdal_describe of the pipeline lists its steps."
         )
-    permitted = [step for step in found if desk.permits(step.algorithm.path)]
-    if not permitted:
-        raise ToolError(
-            Code.DENIED,
-            Stage.POLICY,
-            f"this server was started without {found[0].algorithm.path}.",
-            "Leave the step out, or ask the person who runs the server.",
-        )
-    return permitted
+    if not any(desk.permits(step.algorithm.path) for step in found):
+        raise _excluded(found[0].algorithm.path)
+    return found
+
+
+def _excluded(algorithm: str) -> ToolError:
+    return ToolError(
+        Code.DENIED,
+        Stage.POLICY,
+        f"this server was started without {algorithm}, which the pipeline may run.",
+        "Leave the step out, run it as `raster pipeline` or `vector pipeline` for the other kind of data, or ask the person "
+        "who runs the server.",
+    )
 
 
 def _bound(path: str, step: Step, call: StepCall, desk: Desk) -> BoundStep:
@@ -196,7 +228,7 @@ def _bound(path: str, step: Step, call: StepCall, desk: Desk) -> BoundStep:
         bound = bind_named(algorithm, named_values(algorithm, call.given), context)
     else:
         bound = bind_json(algorithm, call.given, context)
-    branches = tuple(_reading(path, branch, desk, takes=step.gives) for branch in call.branches)
+    branches = tuple(_agreed(path, branch, desk, takes=step.gives)[0] for branch in call.branches)
     if call.name == _TEE and not branches:
         raise ArgumentRefused(
             "tee has no branch.", 'Give "branches": lists of steps, or `tee [ write x.tif ]`.'

@@ -86,13 +86,7 @@ def _written(draft: Draft) -> dict[str, Any]:
 def _foreseen(seen: Foreseen) -> dict[str, Any]:
     told: dict[str, Any] = {"warnings": [asdict(one) for one in seen.advice]}
     if seen.estimate is not None:
-        told["estimate"] = {
-            "output_bytes": seen.estimate.output_bytes,
-            "output_files": seen.estimate.output_files,
-            "memory_bytes": seen.estimate.memory_bytes,
-            "seconds": round(seen.estimate.seconds, 3),
-            "basis": seen.estimate.basis,
-        }
+        told["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
     if seen.excess is not None:
         told["exceeds"] = {
             "message": seen.excess.message,

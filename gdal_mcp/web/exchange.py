@@ -2,14 +2,14 @@
 
 from starlette.routing import BaseRoute
 
+from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.app import App
 from gdal_mcp.calls.uploading import Uploads
-from gdal_mcp.commands import tokens as tokens_command
+from gdal_mcp.ledger.shelf import Shelf
 from gdal_mcp.web.app import Front
 from gdal_mcp.web.files import Files
 from gdal_mcp.web.gate import Gate
 from gdal_mcp.web.links import Signer, Standing
-from gdal_mcp.web.shelf import Shelf
 from gdal_mcp.web.uploads import Arrivals
 
 
@@ -20,7 +20,7 @@ def file_routes(app: App, front: Front, base: str) -> list[BaseRoute]:
         shelf=Shelf(app.registry),
         reaches=app.reaches,
         signer=Signer(),
-        standing=Standing(None if settings.no_auth else tokens_command.store(settings)),
+        standing=Standing(None if settings.no_auth else TokenStore(settings.state.tokens)),
         gate=front.gate,
         door=front.door,
         audit=app.audit.append,

@@ -29,6 +29,7 @@ from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.errors import ToolError
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
+from gdal_mcp.ledger.shelf import FOLDER, Absent, Busy, Gone, Opened, Shelf
 from gdal_mcp.ledger.statement import time_text
 from gdal_mcp.web import links, replies
 from gdal_mcp.web.endpoint import Endpoint
@@ -37,7 +38,6 @@ from gdal_mcp.web.guard import Door
 from gdal_mcp.web.links import Signer, Standing, Subject
 from gdal_mcp.web.ranges import Unsatisfiable, Version, part_of, precondition
 from gdal_mcp.web.sending import Sending, about
-from gdal_mcp.web.shelf import FOLDER, Absent, Busy, Gone, Opened, Shelf
 
 FILES_PATH: Final = "/files"
 LEAST_LINK_SECONDS: Final = 1.0
@@ -135,7 +135,8 @@ class Files:
 
     async def _list(self, request: Request, who: Principal) -> ASGIApp:
         made = await self._thread(self._made, request, who)
-        return JSONResponse({"files": [self._row(one) for one in made]}, headers=_ALWAYS)
+        rows = await self._thread(lambda: [self._row(one) for one in made])
+        return JSONResponse({"files": rows}, headers=_ALWAYS)
 
     async def _index(self, request: Request, who: Principal) -> ASGIApp:
         """Without it GDAL asks for each of the dozens of files that may lie beside a dataset."""
@@ -150,7 +151,10 @@ class Files:
         return self.shelf.files(request.path_params["call"])
 
     def _row(self, one: Artifact) -> dict[str, Any]:
-        row = {"name": one.name, "bytes": one.size, "sha256": one.sha256, "published": time_text(one.created)}
+        row = {"name": one.name, "bytes": one.size, "published": time_text(one.created)}
+        same = self.shelf.glanced(one)
+        if same is not None:
+            row |= {"sha256": one.sha256} if same else {"changed": True}
         if one.media_type == FOLDER:
             return {**row, "folder": True}
         return {**row, "media_type": one.media_type, "url": self.base + path_of(one)}

@@ -3,7 +3,8 @@
 Invariants:
 * a request with a foreign Host or Origin reaches nothing;
 * nothing but what is made for everybody is reached without a principal;
-* a stranger's body is never read: the token comes first;
+* a stranger's body is never read: the token comes first, and a request that is answered before its end is the last one of
+  its connection;
 * a body is bounded in size and in time, and what is checked of it is what the protocol then reads.
 """
 
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 import anyio
 import structlog
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp.access.identity import Principal
@@ -49,17 +50,17 @@ class Outermost:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        reply = _Reply(send)
+        reply = _Reply(scope, receive, send)
         try:
             with self._gate.request():
-                await self._named(scope, receive, reply)
+                await self._named(scope, reply.receive, reply)
         except Full:
-            await replies.busy(503, "the server is busy")(scope, receive, send)
+            await replies.busy(503, "the server is busy")(scope, reply.receive, reply)
             return
         if reply.begun:
             await reply.finish()
         elif self._gate.closed:
-            await replies.busy(503, "the server is ending")(scope, receive, send)
+            await replies.busy(503, "the server is ending")(scope, reply.receive, reply)
 
     async def _named(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -73,17 +74,32 @@ class Outermost:
 
 
 class _Reply:
-    """Passes a reply on, and ends one that was cut off: a stream has ended well then, and its connection can be used."""
+    """Passes a reply on, and ends one that was cut off: a stream has ended well then, and its connection can be used.
 
-    def __init__(self, send: Send) -> None:
+    Whoever is answered while there is more of the request than was asked for is hung up on: what they go on to send would
+    be parsed for nothing.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._receive = receive
         self._send = send
+        self._unread = _has_body(Headers(scope=scope))
         self.begun = False
         self._open = False  # an end can be put to it
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._unread = self._unread and bool(message.get("more_body", False))
+        return message
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
-            self._open = "content-length" not in Headers(raw=message.get("headers", []))
+            headers = MutableHeaders(raw=list(message.get("headers", [])))
+            self._open = "content-length" not in headers
+            if self._unread:
+                headers["Connection"] = "close"
+                message = {**message, "headers": headers.raw}
         elif not message.get("more_body", False):
             self._open = False
         await self._send(message)
@@ -91,6 +107,10 @@ class _Reply:
     async def finish(self) -> None:
         if self._open:
             await self({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
 class Door:
@@ -160,10 +180,10 @@ class Left(Exception):
     """The client is gone."""
 
 
-async def whole_body(receive: Receive, most: int) -> bytes:
-    """The body of a request, in bytes. Raises TooLarge, TooSlow, Left."""
+async def whole_body(receive: Receive, most: int, seconds: float = BODY_SECONDS) -> bytes:
+    """The body of a request, of at most so many bytes and within so many seconds. Raises TooLarge, TooSlow, Left."""
     body = bytearray()
-    with anyio.move_on_after(BODY_SECONDS):
+    with anyio.move_on_after(seconds):
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":

@@ -26,7 +26,7 @@ from gdal_mcp.app import App
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.metrics import Ledger, Now, containers
 from gdal_mcp.ledger.schema import RegistryUnavailable
-from gdal_mcp.settings_web import LOOPBACK
+from gdal_mcp.settings.web import LOOPBACK
 from gdal_mcp.surface import known_tools
 from gdal_mcp.web.endpoint import Endpoint
 from gdal_mcp.web.guard import Door

@@ -19,7 +19,7 @@ import jwt
 import structlog
 
 from gdal_mcp.settings import SettingsError
-from gdal_mcp.settings_web import LOOPBACK
+from gdal_mcp.settings.web import LOOPBACK
 from gdal_mcp.web.bearer import Unavailable
 
 _log = structlog.get_logger()

@@ -1,14 +1,19 @@
-"""The protocol behind the door: which scopes a message needs, and its bounds."""
+"""The protocol behind the door: which scopes a message needs, and its bounds.
+
+Invariants:
+* a call that writes, and in a session the answer to a question of one, comes with the scope to write, in each request anew;
+* however many requests come at once, they open no more sessions than a principal may have.
+"""
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 import anyio
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp.access.identity import READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokensUnavailable
@@ -30,6 +35,7 @@ class Counter:
     door: Door
     writing: Collection[str]
     body_bytes: int
+    _wrote: set[str] = field(default_factory=set)  # sessions in which a call that writes was made
 
     def of(self, who: Principal) -> ASGIApp:
         """What this principal's requests meet."""
@@ -57,21 +63,43 @@ class Counter:
             return
         else:
             messages = _messages(body)
-            app = self._refusal(who, messages, Headers(scope=scope)) or self._for(who, messages)
+            headers = Headers(scope=scope)
+            app = self._refusal(who, messages, headers) or self._for(who, messages, headers)
             await app(scope, replayed(body, receive), send)
 
     def _refusal(self, who: Principal, messages: Sequence[Any], headers: Headers) -> ASGIApp | None:
-        if not who.holds(WRITE) and any(_called(one) in self.writing for one in messages):
-            return replies.forbidden(self.door.metadata, (READ, WRITE))
-        opens = _SESSION not in headers and any(_method(one) == "initialize" for one in messages)
-        if opens and self.protocol.full(who):
-            return replies.busy(429, "too many sessions of yours are open")
+        session = headers.get(_SESSION, "")
+        writes = any(_called(one) in self.writing for one in messages)
+        if not who.holds(WRITE):
+            answers = session in self._wrote and any(_method(one) is None for one in messages)
+            return replies.forbidden(self.door.metadata, (READ, WRITE)) if writes or answers else None
+        if writes and session:
+            self._wrote.add(session)
+            self._wrote.intersection_update(self.protocol.sessions)
         return None
 
-    def _for(self, who: Principal, messages: Sequence[Any]) -> ASGIApp:
+    def _for(self, who: Principal, messages: Sequence[Any], headers: Headers) -> ASGIApp:
         if any(_method(one) == _LISTEN for one in messages):
             return partial(self._streamed, who)
+        if _SESSION not in headers and any(_method(one) == "initialize" for one in messages):
+            return partial(self._opened, who)
         return self.protocol
+
+    async def _opened(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """A session is counted before there is one: between the two, others ask as well."""
+        give_back = self.protocol.room(who)
+        if give_back is None:
+            await replies.busy(429, "too many sessions of yours are open")(scope, receive, send)
+            return
+
+        async def answered(message: Message) -> None:
+            give_back()  # by now there is a session, or a refusal
+            await send(message)
+
+        try:
+            await self.protocol(scope, receive, answered)
+        finally:
+            give_back()
 
     async def _streamed(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """A stream that has no end of its own ends when its token does; a call runs to its end."""

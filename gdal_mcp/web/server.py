@@ -8,8 +8,8 @@ from functools import partial
 import anyio
 from starlette.routing import BaseRoute
 
+from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.app import App, local_user
-from gdal_mcp.commands import tokens as tokens_command
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.http import Bounds, Protocol
 from gdal_mcp.settings import Settings
@@ -32,7 +32,7 @@ More = Callable[[App, Front, str], Sequence[BaseRoute]]
 
 def prepare(settings: Settings) -> socket.socket:
     """The bound socket of a server that is safe to start. Raises SettingsError, TokensUnavailable."""
-    address.require_safe(settings, tokens=bool(tokens_command.store(settings).all()))
+    address.require_safe(settings, tokens=bool(TokenStore(settings.state.tokens).all()))
     for text in settings.issuers:
         Issuer.parsed(text)
     require_certificate(_listening(settings))
@@ -88,7 +88,7 @@ def _front(settings: Settings, port: int) -> Front:
     gate = Gate(settings.http_requests, settings.http_requests_each)
     verifier = None
     if not settings.no_auth:
-        verifier = Verifiers(StaticTokens(tokens_command.store(settings)), _signed(settings, port))
+        verifier = Verifiers(StaticTokens(TokenStore(settings.state.tokens)), _signed(settings, port))
     metadata = address.base_url(settings, port) + METADATA_PATH if settings.issuers else ""
     local = local_user()
     names = Names(address.hosts(settings, port), address.origins(settings, port))

@@ -3,6 +3,7 @@
 Invariants:
 * who sends its request, or takes its answer, slower than a deadline is cut off, so that silent connections do not fill the
   server;
+* what one connection sent is parsed in short turns, so that a body of many small chunks holds up nobody else;
 * the port is bound before anything is said of it, and the address that is said is the one that is bound;
 * a cancellation closes the port and returns within a bounded time.
 """
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 import anyio
 import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from gdal_mcp.settings import SettingsError
@@ -29,6 +31,10 @@ _KEEP_SECONDS: Final = 15  # a connection between two requests
 _HEAD_BYTES: Final = 32 << 10
 _END_SECONDS: Final = 5  # for responses that are under way to be cut, once their requests are cancelled
 _BACKLOG: Final = 256
+_SLICE_BYTES: Final = (
+    4 << 10
+)  # parsed without a look at the clock: some ten milliseconds if each byte is a chunk
+_TURN_SECONDS: Final = 0.005  # of parsing, after which others have theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,21 +158,66 @@ class _Server(uvicorn.Server):
         self._on_start()
 
 
+class _Flow(FlowControl):
+    """Nothing more is read while it is asked for, or while something that was read waits to be parsed."""
+
+    _asked = False
+    _held = False
+
+    def pause_reading(self) -> None:
+        self._asked = True
+        self._settle()
+
+    def resume_reading(self) -> None:
+        self._asked = False
+        self._settle()
+
+    def hold(self, *, held: bool) -> None:
+        self._held = held
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._asked or self._held:
+            super().pause_reading()
+        else:
+            super().resume_reading()
+
+
 class _Patient(H11Protocol):
     """Has a deadline for the head of each request, and for a client that takes nothing of its answer."""
 
     _deadline: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
+    _turn: asyncio.Handle | None = None  # the next one of parsing
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.flow = self._reading = _Flow(transport)
+        self._waiting = bytearray()
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
+        self._waiting += data
+        if self._turn is None:
+            self._parse()
+
+    def _parse(self) -> None:
+        """As much as there is, or as can be done in one turn."""
+        self._turn = None
+        ends = self.loop.time() + _TURN_SECONDS
+        while self._waiting and not self.transport.is_closing():
+            piece = bytes(self._waiting[:_SLICE_BYTES])
+            del self._waiting[:_SLICE_BYTES]
+            super().data_received(piece)
+            self._watch()
+            if self._waiting and self.loop.time() >= ends:
+                self._turn = self.loop.call_soon(self._parse)
+                break
+        self._reading.hold(held=self._turn is not None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
         super().connection_lost(exc)
         self._rest()
         self._flows()

@@ -6,15 +6,14 @@ from sandbox.attestation import attest
 from sandbox.cancel import Cancellation
 from sandbox.conformance.bench import ENVIRONMENT, IN_WORKSPACE, MIB, Bench, require
 from sandbox.conformance.looking import ASK_MEMORY, COMPUTE, FORK, TAKE_MEMORY
-from sandbox.hardening import NO_CORES
+from sandbox.hardening import rlimits
 from sandbox.runner import Runner
 from sandbox.template import SCRATCH_TARGET
 
 _FEW_PIDS = 48  # room for a runtime that counts threads of its own, and far fewer than the program tries
 _SHARE = 0.25  # of one processor
-_SHARE_SECONDS = (
-    0.8  # that a program with two busy processes may get in a second of it; unbounded it gets two
-)
+# that a program with two busy processes may get in a second of it; unbounded it gets two
+_SHARE_SECONDS = 0.8
 _SCRATCH_SLACK = MIB  # what a file system counts besides the bytes of files
 
 
@@ -127,14 +126,7 @@ def it_sees_itself_alone(bench: Bench) -> None:
 
 
 def resource_limits_are_the_template_s(bench: Bench) -> None:
-    asked = {
-        "NOFILE": bench.limits.open_files,
-        "FSIZE": bench.limits.file_bytes,
-        "CORE": NO_CORES,
-        "DATA": bench.limits.data_bytes,
-        "CPU": bench.limits.cpu_seconds,
-    }
-    want = {name: [value, value] for name, value in asked.items()}
+    want = {name.upper(): [value, value] for name, value in rlimits(bench.limits).items()}
     require(bench.look["rlimits"] == want, f"{bench.look['rlimits']}, asked {want}")
 
 

@@ -14,16 +14,16 @@ import structlog
 import urllib3.exceptions
 
 from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
+from sandbox.engines.sockets import close_what_fails
 from sandbox.engines.wire import DockerWire
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
-from sandbox.hardening import EngineFacts, create_body, differences
+from sandbox.hardening import READ_ONLY_RECURSIVE, EngineFacts, create_body, differences
 from sandbox.labels import OWNER
-from sandbox.mountinfo import submounts
+from sandbox.mountinfo import mountinfo, submounts
 from sandbox.template import SandboxTemplate
 
 _REMOVAL_SECONDS = 20.0
 _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
-_READ_ONLY_RECURSIVE = (1, 44)  # API version from which a read-only bind covers what is mounted below it
 
 _log = structlog.get_logger()
 
@@ -35,6 +35,7 @@ class DockerEngine:
 
     def __init__(self, client: docker.DockerClient, image_environment: Sequence[str] = ()) -> None:
         """`image_environment` names what the image itself would set, so that none of it reaches a container."""
+        close_what_fails(client)
         self._api = client.api
         # the SDK asks for a container's streams without a time limit: a silent engine would hold the call for ever
         self._api.request = partial(self._api.request, timeout=self._api.timeout)  # type: ignore[method-assign]
@@ -104,12 +105,11 @@ class DockerEngine:
             )
 
     def _refuse_submounts(self, template: SandboxTemplate) -> None:
-        if self._info.api_version >= _READ_ONLY_RECURSIVE:
+        if self._info.api_version >= READ_ONLY_RECURSIVE:
             return
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            mountinfo = file.read()
+        table = mountinfo()
         for mount in template.mounts:
-            if below := submounts(mount.source, mountinfo):
+            if below := submounts(mount.source, table):
                 raise IsolationRefused(
                     f"{mount.source} holds the mount {below[0]}, which this engine would leave writable. "
                     "Unmount it, choose another workspace, or use Docker 25 or newer."

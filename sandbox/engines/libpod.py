@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from sandbox.hardening import HOSTNAME, MASKED, MASKED_BELOW_SYS, NO_CORES, READ_ONLY, Difference
+from sandbox.hardening import CPU_PERIOD, HOSTNAME, READ_ONLY, Difference, masked, rlimits
 from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 
 _OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it is in Podman; covered
-_PERIOD: Final = 100_000  # microseconds; what engines use when none is given
 _NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 _UNASKED_NAMES: Final = ("TERM", "container")  # what Podman adds to an environment, if it is let
 _SAFE: Final = ("nosuid", "nodev")
@@ -33,21 +32,12 @@ def create_spec(
     template: SandboxTemplate, labels: Mapping[str, str], seccomp_file: str, most_processes: int
 ) -> dict[str, Any]:
     """The body of libpod's create. `most_processes` is a number that its user may have anyway, as Podman sets one unasked."""
-    uid, gid = template.user
     return {
         "image": template.image.removeprefix("sha256:"),
         "image_volume_mode": "ignore",
-        "entrypoint": [template.command[0]],
-        "command": list(template.command[1:]),
-        "user": f"{uid}:{gid}",
-        "work_dir": str(SCRATCH_TARGET),
+        **_program(template),
         "hostname": HOSTNAME,
         "labels": dict(labels),
-        "env": dict(template.environment),
-        "env_host": False,
-        "httpproxy": False,
-        "unsetenv_all": True,  # of the image
-        "unsetenv": [name for name in _UNASKED_NAMES if name not in template.environment],
         "stdin": True,
         "terminal": False,
         "stop_signal": 9,
@@ -59,6 +49,21 @@ def create_spec(
         **_isolation(template, seccomp_file),
         **_limits(template, most_processes),
         **({"oci_runtime": template.runtime} if template.runtime else {}),
+    }
+
+
+def _program(template: SandboxTemplate) -> dict[str, Any]:
+    uid, gid = template.user
+    return {
+        "entrypoint": [template.command[0]],
+        "command": list(template.command[1:]),
+        "user": f"{uid}:{gid}",
+        "work_dir": str(SCRATCH_TARGET),
+        "env": dict(template.environment),
+        "env_host": False,
+        "httpproxy": False,
+        "unsetenv_all": True,  # of the image
+        "unsetenv": [name for name in _UNASKED_NAMES if name not in template.environment],
     }
 
 
@@ -85,30 +90,18 @@ def _limits(template: SandboxTemplate, most_processes: int) -> dict[str, Any]:
     return {
         "resource_limits": {
             "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
-            "cpu": {"quota": round(limits.cpus * _PERIOD), "period": _PERIOD},
+            "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},
             "pids": {"limit": limits.pids},
         },
         "r_limits": [
             {"type": name, "soft": value, "hard": value}
-            for name, value in {**_rlimits(template), "nproc": most_processes}.items()
+            for name, value in {**rlimits(limits), "nproc": most_processes}.items()
         ],
     }
 
 
-def _rlimits(template: SandboxTemplate) -> dict[str, int]:
-    limits = template.limits
-    return {
-        "core": NO_CORES,
-        "cpu": limits.cpu_seconds,
-        "data": limits.data_bytes,
-        "fsize": limits.file_bytes,
-        "nofile": limits.open_files,
-    }
-
-
 def _masked(template: SandboxTemplate) -> list[str]:
-    below_sys = MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)
-    return [*MASKED, *below_sys, _OWN_MARK]
+    return [*masked(template), _OWN_MARK]
 
 
 def _bind(mount: Mount) -> dict[str, Any]:
@@ -175,7 +168,7 @@ def _process(template: SandboxTemplate, process: Mapping[str, Any]) -> _Compared
         {name: held for name, held in (process.get("capabilities") or {}).items() if held},
     )
     yield "noNewPrivileges", True, process.get("noNewPrivileges")
-    asked = {f"RLIMIT_{name.upper()}": [value, value] for name, value in _rlimits(template).items()}
+    asked = {f"RLIMIT_{name.upper()}": [value, value] for name, value in rlimits(template.limits).items()}
     found = {row["type"]: [row["soft"], row["hard"]] for row in process["rlimits"]}
     yield "rlimits", asked, {name: pair for name, pair in found.items() if name != "RLIMIT_NPROC"}
 
@@ -211,7 +204,7 @@ def _kernel(template: SandboxTemplate, linux: Mapping[str, Any]) -> _Compared:
     limits, resources = template.limits, linux.get("resources") or {}
     memory, cpu, pids = (resources.get(name) or {} for name in ("memory", "cpu", "pids"))
     yield "memory", [limits.memory_bytes] * 2, [memory.get("limit"), memory.get("swap")]
-    yield "cpu", [round(limits.cpus * _PERIOD), _PERIOD], [cpu.get("quota"), cpu.get("period")]
+    yield "cpu", [round(limits.cpus * CPU_PERIOD), CPU_PERIOD], [cpu.get("quota"), cpu.get("period")]
     yield "pids", limits.pids, pids.get("limit")
     allowed = [row for row in resources.get("devices") or () if row.get("allow")]
     yield "devices", [], [*(linux.get("devices") or ()), *allowed]

@@ -40,7 +40,7 @@ class PodmanEngine(DockerEngine):
         self._refuse_submounts(template)
         rules = profile(self._info.architecture)
         with _file_of(rules) as path:
-            spec = create_spec(template, labels, path, _most_processes())
+            spec = create_spec(template, labels, path, most_processes())
             if self._info.rootless:  # its users are others than the host's, but for this one
                 spec["userns"] = {"nsmode": "keep-id"}
             container = self._make(template, spec)
@@ -110,6 +110,6 @@ def _file_of(text: str) -> Iterator[str]:
         yield file.name
 
 
-def _most_processes() -> int:
+def most_processes() -> int:
     """As many as there are numbers for: Podman sets a limit unasked, of a user's processes on the whole host, and ours counts per container."""
     return int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sandbox.attest import ENGINE_NAMES
 from sandbox.cis import BENCHMARK, CHECKS, Seen, Verdict
 from sandbox.hardening import HOSTNAME
 from sandbox.seccomp import rules
@@ -36,8 +37,11 @@ _ATTEMPTS: Final = {
 _DEVICES: Final = frozenset(
     {"/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"}
 )
+# file systems that hold nothing of the host's files
+_OWN_TYPES: Final = frozenset(
+    {"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "overlay"}
+)
 _SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
-_ENGINE_NAMES: Final = frozenset({"HOSTNAME", "PATH", "HOME", "LC_CTYPE"})  # an engine or Python may add them
 _CAPABILITIES: Final = (  # linux/capability.h, from bit 0
     "chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap linux_immutable net_bind_service "
     "net_broadcast net_admin net_raw ipc_lock ipc_owner sys_module sys_rawio sys_chroot sys_ptrace sys_pacct sys_admin "
@@ -124,12 +128,11 @@ def _sight(tried: Tried) -> Iterator[Row]:
     yield _none("find writable settings of the kernel", looks["settings"], "5.5")
     yield _none("find open descriptors", looks["descriptors"])
     yield _none("find a network interface", [name for name in looks["interfaces"] if name != "lo"], "5.10")
-    others = [str(number) for number in looks["processes"] if number not in looks["own"]]
-    yield _none("see other processes", others, "5.16")
+    yield _none("see other processes", list(map(str, _other_processes(looks))), "5.16")
     yield Row(
         _SIGHT, "learn the host's name", looks["hostname"], _verdict(looks["hostname"] == HOSTNAME), "5.21"
     )
-    foreign = set(looks["environment"]) - set(tried.template.environment) - _ENGINE_NAMES
+    foreign = set(looks["environment"]) - set(tried.template.environment) - ENGINE_NAMES
     yield _none("find the host's environment", sorted(foreign))
     yield Row(_SIGHT, "run a program from the output folder", _own_program(looks["staging program"]), "note")
     yield Row(_SIGHT, "learn from mounts, /proc and uname", _shown(looks), "note")
@@ -149,11 +152,6 @@ def _shown(looks: Mapping[str, Any]) -> str:
     ]
     paths = sorted({root for root in roots if root != "/"})
     return f"kernel {looks['kernel']}, processors, memory, load, the container's id; paths of this host: {_few(paths) or 'none'}"
-
-
-_OWN_TYPES: Final = frozenset(
-    {"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "overlay"}
-)
 
 
 def _container(tried: Tried) -> Iterator[Row]:
@@ -192,17 +190,15 @@ def _namespaces(looks: Mapping[str, Any], own: Mapping[str, str]) -> Iterator[Ro
 
 
 def _benchmark(tried: Tried) -> Iterator[Row]:
-    processes = len(
-        [
-            number
-            for number in tried.answer["looks"]["processes"]
-            if number not in tried.answer["looks"]["own"]
-        ]
-    )
-    seen = Seen(tried.inspected, tried.security_options, processes + 1)
+    processes = 1 + len(_other_processes(tried.answer["looks"]))
+    seen = Seen(tried.inspected, tried.security_options, processes)
     for check in CHECKS:
         verdict, found = check.found(seen)
         yield Row(BENCHMARK, check.title, found, verdict, check.number)
+
+
+def _other_processes(looks: Mapping[str, Any]) -> list[int]:
+    return [number for number in looks["processes"] if number not in looks["own"]]
 
 
 def _none(what: str, found: list[str], cis: str = "") -> Row:

@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sandbox.attestation import source, worker_command
 from sandbox.cancel import Cancellation
 from sandbox.engine import EngineInfo
 from sandbox.errors import AttestationFailed
 from sandbox.escape.rows import FOLDERS, Row, Tried, rows
 from sandbox.outcome import Exited
-from sandbox.program import delivered
+from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.syscalls import NUMBERS
 from sandbox.template import SandboxTemplate

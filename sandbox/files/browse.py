@@ -10,8 +10,8 @@ Invariants:
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -21,7 +21,7 @@ from sandbox.errors import PathMissing, PathRefused
 from sandbox.files.filetree import MAX_DEPTH, listed, opened_folder
 from sandbox.workspace import RESERVED, Identity, Located, Workspace, Workspaces, open_folder
 
-MAX_FOUND = 200_000  # names of one walk; about a second, and far above a dataset that one wants to see listed
+MAX_FOUND = 200_000  # names of one walk; about a second to read, and far above what one wants to see listed
 
 
 class TreeTooLarge(PathRefused):
@@ -92,83 +92,124 @@ def walk(
     Raises PathMissing or PathRefused when the folder cannot be opened, and TreeTooLarge after `limit` names.
     What vanishes meanwhile is left out.
     """
-    yield from _Walk(workspaces, located.workspace, min(depth, MAX_DEPTH), limit).folder(located.relative)
+    with opened(workspaces, located, depth=depth, limit=limit) as folder:
+        yield from _below(folder)
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """What a folder holds: as many names as the walk may still look at, in order."""
+def _below(folder: "Folder") -> Iterator[Found]:
+    for name in folder.names:
+        found = folder.look(name)
+        if found is not None and found.kind is Kind.FOLDER:
+            yield from _inside(folder, found)
+        elif found is not None:
+            yield found
+    folder.refuse_rest()
 
-    some: list[str]
-    all: bool
+
+def _inside(folder: "Folder", found: Found) -> Iterator[Found]:
+    with folder.enter(found.name) as inner:
+        if isinstance(inner, Folder):
+            yield found
+            yield from _below(inner)
+        elif inner is Barred.CLOSED:
+            yield replace(found, closed=True)
+
+
+@contextmanager
+def opened(
+    workspaces: Workspaces, located: Located, *, depth: int = MAX_DEPTH, limit: int = MAX_FOUND
+) -> Iterator["Folder"]:
+    """A folder whose names are read, and nothing else: for a caller that looks at few of many.
+
+    Raises PathMissing or PathRefused when the folder cannot be opened.
+    """
+    bounds = _Bounds(workspaces, located.workspace, min(depth, MAX_DEPTH), limit)
+    with open_folder(located.workspace, located.relative) as file:
+        yield Folder(bounds, file, located.relative, 1)
+
+
+class Barred(StrEnum):
+    """Why a folder was not entered."""
+
+    CLOSED = "closed"  # too deep, or not readable
+    GONE = "gone"  # it became something else as it was looked at
 
 
 @dataclass(slots=True)
-class _Walk:
-    """What a walk carries along. `left` is the number of names it may still look at."""
+class _Bounds:
+    """What all folders of one walk share. `left` is the number of names it may still read."""
 
     workspaces: Workspaces
     workspace: Workspace
     depth: int
     left: int
 
-    def folder(self, relative: PurePosixPath) -> Iterator[Found]:
-        with open_folder(self.workspace, relative) as opened:
-            names = self._names(opened, at_root=not relative.parts)
-            yield from self._below(opened, names, relative, 1)
 
-    def _below(self, folder: int, names: "_Names", relative: PurePosixPath, level: int) -> Iterator[Found]:
-        for name in names.some:
-            with suppress(FileNotFoundError):
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                yield from self._entry(folder, relative / name, status, level)
-        if not names.all:
+class Folder:
+    """An open folder: its names in order, each with what the list of names says it is. No file of it was looked at."""
+
+    def __init__(self, bounds: _Bounds, file: int, relative: PurePosixPath, level: int) -> None:
+        self._bounds, self._file, self._level = bounds, file, level
+        self.relative = relative
+        with listed(file) as found:
+            own = (one for one in found if relative.parts or one.name.casefold() != RESERVED)
+            kinds = {one.name: _listed_kind(one) for one in islice(own, bounds.left + 1)}
+        self.complete = len(kinds) <= bounds.left
+        if not self.complete:
+            kinds.popitem()
+        bounds.left -= len(kinds)
+        self.names: Mapping[str, Kind] = {name: kinds[name] for name in sorted(kinds, key=os.fsencode)}
+
+    def look(self, name: str) -> Found | None:
+        """What is under a name, as it is now; None for what vanished meanwhile."""
+        try:
+            status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        relative, identity, kind = self.relative / name, Identity.of(status), _kind(status)
+        if kind is Kind.LINK:
+            return self._link(relative, identity)
+        return Found(self._bounds.workspace, relative, kind, identity)
+
+    @contextmanager
+    def enter(self, name: str) -> Iterator["Folder | Barred"]:
+        """An inner folder with its names, or why there is none."""
+        if self._level >= self._bounds.depth:
+            yield Barred.CLOSED
+            return
+        with ExitStack() as stack:
+            inner: Folder | Barred
+            try:
+                file = stack.enter_context(opened_folder(self._file, name))
+                inner = Folder(self._bounds, file, self.relative / name, self._level + 1)
+            except PermissionError:
+                inner = Barred.CLOSED
+            except (FileNotFoundError, NotADirectoryError):
+                inner = Barred.GONE
+            yield inner
+
+    def refuse_rest(self) -> None:
+        """Raises TreeTooLarge when the folder has more names than were read."""
+        if not self.complete:
             raise TreeTooLarge("the folder holds more names than are looked at at once. Name a folder in it.")
 
-    def _names(self, folder: int, *, at_root: bool = False) -> "_Names":
-        with listed(folder) as found:
-            own = (one.name for one in found if not (at_root and one.name.casefold() == RESERVED))
-            names = list(islice(own, self.left + 1))
-        some = sorted(names[: self.left], key=os.fsencode)
-        self.left -= len(some)
-        return _Names(some, all=len(names) == len(some))
-
-    def _entry(
-        self, folder: int, relative: PurePosixPath, status: os.stat_result, level: int
-    ) -> Iterator[Found]:
-        kind = _kind(status)
-        identity = Identity.of(status)
-        if kind is Kind.LINK:
-            yield self._link(relative, identity)
-        elif kind is not Kind.FOLDER:
-            yield Found(self.workspace, relative, kind, identity)
-        elif level >= self.depth:
-            yield Found(self.workspace, relative, kind, identity, closed=True)
-        else:
-            yield from self._enter(folder, relative, identity, level)
-
-    def _enter(self, folder: int, relative: PurePosixPath, identity: Identity, level: int) -> Iterator[Found]:
-        found = Found(self.workspace, relative, Kind.FOLDER, identity)
-        with ExitStack() as stack:
-            try:
-                opened = stack.enter_context(opened_folder(folder, relative.name))
-                names = self._names(opened)
-            except PermissionError:
-                yield replace(found, closed=True)
-                return
-            except (FileNotFoundError, NotADirectoryError):
-                return  # became something else as it was looked at
-            yield found
-            yield from self._below(opened, names, relative, level + 1)
-
     def _link(self, relative: PurePosixPath, identity: Identity) -> Found:
+        workspaces, workspace = self._bounds.workspaces, self._bounds.workspace
         try:
-            target = self.workspaces.input(str(self.workspace.root / relative))
+            target = workspaces.input(str(workspace.root / relative))
         except PathMissing:
-            return Found(self.workspace, relative, Kind.LINK, identity, leads=Leads.NOWHERE)
+            return Found(workspace, relative, Kind.LINK, identity, leads=Leads.NOWHERE)
         except PathRefused:
-            return Found(self.workspace, relative, Kind.LINK, identity, leads=Leads.OUTSIDE)
-        return Found(self.workspace, relative, Kind.LINK, identity, leads=Leads.INSIDE, target=target)
+            return Found(workspace, relative, Kind.LINK, identity, leads=Leads.OUTSIDE)
+        return Found(workspace, relative, Kind.LINK, identity, leads=Leads.INSIDE, target=target)
+
+
+def _listed_kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return Kind.LINK
+    if entry.is_dir(follow_symlinks=False):
+        return Kind.FOLDER
+    return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER
 
 
 def _kind(status: os.stat_result) -> Kind:

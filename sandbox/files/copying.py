@@ -4,12 +4,12 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from sandbox.errors import StagingFailed
+from sandbox.errors import PathRefused, StagingFailed
 from sandbox.files.filetree import Entry, StagingUsage, opened_folder, walk
+from sandbox.mounted import ENTER, READ, may
 from sandbox.template import Limits
 from sandbox.workspace import Identity
 
@@ -19,14 +19,24 @@ _FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Copies within limits. `give` hands a new file or folder to the user that the container runs as."""
+    """Copies within limits; what messages call `named`. Root does it on behalf of another user (uid, gid).
 
+    `owner` gets the copy; without one it is this process's user's. `reader` is whose rights decide what is copied; without one
+    they are this process's. A right is told by the mode alone.
+    """
+
+    named: str
     limits: Limits
-    give: Callable[[int], None]
+    owner: tuple[int, int] | None = None
+    reader: tuple[int, int] | None = None
 
     def file(self, source: int, folder: int, name: str) -> None:
-        """Copies an open file to a free name. Raises StagingFailed when it changes meanwhile, and OSError."""
+        """Copies an open file to a free name.
+
+        Raises PathRefused for what the reader may not read, StagingFailed when it changes meanwhile, and OSError.
+        """
         before = os.fstat(source)
+        self._refuse_closed(before, READ)
         self._refuse_more(StagingUsage().add(before))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         target = os.open(name, flags, 0o600, dir_fd=folder)
@@ -34,20 +44,22 @@ class Copier:
             copy(source, target)
             # GDAL's sync takes a newer destination for one that needs nothing
             os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
-            self.give(target)
+            self._give(target)
         finally:
             os.close(target)
         if Identity.of(os.fstat(source)) != Identity.of(before):
             raise StagingFailed(f"{name!r} changed while it was copied. Try again when nobody writes to it.")
 
     def folder(self, source: int, folder: int, name: str) -> None:
-        """Copies all below an open folder to a free name. Raises StagingFailed on anything but files."""
+        """Copies all below an open folder to a free name. Raises as `file`, and StagingFailed on anything but files."""
         usage = StagingUsage()
         levels = [("", self._make(folder, name))]
         try:
             for entry in walk(source):
                 usage = usage.add(entry.status)
                 self._refuse_more(usage)
+                # of the open folder, as what a name says may be about another one by now
+                self._refuse_closed(os.fstat(entry.folder), READ | ENTER)
                 while levels[-1][0] != entry.path.rpartition("/")[0]:
                     os.close(levels.pop()[1])
                 if entry.is_folder and not entry.blocked:
@@ -61,7 +73,7 @@ class Copier:
     def _make(self, folder: int, name: str) -> int:
         os.mkdir(name, 0o700, dir_fd=folder)
         with opened_folder(folder, name) as made:
-            self.give(made)
+            self._give(made)
             return os.dup(made)
 
     def _inner_file(self, entry: Entry, folder: int) -> None:
@@ -76,6 +88,17 @@ class Copier:
             self.file(source, folder, entry.name)
         finally:
             os.close(source)
+
+    def _give(self, made: int) -> None:
+        if self.owner is not None:
+            os.fchown(made, *self.owner)
+
+    def _refuse_closed(self, status: os.stat_result, what: int) -> None:
+        if self.reader is not None and not may(status, self.reader, what):
+            raise PathRefused(
+                f"{self.named!r}, or a part of it, may not be read by the user that calls run as, so it is not copied for them. "
+                "Give that user the right, or name another file."
+            )
 
     def _refuse_more(self, usage: StagingUsage) -> None:
         if usage.exceeds(self.limits):

@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,11 +20,13 @@ from sandbox.template import Limits
 MAX_DEPTH = 64  # folders in folders; the deepest dataset formats (Zarr, tile pyramids) use under ten
 _CHUNK = 1 << 20  # bytes read at a time
 _BATCH = 10_000  # names held in memory at a time
+_REMOVAL_SECONDS = 60.0  # a hundred thousand files take a few; more takes what somebody goes on filling
 _MANY = 32  # files from which one syncfs is quicker than an fsync each (20 times, at a thousand files)
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OURS = 0o700  # what we need on a folder to look into it and to empty it
+_ANOTHER_BY_NOW = (FileNotFoundError, NotADirectoryError)  # by somebody else's doing
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,8 @@ class StagingUsage:
     bytes: int = 0
     files: int = 0  # folders are counted too: each costs an inode
     largest_bytes: int = 0
-    disk_low: bool = (
-        False  # whoever fills it, and with what: a file that was unlinked while it is open is in no folder
-    )
+    # whoever fills it, and with what: a file that was unlinked while it is open is in no folder
+    disk_low: bool = False
 
     def exceeds(self, limits: Limits) -> bool:
         return (
@@ -256,27 +258,49 @@ def _syncfs(file: int) -> bool:
 def remove(folder: int, name: str) -> None:
     """Takes away an entry and all below it, however deep, wide or barred. Does nothing when it is not there.
 
-    No path is built and no descriptor kept per level: inner folders are lifted to the top and emptied there.
+    No path is built and no descriptor kept per level: inner folders are lifted to the top and emptied there. Raises OSError
+    (TimeoutError) for what somebody goes on filling; the rest can be removed later.
     """
+    end = time.monotonic() + _REMOVAL_SECONDS
     with suppress(FileNotFoundError):
         if _unlink(folder, name):
             return
-        with opened_folder(folder, name, repair=True) as top:
-            while names := _names(top):
-                for inner in names:
-                    _flatten(top, inner)
+        with _taken(folder, name) as top:
+            for inner in _each(top, end):
+                with suppress(*_ANOTHER_BY_NOW):
+                    _flatten(top, inner, end)
         os.rmdir(name, dir_fd=folder)
 
 
-def _flatten(top: int, name: str) -> None:
+def _flatten(top: int, name: str, end: float) -> None:
     if _unlink(top, name):
         return
-    with opened_folder(top, name, repair=True) as inner:
-        while names := _names(inner):
-            for child in names:
+    with _taken(top, name) as inner:
+        for child in _each(inner, end):
+            with suppress(*_ANOTHER_BY_NOW):
                 if not _unlink(inner, child):
                     _lift(inner, child, top)
     os.rmdir(name, dir_fd=top)
+
+
+def _each(folder: int, end: float) -> Iterator[str]:
+    """Names in an open folder, until it is empty. Raises TimeoutError."""
+    while names := _names(folder):
+        for name in names:
+            if time.monotonic() > end:
+                raise TimeoutError("somebody goes on filling the folder")
+            yield name
+
+
+@contextmanager
+def _taken(folder: int, name: str) -> Iterator[int]:
+    """An inner folder to empty. Root takes it over, so that whoever holds it open puts nothing in any more."""
+    with opened_folder(folder, name, repair=True) as opened:
+        if os.geteuid() == 0:
+            with suppress(OSError):  # a file system that knows no root, as some network mounts
+                os.fchown(opened, 0, 0)
+                os.fchmod(opened, _OURS)
+        yield opened
 
 
 def _lift(inner: int, name: str, top: int) -> None:

@@ -26,7 +26,7 @@ from sandbox.files.filetree import (
 )
 from sandbox.files.journal import Mark
 from sandbox.files.moves import Moves, Place
-from sandbox.mountinfo import submounts
+from sandbox.mountinfo import mountinfo, submounts
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, open_folder
 
@@ -152,8 +152,7 @@ def listing_of(located: Located) -> str:
 
 
 def _refuse_mounts(located: Located) -> None:
-    table = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-    if below := submounts(located.path, table):
+    if below := submounts(located.path, mountinfo()):
         raise PathRefused(f"{below[0][-80:]!a} in it is a mount. Unmount it first.")
 
 

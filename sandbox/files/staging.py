@@ -6,27 +6,31 @@ puts right what a crash left.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+import structlog
+
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.files.copying import Copier
-from sandbox.files.filetree import StagingUsage, measure, opened_folder, remove
+from sandbox.files.filetree import StagingUsage, measure, opened_file, opened_folder, remove
 from sandbox.files.journal import Record, valid_id
-from sandbox.files.layout import Ground, Held, failing, ground, refused_as
+from sandbox.files.layout import Ground, Held, failing, ground
 from sandbox.files.moves import Moves
 from sandbox.files.outputs import Staged, collect
 from sandbox.files.publication import Publication, Published, Request, Transfer, publish
 from sandbox.files.undo import Recovery, Retention, Undone, finished, prune, recover, undo
+from sandbox.mounted import refuse_closed
 from sandbox.template import Limits
 from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_file, open_folder
 
 _OUT = "out"
 _DEFAULT_LIMITS = Limits()
+_log = structlog.get_logger()
 _NO_LISTINGS: Mapping[PurePosixPath, str] = MappingProxyType({})
 
 
@@ -117,7 +121,6 @@ class Staging:
         self._held: Held | None = held
         self._out = out
         self._collected: dict[str, Staged] = {}
-        self._published = False
 
     @property
     def mount_source(self) -> Path:
@@ -132,24 +135,29 @@ class Staging:
         with failing("measuring staging"):
             return replace(measure(self._folder, limits), disk_low=is_low(os.fstatvfs(self._folder)))
 
-    def copy_in(self, located: Located, name: str, limits: Limits = _DEFAULT_LIMITS) -> None:
-        """Copies an existing file or folder in, owned by the container's user. Raises StagingFailed.
+    def copy_in(
+        self, located: Located, name: str, limits: Limits = _DEFAULT_LIMITS, seen: Path | None = None
+    ) -> None:
+        """Copies an existing file or folder in, owned by the container's user. Raises PathRefused, StagingFailed.
 
-        What is at `located` must still be what `located` says. Holes stay holes; blocks are shared where the
-        file system can.
+        What is at `located` must still be what `located` says. Root copies only what the container's user could read in a
+        container that shows `seen` as the workspace; without it, the workspace itself. Holes stay holes; blocks are shared
+        where the file system can.
         """
-        if name in ("", ".", "..") or "/" in name or not name.isprintable():
-            raise StagingFailed(f"{name!r} cannot be the name of a staged file.")
-        copier = Copier(limits, self._give)
-        with refused_as(StagingFailed, "nothing was copied"), failing(f"copying {located.name!r} to staging"):
-            try:
-                self._copy_in(located, name, copier)
-            except FileExistsError:
-                raise
-            except BaseException:
-                with suppress(OSError):
-                    remove(self._folder, name)
-                raise
+        place = located if seen is None else replace(located, workspace=replace(located.workspace, root=seen))
+        user = self._other_user
+        opened = open_folder(place.workspace, place.relative) if located.is_folder else open_file(place)
+        with self._copying(name), opened as source:
+            _refuse_changed(source, located)
+            if user is not None:
+                refuse_closed(place.workspace.root, place, user)
+            copier = Copier(located.name, limits, owner=user, reader=user)
+            (copier.folder if located.is_folder else copier.file)(source, self._folder, name)
+
+    def copy_from(self, other: "Staging", name: str, limits: Limits = _DEFAULT_LIMITS) -> None:
+        """Copies a file that lies in another open staging folder, to the same name. Raises StagingFailed."""
+        with self._copying(name), opened_file(other._folder, name) as source:  # noqa: SLF001 - of its own class
+            Copier(name, limits, owner=self._other_user).file(source, self._folder, name)
 
     def collect(self, limits: Limits = _DEFAULT_LIMITS) -> tuple[Staged, ...]:
         """The top-level entries that the job left, once its container is gone. Raises OutputRejected.
@@ -177,25 +185,16 @@ class Staging:
         the root; of a folder that is replaced it may. Raises OutputRejected or StagingFailed; the workspace is then as it was.
         """
         area = self.area
-        request = Request(
-            call_id,
-            self.staging_id,
-            self._folder,
-            self._collected,
-            tuple(publications),
-            tuple(removes),
-            tuple(transfers),
-            listings,
-        )
+        wanted = tuple(publications), tuple(removes), tuple(transfers)
+        request = Request(call_id, self.staging_id, self._folder, self._collected, *wanted, listings)
         with ground(area.workspace, area.moves) as here:
             published = publish(here, request)
-            self._published = True
         with suppress(RuntimeError):  # nobody does such work any more; a later publication prunes again
             area.later(area.prune_quietly)
         return published
 
     def discard(self) -> None:
-        """Removes the folder with all that is in it. Raises StagingFailed if it cannot; `recover` may later."""
+        """Removes the folder with all that is in it. Raises StagingFailed if it cannot within a minute; `recover` may later."""
         if self._held is None:
             return
         held, self._held = self._held, None
@@ -215,10 +214,10 @@ class Staging:
     ) -> None:
         try:
             self.discard()
-        except StagingFailed:
-            # what went wrong first is told, and what was published is; rubbish is left to `recover`
-            if error is None and not self._published:
-                raise
+        except (
+            StagingFailed
+        ) as failure:  # rubbish is left to `recover`, and what became of the call is told all the same
+            _log.warning("staging_stays", staging=self.staging_id, reason=str(failure))
 
     def _remove(self, here: Ground) -> None:
         with here.moves.step("discard"):
@@ -230,19 +229,25 @@ class Staging:
             raise StagingFailed("this staging was discarded.")
         return self._out
 
-    def _give(self, file: int) -> None:
-        if os.geteuid() == 0:
-            os.fchown(file, *self.user)
+    @property
+    def _other_user(self) -> tuple[int, int] | None:
+        """The container's user where it is not ours."""
+        return self.user if os.geteuid() == 0 else None
 
-    def _copy_in(self, located: Located, name: str, copier: Copier) -> None:
-        if not located.is_folder:
-            with open_file(located) as source:
-                _refuse_changed(source, located)
-                copier.file(source, self._folder, name)
-            return
-        with open_folder(located.workspace, located.relative) as source:
-            _refuse_changed(source, located)
-            copier.folder(source, self._folder, name)
+    @contextmanager
+    def _copying(self, name: str) -> Iterator[None]:
+        """Whatever fails, nothing stays of what was copied to the name, which nothing may have had."""
+        if name in ("", ".", "..") or "/" in name or not name.isprintable():
+            raise StagingFailed(f"{name!r} cannot be the name of a staged file.")
+        with failing(f"copying {name!r} to staging"):
+            try:
+                yield
+            except FileExistsError:
+                raise
+            except BaseException:
+                with suppress(OSError):
+                    remove(self._folder, name)
+                raise
 
 
 def _make_out(here: Ground, held: Held, user: tuple[int, int]) -> int:

@@ -190,7 +190,8 @@ def recover(ground: Ground) -> tuple[Recovery, ...]:
             with ground.moves.step("discard"):
                 remove(ground.staging, name)
         except OSError as error:
-            findings.append(Recovery(name, name, Finding.DAMAGED, detail=f"staging stays: {error.strerror}"))
+            why = error.strerror or error
+            findings.append(Recovery(name, name, Finding.DAMAGED, detail=f"staging stays: {why}"))
         else:
             if name not in told:
                 findings.append(_swept(ground, name, published.get(name)))

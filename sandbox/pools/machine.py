@@ -3,23 +3,26 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from sandbox.mountinfo import submounts
+from sandbox.mounted import standing_at
+from sandbox.mountinfo import mountinfo, submounts
 from sandbox.template import SandboxTemplate
 
 _MEMORY_ROW = 3  # name, number, kB
 
 
 def ground(template: SandboxTemplate) -> object:
-    """What a container that was started now would see at its mounts, beyond their names: a folder may have been replaced
-    by another of the same name, and a file system mounted below it later is not in a container that runs.
+    """What a container that was started now would see at its mounts, beyond their names: a folder, or one that is covered in
+    it, may have been replaced by another of the same name, and a file system mounted below it later is not in a container
+    that runs.
     """
     try:
-        mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        table = mountinfo()
         places = [Path(mount.source).stat() for mount in template.mounts]
     except OSError:
         return object()  # equal to nothing: the cold way tells what is wrong
-    below = [submounts(mount.source, mountinfo) for mount in template.mounts]
-    return [(one.st_dev, one.st_ino) for one in places], below
+    below = [submounts(mount.source, table) for mount in template.mounts]
+    covered = [standing_at(str(mask)) for mask in template.masks]
+    return [(one.st_dev, one.st_ino) for one in places], below, covered
 
 
 def memory() -> Mapping[str, int]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import structlog
 
 from sandbox.cancel import Cancellation
-from sandbox.errors import SandboxError
+from sandbox.errors import PathReplaced, SandboxError
 from sandbox.outcome import SandboxResult, Usage
 from sandbox.pools.capacity import Place
 from sandbox.pools.demand import Demand, Sizes, shares
@@ -32,9 +32,8 @@ from sandbox.waiting import Bell, HasDescriptor, readable
 ALONE_SECONDS, AMONG_OTHERS_SECONDS = 5.0, 0.1
 REST_SECONDS = 0.02  # after a call's container has ended: until then its answer is on its way
 REFILLS, REMOVALS = 2, 2  # at once; starting more only makes each slower
-IDLE_MARGIN = (
-    60.0  # a worker waits so much longer than its slot is kept, so that only an orphan ends by itself
-)
+# a worker waits so much longer than its slot is kept, so that only an orphan ends by itself
+IDLE_MARGIN = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds after a refill that failed
 _SLOT_BYTES = 64 << 20  # what a waiting slot really takes, rounded up
 _SPARE_BYTES = 512 << 20  # free memory of the machine that is left alone
@@ -48,7 +47,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class PoolFigures:
-    """What the pool did since it began; `refill_seconds` is how long a slot lately took to start."""
+    """What the pool has now, and did since it began."""
 
     waiting: int
     starting: int
@@ -56,7 +55,6 @@ class PoolFigures:
     misses: int
     started: int
     lost: int  # ended while they waited
-    refill_seconds: float
 
 
 class WarmPool:
@@ -144,7 +142,6 @@ class WarmPool:
                 self._misses,
                 self._started,
                 self._lost,
-                self._refill_seconds,
             )
 
     def close(self) -> None:
@@ -208,7 +205,9 @@ class WarmPool:
         return one is not None
 
     def _launch(self, kind: Kind, name: str, call: str, cancel: Cancellation, place: Place | None) -> Waiting:
-        """A new slot with its staging. Nothing is left behind when this raises."""
+        """A new slot with its staging. Nothing is left behind when this raises: PathReplaced, when what it was to see, or what
+        is covered in that, was exchanged as it started, and what `Runner.launch` and `StagingArea.open` raise.
+        """
         with contextlib.ExitStack() as undo:
             if place is not None:
                 undo.callback(place.release)
@@ -218,6 +217,11 @@ class WarmPool:
                 undo.callback(staging.discard)
             idle = self._sizes.age_seconds + IDLE_MARGIN
             slot = self.runner.launch(kind.writing_to(staging), call, cancel, place, idle)
+            undo.callback(slot.remove)
+            if ground(kind.template) != seen:
+                raise PathReplaced(
+                    "a workspace was replaced as a container was started on it; nothing was run."
+                )
             undo.pop_all()
         return Waiting(kind, slot, staging, seen)
 
@@ -326,7 +330,7 @@ class WarmPool:
     def _stands(self) -> list[Kind]:
         try:
             return list(self._standing())
-        except OSError:  # a workspace is not there now, so that no container can be made for it
+        except (OSError, SandboxError):  # a workspace cannot be used now, so no container can be made for it
             return []
 
     def _until_next(self, now: float) -> float:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,47 @@ def test_deep_arguments_are_refused(pipes: Pipes):
         pipes.write(text % (900_000 + depth, steps, meta))
     assert "tools" in pipes.ask("tools/list")["result"]
     assert not any('"isError":false' in line for line in pipes.lines if '"id":90' in line)
+
+
+UNREADABLE = {
+    "half a character": r'"bad\udcff\udcfe.tif"', "a number without end": "1" + "0" * 5000, "a nest": "[" * 300 + "]" * 300,
+    "a raw control": '"ok\t.tif"', "no end": '"ok.tif', "no value": "",
+}  # fmt: skip
+CALL = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"info","arguments":{"path":%s},"_meta":%s}}\n'
+UNANSWERED = [
+    "\n", "  \n", r'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"\ud800"}}' + "\n",
+    r'{"jsonrpc":"2.0","id":6100000,"result":{"a":"\ud800"}}' + "\n",
+]  # fmt: skip
+
+
+@pytest.mark.claim("args.unreadable-answered")
+def test_a_request_that_cannot_be_read_is_answered_and_no_client_waits_for_ever(pipes: Pipes):
+    meta = json.dumps(pipes._enveloped({}).get("_meta", {}))
+    for number, text in enumerate(list(UNREADABLE.values())[:4], 6_000_000):
+        pipes.write(CALL % (number, text, meta))
+        assert pipes.answer(number)["error"]["code"] == -32700
+    assert "tools" in pipes.ask("tools/list")["result"]  # all before it is answered
+    before = unnamed(pipes)
+    for text in list(UNREADABLE.values())[4:]:  # whose id nobody can tell
+        pipes.write(CALL % (6_000_010, text, meta))
+    assert "tools" in pipes.ask("tools/list")["result"]
+    assert [one["error"]["code"] for one in unnamed(pipes)[len(before) :]] == [-32700, -32700]
+
+
+def unnamed(pipes: Pipes) -> list[dict[str, Any]]:
+    """The answers without an id."""
+    return [one for one in map(json.loads, pipes.lines) if one.get("id", 0) is None]
+
+
+@pytest.mark.claim("args.unreadable-answered")
+def test_what_is_no_request_is_never_answered(pipes: Pipes):
+    assert "tools" in pipes.ask("tools/list")["result"]
+    before = len(pipes.lines)
+    for line in UNANSWERED:
+        pipes.write(line)
+    assert "tools" in pipes.ask("tools/list")["result"]
+    told = [json.loads(line) for line in pipes.lines[before:]]
+    assert [one for one in told if "error" in one] == []
 
 
 @pytest.mark.claim("args.one-reading-of-a-call")

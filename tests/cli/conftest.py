@@ -1,5 +1,6 @@
-"""The program as a person or a script runs it: a process of its own, on one workspace and one state folder for all tests."""
+"""The program as a person or a script runs it: a process of its own each time, on one workspace and one state folder for all tests."""
 
+import functools
 import itertools
 import json
 import os
@@ -7,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.data.make import make_data
+from tests.forking import Forks
 from tests.mcp.talk import Place, environment
 from tests.oracle.container import Oracle
 from tests.oracle.fixtures import grounds, oracle
@@ -52,20 +55,32 @@ class Ended:
         return found[0]
 
 
-def gdal_mcp(
-    *words: str,
-    stdin: str | int = subprocess.DEVNULL,
-    variables: dict[str, str] | None = None,
-    launch: tuple[str, ...] = (),
-) -> Ended:
-    """Runs the program; `stdin` is a text or a file descriptor, `launch` what Python itself is given."""
-    given = {"input": stdin} if isinstance(stdin, str) else {"stdin": stdin}
+@functools.cache
+def _program() -> Forks:
+    """Loaded with the first run, and copied for each."""
+    return Forks.loaded(environment())
+
+
+def gdal_mcp(*words: str, stdin: str | int | None = None, variables: dict[str, str] | None = None) -> Ended:
+    """Runs the program; `stdin` is a text or a file descriptor."""
+    with tempfile.TemporaryFile() as typed:
+        if isinstance(stdin, str):
+            typed.write(stdin.encode())
+            typed.seek(0)
+        given = stdin if isinstance(stdin, int) else typed.fileno()
+        ended = Ended(*_program().run(words, given, environment(**(variables or {}))))
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended
+
+
+def launched(launch: tuple[str, ...], *words: str) -> Ended:
+    """Runs the program in a new interpreter; `launch` is what that is given besides."""
     done = subprocess.run(
         [sys.executable, *launch, "-m", "gdal_mcp", *words],
-        **given,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env=environment(**(variables or {})),
+        env=environment(),
         timeout=SECONDS,
         check=False,
     )

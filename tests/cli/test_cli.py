@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gdal_mcp.host.image import Image
-from tests.cli.conftest import DEAD, Desk, Ended, at_terminal, gdal_mcp
+from tests.cli.conftest import DEAD, Desk, Ended, at_terminal, gdal_mcp, launched
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
@@ -118,8 +118,7 @@ def test_the_person_at_the_terminal_decides(desk: Desk, typed: str, writes: bool
 def test_a_closed_standard_input_is_nobody_to_ask(desk: Desk, words: tuple[str, ...], code: int):
     closing = "import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     before = desk.files()
-    launch = ("-c", closing)
-    ended = desk.run("call", "gdal_translate", *words, launch=launch)
+    ended = launched(("-c", closing), "call", "gdal_translate", *words, *desk.options)
     assert ended.code == code
     assert code == 2 or ended.error == "DENIED"
     assert desk.files() == before

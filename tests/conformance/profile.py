@@ -216,7 +216,7 @@ def server(store: TaskStore, after: float = SOON, pending: set[str] | None = Non
     calls = partial(jobs.running, store=store, rules=rules, pending=set() if pending is None else pending)
     parts = Parts(
         call_tool=handlers.call_tool,
-        principal=handlers.principal,
+        who=lambda _ctx: EVERYBODY,
         subscriptions=handlers.subscriptions,
         state_seconds=60.0,
     )

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.engine
 SCOPES = {
     "ann": (READ, WRITE),
     "bob": (READ, WRITE),
-    "carol": (APPROVE,),
+    "carol": (READ, APPROVE),
     "dora": (READ, ADMIN),
-    "erik": (APPROVE, ADMIN),
+    "erik": (READ, APPROVE, ADMIN),
 }
 
 

@@ -133,6 +133,35 @@ def test_each_is_sent_what_that_one_may_see(server: Any):
     assert told == {"ann": [], "bob": [row.id], "carol": [row.id]}
 
 
+@pytest.mark.claim("console.strangers-bounded")
+def test_windows_that_are_opened_at_once_are_counted_too(server: Any):
+    statuses: list[int] = []
+    all_answered = anyio.Event()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+        if len(statuses) == STREAMS_EACH + 3:
+            all_answered.set()
+        await anyio.sleep(0.01)  # a client takes its time, and others come meanwhile
+
+    async def good() -> bool:
+        return True
+
+    async def look() -> None:
+        watched = live.Stream(Live(server), Viewer(ANN, "x"), good)
+        async with anyio.create_task_group() as group:
+            for _ in range(STREAMS_EACH + 3):
+                group.start_soon(watched, {"type": "http"}, anyio.sleep_forever, send)
+            with anyio.fail_after(30):
+                await all_answered.wait()
+            group.cancel_scope.cancel()
+        assert watched.live._open.total() == 0
+
+    anyio.run(look)
+    assert sorted(statuses) == [200] * STREAMS_EACH + [429] * 3
+
+
 @pytest.mark.engine
 def test_one_person_has_so_many_windows_and_a_closed_one_makes_room(stage: Stage):
     person = stage.enter()

@@ -17,6 +17,8 @@ import pytest
 from sandbox.conformance.bench import LIMITS, Bench
 from sandbox.conformance.suite import CHECKS, Check, Exemption, judge
 from sandbox.engine import Engine
+from sandbox.engines.discovery import connect
+from sandbox.errors import EngineUnavailable
 from sandbox.template import Limits
 from tests.waiting import until
 
@@ -90,10 +92,10 @@ class PodmanService:
 
     def answers(self) -> bool:
         try:
-            with contextlib.closing(self.client()) as client:
-                return bool(client.ping())
-        except (docker.errors.DockerException, OSError):
+            connect(self.address).close()
+        except EngineUnavailable:
             return False
+        return True
 
     def client(self) -> docker.DockerClient:
         return docker.DockerClient(base_url=self.address, timeout=60)

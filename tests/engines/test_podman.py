@@ -1,11 +1,13 @@
 """Podman as root does all that an engine must, but for what its exemptions say, and the server's calls run there."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import docker
 import pytest
 
+from gdal_mcp.catalogue.capture import captured
 from gdal_mcp.host.image import Image
 from sandbox.conformance.bench import Bench
 from sandbox.conformance.known import PODMAN
@@ -36,6 +38,15 @@ def bench(service: PodmanService, image: Image) -> Iterator[Bench]:
 @every_check
 def test_podman_conforms(bench: Bench, check: Check) -> None:
     holds(bench, check, PODMAN.exemptions)
+
+
+def test_the_image_tells_there_what_its_gdal_can(service: PodmanService, image: Image) -> None:
+    """Which doctor asks, though Podman would set limits that a host does not let it."""
+    own = service.client()
+    told = json.loads(captured(own, image.id))
+    own.close()
+    assert told["gdal"].startswith(image.gdal_version)
+    assert told["algorithms"]
 
 
 def test_a_call_of_the_server_runs_there_and_leaves_no_container(

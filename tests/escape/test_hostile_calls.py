@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from sandbox.attestation import source, worker_command
 from sandbox.cancel import Cancellation
 from sandbox.escape.rows import Tried, rows
 from sandbox.escape.trying import PACKAGE, request
 from sandbox.outcome import Exited
-from sandbox.program import delivered
+from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job
 from sandbox.seccomp import rules
 from sandbox.syscalls import NUMBERS

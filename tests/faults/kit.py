@@ -68,7 +68,7 @@ REMOVE = at("slot", "self.engine.remove(")
 PUBLISH = at("execution", "return staging.publish(")
 STARTED = at("pipeline", "self.records.started(ticket)")
 USED = at("pipeline", "self.asking.used(plan)")
-FINISHED = at("records", "self.audit.append(event)")
+FINISHED = at("records", "self.audit.append(self._ending(")
 
 
 def writes(output: str, before: bytes | None = None, approval: str = "never") -> Scene:

@@ -64,9 +64,9 @@ class Nursery:
         self._orders.send(json.dumps({"ended": pid}).encode())
         return int(json.loads(self._orders.recv(_MOST)))
 
-    def run(self, *argv: str) -> tuple[int, str]:
+    def run(self, *argv: str, **stop: object) -> tuple[int, str]:
         """Exit code and output of a command."""
-        forked = self.program(*argv)
+        forked = self.program(*argv, **stop)
         forked.stdin.close()
         with forked.stdout as output:
             text = output.read().decode()

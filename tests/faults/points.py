@@ -21,6 +21,7 @@ MODULES = (
     "sandbox.runner",
     "sandbox.slot",
 )
+UNDOING = "gdal_mcp.calls.undoing"  # no part of a call's life: tests/faults/test_undoing.py
 _CALLED = "__passing__"
 _BODIES = ("body", "orelse", "finalbody")
 # parts that keep nothing outside the process: to die before one of them is to die before what follows it
@@ -67,6 +68,12 @@ class Point:
 def points() -> tuple[Point, ...]:
     """All of them, in the order of the source."""
     return tuple(point for name in MODULES for point in _of(name))
+
+
+@cache
+def undoing() -> tuple[Point, ...]:
+    """Those of the function that takes a call back."""
+    return tuple(point for point in _of(UNDOING) if point.function == "undo")
 
 
 def _of(name: str) -> Iterator[Point]:
@@ -196,7 +203,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         tree = ast.parse(self.get_data(path), path)
-        found = frozenset(point.line for point in points() if point.module == Path(path).stem)
+        known = (*points(), *undoing())
+        found = frozenset(point.line for point in known if point.module == Path(path).stem)
         changed = ast.fix_missing_locations(_Stopping(Path(path).stem, found).visit(tree))
         return compile(changed, path, "exec", dont_inherit=True)
 
@@ -212,7 +220,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self._passing = passing
 
     def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
-        if name not in MODULES:
+        if name not in (*MODULES, UNDOING):
             return None
         loader = _Loader(name, str(_path(name)))
         loader.passing = self._passing
@@ -221,5 +229,5 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def instrument(passing: Callable[[str], None]) -> None:
     """From now on these modules, when they are imported, call `passing` with a point's name as they come to it."""
-    assert not set(MODULES) & set(sys.modules)
+    assert not {*MODULES, UNDOING} & set(sys.modules)
     sys.meta_path.insert(0, _Finder(passing))

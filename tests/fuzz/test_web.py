@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
 from starlette.requests import Request
 
-from gdal_mcp.access.identity import Principal
+from gdal_mcp.access.identity import READ, Principal
 from gdal_mcp.answers.untrusted import CUT, clean_text, clean_value, shown_text
 from gdal_mcp.console.entrance import KEY_HEADER, Entrance, Refused
 from gdal_mcp.console.sessions import Session, Sessions, Viewer
@@ -22,7 +22,7 @@ from gdal_mcp.web.ranges import Part, Unsatisfiable, Version, part_of, precondit
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
 
-ANN = Principal("token:ann")
+ANN = Principal("token:ann", frozenset({READ}))
 VERSION = Version("ab" * 32, 1_700_000_000)
 DATES = st.sampled_from(
     (

@@ -163,12 +163,30 @@ def test_another_folder_in_the_workspaces_place_is_found(probe, weaken, tmp_path
     assert f"{workspace} is this host" in str(caught.value)
 
 
-def test_a_folder_of_the_same_names_is_taken_for_the_same(probe, weaken, tmp_path):
-    """As a virtual machine shows the host's folder: the names are the same, the inodes are not."""
+def test_on_another_kernel_a_folder_is_told_by_its_names(probe, weaken, tmp_path, monkeypatch):
+    """A virtual machine shows the host's folder with numbers of its own; on the same kernel they decide."""
     (tmp_path / "other/.gdal-mcp").mkdir(parents=True)
     (tmp_path / "other/input.tif").touch()
     weaken(mounts(lambda rows: rows[0].update(Source=str(tmp_path / "other"))))
+    with pytest.raises(AttestationFailed):
+        probe()
+    monkeypatch.setattr(attestation, "_boot", lambda: "another kernel's")
     assert probe().ok
+
+
+@pytest.mark.claim("sandbox.host-attested")
+def test_one_empty_folder_is_not_taken_for_another(
+    weaken, runner, make_template, staging, tmp_path, cancel, monkeypatch
+):
+    for name in ("asked", "other"):
+        (tmp_path / name).mkdir(mode=0o755)
+    weaken(mounts(lambda rows: rows[0].update(Source=str(tmp_path / "other"))))
+    made = make_template(handler("pass"), workspace=tmp_path / "asked", staging=staging.mount_source)
+    for _ in range(2):
+        with pytest.raises(AttestationFailed) as caught:
+            attest(runner, made, staging.mount_source, cancel)
+        assert f"{tmp_path}/asked is this host" in str(caught.value)
+        monkeypatch.setattr(attestation, "_boot", lambda: "another kernel's")
 
 
 @pytest.mark.claim("sandbox.host-attested")

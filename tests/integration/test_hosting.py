@@ -1,8 +1,9 @@
 """Finding the engine and the image, as a server does before its first call."""
 
 import io
+import shutil
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import docker
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from gdal_mcp.app import running
 from gdal_mcp.host.image import Image
 from gdal_mcp.settings import load_settings
+from gdal_mcp.settings.types import LEAST_MEMORY
+from sandbox.errors import AttestationFailed, StagingFailed
+from sandbox.workspace import RESERVED
 
 pytestmark = pytest.mark.engine
 
@@ -33,7 +37,10 @@ def silent_image(client: docker.DockerClient, image: Image) -> Iterator[str]:
 def test_an_image_that_does_not_say_its_gdal_version_is_asked(
     silent_image: str, image: Image, workspace: Path, tmp_path: Path
 ) -> None:
-    settings = load_settings(workspaces=(workspace,), state_dir=tmp_path / "state", image=silent_image)
+    """With as little memory as the settings allow, so that it is enough for a container with GDAL in it."""
+    settings = load_settings(
+        workspaces=(workspace,), state_dir=tmp_path / "state", image=silent_image, memory=LEAST_MEMORY
+    )
     with running(settings) as app:
         assert app.hosting.ready().image.gdal_version == image.gdal_version
 
@@ -54,10 +61,22 @@ def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(
     assert attested(memory=256 << 20) > first
 
 
+@pytest.mark.claim("files.reserved-covered")
+def test_the_folder_of_staging_is_covered_though_somebody_took_it_away(
+    image: Image, workspace: Path, tmp_path: Path
+) -> None:
+    """The next call that writes makes it anew, and containers that were started before would show what is in it."""
+    with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state")) as app:
+        shutil.rmtree(workspace / RESERVED)
+        assert app.hosting.template(image, None).masks == (PurePosixPath(workspace / RESERVED),)
+        shutil.rmtree(workspace / RESERVED)
+        (workspace / RESERVED).symlink_to(tmp_path)
+        with pytest.raises(StagingFailed):
+            app.hosting.template(image, None)
+
+
 @pytest.mark.claim("engine.weak-refused")
 def test_a_runtime_that_the_engine_does_not_have_is_refused(workspace: Path, tmp_path: Path) -> None:
-    from sandbox.errors import AttestationFailed
-
     settings = load_settings(workspaces=(workspace,), state_dir=tmp_path / "state", runtime="no-such-runtime")
     with running(settings) as app, pytest.raises(AttestationFailed):
         app.hosting.ready()

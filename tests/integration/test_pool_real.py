@@ -11,7 +11,6 @@ import docker
 import pytest
 
 from gdal_mcp.host.image import Image
-from sandbox.attestation import worker_command
 from sandbox.cancel import Cancellation
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
@@ -23,7 +22,7 @@ from sandbox.pools.capacity import Capacity
 from sandbox.pools.demand import Sizes
 from sandbox.pools.lease import Kind
 from sandbox.pools.pool import REFILLS, WarmPool
-from sandbox.program import delivered
+from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.workspace import RESERVED, Workspace
 from tests.conftest import SMALL, TemplateMaker, handler

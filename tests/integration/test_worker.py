@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from sandbox import worker
-from sandbox.attestation import worker_command
+from sandbox.program import worker_command
 from sandbox.protocol import LENGTH, Attachment, Final, FrameReader, Printed, Progress, Ready, encode_job
 
 FORM = "import os, sys\n\ndef prepare():\n    {prepare}\n\ndef run(job, report):\n{body}\n    return {{'code': 0}}\n"
@@ -413,6 +413,8 @@ def test_a_mounts_place_is_read_as_the_kernel_writes_it(tmp_path, monkeypatch, n
     root, inner = worker._mounts()
     assert (root["target"], root["shared"]) == ("/", ["shared:1"])
     assert inner == {
+        "id": "3",
+        "parent": "1",
         "target": f"/data/{name}",
         "options": ["ro", "nosuid"],
         "shared": [],

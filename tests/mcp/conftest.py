@@ -21,6 +21,7 @@ __all__ = ["grounds", "oracle"]
 
 
 _NUMBERS = itertools.count(1)
+_EMPTIED: dict[Path, list[Place]] = {}  # workspaces of earlier tests
 
 
 @dataclass
@@ -103,14 +104,20 @@ def _fresh(talk: Talk) -> Iterator[Talk]:
 
 
 @pytest.fixture
-def make_place(grounds: Path, place: Place, request: pytest.FixtureRequest) -> Callable[..., Place]:
-    """`make_place("dem.tif", ...)`: a workspace of the test's own, with copies of these data."""
-    safe = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60]
+def make_place(grounds: Path, place: Place) -> Iterator[Callable[..., Place]]:
+    """`make_place("dem.tif", ...)`: a workspace of the test's own, with copies of these data.
+
+    A new path and state folder would have each server attest the host, in a container. So a workspace that a test is done
+    with is emptied for the next one, and what was attested stays, as it does on any host.
+    """
+    emptied, used = _EMPTIED.setdefault(grounds, []), list[Place]()
 
     def make(*names: str) -> Place:
-        made = Place.made(grounds / f"{safe}-{next(_NUMBERS)}")
+        made = emptied.pop() if emptied else Place.made(grounds / f"own-{next(_NUMBERS)}")
+        used.append(made)
         for name in names:
             made.path(name).write_bytes(place.path(name).read_bytes())
         return made
 
-    return make
+    yield make
+    emptied.extend(one for one in reversed(used) if one.emptied())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -9,11 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import mcp_types as t
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+
+from gdal_mcp.app import App, running
+from gdal_mcp.cli import build_parser
+from gdal_mcp.mcp.server import build
+from gdal_mcp.settings import PREFIX, Settings, load_settings
 
 ERAS = ("legacy", "2026-07-28")
 PASSED_ON = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "XDG_RUNTIME_DIR")
@@ -51,6 +58,21 @@ class Place:
 
     def command(self, *options: str) -> list[str]:
         return [*SERVE, "--workspace", str(self.workspace), "--state-dir", str(self.state), *options]
+
+    def emptied(self) -> bool:
+        """Takes everything away but what was attested of this host. False, and nothing is, where a server died."""
+        if self.owners or any((self.state / "views").glob("*")):
+            return False
+        kept = self.state / "attestation.json"
+        for path in (
+            *self.workspace.iterdir(),
+            *(self.state.iterdir() if self.state.is_dir() else (self.state,)),
+        ):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path != kept:
+                path.unlink(missing_ok=True)
+        return True
 
     @property
     def audited(self) -> list[dict[str, Any]]:
@@ -157,3 +179,39 @@ def talking(
         client = Client(stdio_client(parameters, errlog=errors), mode=era, elicitation_callback=person)
         with portal.wrap_async_context_manager(client):
             yield Talk(portal, client, person or Person(), log)
+
+
+def settings_for(command: list[str], env: Mapping[str, str] | None = None) -> Settings:
+    """What the program makes of that command and environment."""
+    given = {name: value for name, value in environment(**(env or {})).items() if name.startswith(PREFIX)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    words = vars(build_parser().parse_args(command[len(SERVE) - 1 :]))
+    with mock.patch.dict(os.environ, {**kept, **given}, clear=True):
+        return load_settings(**{name: words.get(name) for name in Settings.model_fields})
+
+
+@contextmanager
+def inside(
+    command: list[str],
+    *,
+    era: str = ERAS[1],
+    person: Person | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Talk]:
+    """As `talking`, with the server in this process: for what is no matter of a process, its pipes or its log.
+
+    Its calls run in containers like any others. It starts within a tenth of a second, a process needs two. In the newer
+    era such a client is not told of progress.
+    """
+    settings = settings_for(command, env)
+    with running(settings) as app, beside(app, era, person) as talk:
+        yield talk
+
+
+@contextmanager
+def beside(app: App, era: str = ERAS[1], person: Person | None = None) -> Iterator[Talk]:
+    """A client of a server in this process."""
+    with start_blocking_portal() as portal:
+        client = Client(build(app), mode=era, elicitation_callback=person)
+        with portal.wrap_async_context_manager(client):
+            yield Talk(portal, client, person or Person(), app.settings.state_dir)

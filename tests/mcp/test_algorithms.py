@@ -1,4 +1,4 @@
-"""Option injection through every text argument of every algorithm, over the wire: refused, or one word that stays a value."""
+"""Option injection through every text argument of every algorithm, as a client sends it: refused, or one word that stays a value."""
 
 from collections.abc import Iterator
 from itertools import cycle
@@ -10,7 +10,7 @@ import pytest
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import RESERVED_TOKENS, Algorithm, Argument, Role
 from tests.mcp.attack_files import started_calls
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
 
@@ -38,8 +38,8 @@ def own(grounds: Path, place: Place) -> Place:
 
 
 @pytest.fixture(scope="module")
-def talker(own: Place, grounds: Path) -> Iterator[Talk]:
-    with talking(own.command("--allow-sql"), grounds / "algorithms.log", person=Person()) as made:
+def talker(own: Place) -> Iterator[Talk]:
+    with inside(own.command("--allow-sql"), person=Person()) as made:
         yield made
 
 

@@ -12,7 +12,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import ERAS, Place, Talk, talking
+from tests.mcp.talk import ERAS, Place, Talk, inside, talking
 
 pytestmark = pytest.mark.engine
 
@@ -209,10 +209,10 @@ def test_two_calls_that_wait_at_once_need_two_answers(pipes: Pipes, place: Place
     assert not results[0].get("isError")
 
 
-def test_always_asks_for_reads_too_and_never_asks_for_nothing(place: Place, grounds: Path):
-    with talking(place.command("--approval", "always"), grounds / "always.log") as mute:
+def test_always_asks_for_reads_too_and_never_asks_for_nothing(place: Place):
+    with inside(place.command("--approval", "always")) as mute:
         assert mute.failed("info", path="rgb.tif")["code"] == "DENIED"
-    with talking(place.command("--approval", "never"), grounds / "never.log") as mute:
+    with inside(place.command("--approval", "never")) as mute:
         assert not write(mute, "never.tif").is_error
 
 

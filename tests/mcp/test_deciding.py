@@ -10,7 +10,7 @@ import pytest
 from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.store import Approvals
 from tests.mcp.pipes import piped
-from tests.mcp.talk import ERAS, Person, Place, environment, talking
+from tests.mcp.talk import ERAS, Person, Place, environment, inside
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -58,7 +58,7 @@ def kinds(place: Place) -> list[str]:
 def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(
     own: Place, approvals: Approvals, era: str, answer: str
 ):
-    with talking(own.command(), own.state.parent / "mute.log", era=era, env=LONG) as mute:
+    with inside(own.command(), era=era, env=LONG) as mute:
         call = mute.start("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
         row = waiting(approvals)
         assert str(own.path("made.tif")) in row.summary
@@ -78,7 +78,7 @@ def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(
 @pytest.mark.parametrize("era", ERAS)
 def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: Approvals, era: str):
     write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
-    with talking(own.command(), own.state.parent / "mute.log", era=era) as mute:
+    with inside(own.command(), era=era) as mute:
         told = mute.failed("gdal_translate", **write)["requiresConfirmation"]
         row = waiting(approvals)
         assert (told["approval"], told["digest"]) == (row.id, row.plan_digest)
@@ -96,7 +96,7 @@ def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: A
 @pytest.mark.claim("approval.changes-void-it")
 def test_a_yes_is_void_once_an_input_changed(own: Place, approvals: Approvals):
     write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
-    with talking(own.command(), own.state.parent / "mute.log") as mute:
+    with inside(own.command()) as mute:
         first = mute.failed("gdal_translate", **write)["requiresConfirmation"]
         yes(approvals, waiting(approvals))
         own.path("rgb.tif").write_bytes(own.path("dem.tif").read_bytes())
@@ -113,7 +113,7 @@ def test_whoever_decides_first_decides(own: Place, approvals: Approvals, era: st
     person.meanwhile = lambda: approvals.decide(
         waiting(approvals).id, Decision(False, "the other", "a page", "console")
     )
-    with talking(own.command(), own.state.parent / "two.log", era=era, person=person) as talk:
+    with inside(own.command(), era=era, person=person) as talk:
         error = talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
     assert error["code"] == "DENIED"
     assert "the other" in error["message"]
@@ -121,7 +121,7 @@ def test_whoever_decides_first_decides(own: Place, approvals: Approvals, era: st
 
 
 def test_a_client_that_gives_up_leaves_no_question_behind(own: Place, approvals: Approvals):
-    with talking(own.command(), own.state.parent / "gone.log", env=LONG) as mute:
+    with inside(own.command(), env=LONG) as mute:
         call = mute.start("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
         row = waiting(approvals)
         call.cancel()
@@ -140,7 +140,7 @@ def test_what_a_dead_server_asked_can_be_answered_for_the_next(own: Place, appro
         pipes.process.kill()
         pipes.process.wait()
     yes(approvals, row)
-    with talking(own.command(), own.state.parent / "next.log") as mute:
+    with inside(own.command()) as mute:
         mute.done("gdal_translate", **write)
 
 
@@ -152,7 +152,7 @@ def principal(place: Place) -> str:
 
 @pytest.mark.claim("approval.grants-narrow")
 def test_a_grant_lets_its_tool_write_to_its_workspace_until_it_is_revoked(own: Place, approvals: Approvals):
-    with talking(own.command(), own.state.parent / "grant.log") as mute:
+    with inside(own.command()) as mute:
         mute.done("info", path="rgb.tif")
         made = program(own, "grants", "new", "gdal_translate", str(own.workspace), "--for", "5m")
         assert made.returncode == 0, made.stderr
@@ -176,7 +176,7 @@ def test_a_grant_lets_its_tool_write_to_its_workspace_until_it_is_revoked(own: P
 
 @pytest.mark.claim("approval.losses-always-asked")
 def test_no_grant_stands_in_for_a_yes_to_take_files_away(own: Place, approvals: Approvals):
-    with talking(own.command(), own.state.parent / "delete.log") as mute:
+    with inside(own.command()) as mute:
         mute.done("info", path="rgb.tif")
         for tool in ("gdal_write", "dataset_delete"):
             approvals.grant(Grant(principal(own), tool, str(own.workspace), "p", "test"), 60)
@@ -196,7 +196,7 @@ def policy(place: Place, text: str) -> list[str]:
 def test_where_the_console_is_demanded_no_other_yes_counts(own: Place, approvals: Approvals, era: str):
     command = policy(own, '[[rule]]\ndecision = "require"\neffects = ["create"]\nways = ["console"]')
     person = Person()
-    with talking(command, own.state.parent / "demand.log", era=era, person=person) as talk:
+    with inside(command, era=era, person=person) as talk:
         call = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
         assert talk.failed("gdal_translate", **call)["requiresConfirmation"]["ways"] == ["console"]
         assert person.asked == []
@@ -212,7 +212,7 @@ def test_a_rule_refuses_whatever_a_person_would_say(own: Place):
         own,
         '[[rule]]\ndecision = "deny"\ntools = ["raster reproject"]\n[[rule]]\ndecision = "allow"\neffects = ["create"]',
     )
-    with talking(command, own.state.parent / "deny.log", person=Person()) as talk:
+    with inside(command, person=Person()) as talk:
         error = talk.failed("reproject", input="rgb.tif", output="made.tif", dst_crs="EPSG:4326")
         assert (error["code"], error["stage"]) == ("DENIED", "policy")
         done = talk.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="free.tif")
@@ -231,7 +231,7 @@ def test_a_rule_refuses_whatever_a_person_would_say(own: Place):
 @pytest.mark.claim("identity.reach-narrows")
 def test_a_principal_whom_the_policy_does_not_name_has_nothing(own: Place):
     command = policy(own, '[[principal]]\nprincipals = ["token:ann"]')
-    with talking(command, own.state.parent / "stranger.log", person=Person()) as talk:
+    with inside(command, person=Person()) as talk:
         assert talk.failed("info", path="rgb.tif")["code"] == "DENIED"
 
 
@@ -245,7 +245,7 @@ def test_a_workspace_that_is_not_given_is_not_mounted(own: Place, make_place: Ma
     )
     text = '[[principal]]\nprincipals = ["*"]\nworkspaces = ["WORKSPACE"]\ntimeout_seconds = 30\nmemory = "512MiB"'
     command = [*policy(own, text), "--workspace", str(other.workspace)]
-    with talking(command, own.state.parent / "narrow.log", person=Person()) as talk:
+    with inside(command, person=Person()) as talk:
         done = talk.done("info", path="rgb.tif")
         assert done["receipt"]["limits"]["memory_bytes"] == 512 << 20
         assert talk.failed("info", path=str(other.path("dem.tif")))["code"] == "PATH_NOT_ALLOWED"

@@ -1,7 +1,6 @@
 """However a call or a server ends, the container is gone, nothing half-written stays, and the records say so."""
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pytest
 from gdal_mcp.ledger.audit import verify
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import ERAS, Place, environment, talking
+from tests.mcp.talk import ERAS, Place, environment, inside, talking
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -40,16 +39,9 @@ def ends(pipes: Pipes, how: str) -> int:
 EXIT_CODES = {"EOF": 0, "SIGTERM": 143, "SIGINT": 130}
 
 
-@pytest.fixture(params=ERAS)
-def era(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
 @pytest.mark.parametrize("how", EXIT_CODES)
-def test_an_idle_server_ends_at_once_and_leaves_nothing(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path, how: str
-):
-    place = make_place()
+def test_an_idle_server_ends_at_once_and_leaves_nothing(containers: Containers, grounds: Path, how: str):
+    place = Place.made(grounds / f"idle-{how}")  # where nothing has been attested yet
     with piped(place.command(), grounds / "endings.log") as pipes:
         pipes.hello()  # the host is being attested meanwhile, in a container
         owners = place.owners
@@ -60,7 +52,7 @@ def test_an_idle_server_ends_at_once_and_leaves_nothing(
 
 
 @pytest.mark.claim("faults.client-gone")
-@pytest.mark.parametrize("how", EXIT_CODES)
+@pytest.mark.parametrize(("era", "how"), [*((ERAS[0], how) for how in EXIT_CODES), (ERAS[1], "EOF")])
 def test_a_server_that_ends_during_a_call_takes_its_container_along(
     make_place: Callable[..., Place], containers: Containers, grounds: Path, era: str, how: str
 ):
@@ -70,7 +62,10 @@ def test_a_server_that_ends_during_a_call_takes_its_container_along(
         pipes.begin("reproject", LONG)
         owners = place.owners
         assert containers.of_owners(owners) != []
+        process = Path(f"/proc/{pipes.process.pid}")
+        assert (process / f"task/{pipes.process.pid}/children").read_text() == ""  # it is the only process
         assert ends(pipes, how) == EXIT_CODES[how]
+        assert not (process / "fd").exists()
     assert containers.of_owners(owners) == []
     assert place.staged == []
     assert sorted(path.name for path in place.workspace.iterdir()) == [".gdal-mcp", "rgb.tif"]
@@ -123,33 +118,22 @@ def test_a_living_server_tidies_up_nothing_of_another_living_one(
 
 
 @pytest.mark.claim("faults.client-gone")
-def test_a_cancelled_call_loses_its_container_and_the_server_goes_on(
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_that_its_client_abandons_loses_its_container_and_the_server_goes_on(
     make_place: Callable[..., Place], containers: Containers, grounds: Path, era: str
 ):
     place = make_place("rgb.tif")
-    with piped(place.command("--approval", "never"), grounds / "endings.log", era=era) as pipes:
-        pipes.hello()
-        identifier = pipes.begin("reproject", LONG)
-        pipes.notify("notifications/cancelled", {"requestId": identifier, "reason": "changed my mind"})
+    with talking(place.command("--approval", "never"), grounds / "endings.log", era=era) as talk:
+        running = talk.start("reproject", **LONG)
+        until(lambda: talk.progress != [])
+        assert containers.of_owners(place.owners) != []
+        running.cancel()
         until(lambda: containers.of_owners(place.owners) == [])
         until(lambda: place.staged == [])
         until(lambda: len(place.audited) == 2)  # its end is recorded after that
-        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+        talk.done("info", path="rgb.tif")
     outcomes = [event["outcome"] for event in place.audited]
     assert outcomes == ["started", "CANCELLED", "started", "OK"]
-    assert not place.path("long.tif").exists()
-
-
-def test_a_call_the_sdk_abandons_is_cancelled(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path
-):
-    place = make_place("rgb.tif")
-    with talking(place.command("--approval", "never"), grounds / "endings.log") as modern:
-        running = modern.start("reproject", **LONG)
-        until(lambda: modern.progress != [])
-        running.cancel()
-        assert containers.none_of(place.owners)
-        until(lambda: [event["outcome"] for event in place.audited] == ["started", "CANCELLED"])
     assert not place.path("long.tif").exists()
 
 
@@ -167,30 +151,20 @@ def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_serve
     assert [event["outcome"] for event in place.audited] == ["CANCELLED"]
 
 
-def test_the_process_that_a_client_started_is_the_only_one(make_place: Callable[..., Place], grounds: Path):
-    place = make_place("rgb.tif")
-    with piped(place.command("--approval", "never"), grounds / "endings.log") as pipes:
-        pipes.hello()
-        pipes.begin("reproject", LONG)
-        children = Path(f"/proc/{pipes.process.pid}/task/{pipes.process.pid}/children").read_text().split()
-        assert children == []
-        assert ends(pipes, "SIGINT") == 130
-        assert not os.path.exists(f"/proc/{pipes.process.pid}/fd")
-
-
 def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path
+    make_place: Callable[..., Place], containers: Containers
 ):
     place = make_place("rgb.tif")
-    with piped(place.command("--approval", "never"), grounds / "endings.log") as pipes:
-        pipes.hello()
-        identifier = pipes.begin("reproject", LONG)
+    # of the older era, in which a client of a server in its own process is told of progress
+    with inside(place.command("--approval", "never"), era=ERAS[0]) as talk:
+        running = talk.start("reproject", **LONG)
+        until(lambda: talk.progress != [])
         containers.kill(place.owners)
-        result = pipes.answer(identifier)["result"]
-        assert result["structuredContent"]["error"]["code"] == "GDAL_ERROR"
+        result = running.result(timeout=60)
+        assert result.structured_content["error"]["code"] == "GDAL_ERROR"
         assert containers.none_of(place.owners)
         until(lambda: place.staged == [])
-        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+        talk.done("info", path="rgb.tif")
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.conftest import Containers
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
 
@@ -50,8 +50,8 @@ def _long_line(points: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def tight(own: Place, grounds: Path) -> Iterator[Talk]:
-    with talking(own.command(*TIGHT), grounds / "limits.log", person=Person()) as made:
+def tight(own: Place) -> Iterator[Talk]:
+    with inside(own.command(*TIGHT), person=Person()) as made:
         yield made
 
 

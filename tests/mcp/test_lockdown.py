@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.mcp.attack_files import UNSAFE
 from tests.mcp.hostile_files import ANSI, HIDDEN
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.mcp.talk import Person, Place, Talk, inside, talking
 from tests.oracle.container import Oracle
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("content.lockdown")]
@@ -108,9 +108,9 @@ def locked(own: Place, grounds: Path) -> Iterator[Talk]:
 
 
 @pytest.fixture(scope="module")
-def open_talk(own: Place, grounds: Path) -> Iterator[Talk]:
+def open_talk(own: Place) -> Iterator[Talk]:
     command = own.command("--approval", "never", "--result-size", "8KiB")
-    with talking(command, grounds / "open.log", person=Person()) as made:
+    with inside(command, person=Person()) as made:
         yield made
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.mcp.attack_files import lay_all, told
 from tests.mcp.hostile_files import HIDDEN
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.mcp.talk import Person, Place, Talk, inside
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
@@ -55,8 +55,8 @@ def own(grounds: Path, place: Place, oracle: Oracle) -> Place:
 
 
 @pytest.fixture(scope="module")
-def talker(own: Place, grounds: Path) -> Iterator[Talk]:
-    with talking(own.command("--approval", "never"), grounds / "look.log", person=Person()) as made:
+def talker(own: Place) -> Iterator[Talk]:
+    with inside(own.command("--approval", "never"), person=Person()) as made:
         yield made
 
 
@@ -146,9 +146,9 @@ def test_cheap_checks_tell_what_is_odd_about_an_output(talker: Talk):
     assert codes[2] == set()
 
 
-def test_the_picture_is_a_setting(own: Place, grounds: Path):
+def test_the_picture_is_a_setting(own: Place):
     command = own.command("--approval", "never", "--no-preview")
-    with talking(command, grounds / "look-plain.log", person=Person()) as plain:
+    with inside(command, person=Person()) as plain:
         result = plain.call("convert", input="dem.tif", output="no-picture.tif")
         assert not result.is_error
         assert not [one for one in result.content if isinstance(one, t.ImageContent)]
@@ -177,7 +177,7 @@ def hostile(grounds: Path, oracle: Oracle, place: Place) -> Iterator[tuple[Talk,
     made.path(f"hid{HIDDEN}den.tif").write_bytes(made.path("ok.tif").read_bytes())
     for suffix in ("shp", "shx", "dbf", "prj"):
         made.path(f"zones.{suffix}").write_bytes(place.path(f"zones.{suffix}").read_bytes())
-    with talking(made.command("--approval", "never"), grounds / "look-hostile.log", person=Person()) as talk:
+    with inside(made.command("--approval", "never"), person=Person()) as talk:
         yield talk, made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.mcp.talk import Person, Place, Talk, inside
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
@@ -52,8 +52,8 @@ def _archives(place: Place) -> None:
 
 
 @pytest.fixture(scope="module")
-def talker(own: Place, grounds: Path) -> Iterator[Talk]:
-    with talking(own.command("--approval", "never"), grounds / "names.log", person=Person()) as made:
+def talker(own: Place) -> Iterator[Talk]:
+    with inside(own.command("--approval", "never"), person=Person()) as made:
         yield made
 
 

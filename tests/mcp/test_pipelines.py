@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.mcp.talk import Person, Place, Talk, inside
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
@@ -23,8 +23,8 @@ def own(grounds: Path, place: Place) -> Place:
 
 
 @pytest.fixture(scope="module")
-def asking(own: Place, grounds: Path) -> Iterator[Talk]:
-    with talking(own.command(), grounds / "pipelines.log", person=Person()) as made:
+def asking(own: Place) -> Iterator[Talk]:
+    with inside(own.command(), person=Person()) as made:
         yield made
 
 
@@ -36,8 +36,8 @@ def talker(asking: Talk) -> Talk:
 
 
 @pytest.fixture(scope="module")
-def reader(own: Place, grounds: Path) -> Iterator[Talk]:
-    with talking(own.command("--read-only"), grounds / "pipelines-reader.log") as made:
+def reader(own: Place) -> Iterator[Talk]:
+    with inside(own.command("--read-only")) as made:
         yield made
 
 

@@ -12,7 +12,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.mcp.pipes import piped
-from tests.mcp.talk import ERAS, Person, Place, Talk, talking
+from tests.mcp.talk import ERAS, Person, Place, Talk, inside, talking
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
@@ -35,6 +35,12 @@ def reader(request: pytest.FixtureRequest, own: Place, grounds: Path) -> Iterato
     command = own.command("--approval", "never", "--read-chunk", str(CHUNK))
     with talking(command, grounds / "resources.log", era=request.param, person=Person()) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def known(reader: Talk) -> dict[str, Any]:
+    """The result of a call whose output no test changes."""
+    return reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"known-{reader.modern}.tif")
 
 
 def publish(talk: Talk, name: str, source: str = "rgb.tif") -> str:
@@ -108,14 +114,15 @@ def test_a_long_output_is_read_in_parts(reader: Talk, own: Place):
 @pytest.mark.parametrize(
     "query", ["offset=-1", "offset=x", "length=0", "offset=9223372036854775808", "page=2", "offset=1&offset"]
 )
-def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, query: str):
-    uri = publish(reader, f"range-{reader.modern}.tif")
-    assert refused(reader, f"{uri}?{query}") == -32602
+def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, known: dict[str, Any], query: str):
+    assert refused(reader, f"{known['output_uri']}?{query}") == -32602
 
 
 @pytest.mark.claim("outputs.listed-only")
-def test_what_no_call_published_is_not_read_by_any_spelling(reader: Talk, own: Place, grounds: Path):
-    published = publish(reader, f"known-{reader.modern}.tif")
+def test_what_no_call_published_is_not_read_by_any_spelling(
+    reader: Talk, known: dict[str, Any], own: Place, grounds: Path
+):
+    published = known["output_uri"]
     secret = own.path("secret.txt")
     secret.write_bytes(SECRET)
     outside = grounds / "outside-resources.txt"
@@ -151,27 +158,24 @@ def test_an_output_that_is_gone_is_not_found(reader: Talk, own: Place):
     assert refused(reader, uri) == (-32602 if reader.modern else -32002)
 
 
-def test_the_record_of_a_call_is_a_resource(reader: Talk, own: Place):
-    receipt = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"record-{reader.modern}.tif")[
-        "receipt"
-    ]
+def test_the_record_of_a_call_is_a_resource(reader: Talk, known: dict[str, Any]):
+    receipt = known["receipt"]
     told = record(reader, receipt["call_id"])
     assert (told["tool"], told["outcome"], told["plan"]) == ("gdal_translate", "OK", receipt["plan_digest"])
     assert told["argv"] == receipt["argv"]
     assert told["limits"].keys() == receipt["limits"].keys()
     assert (told["image"], told["image_digest"]) == (receipt["image"], receipt["image_digest"])
     [made], [source] = told["files"], told["materials"]
-    assert [Path(row["path"]).name for row in (made, source)] == [f"record-{reader.modern}.tif", "rgb.tif"]
+    assert [Path(row["path"]).name for row in (made, source)] == [f"known-{reader.modern}.tif", "rgb.tif"]
     for row in (made, source):
         data = Path(row["path"]).read_bytes()
         assert (row["sha256"], row["bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
     assert told["approval"] == receipt["approval"]
 
 
-def test_the_record_of_a_call_is_a_statement_too(reader: Talk, own: Place):
-    name = f"stated-{reader.modern}.tif"
-    made = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=name)["receipt"]["call_id"]
-    told, _ = read(reader, f"gdal://calls/{made}/provenance")
+def test_the_record_of_a_call_is_a_statement_too(reader: Talk, known: dict[str, Any], own: Place):
+    name = f"known-{reader.modern}.tif"
+    told, _ = read(reader, f"gdal://calls/{known['receipt']['call_id']}/provenance")
     digests = {Path(one["name"]).name: one["digest"]["sha256"] for one in told["subject"]}
     assert digests == {name: hashlib.sha256(own.path(name).read_bytes()).hexdigest()}
     materials = {one["uri"]: one["digest"]["sha256"] for one in told["predicate"]["materials"]}
@@ -199,21 +203,20 @@ def test_a_call_that_failed_has_a_record(reader: Talk, tool: str, arguments: dic
 
 
 @pytest.mark.claim("outputs.listed-only")
-def test_only_outputs_are_listed(reader: Talk):
-    made = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"only-{reader.modern}.tif")
+def test_only_outputs_are_listed(reader: Talk, known: dict[str, Any]):
     reader.failed("info", path="missing.tif")
     assert all(uri.startswith("file:///") for uri in listed(reader))
-    assert made["output_uri"] in listed(reader)
+    assert known["output_uri"] in listed(reader)
 
 
-def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place, grounds: Path):
+def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place):
     names = {f"NAME_{number:05}": "é" * 20 for number in range(300)}
     rows = "".join(f'<MDI key="{key}">{value}</MDI>' for key, value in names.items())
     long = own.path("long-metadata.tif")
     long.write_bytes(own.path("rgb.tif").read_bytes())
     own.path("long-metadata.tif.aux.xml").write_text(f"<PAMDataset><Metadata>{rows}</Metadata></PAMDataset>")
     command = own.command("--read-chunk", str(CHUNK), "--result-size", "6KiB")
-    with talking(command, grounds / "long.log") as talk:
+    with inside(command) as talk:
         answer = talk.call("info", path="long-metadata.tif")
         told = answer.structured_content
         assert len(answer.content[0].text.encode()) <= 6 << 10

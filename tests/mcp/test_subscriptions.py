@@ -1,8 +1,8 @@
 """Clients are told of what calls change, over stdio in both eras and over HTTP, and never of what is somebody else's."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,30 +26,21 @@ ACK = "notifications/subscriptions/acknowledged"
 UPDATED, LIST = "notifications/resources/updated", "notifications/resources/list_changed"
 
 
-@pytest.fixture
-def own(make_place: Callable[..., Place]) -> Place:
-    return make_place("rgb.tif", "plain.tif")
+@pytest.fixture(scope="module")
+def own(grounds: Path, place: Place) -> Place:
+    made = Place.made(grounds / "subscriptions")
+    for name in ("rgb.tif", "plain.tif"):
+        made.path(name).write_bytes(place.path(name).read_bytes())
+    return made
 
 
-@contextmanager
-def serving(own: Place, era: str) -> Iterator[Pipes]:
+@pytest.fixture(params=ERAS, scope="module")
+def pipes(request: pytest.FixtureRequest, own: Place) -> Iterator[Pipes]:
     """A client on a server that asks nobody."""
     command = own.command("--approval", "never")
     warm = {"GDAL_MCP_POOL_MAX": "2"}
-    with piped(command, own.state.parent / "log", era=era, env=warm) as made:
+    with piped(command, own.state.parent / "log", era=request.param, env=warm) as made:
         made.hello()
-        yield made
-
-
-@pytest.fixture(params=ERAS)
-def pipes(request: pytest.FixtureRequest, own: Place) -> Iterator[Pipes]:
-    with serving(own, request.param) as made:
-        yield made
-
-
-@pytest.fixture
-def modern_pipes(own: Place) -> Iterator[Pipes]:
-    with serving(own, ERAS[1]) as made:
         yield made
 
 
@@ -71,6 +62,10 @@ def subscribe(pipes: Pipes, *uris: str) -> int | None:
     return stream
 
 
+def listed(pipes: Pipes) -> set[str]:
+    return {one["uri"] for one in pipes.ask("resources/list")["result"]["resources"]}
+
+
 def told(pipes: Pipes, uri: str) -> list[str]:
     """What was told of up to the change of this resource; a changed list is an empty text."""
     heard: list[str] = []
@@ -85,19 +80,20 @@ def told(pipes: Pipes, uri: str) -> list[str]:
 
 
 def test_a_new_output_changes_the_list_and_a_replaced_one_is_told_to_who_asked_for_it(pipes: Pipes):
-    pipes.ask("resources/list")
+    a, b = f"a-{pipes.era}.tif", f"b-{pipes.era}.tif"
+    before = listed(pipes)
     stream = subscribe(pipes)
-    first = write(pipes, "a.tif")["resource_uri"]
+    first = write(pipes, a)["resource_uri"]
     assert told(pipes, "") == [""]
-    assert [one["uri"] for one in pipes.ask("resources/list")["result"]["resources"]] == [first]
-    second = write(pipes, "b.tif")["resource_uri"]
+    assert listed(pipes) - before == {first}
+    second = write(pipes, b)["resource_uri"]
     assert told(pipes, "") == [""]
     if stream:
         pipes.notify("notifications/cancelled", {"requestId": stream})
     subscribe(pipes, second)
     pipes.call("info", {"path": "plain.tif"})
-    write(pipes, "a.tif", overwrite=True)
-    write(pipes, "b.tif", overwrite=True)
+    write(pipes, a, overwrite=True)
+    write(pipes, b, overwrite=True)
     assert told(pipes, second) == ["", second]
     other = [
         one for one in pipes.lines if stream and f'"io.modelcontextprotocol/subscriptionId":{stream}' in one
@@ -105,11 +101,17 @@ def test_a_new_output_changes_the_list_and_a_replaced_one_is_told_to_who_asked_f
     assert len(other) <= 3  # its acknowledgement and two new outputs: nothing since it was cancelled
 
 
+def begun_calls(own: Place, output: str) -> list[str]:
+    """The calls to write there that have begun."""
+    started = (event for event in own.audited if event["type"] == "call.started")
+    return [event["call"] for event in started if output in json.dumps(event)]
+
+
 def test_the_record_of_a_call_is_told_when_the_call_ends(pipes: Pipes, own: Place):
-    long = {"input": "rgb.tif", "output": "long.tif", "dst_crs": "EPSG:3857", "size": [1500, 1500], "resampling": "lanczos"}  # fmt: skip
+    long = {"input": "rgb.tif", "output": f"long-{pipes.era}.tif", "dst_crs": "EPSG:3857", "size": [1500, 1500], "resampling": "lanczos"}  # fmt: skip
     call = pipes.begin("reproject", long)
-    until(lambda: any(event["type"] == "call.started" for event in own.audited))
-    [begun] = [event["call"] for event in own.audited if event["type"] == "call.started"]
+    until(lambda: begun_calls(own, long["output"]))
+    [begun] = begun_calls(own, long["output"])
     subscribe(pipes, f"gdal://calls/{begun}")
     told(pipes, f"gdal://calls/{begun}")
     assert "result" in pipes.answer(call)
@@ -117,14 +119,15 @@ def test_the_record_of_a_call_is_told_when_the_call_ends(pipes: Pipes, own: Plac
     assert json.loads(record)["outcome"] == "OK"
 
 
-def test_what_may_not_be_read_is_not_acknowledged(modern_pipes: Pipes, own: Place):
-    uri = write(modern_pipes, "mine.tif")["resource_uri"]
+@pytest.mark.parametrize("pipes", [ERAS[1]], indirect=True)
+def test_what_may_not_be_read_is_not_acknowledged(pipes: Pipes, own: Place):
+    uri = write(pipes, "mine.tif")["resource_uri"]
     source = own.path("plain.tif").as_uri()
     asked = {
         "resourceSubscriptions": [uri, source, "file:///etc/passwd", "gdal://calls/none", f"{uri}?offset=0"]
     }
-    modern_pipes.send(LISTEN, {"notifications": asked})
-    ack = modern_pipes.until(lambda message: message.get("method") == ACK)
+    pipes.send(LISTEN, {"notifications": asked})
+    ack = pipes.until(lambda message: message.get("method") == ACK)
     assert ack["params"]["notifications"] == {"resourceSubscriptions": [uri]}
 
 

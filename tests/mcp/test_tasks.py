@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,10 +144,10 @@ def test_a_cancelled_task_leaves_nothing_and_the_server_goes_on(
     assert taker.get(task)["status"] == "cancelled"
 
 
-def test_a_person_is_asked_by_the_task_and_answers_it(make_place: Callable[..., Place], grounds: Path):
-    place = make_place(
-        "rgb.tif"
-    )  # a new host for its server: the first call waits until that is attested, as a task
+def test_a_person_is_asked_by_the_task_and_answers_it(own: Place, grounds: Path):
+    # a new host for its server: the first call waits until that is attested, as a task
+    place = Place.made(grounds / "tasks-asked")
+    place.path("rgb.tif").write_bytes(own.path("rgb.tif").read_bytes())
     with serving(place, grounds, "--approval", "writes") as taker:
         task = taker.task("reproject", **SMALL, output="asked.tif")
         asking = taker.until(task, "input_required", *ENDED)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.attack_files import started_calls
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
 
@@ -29,8 +29,8 @@ def own(grounds: Path, place: Place) -> Place:
 
 
 @pytest.fixture(scope="module")
-def talker(own: Place, grounds: Path) -> Iterator[Talk]:
-    with talking(own.command(), grounds / "validate.log", person=Person()) as made:
+def talker(own: Place) -> Iterator[Talk]:
+    with inside(own.command(), person=Person()) as made:
         made.person.asked.clear()
         yield made
 
@@ -104,10 +104,8 @@ def test_what_would_be_replaced_is_named(talker: Talk, own: Place):
 @pytest.mark.parametrize(
     ("mode", "reads", "writes"), [("never", False, False), ("always", True, True), ("writes", False, True)]
 )
-def test_whether_a_person_is_asked_is_that_of_the_server(
-    own: Place, grounds: Path, mode: str, reads: bool, writes: bool
-):
-    with talking(own.command("--approval", mode), grounds / f"validate-{mode}.log", person=Person()) as talk:
+def test_whether_a_person_is_asked_is_that_of_the_server(own: Place, mode: str, reads: bool, writes: bool):
+    with inside(own.command("--approval", mode), person=Person()) as talk:
         assert plan(talk, "info", path="dem.tif")["needs_approval"] is reads
         assert plan(talk, "convert", input="dem.tif", output="new.tif")["needs_approval"] is writes
         gone = plan(talk, "gdal_write", algorithm="vsi delete", arguments={"filename": "dem.tif"})

@@ -1,7 +1,7 @@
 """Lines that no well-behaved client sends, and what is on stdout at all times: protocol."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,9 +98,8 @@ def test_a_call_that_repeats_a_running_ones_id_does_not_stop_the_server(wire: Pi
 
 
 def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_newest(
-    make_place: Callable[..., Place], grounds: Path
+    place: Place, grounds: Path
 ):
-    place = make_place()
     for version in ("2024-11-05", "1999-01-01"):
         with piped(place.command(), grounds / "versions.log") as pipes:
             params = {

@@ -1,6 +1,8 @@
 """What writing does to what is there: replaced files come back, half a file is never seen, updates keep their semantics."""
 
+import contextlib
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -11,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from gdal_mcp.app import running
+from gdal_mcp.commands.calling import undo_call
 from gdal_mcp.ledger.audit import verify
-from tests.mcp.talk import ERAS, Person, Place, Talk, environment, talking
+from tests.mcp.talk import ERAS, Person, Place, Talk, environment, inside, settings_for, talking
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
@@ -53,9 +57,11 @@ def gdal_mcp(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def undo(place: Place, result: dict[str, Any]) -> dict[str, Any]:
-    done = gdal_mcp(place, "undo", result["receipt"]["call_id"])
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    """What the program's `undo` does and prints, while the server goes on in a process of its own."""
+    told = io.StringIO()
+    with running(settings_for(place.command())) as app, contextlib.redirect_stdout(told):
+        assert undo_call(app, result["receipt"]["call_id"]) == 0
+    return json.loads(told.getvalue())
 
 
 def copy(place: Place, source: str, target: str) -> bytes:
@@ -73,7 +79,9 @@ def test_what_is_replaced_comes_back_byte_for_byte(writer: Talk, own: Place):
     assert own.path("replaced.tif").read_bytes() != before
     assert not aux.exists()  # it described the old file
     assert result["replaced"] == [str(own.path("replaced.tif"))]
-    told = undo(own, result)
+    done = gdal_mcp(own, "undo", result["receipt"]["call_id"])
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
     assert own.path("replaced.tif").read_bytes() == before
     assert aux.read_text() == "<PAMDataset/>"
     assert set(told["restored"]) == {str(own.path("replaced.tif")), str(aux)}
@@ -299,13 +307,11 @@ def test_nothing_is_left_in_staging_and_the_audit_holds(writer: Talk, own: Place
 
 
 @pytest.mark.claim("outputs.read-only-workspaces")
-def test_a_read_only_workspace_is_read_and_never_written(
-    make_place: Callable[..., Place], grounds: Path, own: Place
-):
+def test_a_read_only_workspace_is_read_and_never_written(make_place: Callable[..., Place], own: Place):
     place, other = make_place("rgb.tif"), make_place("dem.tif")
     before = sorted(path.name for path in other.workspace.iterdir())
     command = place.command("--workspace-ro", str(other.workspace), "--approval", "never")
-    with talking(command, grounds / "read-only.log", era=ERAS[0]) as talk:
+    with inside(command, era=ERAS[0]) as talk:
         source = str(other.path("dem.tif"))
         assert talk.done("gdalinfo", dataset=source, stats=True, json=True)["report"]["size"] == [60, 50]
         assert talk.done("gdal_translate", src_dataset=source)["output_uri"].startswith(
@@ -326,7 +332,7 @@ def test_workspaces_of_strange_names_are_written_to_each_by_its_own_staging(
     second.path("deep/er").mkdir(parents=True)
     target = second.path("deep/er/o.tif")
     command = first.command("--workspace", str(second.workspace), "--approval", "never")
-    with talking(command, grounds / "strange.log", person=Person()) as talk:
+    with inside(command, person=Person()) as talk:
         talk.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=str(target))
         made = talk.done("gdalbuildvrt", src_datasets=[target.as_uri()], dst_vrt="o.vrt")
         assert talk.ask("read_resource", made["vrt_uri"]).contents
@@ -339,7 +345,7 @@ def test_workspaces_of_strange_names_are_written_to_each_by_its_own_staging(
 
 
 def test_with_read_only_workspaces_alone_reads_work_and_writes_are_refused(
-    make_place: Callable[..., Place], grounds: Path
+    make_place: Callable[..., Place],
 ):
     place = make_place("rgb.tif")
     command = [
@@ -352,7 +358,7 @@ def test_with_read_only_workspaces_alone_reads_work_and_writes_are_refused(
         "--state-dir",
         str(place.state),
     ]
-    with talking(command, grounds / "read-only.log", person=Person()) as talk:
+    with inside(command, person=Person()) as talk:
         assert talk.done("info", path="rgb.tif")["size"] == [40, 30]
         assert talk.failed("gdal_translate", src_dataset="rgb.tif")["code"] == "PATH_NOT_ALLOWED"
     assert os.listdir(place.workspace) == ["rgb.tif"]

@@ -3,12 +3,15 @@
 import json
 import os
 import shutil
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from docker.utils.socket import frames_iter
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 
@@ -20,6 +23,63 @@ testcontainers_config.ryuk_disabled = True
 STAGING = "/staging"
 # none of our settings, but as much precision and as few threads as ours, so that equal means equal
 ENVIRONMENT = {"GDAL_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+# One process in the container does everything: an exec through the engine for each of some hundred commands
+# took longer than what they do. Programs are processes of their own; Python sources run in a copy of that
+# process, which has loaded GDAL once.
+_RUNS = """
+import gc, json, os, subprocess, sys, tempfile, traceback
+
+def program(argv):
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True)
+    except OSError as error:
+        return 127, b"", str(error).encode()
+    return done.returncode, done.stdout, done.stderr
+
+def python(source, argv):
+    from osgeo import gdal, ogr, osr
+    gdal.DontUseExceptions()  # as it is, but loaded with all that the choice loads
+    streams = [tempfile.TemporaryFile() for _ in range(2)]
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            for number, stream in enumerate(streams, 1):
+                os.dup2(stream.fileno(), number)
+            sys.argv, names = ["-c", *argv], {"__name__": "__main__"}
+            exec(compile(source, "<source>", "exec"), names)
+            names.clear()
+            gc.collect()  # datasets that are still open are written
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(code)  # threads that libraries had are not here to be waited for
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    for stream in streams:
+        stream.seek(0)
+    return code, *(stream.read() for stream in streams)
+
+for line in sys.stdin:
+    source, argv = json.loads(line)
+    code, *said = program(argv) if source is None else python(source, argv)
+    print(json.dumps([code, *(part.decode("utf-8", "replace") for part in said)]), flush=True)
+"""
+_RASTER = """
+import json, sys
+from osgeo import gdal
+gdal.UseExceptions()
+print(json.dumps(gdal.Info(sys.argv[1], options=["-json", "-checksum", "-nomd"])))
+"""
+_VECTOR = """
+import json, sys
+from osgeo import gdal
+gdal.UseExceptions()
+print(json.dumps(gdal.VectorInfo(sys.argv[1], options=["-json", "-features"])))
+"""
 
 
 @dataclass(frozen=True)
@@ -35,23 +95,20 @@ class Said:
 class Oracle:
     """Runs GDAL commands. It reads everything below `sees` at the same paths as the host and writes below `out`."""
 
-    container: DockerContainer
+    runs: "_Commands"
     sees: Path
     out: Path
 
     def run(self, *argv: str) -> Said:
-        done = self.container.get_wrapped_container().exec_run(list(argv), demux=True, workdir="/tmp")
-        stdout, stderr = (part.decode("utf-8", "replace") if part else "" for part in done.output)
-        return Said(done.exit_code, stdout, stderr)
+        return self.runs.one(None, argv)
 
     def must(self, *argv: str) -> str:
         """What a command that must succeed prints."""
-        said = self.run(*argv)
-        assert said.code == 0, f"{argv}: {said.stderr or said.stdout}"
-        return said.stdout
+        return _succeeded(self.run(*argv), argv)
 
     def python(self, source: str, *arguments: str) -> str:
-        return self.must("python3", "-c", source, *arguments)
+        """What a Python program that must succeed prints."""
+        return _succeeded(self.runs.one(source, arguments), arguments)
 
     def folder(self, name: str) -> Path:
         """A new empty folder that it may write to."""
@@ -62,17 +119,54 @@ class Oracle:
 
     def raster(self, path: Path) -> dict[str, Any]:
         """What GDAL says of a raster, with a checksum of every band."""
-        return json.loads(self.must("gdalinfo", "-json", "-checksum", "-nomd", str(path)))
+        return json.loads(self.python(_RASTER, str(path)))
 
     def checksums(self, path: Path) -> list[int]:
         return [band["checksum"] for band in self.raster(path)["bands"]]
 
     def vector(self, path: Path) -> dict[str, Any]:
         """What GDAL says of a vector dataset, features included."""
-        return json.loads(self.must("ogrinfo", "-json", "-features", str(path)))
+        return json.loads(self.python(_VECTOR, str(path)))
 
     def counts(self, path: Path) -> list[int]:
         return [layer["featureCount"] for layer in self.vector(path)["layers"]]
+
+
+def _succeeded(said: Said, argv: tuple[str, ...]) -> str:
+    assert said.code == 0, f"{argv}: {said.stderr or said.stdout}"
+    return said.stdout
+
+
+@dataclass(frozen=True)
+class _Commands:
+    """The process in the container that does everything, one thing at a time."""
+
+    connection: socket.socket
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def one(self, source: str | None, argv: tuple[str, ...]) -> Said:
+        heard = {1: bytearray(), 2: bytearray()}
+        with self.lock:
+            self.connection.sendall(json.dumps([source, argv]).encode() + b"\n")
+            for stream, data in frames_iter(self.connection, tty=False):
+                heard[stream] += data
+                if heard[1].endswith(b"\n"):
+                    return Said(*json.loads(heard[1]))
+        raise AssertionError(f"the oracle's process ended: {heard[2].decode()}")
+
+
+@contextmanager
+def _running_commands(container: DockerContainer) -> Iterator[_Commands]:
+    wrapped = container.get_wrapped_container()
+    api = wrapped.client.api
+    made = api.exec_create(wrapped.id, ["python3", "-c", _RUNS], stdin=True, workdir="/tmp")
+    stream = api.exec_start(made["Id"], socket=True)
+    connection = stream._sock
+    try:
+        yield _Commands(connection)
+    finally:
+        connection.close()
+        stream._response.close()
 
 
 @contextmanager
@@ -92,5 +186,5 @@ def oracle_over(image: str, sees: Path, network: str = "none") -> Iterator[Oracl
         .with_envs(**ENVIRONMENT)
         .with_kwargs(network_mode=network, user=f"{os.getuid()}:{os.getgid()}", entrypoint=[])
     )
-    with container:
-        yield Oracle(container, sees, out)
+    with container, _running_commands(container) as runs:
+        yield Oracle(runs, sees, out)

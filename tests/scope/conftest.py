@@ -12,9 +12,8 @@ from gdal_mcp.calls.plan import Command, Draft
 from gdal_mcp.datasets.scope import places
 from gdal_mcp.host.hosting import Confines, Host
 from gdal_mcp.settings import load_settings
-from sandbox.attestation import worker_command
 from sandbox.cancel import Cancellation
-from sandbox.program import delivered
+from sandbox.program import delivered, worker_command
 from sandbox.runner import Job
 from tests.conftest import handler
 from tests.data.make import make_data

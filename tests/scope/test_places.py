@@ -14,7 +14,7 @@ from gdal_mcp.calls.plan import Command, Draft
 from gdal_mcp.datasets.scope import MAX_PLACES, places
 from gdal_mcp.errors import Code, ToolError
 from sandbox.errors import PathRefused, PathReplaced
-from sandbox.files.companions import REPLACED
+from sandbox.files.families import REPLACED
 from sandbox.mounted import refuse_closed, refuse_gone, refuse_replaced
 from sandbox.template import Limits, Mount, SandboxTemplate
 from sandbox.workspace import Identity, Workspace, Workspaces

@@ -7,7 +7,6 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -175,8 +174,7 @@ def answers(oracle: Oracle, workspace: Path) -> Answers:
         words = case.oracle.format(**{"in": workspace, "out": out}).split()
         return oracle.must(*words)
 
-    with ThreadPoolExecutor(2) as threads:
-        texts = list(threads.map(run, GOOD, range(len(GOOD))))
+    texts = [run(case, number) for number, case in enumerate(GOOD)]
     printed = {case.name: _parsed(text) for case, text in zip(GOOD, texts, strict=True)}
     contents = {
         case.name: content(made / f"{number}{case.suffix or '.tif'}")

@@ -26,6 +26,7 @@ class Call:
     outcome: Any = field(default_factory=lambda: DONE)
     heard: list[dict[str, Any]] = field(default_factory=list)
     cancelled: bool = False
+    writes: bool = False
     tell: Callable[[float, str], None] = lambda _fraction, _words: None
 
     async def work(self, params: t.CallToolRequestParams, tell: Callable[[float, str], None]) -> Any:
@@ -43,7 +44,7 @@ class Call:
 
     def job(self, principal: str = "ann") -> jobs.Job:
         params = t.CallToolRequestParams(name="warp", arguments={})
-        return jobs.Job(principal, params, self.work, lambda _fraction, _words: None)
+        return jobs.Job(principal, params, self.work, lambda _fraction, _words: None, self.writes)
 
 
 @dataclass

@@ -32,6 +32,18 @@ def mount(target, options="ro,relatime", kind="ext4", shared=()):
     return {"target": target, "options": options.split(","), "shared": list(shared), "type": kind}
 
 
+def tree(rows):
+    """The rows with the numbers that mounts get when they are made in this order, and of what each one lies on."""
+    made, reached = [], {"": "0"}  # number by target
+    for number, row in enumerate(rows, 1):
+        target = row["target"].rstrip("/")
+        below = max((one for one in reached if f"{target}/".startswith(f"{one}/")), key=len)
+        made.append({**row, "id": str(number), "parent": reached[below]})
+        reached = {one: old for one, old in reached.items() if not f"{one}/".startswith(f"{target}/")}
+        reached[target] = str(number)
+    return made
+
+
 FACTS = {
     "pid": 1,
     "status": {
@@ -42,22 +54,24 @@ FACTS = {
         "NoNewPrivs": ["1"],
         "Seccomp": ["2"],
     },
-    "mounts": [
-        mount("/", kind="overlay", shared=["master:3"]),
-        mount("/proc", "rw,nosuid", "proc"),
-        mount("/dev", "rw,nosuid", "tmpfs"),
-        mount("/dev/pts", "rw", "devpts"),
-        mount("/sys", "ro", "sysfs"),
-        mount("/sys/fs/cgroup", "rw", "tmpfs"),
-        mount("/sys/fs/cgroup/memory", "ro", "cgroup"),
-        mount("/etc/hostname"),
-        mount("/data/ws"),
-        mount("/data/ws/.gdal-mcp", "ro,nosuid", "tmpfs"),
-        mount("/staging", "rw,relatime"),
-        mount("/tmp", "rw,nosuid,nodev,noexec,relatime", "tmpfs"),
-        mount("/proc/keys", "rw", "tmpfs"),
-        mount("/sys", "ro", "tmpfs"),  # covers what is below
-    ],
+    "mounts": tree(
+        [
+            mount("/", kind="overlay", shared=["master:3"]),
+            mount("/proc", "rw,nosuid", "proc"),
+            mount("/dev", "rw,nosuid", "tmpfs"),
+            mount("/dev/pts", "rw", "devpts"),
+            mount("/sys", "ro", "sysfs"),
+            mount("/sys/fs/cgroup", "rw", "tmpfs"),
+            mount("/sys/fs/cgroup/memory", "ro", "cgroup"),
+            mount("/etc/hostname"),
+            mount("/data/ws"),
+            mount("/data/ws/.gdal-mcp", "ro,nosuid", "tmpfs"),
+            mount("/staging", "rw,relatime"),
+            mount("/tmp", "rw,nosuid,nodev,noexec,relatime", "tmpfs"),
+            mount("/proc/keys", "rw", "tmpfs"),
+            mount("/sys", "ro", "tmpfs"),  # covers what is below
+        ]
+    ),
     "interfaces": ["lo"],
     "rlimits": {
         "NOFILE": [256, 256],
@@ -90,7 +104,7 @@ def weakened(path, value):
 
 def with_mounts(*added, without=()):
     facts = copy.deepcopy(FACTS)
-    facts["mounts"] = [row for row in facts["mounts"] if row["target"] not in without] + list(added)
+    facts["mounts"] = tree([row for row in facts["mounts"] if row["target"] not in without] + list(added))
     return facts
 
 
@@ -168,7 +182,7 @@ def test_a_softer_limit_is_found_even_where_only_the_hard_one_is(name):
 @pytest.mark.claim("files.mounts-only")
 def test_a_workspace_that_can_be_written_is_found():
     facts = with_mounts(mount("/data/ws", "rw,relatime"), without=("/data/ws", "/data/ws/.gdal-mcp"))
-    facts["mounts"].append(mount("/data/ws/.gdal-mcp", "ro", "tmpfs"))
+    facts["mounts"] = tree([*facts["mounts"], mount("/data/ws/.gdal-mcp", "ro", "tmpfs")])
     assert names(TEMPLATE, facts) == {"mount /data/ws"}
 
 
@@ -179,7 +193,7 @@ def test_a_missing_workspace_or_staging_is_found():
 
 
 def test_a_root_that_can_be_written_is_found():
-    facts = weakened(["mounts", 0], mount("/", "rw", "overlay"))
+    facts = weakened(["mounts", 0, "options"], ["rw"])
     assert "mount /" in names(TEMPLATE, facts)
 
 
@@ -202,6 +216,24 @@ def test_a_mask_under_the_workspace_rather_than_over_it_is_found():
     """Mounted first, it is covered by the workspace's own mount."""
     facts = with_mounts(mount("/data/ws"))
     assert names(TEMPLATE, facts) == {"mask /data/ws/.gdal-mcp"}
+
+
+COVERED = [
+    with_mounts(),
+    with_mounts(mount("/data/ws")),  # over the mask
+    with_mounts(mount("/host"), mount("/host", "ro", "tmpfs")),
+    with_mounts(mount("/etc", "rw"), mount("/etc/x", "rw"), mount("/etc", "ro", "tmpfs")),
+]
+
+
+@pytest.mark.claim("sandbox.self-measured")
+@pytest.mark.parametrize("facts", COVERED)
+@given(order=st.randoms(use_true_random=False))
+def test_the_order_in_which_a_kernel_lists_mounts_does_not_matter(facts, order):
+    """As after a copy of all mounts into another namespace, which a rootless engine makes."""
+    other = copy.deepcopy(facts)
+    order.shuffle(other["mounts"])
+    assert names(TEMPLATE, other) == names(TEMPLATE, facts)
 
 
 def test_memory_that_containers_may_share_is_found():
@@ -246,7 +278,7 @@ def test_control_groups_that_can_be_written_are_found_unless_they_are_to_be_show
     facts = {**FACTS, "mounts": FACTS["mounts"][:-1]}  # nothing covers /sys
     assert names(TEMPLATE, facts) == {"writable mounts"}
     shown = with_cgroup()
-    shown["mounts"] = [*shown["mounts"], mount("/sys/fs/cgroup/memory", "rw", "cgroup")]
+    shown["mounts"] = tree([*shown["mounts"], mount("/sys/fs/cgroup/memory", "rw", "cgroup")])
     assert names(SHOWN, shown) == {"writable mounts"}
 
 

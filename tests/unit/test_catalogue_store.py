@@ -241,7 +241,7 @@ def test_set_up_stores_the_catalogue_of_another_release(
     state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked(monkeypatch, "3.14.0", NEWER)
-    assert catalogue_command.after_setup(settings, asked.image, lambda _line: None) == 0
+    assert catalogue_command.after_setup(settings, asked.image) == 0
     assert store.select(state, IMAGE) == NEWER
 
 
@@ -249,7 +249,7 @@ def test_set_up_asks_an_image_that_does_not_say_its_version(
     state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked(monkeypatch, "", NEWER)
-    assert catalogue_command.after_setup(settings, asked.image, lambda _line: None) == 0
+    assert catalogue_command.after_setup(settings, asked.image) == 0
     assert store.select(state, IMAGE) == NEWER
 
 
@@ -267,7 +267,7 @@ def test_set_up_goes_back_to_the_packaged_data_where_that_is_what_the_image_says
 ) -> None:
     asked = Asked(monkeypatch, version, packaged_text())
     image = replace(asked.image, standin=standin, digest=OTHER)
-    assert catalogue_command.after_setup(settings, image, lambda _line: None) == 0
+    assert catalogue_command.after_setup(settings, image) == 0
     assert store.select(state, IMAGE) == packaged_text()
     assert json.loads((stored.parent / store.INDEX).read_text()) == {}
     assert asked.times == times
@@ -278,31 +278,28 @@ def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(
 ) -> None:
     asked = Asked(monkeypatch, "3.13.9", release("3.13.9"))
     for _ in range(2):
-        assert catalogue_command.after_setup(settings, asked.image, lambda _line: None) == 0
+        assert catalogue_command.after_setup(settings, asked.image) == 0
     assert store.select(state, IMAGE) == release("3.13.9")
     assert asked.times == 1
 
 
 def test_what_cannot_be_served_of_the_packaged_release_leaves_the_packaged_data(
-    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = Asked(monkeypatch, "3.13.9", UNKNOWN.replace("3.14.0", "3.13.9"))
-    said: list[str] = []
-    assert catalogue_command.after_setup(settings, asked.image, said.append) == 0
-    assert "brand-new" in "\n".join(said)
+    assert catalogue_command.after_setup(settings, asked.image) == 0
+    assert "brand-new" in capsys.readouterr().err
     assert store.select(state, IMAGE) == packaged_text()
 
 
 def test_an_argument_without_a_role_is_named_and_nothing_is_stored(
-    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = Asked(monkeypatch, "3.14.0", UNKNOWN)
-    said: list[str] = []
-    assert catalogue_command.after_setup(settings, asked.image, said.append) == 1
-    assert catalogue_command.build(settings, None, said.append, said.append) == 1
-    assert all(
-        path in "\n".join(said) for path in ("raster reproject brand-new (dataset)", "vector clip brand-new")
-    )
+    assert catalogue_command.after_setup(settings, asked.image) == 1
+    assert catalogue_command.build(settings, None) == 1
+    said = capsys.readouterr().err
+    assert all(path in said for path in ("raster reproject brand-new (dataset)", "vector clip brand-new"))
     assert not state.exists()
 
 
@@ -311,7 +308,7 @@ def test_a_file_that_was_asked_for_is_written_for_a_person_to_compare(
 ) -> None:
     Asked(monkeypatch, "3.14.0", UNKNOWN)
     output = tmp_path / "out.json"
-    assert catalogue_command.build(settings, output, lambda _line: None, lambda _line: None) == 1
+    assert catalogue_command.build(settings, output) == 1
     assert output.read_text() == UNKNOWN
     assert not state.exists()
 
@@ -321,14 +318,14 @@ def test_an_output_that_cannot_be_written_is_a_failure(
 ) -> None:
     Asked(monkeypatch, "3.14.0", NEWER)
     nowhere = tmp_path / "no" / "such" / "folder"
-    assert catalogue_command.build(settings, nowhere, lambda _line: None, lambda _line: None) == 1
+    assert catalogue_command.build(settings, nowhere) == 1
 
 
 def test_a_build_is_stored_for_the_image_it_is_of(
     state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Asked(monkeypatch, "3.14.0", NEWER)
-    assert catalogue_command.build(settings, None, lambda _line: None, lambda _line: None) == 0
+    assert catalogue_command.build(settings, None) == 0
     assert store.select(state, IMAGE) == NEWER
     assert store.select(state, None) == packaged_text()
 

@@ -8,7 +8,8 @@ import pytest
 from staging_kit import CALL, area_at, place, publish, tree, write
 
 from sandbox.errors import PathRefused
-from sandbox.files.companions import APPENDED, REPLACED, companions, grouped
+from sandbox.files.companions import companions
+from sandbox.files.families import APPENDED, REPLACED, grouped
 from tests.quick import quick
 
 
@@ -46,6 +47,7 @@ def test_what_shares_the_stem_belongs_by_the_table_in_any_case_of_letters(tmp_pa
         (["x.tab", "x.dat", "x.tif", "x.map"], "x.tif", set()),
         (["x.tif", "x.tif.xml", "x.png", "x.txt", "x"], "x.tif", set()),
         (["x", "x.prj"], "x", set()),
+        (["x.tif", "x.TIF", "x.tfw", "x.tif.ovr"], "x.tif", {"x.tif.ovr"}),
     ],
 )
 def test_a_file_that_may_belong_to_another_dataset_stays(tmp_path, names, main, expected):

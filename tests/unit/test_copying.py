@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, USER, area_at, place, tree, write
 
-from sandbox.errors import StagingFailed
+from sandbox.errors import SandboxError, StagingFailed
+from sandbox.idmap import Views
+from sandbox.owner import Owner
 from sandbox.template import Limits
 from sandbox.workspace import Workspace, Workspaces
 
+# modes that bar the container's user: from what is root's where this is root, else from what is its own
+CLOSED_FILE, CLOSED_FOLDER = (0o600, 0o700) if os.geteuid() == 0 else (0, 0)
 SMALL = Limits(staging_bytes=1_000_000, staging_files=20, file_bytes=600_000)
 
 
@@ -107,3 +111,46 @@ def test_a_dataset_of_another_workspace_can_be_copied_in(workspace, tmp_path):
     with area_at(workspace).open(CALL, USER) as staging:
         staging.copy_in(Workspaces((data,)).input("dem.tif"), "dem.tif")
         assert tree(staging.mount_source) == {"dem.tif": b"elsewhere"}
+
+
+@pytest.mark.claim("files.copies-only-what-the-user-may-read")
+@pytest.mark.parametrize(
+    ("named", "closed", "mode"),
+    [
+        ("dem.tif", "dem.tif", CLOSED_FILE),
+        ("maps/dem.tif", "maps", CLOSED_FOLDER),
+        ("maps/in/dem.tif", "maps", CLOSED_FOLDER),
+        ("cube.zarr", "cube.zarr", CLOSED_FOLDER),
+        ("cube.zarr", "cube.zarr/a", CLOSED_FOLDER),
+        ("cube.zarr", "cube.zarr/a/0", CLOSED_FILE),
+    ],
+)
+def test_root_copies_nothing_for_a_user_that_may_not_read_it(workspace, named, closed, mode):
+    write(workspace, {"dem.tif": b"1", "maps/dem.tif": b"1", "maps/in/dem.tif": b"1", "cube.zarr/a/0": b"1"})
+    area = area_at(workspace)
+    planned = place(area, named)
+    (workspace / closed).chmod(mode)
+    with area.open(CALL, USER) as staging:
+        with pytest.raises(SandboxError):
+            staging.copy_in(planned, "copy")
+        assert list(staging.mount_source.iterdir()) == []
+    (workspace / closed).chmod(0o755)
+
+
+def test_what_containers_are_shown_of_a_closed_workspace_is_copied(workspace, tmp_path):
+    """A view shows root's own files to the user that calls run as, as a mount in a container does."""
+    write(workspace, {"dem.tif": b"1", "cube.zarr/a/0": b"2"})
+    (workspace / "dem.tif").chmod(0o600)
+    (workspace / "cube.zarr").chmod(0o700)
+    workspace.chmod(0o700)
+    owner = Owner(tmp_path / "servers")
+    views = Views(tmp_path / "views", owner)
+    area = area_at(workspace)
+    try:
+        with area.open(CALL, USER) as staging:
+            for name in ("dem.tif", "cube.zarr"):
+                staging.copy_in(place(area, name), name, seen=views.source(workspace, USER))
+            assert tree(staging.mount_source) == {"dem.tif": b"1", "cube.zarr/a/0": b"2"}
+    finally:
+        views.close()
+        owner.close()

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from sandbox.engine import STDERR, STDOUT
 from sandbox.engines.docker import DockerWire
+from sandbox.engines.opening import unanswered
+from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
 
 
@@ -133,3 +135,11 @@ def test_closing_ends_the_containers_stdin_and_leaves_no_descriptor():
         pair.wire.close()
         assert pair.engine.recv(1) == b""
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_connection_that_nobody_accepts_is_closed_though_its_error_is_kept():
+    engine, before = unanswered(), os.listdir("/proc/self/fd")
+    with pytest.raises(EngineUnavailable) as kept:
+        engine.state("any")
+    assert os.listdir("/proc/self/fd") == before
+    assert kept.value.__cause__ is not None

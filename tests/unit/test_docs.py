@@ -1,5 +1,6 @@
 """The generated parts of the documentation say what the code says."""
 
+import argparse
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from gdal_mcp.calls.foreseeing import Foresight
 from gdal_mcp.calls.plan import Draft
 from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.catalogue.model import Role
+from gdal_mcp.cli import build_parser
 from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code
 from gdal_mcp.mcp.prompts import prompts
@@ -253,3 +255,33 @@ def test_a_bar_in_a_text_does_not_end_its_cell():
 )
 def test_a_description_is_cut_after_its_first_sentence(text, first):
     assert first_sentence(text) == first
+
+
+def test_the_front_page_counts_the_commands_of_gdal():
+    assert f"All {len(catalogue().algorithms)} commands" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def command_lines():
+    """Every `gdal-mcp ...` of the documentation: page and words."""
+    for page in (*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))):
+        text = page.read_text(encoding="utf-8").replace("\\|", "|")
+        for found in re.finditer(r"(?:^    |`)gdal-mcp ([^`\n]*)", text, re.MULTILINE):
+            yield page.name, found[1].partition(" #")[0].split()
+
+
+def below(parser):
+    """The commands that may follow."""
+    return next((one.choices for one in parser._actions if isinstance(one, argparse._SubParsersAction)), {})
+
+
+def test_every_command_of_the_documentation_is_one_that_the_program_takes():
+    program, seen = build_parser(), 0
+    for page, words in command_lines():
+        parser, rest = program, list(words)
+        while below(parser) and rest and not rest[0].startswith("-"):
+            assert rest[0] in below(parser), (page, words)
+            parser, seen = below(parser)[rest.pop(0)], seen + 1
+        known = {text for action in parser._actions for text in action.option_strings}
+        options = {word.strip("[]").partition("=")[0] for word in rest if word.strip("[").startswith("--")}
+        assert options <= known, (page, words)
+    assert seen > 60

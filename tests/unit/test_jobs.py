@@ -305,6 +305,24 @@ def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
     with_table(path, test)
 
 
+@pytest.mark.claim("identity.answers-as-calls")
+def test_what_a_call_that_writes_asks_is_answered_by_those_who_may_write(path: Path):
+    async def test(made: Table) -> None:
+        call = Call(outcome=[questions("name"), DONE])
+        call.writes = True
+        task = await made.as_task(call)
+        call.go.set()
+        await made.until(task, "input_required")
+        with pytest.raises(MCPError):
+            await made.jobs.update(task.id, "ann", {"name": YES}, may_write=False)
+        await settle()
+        assert (await made.jobs.get(task.id, "ann")).status == "input_required"
+        await made.jobs.update(task.id, "ann", {"name": YES}, may_write=True)
+        await made.until(task, "completed")
+
+    with_table(path, test)
+
+
 def test_no_key_asks_twice_in_one_task(path: Path):
     async def test(made: Table) -> None:
         call = Call(outcome=[questions("name"), questions("name"), questions("name"), DONE])

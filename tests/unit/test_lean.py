@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp import cli
+from gdal_mcp.commands.exits import Exit
 
 _LEAN = """
 import json, sys, threading
@@ -238,7 +239,7 @@ print(json.dumps([
 def test_a_server_that_cannot_start_leaves_the_collector_on(tmp_path):
     assert (
         cli.main(["serve", "--workspace", str(tmp_path / "nowhere"), "--state-dir", str(tmp_path)])
-        == cli.USAGE
+        == Exit.USAGE
     )
     assert gc.isenabled()
 

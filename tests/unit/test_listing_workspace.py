@@ -10,8 +10,9 @@ from staging_kit import write
 
 from gdal_mcp.datasets.listing import MAX_ROWS, Page, Query, page, told
 from gdal_mcp.errors import ToolError
-from sandbox.files.browse import walk
-from sandbox.files.companions import companions, grouped
+from sandbox.files.browse import opened
+from sandbox.files.companions import companions
+from sandbox.files.families import grouped
 from sandbox.workspace import Workspace, Workspaces
 
 DATA = {
@@ -43,7 +44,8 @@ def one_page(
 ) -> Page:
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     folder = workspaces.input(str(root / at))
-    return page(walk(workspaces, folder), Query(folder, pattern, limit), cursor)
+    with opened(workspaces, folder) as top:
+        return page(top, Query(folder, pattern, limit), cursor)
 
 
 def names(shown: Page) -> list[str]:
@@ -142,7 +144,8 @@ def test_a_folder_with_too_many_names_is_listed_as_far_as_it_goes_and_says_so(ro
     write(root, dict.fromkeys("abcdef", b""))
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     folder = workspaces.input(str(root))
-    shown = page(walk(workspaces, folder, limit=4), Query(folder))
+    with opened(workspaces, folder, limit=4) as top:
+        shown = page(top, Query(folder))
     assert len(shown.rows) == 4
     assert not shown.complete
     assert one_page(root).complete

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.answers.longresults import WHOLE, ResultStore, fit, json_text, presented, shorten, store_of
+from gdal_mcp.answers.longresults import NOTE, WHOLE, ResultStore, fit, json_text, presented, store_of
 from gdal_mcp.settings import load_settings
 
 ID = "0123456789abcdef"
@@ -67,88 +67,96 @@ def whole_of(store: ResultStore, call_id: str = ID) -> Any:
 # Cutting
 
 
-def test_what_is_short_stays_as_it_is():
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    return ResultStore(tmp_path_factory.mktemp("kept"))
+
+
+def test_what_is_short_stays_as_it_is(kept: ResultStore):
     result = {"size": [1, 2], "untrusted": {"report": "x" * 3000}, "receipt": RECEIPT}
-    assert shorten(result, LIMIT) == (result, None)
+    assert fit(result, ID, LIMIT, kept) == result
 
 
 @pytest.mark.claim("resources.results-bounded")
 @given(
-    st.dictionaries(st.text(max_size=8), json_values, max_size=6), st.integers(2, 6), st.integers(64, LIMIT)
+    given_result=st.dictionaries(st.text(max_size=8), json_values, max_size=6),
+    times=st.integers(2, 6),
+    limit=st.integers(NOTE + 64, NOTE + LIMIT),
 )
-def test_any_result_fits_and_the_whole_is_whole(given_result: dict[str, Any], times: int, limit: int):
+def test_any_result_fits_and_the_whole_is_whole(
+    kept: ResultStore, given_result: dict[str, Any], times: int, limit: int
+):
     result = swollen(given_result, times)
-    cut, whole = shorten(result, limit)
+    cut = fit(result, ID, limit, kept)
     assert size(cut) <= limit
-    if whole is None:
-        assert cut == result
-        assert size(result) <= limit
-    else:
-        assert json.loads(whole) == result
-    assert shorten(result, limit) == (cut, whole)
+    assert (cut == result) is (size(result) <= limit)
+    if cut != result:
+        assert whole_of(kept) == result
+    assert fit(result, ID, limit, kept) == cut
 
 
-@given(json_values, st.integers(2, 6))
-def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(texts: Any, times: int):
+@given(texts=json_values, times=st.integers(2, 6))
+def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(
+    kept: ResultStore, texts: Any, times: int
+):
     result = {
         "size": [10, 20],
         "bands": [{"type": "Byte"}] * 3,
         "untrusted": [swollen(texts, times)] * 50,
         "receipt": RECEIPT,
     }
-    cut, whole = shorten(result, LIMIT)
+    cut = fit(result, ID, LIMIT, kept)
     assert {key: cut[key] for key in ("size", "bands", "receipt")} == {
         key: result[key] for key in ("size", "bands", "receipt")
     }
-    if whole is not None:
-        assert size(cut) <= LIMIT
+    assert size(cut) <= LIMIT
 
 
-def test_a_long_list_says_how_much_of_it_is_left():
-    cut, _ = shorten({"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}, LIMIT)
-    *kept, mark = cut["untrusted"]["rows"]
-    assert kept == list(range(len(kept)))
-    assert mark == {"cut": {"kept": len(kept), "of": 10_000}}
+def test_a_long_list_says_how_much_of_it_is_left(kept: ResultStore):
+    cut = fit({"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}, ID, LIMIT, kept)
+    *rows, mark = cut["untrusted"]["rows"]
+    assert rows == list(range(len(rows)))
+    assert mark == {"cut": {"kept": len(rows), "of": 10_000}}
     assert size(cut) > LIMIT // 4, "most of what may be sent is used"
 
 
-def test_a_long_object_and_a_long_text_say_so_too():
+def test_a_long_object_and_a_long_text_say_so_too(kept: ResultStore):
     result = {"untrusted": {"text": "x" * 50_000, "names": {str(number): number for number in range(5000)}}}
-    cut, _ = shorten(result, LIMIT)
+    cut = fit(result, ID, LIMIT, kept)
     names = cut["untrusted"]["names"]
     assert names["cut"] == {"kept": len(names) - 1, "of": 5000}
     assert cut["untrusted"]["text"].startswith("xxx")
     assert "50000" in cut["untrusted"]["text"]
 
 
-def test_the_texts_of_an_error_are_cut_and_its_code_is_not():
+def test_the_texts_of_an_error_are_cut_and_its_code_is_not(kept: ResultStore):
     error = {"code": "GDAL_ERROR", "message": "m" * 500, "untrusted": {"gdal": ["x" * 500] * 100}}
-    cut, whole = shorten({"error": error}, LIMIT)
+    cut = fit({"error": error}, ID, LIMIT, kept)
     assert (cut["error"]["code"], cut["error"]["message"]) == ("GDAL_ERROR", error["message"])
-    assert whole is not None
+    assert WHOLE in cut
 
 
 @pytest.mark.claim("resources.results-bounded")
-def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt():
+def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt(kept: ResultStore):
     receipt = {**RECEIPT, "argv": [f"--band={number}" for number in range(300)]}
     result = {"layers": [{"features": number} for number in range(5000)], "receipt": receipt}
-    cut, _ = shorten(result, 2 * LIMIT)
+    cut = fit(result, ID, 2 * LIMIT, kept)
     assert cut["receipt"] == receipt
     assert cut["layers"][-1]["cut"]["of"] == 5000
     assert isinstance(cut["layers"], list)
 
 
-def test_a_command_of_ten_thousand_files_is_cut_in_the_end():
+def test_a_command_of_ten_thousand_files_is_cut_in_the_end(kept: ResultStore):
     receipt = {**RECEIPT, "argv": [f"/ws/{number}.tif" for number in range(10_000)]}
-    cut, _ = shorten({"size": [1, 2], "receipt": receipt}, LIMIT)
+    cut = fit({"size": [1, 2], "receipt": receipt}, ID, LIMIT, kept)
     assert cut["receipt"]["call_id"] == ID
     assert cut["receipt"]["argv"][-1]["cut"]["of"] == 10_000
 
 
-def test_bytes_count_and_not_letters():
+def test_bytes_count_and_not_letters(kept: ResultStore):
     result = {"untrusted": {"text": "東" * 3000}}
-    cut, whole = shorten(result, LIMIT)
-    assert whole is not None
+    cut = fit(result, ID, LIMIT, kept)
+    assert WHOLE in cut
     assert size(cut) <= LIMIT
 
 

@@ -175,14 +175,24 @@ def test_an_excluded_algorithm_is_no_step_either(draft: Drafting, name: str, tex
     draft(text.replace("hillshade", "slope").replace("HILLSHADE", "slope"), exclude_tools=(name,))
 
 
-def test_a_step_of_both_kinds_stays_for_the_one_that_is_permitted(draft: Drafting) -> None:
-    draft(
-        "read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg",
-        exclude_tools=("raster_reproject",),
-    )
+@pytest.mark.claim("args.exclusion-whole")
+def test_a_step_of_both_kinds_runs_only_where_the_data_cannot_choose_the_excluded_one(
+    draft: Drafting,
+) -> None:
+    text = "read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg"
+    for path in ("pipeline", "raster pipeline"):
+        with pytest.raises(ToolError) as caught:
+            draft(text, path, exclude_tools=("raster_reproject",))
+        assert caught.value.code == "DENIED"
+    draft(text, "vector pipeline", exclude_tools=("raster_reproject",))
     with pytest.raises(ToolError):
-        draft("read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg",
-              exclude_tools=("raster_reproject", "vector_reproject"))  # fmt: skip
+        draft(text, "vector pipeline", exclude_tools=("raster_reproject", "vector_reproject"))
+
+
+@pytest.mark.claim("args.rules-hold-for-what-runs")
+def test_the_steps_of_a_pipeline_are_those_of_either_kind_until_the_data_is_opened(draft: Drafting) -> None:
+    made = draft("read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg")
+    assert {"raster reproject", "vector reproject"} <= set(made.steps)
 
 
 @pytest.mark.claim("args.pipelines-parsed")

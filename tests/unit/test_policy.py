@@ -71,7 +71,7 @@ def test_the_first_rule_that_fits_decides():
     [
         ({}, True),
         ({"tools": ("conv*",)}, True),
-        ({"tools": ("raster *",)}, True),
+        ({"tools": ("* convert",)}, True),
         ({"tools": ("info",)}, False),
         ({"effects": frozenset({Effect.REPLACE})}, False),
         ({"effects": frozenset({Effect.CREATE})}, True),
@@ -90,6 +90,30 @@ def test_a_rule_fits_by_tool_effect_workspace_and_principal(decision: Any, limit
     found = {"allow": Allow, "deny": Deny, "require": RequireApproval}[decision]
     otherwise = Allow if decision != "allow" else RequireApproval
     assert isinstance(verdict, found if fits else otherwise)
+
+
+@pytest.mark.claim("args.rules-hold-for-what-runs")
+@pytest.mark.parametrize(
+    ("tool", "algorithm", "named"),
+    [
+        ("convert", "raster convert", "vector convert"),
+        ("info", "raster info", "mdim info"),
+        ("gdal_write", "convert", "raster_convert"),
+        ("pipeline", "pipeline", "vector pipeline"),
+        ("gdal_translate", "raster convert", "raster clip"),
+        ("gdal_merge", "raster mosaic", "raster stack"),
+        ("gdalwarp", "raster reproject", "raster reproject"),
+    ],
+)
+def test_a_rule_holds_for_everything_that_may_run_what_it_names(tool: str, algorithm: str, named: str):
+    one = asked(tool=tool, algorithm=algorithm)
+    deny, require = (Rule(decision=decision, tools=(named,)) for decision in ("deny", "require"))
+    assert isinstance(decide(one, Policy("never", (deny,))), Deny)
+    assert isinstance(decide(one, Policy("never", (require,))), RequireApproval)
+    allow = Rule(decision="allow", tools=(named,))  # a part of what may run is not all of it
+    assert isinstance(decide(one, Policy(rules=(allow,))), RequireApproval)
+    whole = Rule(decision="allow", tools=("raster*", "vector*", "mdim*"))
+    assert isinstance(decide(one, Policy(rules=(whole,))), Allow)
 
 
 def test_to_be_allowed_every_workspace_has_to_be_named_and_to_be_refused_one():

@@ -1,6 +1,7 @@
 """The policy file: what is read, and that a slip in it never passes for a rule."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,15 @@ from gdal_mcp.calls.foreseeing import Foresight
 from gdal_mcp.calls.plan import Effect
 from gdal_mcp.errors import ToolError
 from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.settings.types import LEAST_MEMORY
 from gdal_mcp.surface import surface
 from sandbox.errors import PathRefused
 from sandbox.workspace import Workspace, Workspaces
 
-NAMES = ("info", "convert", "raster hillshade", "raster_hillshade")
+NAMES = (
+    *("info", "convert", "gdalwarp", "gdal_read", "vector_info"),
+    *("raster hillshade", "raster_hillshade", "raster reproject"),
+)
 
 
 @pytest.fixture
@@ -90,6 +95,7 @@ def test_what_a_rule_leaves_out_fits_everything(folders: tuple[Path, Path]):
         '[[rule]]\ndecision = "deny"\nworkspaces = ["/nowhere"]',
         "[[principal]]",
         '[[principal]]\nprincipals = ["token:ann"]\nmemory = "1MiB"',
+        f'[[principal]]\nprincipals = ["token:ann"]\nmemory = {LEAST_MEMORY - 1}',
         '[[principal]]\nprincipals = ["token:ann"]\ncalls_per_minute = 0',
         '[[principal]]\nprincipals = ["token:ann"]\ncalls_a_minute = 5',
         "not toml",
@@ -115,8 +121,8 @@ def test_a_file_that_calls_could_change_is_refused(folders: tuple[Path, Path]):
         settings(folders, policy=folders[0] / "policy.toml")
 
 
-def reaches(folders: tuple[Path, Path], text: str) -> Reaches:
-    own = settings(folders)
+def reaches(folders: tuple[Path, Path], text: str, **more: Any) -> Reaches:
+    own = settings(folders, **more)
     spaces = Workspaces(tuple(Workspace.at(folder, writable=True) for folder in folders))
     whole = Reach(own, spaces, surface(own), Foresight(own.limits()))
     return Reaches(whole, loaded(folders, text))
@@ -172,6 +178,28 @@ def test_tools_are_given_and_taken_by_either_spelling(folders: tuple[Path, Path]
     taken = reaches(folders, '[[principal]]\nprincipals = ["*"]\nexclude_tools = ["raster hillshade"]')
     assert not taken.of("token:ann").surface.permits("raster hillshade")
     assert taken.of("token:ann").surface.permits("raster slope")
+
+
+@pytest.mark.claim("args.exclusion-whole")
+def test_what_an_entry_excludes_is_gone_whatever_would_run_it(folders: tuple[Path, Path]):
+    head = '[[principal]]\nprincipals = ["*"]\n'
+    for said, gone in (
+        ('exclude_tools = ["raster repro*"]', {"reproject", "gdalwarp"}),
+        ('tools = ["info", "gdalwarp", "gdal_read"]\nexclude_tools = ["vector_info"]', {"info"}),
+    ):
+        found = reaches(folders, head + said).of("token:ann").surface
+        assert not gone & set(found.callable)
+        assert "gdal_read" in found.callable
+
+
+@pytest.mark.claim("args.exclusion-whole")
+def test_what_the_server_excludes_no_entry_gives_back(folders: tuple[Path, Path]):
+    text = '[[principal]]\nprincipals = ["*"]\ntools = ["info", "convert", "raster *"]'
+    found = reaches(folders, text, exclude_tools=("raster info",)).of("token:ann").surface
+    assert "info" not in found.callable
+    assert "convert" in found.callable
+    assert not found.permits("raster info")
+    assert not found.permits("info")
 
 
 def test_bounds_are_those_of_the_entry(folders: tuple[Path, Path]):

@@ -1,15 +1,17 @@
 """The pool on an engine in memory: who gets which slot, what a miss does, and whose memory it is."""
 
+import secrets
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
 from sandbox.cancel import Cancellation
 from sandbox.engines.memory import Box
-from sandbox.errors import CapacityExhausted, EngineUnavailable
+from sandbox.errors import CapacityExhausted, EngineUnavailable, PathReplaced
 from sandbox.files.staging import StagingArea
 from sandbox.labels import CALL
 from sandbox.pools import machine
@@ -125,6 +127,48 @@ def test_a_folder_replaced_by_another_of_its_name_is_not_the_one_that_slots_have
     workspace.rmdir()
     (workspace.parent / "aside").rename(workspace)
     assert served(pool, reads, cancel)[1] == "warm"
+
+
+def covering(workspace: Path) -> tuple[Path, Kind]:
+    """A folder to cover in a workspace, and a kind of containers that does."""
+    covered = workspace / "covered"
+    covered.mkdir()
+    return covered, kind("reads", workspace, masks=(PurePosixPath(covered),))
+
+
+def exchange(covered: Path) -> None:
+    covered.rename(covered.parent / f"aside-{secrets.token_hex(2)}")
+    covered.mkdir()
+
+
+@pytest.mark.claim("files.reserved-covered")
+@pytest.mark.usefixtures("deaf")
+def test_a_slot_that_covers_a_folder_that_was_there_before_is_not_taken(
+    make: Making, workspace: Path, cancel
+):
+    covered, reads = covering(workspace)
+    pool = make(standing=[reads])
+    filled(pool, 1)
+    exchange(covered)
+    assert served(pool, reads, cancel)[1] == "cold"
+
+
+@pytest.mark.claim("files.reserved-covered")
+def test_nothing_runs_in_a_container_if_what_it_covers_was_exchanged_as_it_started(
+    make: Making, engine, workspace: Path, cancel
+):
+    covered, reads = covering(workspace)
+
+    def start(what: str, _about: Any) -> None:
+        if what == "start":
+            exchange(covered)
+
+    engine.before = start
+    pool = make(standing=[])
+    with pytest.raises(PathReplaced):
+        served(pool, reads, cancel)
+    assert [jobs(box) for box in engine.made] == [[]]
+    assert engine.boxes == {}
 
 
 @pytest.mark.claim("sandbox.waiting-as-new")

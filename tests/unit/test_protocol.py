@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sandbox.protocol import (
+    ATTACHED_BYTES,
     HEADER,
     LENGTH,
     LONGEST,
@@ -222,6 +223,15 @@ def test_attachments_are_counted_even_under_one_name():
     one = frame(b"B", b"a\0b")
     assert len(read(READY + one * MAX_ATTACHMENTS)) == 1 + MAX_ATTACHMENTS
     breaches(READY + one * (MAX_ATTACHMENTS + 1))
+
+
+@pytest.mark.claim("sandbox.attachments-bounded-together")
+def test_attachments_are_bounded_together_whatever_each_of_them_is():
+    half = frame(b"B", b"a\0" + bytes(ATTACHED_BYTES // 2))
+    reader = FrameReader()
+    assert len(list(reader.feed(READY + half + half))) == 3
+    with pytest.raises(ProtocolBreach):
+        list(reader.feed(frame(b"B", b"b\0x")))
 
 
 @example(b"x" * 65 + b"\0data")

@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 
 from gdal_mcp.commands import sbom as sbom_command
 from gdal_mcp.commands.cyclonedx import PACKAGE, ImageParts, SystemPackage, document, system_packages
+from gdal_mcp.commands.exits import Exit
 from gdal_mcp.settings import load_settings
 from sandbox.errors import EngineUnavailable
 
@@ -121,7 +122,7 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch, capsys, tmp_p
     monkeypatch.delitem(sys.modules, "gdal_mcp.commands.cyclonedx")
     for name in [one for one in sys.modules if one.startswith("cyclonedx.")]:
         monkeypatch.delitem(sys.modules, name)
-    assert sbom_command.show(load_settings(state_dir=tmp_path), with_image=False) == sbom_command.FAILED
+    assert sbom_command.show(load_settings(state_dir=tmp_path), with_image=False) == Exit.FAILED
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "gdal-sandbox-mcp[sbom]" in printed.err
@@ -132,5 +133,5 @@ def test_an_engine_that_is_not_there_is_an_error_and_no_shorter_list(capsys, tmp
     with pytest.raises(EngineUnavailable):
         sbom_command.show(settings, with_image=True)
     assert capsys.readouterr().out == ""
-    assert sbom_command.show(settings, with_image=False) == sbom_command.OK
+    assert sbom_command.show(settings, with_image=False) == Exit.DONE
     assert json.loads(capsys.readouterr().out) == json.loads(document(None))

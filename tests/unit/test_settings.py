@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gdal_mcp.setting_types import parse_size
 from gdal_mcp.settings import Settings, SettingsError, load_settings
-from gdal_mcp.settings_table import describe
+from gdal_mcp.settings.table import describe
+from gdal_mcp.settings.types import LEAST_MEMORY, parse_size
 from sandbox.template import Limits
 
 
@@ -117,6 +117,11 @@ def test_every_problem_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(problems) == 4
     for part in ("GDAL_MCP_MEMORY", "GDAL_MCP_NONSENSE", "cpus", "approval"):
         assert any(part in problem for problem in problems)
+
+
+def test_memory_in_which_no_container_starts_is_an_error() -> None:
+    assert load_settings(memory=LEAST_MEMORY).limits().memory_bytes == LEAST_MEMORY
+    assert problems_of(memory=LEAST_MEMORY - 1)
 
 
 @pytest.mark.parametrize("text", ["memory = ", "\x00", "[", "memory = 1\nmemory = 2"])

@@ -1,12 +1,14 @@
 """A staging folder is private, measured, and leaves nothing behind; what is unfit in it is never published."""
 
+import errno
 import os
 import socket
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -307,6 +309,76 @@ def test_leaving_by_an_error_removes_everything_and_keeps_the_error(workspace):
     assert leftovers(workspace) == []
     with pytest.raises(StagingFailed):
         staging.collect()
+
+
+@pytest.mark.claim("staging.removed")
+def test_what_cannot_be_removed_in_time_is_left_to_the_recovery_and_spoils_no_call(workspace, monkeypatch):
+    area = area_at(workspace)
+    with monkeypatch.context() as late:
+        late.setattr(filetree, "_REMOVAL_SECONDS", -1.0)
+        with area.open(CALL, USER) as staging:
+            write(staging.mount_source, {"a": b"1", "folder/inner/file": b"1"})
+        assert leftovers(workspace) == [CALL]
+        assert [one.finding for one in area.recover()] == [Finding.DAMAGED]
+    assert [one.finding for one in area.recover()] == [Finding.DISCARDED]
+    assert leftovers(workspace) == []
+
+
+@contextmanager
+def holding_open(folder: Path) -> Iterator[Callable[[], int]]:
+    """A process of the container's user in a folder, which makes a file there when asked and tells the error number."""
+    (asked, ask), (told, tell) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(ask)
+        os.chdir(folder)
+        if ROOT_HOST:
+            os.setgroups([])
+            os.setgid(USER[1])
+            os.setuid(USER[0])
+        os.read(asked, 1)
+        try:
+            os.close(os.open("more", os.O_CREAT | os.O_EXCL))
+        except OSError as error:
+            os.write(tell, bytes([error.errno or 0]))
+        else:
+            os.write(tell, bytes([0]))
+        os._exit(0)
+
+    def fill() -> int:
+        os.write(ask, b"!")
+        return os.read(told, 1)[0]
+
+    try:
+        yield fill
+    finally:
+        os.close(ask)
+        os.waitpid(child, 0)
+        for one in (asked, told, tell):
+            os.close(one)
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[int]:
+    file = os.open(folder, os.O_RDONLY)
+    yield file
+    os.close(file)
+
+
+@pytest.mark.claim("staging.removed")
+def test_root_lets_nobody_fill_what_it_removes(workspace, monkeypatch):
+    """Whoever stood in the folder of a container still does when that is gone, and could keep its removal busy."""
+    with area_at(workspace).open(CALL, USER) as staging:
+        out = staging.mount_source
+        write(out, {"a": b"1"})
+        with holding_open(out) as fill:
+            with monkeypatch.context() as late, opened(out.parent) as above:
+                late.setattr(filetree, "_REMOVAL_SECONDS", -1.0)
+                with pytest.raises(TimeoutError):
+                    filetree.remove(above, out.name)
+            assert fill() == (errno.EACCES if ROOT_HOST else 0)
+        assert (out / "a").exists()
+    assert leftovers(workspace) == []
 
 
 def test_nothing_stays_open(workspace):

@@ -1,15 +1,17 @@
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gdal_mcp.commands.stats import Figures, Form, _lines, age, show
+from gdal_mcp.commands.durations import seconds_of
+from gdal_mcp.commands.stats import Figures, Form, _lines, show
 from gdal_mcp.ledger.metrics import Now, Tally
 from gdal_mcp.ledger.registry import Call, Finish, Registry
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 
+Shown = Callable[..., tuple[str, list[str]]]
 DEAD = "unix:///nonexistent.sock"
 
 
@@ -26,11 +28,16 @@ def registry(settings: Settings) -> Iterator[Registry]:
     made.close()
 
 
-def shown(settings: Settings, form: Form, since: str = "24h") -> tuple[str, list[str]]:
-    written: list[str] = []
-    said: list[str] = []
-    assert show(settings, since, form, written.append, said.append) == 0
-    return "\n".join(written), said
+@pytest.fixture
+def shown(settings: Settings, capsys: pytest.CaptureFixture[str]) -> Shown:
+    """`shown(form, since)`: what it prints as its result, and the lines that it says besides."""
+
+    def run(form: Form, since: str = "24h") -> tuple[str, list[str]]:
+        assert show(settings, since, form) == 0
+        printed = capsys.readouterr()
+        return printed.out.rstrip("\n"), printed.err.splitlines()
+
+    return run
 
 
 def record(registry: Registry, tool: str = "info") -> None:
@@ -38,23 +45,21 @@ def record(registry: Registry, tool: str = "info") -> None:
     registry.finish_call(call.id, Finish("OK", durations={"run": 0.25}))
 
 
-def test_without_an_engine_the_registry_is_shown_and_the_reason_is_told(
-    settings: Settings, registry: Registry
-):
+def test_without_an_engine_the_registry_is_shown_and_the_reason_is_told(shown: Shown, registry: Registry):
     record(registry)
-    text, said = shown(settings, "json")
+    text, said = shown("json")
     told = json.loads(text)
     assert told["total"]["by_tool_and_outcome"] == [{"tool": "info", "outcome": "OK", "count": 1}]
     assert told["containers"] is None
-    assert len(said) == 1
+    assert len([line for line in said if line.startswith("gdal-mcp: ")]) == 1
 
 
-def test_json_has_the_window_and_everything(settings: Settings, registry: Registry):
+def test_json_has_the_window_and_everything(shown: Shown, settings: Settings, registry: Registry):
     past = Registry(registry.path, lambda: 1_000.0)
     record(past)
     past.close()
     record(registry, "convert")
-    told = json.loads(shown(settings, "json")[0])
+    told = json.loads(shown("json")[0])
     assert told["since"] == "24h"
     assert (told["lately"]["calls"], told["total"]["calls"]) == (1, 2)
     assert told["total"]["seconds"]["run"]["p95"] == 0.25
@@ -63,41 +68,43 @@ def test_json_has_the_window_and_everything(settings: Settings, registry: Regist
     assert told["staging_folders"] == {str(place): 0 for place in places}
 
 
-def test_the_text_shows_each_tool_and_no_name_of_a_clients(settings: Settings, registry: Registry):
+def test_the_text_shows_each_tool_and_no_name_of_a_clients(
+    shown: Shown, settings: Settings, registry: Registry
+):
     record(registry)
     record(registry, "\x1b[2J evil")
-    text, _ = shown(settings, "text")
+    text, _ = shown("text")
     assert "info OK" in text
     assert "other OK" in text
     assert "evil" not in text
     assert all(line.isprintable() for line in text.split("\n"))
 
 
-def test_prometheus_text_can_be_read_back(settings: Settings, registry: Registry):
+def test_prometheus_text_can_be_read_back(shown: Shown, settings: Settings, registry: Registry):
     record(registry)
-    families = {one.name: one for one in text_string_to_metric_families(shown(settings, "prometheus")[0])}
+    families = {one.name: one for one in text_string_to_metric_families(shown("prometheus")[0])}
     (sample,) = families["gdal_mcp_calls"].samples
     assert (sample.labels, sample.value) == ({"tool": "info", "outcome": "OK"}, 1)
 
 
-def test_where_nothing_was_recorded_there_is_nothing_to_show(settings: Settings):
-    assert json.loads(shown(settings, "json")[0])["total"]["calls"] == 0
+def test_where_nothing_was_recorded_there_is_nothing_to_show(shown: Shown, settings: Settings):
+    assert json.loads(shown("json")[0])["total"]["calls"] == 0
     assert not (settings.state_dir / "registry.sqlite").exists()
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604800), ("0s", 0)]
 )
-def test_an_age_is_a_number_and_a_unit(text: str, seconds: float):
-    assert age(text) == seconds
+def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float):
+    assert seconds_of(text, "--since") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "24", "h", "-1h", "1.5h", "1w", "24h ", "١h", "9" * 10 + "d"])
-def test_what_is_no_age_is_refused_before_anything_is_read(settings: Settings, text: str):
+def test_what_is_no_duration_is_refused_before_anything_is_read(shown: Shown, text: str):
     with pytest.raises(SettingsError):
-        age(text)
+        seconds_of(text, "--since")
     with pytest.raises(SettingsError):
-        shown(settings, "json", text)
+        shown("json", text)
 
 
 def test_the_text_shows_the_middle_and_the_slow_ones():

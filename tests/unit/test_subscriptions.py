@@ -151,6 +151,28 @@ def test_a_session_is_told_of_a_changed_list_without_asking(served):
     served(test)
 
 
+@pytest.mark.claim("identity.others-unseen")
+def test_a_session_that_a_lesser_token_used_is_told_of_nobody_else_any_more(served):
+    scopes = {ADMIN}
+
+    async def test(server: ProtocolServer) -> None:
+        server.subscriptions._who = lambda _ctx: Principal(WHO, frozenset(scopes))
+        heard = Heard()
+        async with client(server, heard) as made:
+            await made.subscribe_resource(WATCHED)
+            publish(server, ResourcesListChanged(), principal="token:other")
+            await heard.until(ResourcesListChanged())
+            scopes.clear()
+            await made.list_resources()
+            publish(server, ResourcesListChanged(), principal="token:other")
+            await settled()
+            publish(server, ResourceUpdated(uri=WATCHED))
+            told = await heard.until(ResourceUpdated(uri=WATCHED))
+        assert told.count(ResourcesListChanged()) == 1
+
+    served(test)
+
+
 def test_the_answer_to_a_subscription_does_not_tell_what_is_there(served):
     async def test(server: ProtocolServer) -> None:
         async with client(server, Heard()) as made:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.catalogue.load import catalogue
 from gdal_mcp.mcp import render
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.surface import Surface, known_tools, surface
@@ -71,6 +72,50 @@ def test_an_exclusion_wins_over_everything_else() -> None:
 
 def test_an_excluded_program_does_not_answer_unlisted() -> None:
     assert "gdalwarp" not in made(exclude_tools=("gdalwarp",)).callable
+
+
+@pytest.mark.claim("args.exclusion-whole")
+@pytest.mark.parametrize(
+    ("excluded", "gone", "stay"),
+    [
+        ("raster reproject", {"reproject", "gdalwarp", "raster_reproject"}, {"vector_reproject", "info"}),
+        ("raster_info", {"info", "gdalinfo", "raster_info"}, {"vector_info", "convert"}),
+        ("vector info", {"info", "vector_info"}, {"gdalinfo", "raster_info"}),
+        ("vector convert", {"convert", "vector_convert"}, {"gdal_translate", "raster_convert"}),
+        ("raster pipeline", {"pipeline", "raster_pipeline"}, {"vector_pipeline"}),
+        ("raster clip", {"gdal_translate", "raster_clip"}, {"vector_clip", "convert"}),
+        ("raster stack", {"gdal_merge", "gdalbuildvrt", "raster_stack"}, {"raster_mosaic"}),
+        ("reproject", {"reproject"}, {"gdalwarp", "raster_reproject"}),
+        ("gdalwarp", {"gdalwarp"}, {"reproject", "raster_reproject"}),
+        ("info", {"info"}, {"gdalinfo", "raster_info", "vector_info"}),
+    ],
+)
+def test_an_excluded_algorithm_is_gone_with_every_tool_that_runs_it(
+    excluded: str, gone: set[str], stay: set[str]
+) -> None:
+    one = made(toolsets=("all",), exclude_tools=(excluded,))
+    assert not gone & set(one.callable)
+    assert stay <= set(one.callable)
+
+
+@pytest.mark.claim("args.exclusion-whole")
+def test_no_tool_outlives_the_algorithm_that_it_is_most_like() -> None:
+    alike = {tool.like for tool in known_tools().values() if tool.like}
+    for path in alike:
+        left = made(toolsets=("all",), exclude_tools=(path,)).callable.values()
+        assert [tool.name for tool in left if tool.like == path] == []
+
+
+@pytest.mark.claim("args.exclusion-whole")
+@pytest.mark.parametrize("name", ["info", "convert", "pipeline"])
+def test_what_picks_an_algorithm_by_the_data_is_gone_with_any_of_them(name: str) -> None:
+    kinds = [path for path in catalogue().algorithms if path.endswith(f" {name}")]
+    assert len(kinds) > 1
+    for kind in kinds:
+        one = made(exclude_tools=(kind,))
+        assert not one.permits(name)
+        assert not one.permits(kind)
+        assert all(one.permits(other) for other in kinds if other != kind)
 
 
 @pytest.mark.claim("args.tools-chosen-at-start")

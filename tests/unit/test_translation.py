@@ -41,7 +41,8 @@ OUTCOMES: list[tuple[Outcome, Code | None]] = [
     (StagingLimitExceeded("bytes", 5), Code.DISK_LIMIT),
     (DiskLow(), Code.DISK_LIMIT),
     (FileSizeExceeded(5), Code.DISK_LIMIT),
-    (Killed(139), Code.GDAL_ERROR),
+    *((Killed(code), Code.GDAL_ERROR) for code in (1, 70, 134, 139, 159)),
+    *((Killed(code), Code.ENGINE_UNAVAILABLE) for code in (-1, 0, 71, 137)),
     (ProtocolViolated("x"), Code.INTERNAL),
 ]
 SANDBOX = {
@@ -63,7 +64,7 @@ def result(outcome: Outcome, final: Any = None, stderr: bytes = b"") -> SandboxR
     return SandboxResult(outcome, Usage("cold"), final, stderr=stderr)
 
 
-@pytest.mark.parametrize(("outcome", "code"), OUTCOMES, ids=[type(one).__name__ for one, _ in OUTCOMES])
+@pytest.mark.parametrize(("outcome", "code"), OUTCOMES, ids=[str(one) for one, _ in OUTCOMES])
 def test_every_outcome_has_its_code_and_keeps_what_was_printed(outcome: Outcome, code: Code | None):
     told = judge(result(outcome, {}, b"ERROR 1: half a w\xff\x1b[31mord\n"))
     assert (told.code if told else None) == code

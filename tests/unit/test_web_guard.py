@@ -1,6 +1,6 @@
 """The door: who is let in, how much they may have open, and what is read of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -255,8 +255,10 @@ class Endless:
 
     cancelled = 0
 
-    def full(self, _who: Principal) -> bool:
-        return False
+    sessions = ("mine",)
+
+    def room(self, _who: Principal) -> Callable[[], None]:
+        return lambda: None
 
     async def __call__(self, _scope: Any, _receive: Any, _send: Any) -> None:
         try:
@@ -309,6 +311,41 @@ def test_however_a_call_is_spelt_a_tool_that_writes_needs_the_scope(body: bytes)
     found = run(request.of, counter.door.guarded(counter.of, READ))
     assert found.status == 403
     assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")
+
+
+class Prompt(Endless):
+    """In the place of the protocol: every request is answered at once."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await ok(scope, receive, send)
+
+
+@pytest.mark.claim("identity.answers-as-calls")
+@pytest.mark.parametrize(
+    ("session", "called", "answer", "status"),
+    [
+        ("mine", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 1, "result": {}}', 403),
+        ("mine", b'{"method": "tools/call", "params": {"name": "w"}}', b'[{"id": 1, "result": {}}]', 403),
+        ("mine", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 2, "method": "ping"}', 200),
+        ("mine", b'{"method": "tools/call", "params": {"name": "r"}}', b'{"id": 1, "result": {}}', 200),
+        ("none", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 1, "result": {}}', 200),
+    ],
+)
+def test_where_somebody_writes_answers_need_the_scope_to_write(
+    session: str, called: bytes, answer: bytes, status: int
+):
+    tokens = Tokens(good=ANN, whole=Principal(ANN.id, frozenset({READ, WRITE})))
+    counter: Any = Counter(Prompt(), door(tokens), frozenset({"w"}), 1000)  # type: ignore[arg-type]
+
+    def sent(token: str, body: bytes) -> int:
+        request = Asked(("Authorization", f"Bearer {token}"), ("Mcp-Session-Id", session), method="POST")
+        request.parts.append({"type": "http.request", "body": body, "more_body": False})
+        return int(run(request.of, counter.door.guarded(counter.of, READ)).status)
+
+    assert sent("good", answer) == 200
+    assert sent("whole", called) == 200
+    assert sent("good", answer) == status
+    assert sent("whole", answer) == 200
 
 
 @pytest.mark.parametrize(

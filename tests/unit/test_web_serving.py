@@ -2,11 +2,13 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -19,20 +21,36 @@ from gdal_mcp.web.serving import Listening, bind, port_of, serve_routes
 from tests.waiting import until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
-ANY = ("/", "/stream")
+ANY = ("/", "/stream", "/length")
+TINY = b"1\r\nx\r\n"  # a chunk of one byte
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers at once, or with a stream that ends when its client leaves."""
+    """Answers at once, with a stream that ends when its client leaves, or with the length of the whole body."""
+    if scope["path"] == "/length":
+        await _length(receive, send)
+        return
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"ok", "more_body": scope["path"] == "/stream"})
     while scope["path"] == "/stream" and (await receive())["type"] != "http.disconnect":
         pass
 
 
+async def _length(receive: Any, send: Any) -> None:
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": f"[{size}]".encode()})
+
+
 @contextmanager
-def served(connections: int = 50, gate: Gate | None = None) -> Iterator[tuple[int, Callable[[], None]]]:
-    """The port, and a function that ends it and returns when it has ended."""
+def served(
+    connections: int = 50, gate: Gate | None = None, beside: Callable[[], Awaitable[None]] | None = None
+) -> Iterator[tuple[int, Callable[[], None]]]:
+    """The port, and a function that ends it and returns when it has ended. `beside` runs in the same event loop."""
     gate = gate or Gate(50, 50)
     whole = Outermost(app, gate, Names((), ()), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
@@ -41,7 +59,10 @@ def served(connections: int = 50, gate: Gate | None = None) -> Iterator[tuple[in
 
     async def run(scope: anyio.CancelScope) -> None:
         with scope:
-            await serve_routes(whole, bound, listening, started=up.set, ending=gate.close)
+            async with anyio.create_task_group() as group:
+                if beside is not None:
+                    group.start_soon(beside)
+                await serve_routes(whole, bound, listening, started=up.set, ending=gate.close)
 
     with start_blocking_portal() as portal:
         scope = portal.call(anyio.CancelScope)
@@ -158,3 +179,72 @@ def test_a_port_that_is_taken_is_an_error_of_the_settings():
             bind("127.0.0.1", taken.getsockname()[1])
     with pytest.raises(SettingsError):
         bind("no.such.host.invalid", 0)
+
+
+def asking(path: str, head: str) -> bytes:
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode()
+
+
+def heard(client: socket.socket, until_end: bytes = b"") -> bytes:
+    """All that comes until the end of the connection, or until these bytes."""
+    found = b""
+    while not (until_end and until_end in found):
+        piece = client.recv(65536)
+        if not piece:
+            break
+        found += piece
+    return found
+
+
+@pytest.mark.claim("http.nobody-read-on")
+@pytest.mark.parametrize("head", ["Transfer-Encoding: chunked", "Content-Length: 1000000"])
+def test_who_is_answered_before_the_end_of_the_body_is_hung_up_on(head: str):
+    with served() as (port, _), socket.create_connection(("127.0.0.1", port), 5) as client:
+        client.sendall(asking("/", head) + TINY)
+        found = heard(client)  # to its end: without one, this ends the test after seconds
+    assert found.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in found.lower()
+
+
+def test_a_body_that_was_read_leaves_the_connection_open():
+    with served() as (port, _), socket.create_connection(("127.0.0.1", port), 30) as client:
+        for _ in range(2):
+            client.sendall(asking("/length", "Content-Length: 3") + b"abc")
+            assert b"connection: close" not in heard(client, b"[3]").lower()
+
+
+@pytest.mark.claim("http.nobody-read-on")
+def test_between_the_pieces_of_what_one_client_sends_others_have_their_turn(monkeypatch: pytest.MonkeyPatch):
+    seen: list[int] = []  # bytes that are parsed; 0 is somebody else's turn
+    real = serving.H11Protocol.data_received
+
+    def watched(self: Any, data: bytes) -> None:
+        seen.append(len(data))
+        real(self, data)
+
+    monkeypatch.setattr(serving.H11Protocol, "data_received", watched)
+    monkeypatch.setattr(serving, "_TURN_SECONDS", 0.0)
+
+    async def tick() -> None:
+        while True:
+            seen.append(0)
+            await anyio.lowlevel.checkpoint()
+
+    number = 20_000
+    with served(beside=tick) as (port, _), socket.create_connection(("127.0.0.1", port), 30) as one:
+        one.sendall(asking("/length", "Transfer-Encoding: chunked") + TINY * number + b"0\r\n\r\n")
+        assert f"[{number}]".encode() in heard(one, b"]")
+    pieces = [size for size in seen if size]
+    assert sum(pieces) > len(TINY) * number
+    assert max(pieces) <= 16 << 10
+    in_a_row = [one for one, other in pairwise(seen) if one and other]
+    assert in_a_row == []
+
+
+def test_a_long_body_and_the_request_behind_it_arrive_whole():
+    size = 3 << 20
+    with served() as (port, _), socket.create_connection(("127.0.0.1", port), 30) as client:
+        first, second = (asking("/length", f"Content-Length: {length}") for length in (size, 5))
+        client.sendall(first + bytes(size) + second + b"abcde")
+        found = heard(client, b"[5]")
+    assert f"[{size}]".encode() in found

@@ -12,10 +12,10 @@ import pytest
 from starlette.types import Message
 
 from gdal_mcp.access.identity import ADMIN, READ, Principal
+from gdal_mcp.ledger import shelf as module
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
+from gdal_mcp.ledger.shelf import FOLDER, Absent, Busy, Gone, Opened, Shelf
 from gdal_mcp.web import sending
-from gdal_mcp.web import shelf as module
-from gdal_mcp.web.shelf import FOLDER, Absent, Busy, Gone, Opened, Shelf
 from sandbox.workspace import Workspace, Workspaces
 
 CALL = "0123456789abcdef"

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from gdal_mcp.calls.execution import Run
 from gdal_mcp.calls.plan import Command, Draft, Output
-from gdal_mcp.calls.uploading import Looking, reception
+from gdal_mcp.calls.uploading import looking, reception
 from gdal_mcp.errors import Code, ToolError
 from sandbox.files.staging import StagingArea
 from sandbox.template import Limits
@@ -36,11 +37,11 @@ def test_what_became_of_the_copy_is_not_published(area: StagingArea):
         arriving.write([b"what ", b"", b"arri"])
         arriving.write([b"ved"])
         received = arriving.received()
-        copy.copy_in(received.located, "in.csv")
+        copy.copy_from(received.staging, "in.csv")
         (copy.mount_source / "in.csv").write_bytes(b"another thing")
         (copy.mount_source / "in.csv.aux.xml").write_bytes(b"and more of it")
-        looking = Looking(nothing, nothing, received)
-        published = looking._publish(plan(area, "in.csv"), copy)
+        run = Run(plan(area, "in.csv"), nothing, nothing, nothing, nothing)
+        published = looking(received).publish(run, copy)
     assert received.sha256 == published.files[0].sha256 == hashlib.sha256(b"what arrived").hexdigest()
     assert {path.name for path in area.workspace.root.iterdir()} == {".gdal-mcp", "in.csv"}
     assert (area.workspace.root / "in.csv").read_bytes() == b"what arrived"

@@ -7,9 +7,8 @@ from osgeo import gdal, osr
 from gdal_mcp.inside.parts.reporting import plain, quiet
 
 DEGREE = math.pi / 180
-POINTS_A_SIDE = (
-    21  # between the corners of a box that is transformed; the sides of a projected box are curves
-)
+# between the corners of a box that is transformed; the sides of a projected box are curves
+POINTS_A_SIDE = 21
 BEYOND = 1.01  # a box of a geographic CRS may stick out by a pixel
 
 

@@ -15,8 +15,6 @@ from osgeo import gdal
 from gdal_mcp.inside.parts.reporting import decoded, print_text, quiet
 
 NAME = re.compile(r"[a-z][a-z-]*")
-
-
 WORTH_A_LOOK = 16 << 20  # bytes; what is smaller is read in some milliseconds either way
 
 

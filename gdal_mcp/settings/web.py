@@ -6,10 +6,9 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings
 
-from gdal_mcp.setting_types import Names, Place, Size
+from gdal_mcp.settings.types import DAY, Names, Place, Size
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
-_DAY: Final = 86_400.0  # seconds
 
 
 def _bare_address(value: object) -> object:
@@ -70,7 +69,7 @@ class WebSettings(BaseSettings):
     )
     http_sessions_each: int = Field(50, ge=1, le=10_000, description="Sessions at once of one principal.")
     http_idle_seconds: float = Field(
-        1800.0, ge=5, le=_DAY, description="How long a session without a request is kept."
+        1800.0, ge=5, le=DAY, description="How long a session without a request is kept."
     )
     open_metrics: bool = Field(
         default=False, description="Whether /metrics needs no token for requests that come over loopback."
@@ -86,7 +85,7 @@ class WebSettings(BaseSettings):
         1 << 30, ge=0, le=1 << 40, description="Largest file that is taken over HTTP; 0 takes none."
     )
     upload_seconds: float = Field(
-        3600.0, ge=1, le=_DAY, description="Longest time that one file may take to arrive."
+        3600.0, ge=1, le=DAY, description="Longest time that one file may take to arrive."
     )
     uploads_each: int = Field(2, ge=1, le=100, description="Files of one principal that arrive at once.")
 

@@ -1,20 +1,10 @@
-"""The server's settings: one frozen value, read once.
+"""Every setting of one server, with its type, default and bounds."""
 
-From the lowest to the highest: defaults, the TOML file, `GDAL_MCP_*` variables, explicit values (the command
-line). A key or a variable that is not known is an error, so that a misspelt limit never silently stays at its
-default.
-"""
-
-import difflib
 import os
-import stat
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Final, Literal
 
 from platformdirs import user_state_path
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -23,27 +13,18 @@ from pydantic_settings import (
 )
 
 from gdal_mcp.host.pathmap import PathMap
-from gdal_mcp.setting_types import Names, Place, Places, Size, as_typed
-from gdal_mcp.settings_web import WebSettings
+from gdal_mcp.settings.errors import PREFIX, SettingsError
+from gdal_mcp.settings.file import read_toml
+from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Names, Place, Places, Size, as_typed
+from gdal_mcp.settings.web import WebSettings
+from gdal_mcp.state import StateFolder
 from sandbox.pools.demand import Sizes
 from sandbox.template import Limits
 from sandbox.workspace import MAX_NAME, RESERVED
 
-PREFIX = "GDAL_MCP_"
 _LIMITS = Limits()
-_DAY = 86_400.0  # seconds
-_PLACES = frozenset({"workspaces", "workspaces_ro", "state_dir", "policy", "tls_cert", "tls_key"})
 
-
-class SettingsError(Exception):
-    """The settings cannot be used. `problems` holds one sentence each."""
-
-    def __init__(self, *problems: str) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
-
-
-TOOLSETS = ("core", "raster", "vector", "mdim", "dataset", "driver", "vsi", "classic", "all")
+TOOLSETS: Final = ("core", "raster", "vector", "mdim", "dataset", "driver", "vsi", "classic", "all")
 
 
 class Settings(WebSettings):
@@ -78,11 +59,11 @@ class Settings(WebSettings):
     approval: Literal["writes", "always", "never"] = Field(
         "writes", description="Which calls a person must approve: those that write, all, or none."
     )
-    approval_seconds: float = Field(300.0, gt=0, le=_DAY, description="How long a question can be answered.")
+    approval_seconds: float = Field(300.0, gt=0, le=DAY, description="How long a question can be answered.")
     approval_wait: float = Field(
         20.0,
         ge=0,
-        le=_DAY,
+        le=DAY,
         description="Seconds that a call waits for a yes from elsewhere when its client cannot ask; it may be sent again later.",
     )
     policy: Place | None = Field(
@@ -103,7 +84,7 @@ class Settings(WebSettings):
         "outputs",
         description="Folder in the first writable workspace for outputs whose place a call does not name.",
     )
-    memory: Size = Field(_LIMITS.memory_bytes, ge=64 << 20, description="Memory of one call.")
+    memory: Size = Field(_LIMITS.memory_bytes, ge=LEAST_MEMORY, description="Memory of one call.")
     cpus: float = Field(
         default_factory=lambda: float(min(2, os.cpu_count() or 1)),
         gt=0,
@@ -113,7 +94,7 @@ class Settings(WebSettings):
     )
     pids: int = Field(_LIMITS.pids, ge=8, le=4096, description="Processes and threads of one call.")
     timeout_seconds: float = Field(
-        _LIMITS.wall_seconds, gt=0, le=_DAY, description="How long one call may run."
+        _LIMITS.wall_seconds, gt=0, le=DAY, description="How long one call may run."
     )
     staging_size: Size = Field(
         _LIMITS.staging_bytes, ge=1 << 20, description="All outputs of one call together."
@@ -139,7 +120,7 @@ class Settings(WebSettings):
         0, ge=0, le=4096, description="Calls at once; 0 is two for each processor, if memory suffices."
     )
     queue_length: int = Field(128, ge=0, le=10_000, description="Calls that may wait for a place, in all.")
-    queue_seconds: float = Field(60.0, ge=0, le=_DAY, description="How long a call waits for a place.")
+    queue_seconds: float = Field(60.0, ge=0, le=DAY, description="How long a call waits for a place.")
     pool_min: int = Field(
         1, ge=0, le=64, description="Started containers of each kind that wait for a call, at least."
     )
@@ -150,15 +131,15 @@ class Settings(WebSettings):
         description="Started containers that wait for a call, at most; with 0 each call starts its own.",
     )
     pool_seconds: float = Field(
-        600.0, ge=5, le=_DAY, description="How long a started container waits before another takes its place."
+        600.0, ge=5, le=DAY, description="How long a started container waits before another takes its place."
     )
     task_after: float = Field(
         3.0,
         ge=0,
-        le=_DAY,
+        le=DAY,
         description="Seconds after which a call goes on as a task, for clients that know tasks.",
     )
-    task_seconds: float = Field(3600.0, ge=60, le=_DAY, description="How long the result of a task is kept.")
+    task_seconds: float = Field(3600.0, ge=60, le=DAY, description="How long the result of a task is kept.")
     undo_calls: int = Field(50, ge=0, description="How many calls can be undone; 0 keeps nothing.")
     undo_size: Size = Field(
         10 << 30, ge=0, description="What is kept for undo, in all, on the workspace's disk."
@@ -251,8 +232,13 @@ class Settings(WebSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         del dotenv_settings, file_secret_settings
         named = init_settings().get("config") or env_settings().get("config")
-        values = _read_toml(as_typed(named)) if named else {}
+        values = read_toml(as_typed(named), cls.model_fields) if named else {}
         return init_settings, env_settings, InitSettingsSource(settings_cls, values)
+
+    @property
+    def state(self) -> StateFolder:
+        """What lies where in the state folder."""
+        return StateFolder(self.state_dir)
 
     def limits(self) -> Limits:
         """The bounds of one call."""
@@ -281,73 +267,3 @@ class Settings(WebSettings):
                 "No workspace is set, so no call could read or write anything. Name a folder with "
                 f"--workspace DIR, {PREFIX}WORKSPACES, or `workspaces` in the settings file."
             )
-
-
-def load_settings(**explicit: Any) -> Settings:
-    """The settings, with explicit values above all others; None means not given.
-
-    Raises SettingsError with every problem found.
-    """
-    given = {name: value for name, value in explicit.items() if value is not None}
-    known = {name: value for name, value in given.items() if name in Settings.model_fields}
-    problems = [_unknown(name) for name in given if name not in known]
-    problems += [_unknown(name, PREFIX) for name in os.environ if _is_stray(name)]
-    try:
-        settings = Settings(**known)
-    except ValidationError as error:
-        rows = error.errors(include_url=False, include_context=False)
-        raise SettingsError(*problems, *(_sentence(row, known) for row in rows)) from error
-    except SettingsError as error:
-        raise SettingsError(*problems, *error.problems) from error
-    if problems:
-        raise SettingsError(*problems)
-    return settings
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_mode & stat.S_IWOTH:
-                raise SettingsError(f"Settings file {path} can be written by everybody. Run chmod o-w on it.")
-            values = tomllib.load(file)
-    except OSError as error:
-        raise SettingsError(f"Settings file {path} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:  # TOML's and Unicode's, and of brackets in brackets
-        raise SettingsError(f"Settings file {path} is not TOML: {error}.") from error
-    if "config" in values:
-        raise SettingsError(f"Settings file {path} cannot name another one: remove `config`.")
-    unknown = [name for name in values if name not in Settings.model_fields]
-    if unknown:
-        raise SettingsError(*(f"Settings file {path}: {_unknown(name)}" for name in unknown))
-    return {
-        name: _anchored(value, path.parent) if name in _PLACES else value for name, value in values.items()
-    }
-
-
-def _anchored(value: Any, folder: Path) -> Any:
-    """Paths in the file start at the file's folder: a server's current folder is up to its client."""
-    if isinstance(value, list):
-        return [_anchored(inner, folder) for inner in value]
-    return str(folder / value) if isinstance(value, str) and value and not value.startswith("~") else value
-
-
-def _is_stray(variable: str) -> bool:
-    upper = variable.upper()
-    return upper.startswith(PREFIX) and upper.removeprefix(PREFIX).lower() not in Settings.model_fields
-
-
-def _unknown(name: str, prefix: str = "") -> str:
-    plain = name.upper().removeprefix(PREFIX).lower()
-    nearest = difflib.get_close_matches(plain, list(Settings.model_fields), n=1, cutoff=0.0)[0]
-    shown = prefix + nearest.upper() if prefix else nearest
-    return f"There is no setting {name[:80]!r}; the nearest is {shown}."
-
-
-def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any]) -> str:
-    problem = row["msg"].removeprefix("Value error, ")
-    if not row["loc"]:
-        return f"{problem[:1].upper()}{problem[1:]}."
-    name = str(row["loc"][0])
-    variable = PREFIX + name.upper()
-    shown = variable if name not in explicit and os.environ.get(variable) else name
-    return f"{shown} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."

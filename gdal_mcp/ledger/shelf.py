@@ -4,11 +4,13 @@ Invariants:
 * only what the registry lists is found, and to one who may not see everybody's only what a call of theirs made;
 * a file is opened without following any link, at the very place where it was published;
 * no byte is given out of a file that is not what was published, as far as its digest or the kernel's clock can tell;
-* a file that changes while it is read is not read further.
+* a file that changes while it is read is not read further;
+* of nothing is it said that it is what was published unless that was seen.
 """
 
 import os
 import re
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -54,7 +56,10 @@ class Print:
 
     @classmethod
     def of(cls, file: int) -> "Print":
-        now = os.fstat(file)
+        return cls.seen(os.fstat(file))
+
+    @classmethod
+    def seen(cls, now: os.stat_result) -> "Print":
         return cls(now.st_dev, now.st_ino, now.st_size, now.st_ctime_ns, now.st_mtime_ns)
 
 
@@ -80,9 +85,9 @@ class Shelf:
     """The published files of one server. For several threads. Methods raise RegistryUnavailable."""
 
     registry: Registry
-    _known: "OrderedDict[int, Print]" = field(
+    _known: "OrderedDict[int, tuple[Print, bool]]" = field(
         default_factory=OrderedDict
-    )  # by artifact, what was found unchanged
+    )  # by artifact, what was compared with what was published, and whether it was the same
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _digesting: threading.Lock = field(default_factory=threading.Lock)  # one at a time, and each file once
     _digesting_large: threading.Lock = field(default_factory=threading.Lock)
@@ -125,18 +130,54 @@ class Shelf:
             seen = self._checked(artifact, file)
             return Opened(artifact, file, seen, stack.pop_all().close)
 
+    def recognised(self, artifact: Artifact, file: int) -> bool | None:
+        """Whether an open file is what was published; None where only reading more of it than one request may would tell."""
+        seen = Print.of(file)
+        if seen.size == artifact.size and seen.size > DIGEST_BYTES:
+            return self._judged(artifact, seen)
+        try:
+            self._checked(artifact, file)
+        except Gone:
+            return False
+        return True
+
+    def glanced(self, artifact: Artifact) -> bool | None:
+        """The same of what stands in its place, without reading any of it; None where that does not tell."""
+        try:
+            now = os.lstat(artifact.path)
+        except (OSError, ValueError):
+            return False
+        if artifact.media_type == FOLDER:
+            return None if stat.S_ISDIR(now.st_mode) else False
+        if not stat.S_ISREG(now.st_mode) or now.st_size != artifact.size:
+            return False
+        return self._judged(artifact, Print.seen(now))
+
+    def _judged(self, artifact: Artifact, seen: Print) -> bool | None:
+        known = self._compared(artifact, seen)
+        return True if known is None and _untouched(artifact, seen) else known
+
     def _checked(self, artifact: Artifact, file: int) -> Print:
         seen = Print.of(file)
         if seen.size != artifact.size:
             raise Gone("it was changed")
-        if self._is_known(artifact, seen) or _untouched(artifact, seen):
-            return seen
-        with self._turn(seen.size):
-            if not self._is_known(artifact, seen):
-                if digest(file) != artifact.sha256 or Print.of(file) != seen:
-                    raise Gone("it was changed")
-                self._remember(artifact, seen)
+        known = self._compared(artifact, seen)
+        if known is None and not (seen.size > DIGEST_BYTES and _untouched(artifact, seen)):
+            known = self._digested(artifact, file, seen)
+        if known is False:
+            raise Gone("it was changed")
         return seen
+
+    def _digested(self, artifact: Artifact, file: int, seen: Print) -> bool:
+        """Compares it whole. Raises Busy."""
+        with self._turn(seen.size):
+            known = self._compared(artifact, seen)
+            if known is None:
+                known = digest(file) == artifact.sha256
+                if Print.of(file) != seen:
+                    raise Gone("it was changed")
+                self._remember(artifact, seen, same=known)
+        return known
 
     @contextmanager
     def _turn(self, size: int) -> Iterator[None]:
@@ -150,17 +191,19 @@ class Shelf:
         finally:
             lock.release()
 
-    def _is_known(self, artifact: Artifact, seen: Print) -> bool:
+    def _compared(self, artifact: Artifact, seen: Print) -> bool | None:
+        """Whether it was the same when it was compared; None of what never was."""
         with self._lock:
-            return self._known.get(artifact.id) == seen
+            known, same = self._known.get(artifact.id, (None, False))
+        return same if known == seen else None
 
-    def _remember(self, artifact: Artifact, seen: Print) -> None:
+    def _remember(self, artifact: Artifact, seen: Print, *, same: bool) -> None:
         with self._lock:
-            self._known[artifact.id] = seen
+            self._known[artifact.id] = (seen, same)
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
 
 
 def _untouched(artifact: Artifact, seen: Print) -> bool:
-    """Whether a file is too large to be digested for one request, and by the kernel's clock is as it was registered."""
-    return seen.size > DIGEST_BYTES and seen.changed_ns / 1e9 <= artifact.created
+    """Whether a file is, by the kernel's clock, as it was when it was registered."""
+    return seen.changed_ns / 1e9 <= artifact.created

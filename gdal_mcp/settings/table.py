@@ -7,9 +7,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from gdal_mcp.setting_types import parse_size
-from gdal_mcp.settings import PREFIX, Settings
-from gdal_mcp.settings_web import WebSettings
+from gdal_mcp.settings.errors import PREFIX
+from gdal_mcp.settings.fields import Settings
+from gdal_mcp.settings.types import parse_size
+from gdal_mcp.settings.web import WebSettings
 
 
 @dataclass(frozen=True, slots=True)

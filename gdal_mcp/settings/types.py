@@ -3,11 +3,12 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator
 from pydantic_settings import NoDecode
 
+DAY: Final = 86_400.0  # seconds
 _UNITS = {"b": 1, **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}}
 _UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([a-z]*)", re.ASCII | re.IGNORECASE)
@@ -45,6 +46,9 @@ def _split(value: object) -> object:
 
 
 Size = Annotated[int, BeforeValidator(parse_size)]
+# of one call, in bytes: with 99 MiB a container of GDAL 3.13 starts on runc 1.1, which loads our filter under the container's own
+# limit, with 98 none does; a quarter more for other versions
+LEAST_MEMORY = 128 << 20
 Place = Annotated[Path, BeforeValidator(as_typed)]
 Places = Annotated[tuple[Place, ...], NoDecode, BeforeValidator(_split)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)]

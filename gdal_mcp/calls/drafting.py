@@ -1,0 +1,189 @@
+"""How the arguments of a call become a draft, and how many may become one at a time.
+
+A draft is made in a thread, before its call has a place: it looks up paths and reads headers, so a file system that hangs
+holds it for as long as it likes. Nobody can end a thread from outside.
+
+Invariants of `Drafts`:
+* never more than `at_once` threads make drafts, nor more than `of_one` for the same principal, which is less: what hangs
+  for one principal leaves room for the others;
+* a thread counts until it has ended, also one that nobody waits for any more;
+* every caller is answered within twice `seconds`.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import anyio
+from pydantic import ValidationError
+
+from gdal_mcp.access.identity import WRITE
+from gdal_mcp.access.policy import Policy, Verdict, case, decide
+from gdal_mcp.calls.plan import Draft
+from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
+from gdal_mcp.calls.ticket import Request, Ticket
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.datasets.paths import Paths
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.host.environment import gdal_threads
+from gdal_mcp.settings import Settings
+from gdal_mcp.tools.model import Desk, Told, Tool
+
+AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
+OF_ONE: Final = 4  # a usual draft takes milliseconds, so that more would only take turns
+SECONDS: Final = 30.0  # half of what clients wait: there is time for both the turn and the draft
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """Makes the drafts of one server. What calls of a kind do their own way is given as values."""
+
+    settings: Settings
+    policy: Policy
+    paths: Callable[[Paths], Paths] = lambda paths: paths  # where they lead instead
+    accept: Callable[[Draft], None] = lambda _draft: None  # raises ToolError for a draft that is not wanted
+
+    def draft(self, ticket: Ticket, tool: Tool) -> Draft | Told:
+        """What the tool makes of the arguments; a draft that writes is refused where the caller only reads.
+
+        Notes on the ticket what is foreseen of it. Raises ToolError.
+        """
+        try:
+            draft = tool.draft(ticket.request.arguments, self._desk(ticket))
+        except ValidationError as error:
+            raise invalid(error) from error
+        except ArgumentRefused as error:
+            raise ToolError(error.code, Stage.VALIDATE, error.message, error.suggestion) from error
+        if isinstance(draft, Told):
+            return draft
+        assert ticket.reach is not None
+        if draft.writes and ticket.reach.settings.read_only:
+            raise reads_only()
+        if draft.writes and not ticket.request.who.holds(WRITE):
+            raise missing_scope(WRITE)
+        draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
+        ticket.foreseen = ticket.reach.foresight.check(draft)
+        self.accept(draft)
+        return draft
+
+    def _desk(self, ticket: Ticket) -> Desk:
+        reach = ticket.reach
+        assert reach is not None
+        threads = gdal_threads(reach.limits)
+        paths = Paths(reach.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
+        verdict = partial(self._verdict, ticket.request)
+        return Desk(self.paths(paths), reach.settings, reach.surface, reach.foresight, verdict)
+
+    def _verdict(self, request: Request, tool: str, draft: Draft) -> Verdict:
+        """What the policy would say of such a call by this caller."""
+        return decide(case(draft, tool, request.principal), self.policy)
+
+
+@dataclass(slots=True)
+class _Line:
+    """The drafts of one principal."""
+
+    turns: anyio.Semaphore
+    callers: int = 0  # that wait, or whose thread has not ended
+
+
+class Drafts:
+    """The threads in which drafts are made. For one event loop."""
+
+    def __init__(self, at_once: int = AT_ONCE, of_one: int = OF_ONE, seconds: float = SECONDS) -> None:
+        self.of_one = of_one
+        self.seconds = seconds
+        self._turns = anyio.Semaphore(at_once)
+        self._lines: dict[str, _Line] = {}  # of who has a caller here, or a thread
+
+    @property
+    def principals(self) -> frozenset[str]:
+        """Who waits for a draft, or has a thread that makes one."""
+        return frozenset(self._lines)
+
+    async def run(self, principal: str, work: Callable[[], T]) -> T:
+        """What `work` returns. Raises what it raises, and ToolError: BUSY without a turn in time, TIMEOUT without an end."""
+        line = self._lines.setdefault(principal, _Line(anyio.Semaphore(self.of_one)))
+        line.callers += 1
+        try:
+            await self._turn(line)
+        except BaseException:
+            self._leave(principal)
+            raise
+        made, ended = self._begin(principal, work)
+        with anyio.move_on_after(self.seconds):
+            await ended.wait()
+            return made.result()
+        raise ToolError(
+            Code.TIMEOUT,
+            Stage.VALIDATE,
+            f"to look at the files that the call names took longer than {self.seconds:g} s.",
+            "Nothing was run. Name fewer files, or call again when their file system is less busy.",
+        )
+
+    def _begin(self, principal: str, work: Callable[[], T]) -> tuple[Future[T], anyio.Event]:
+        """What a thread makes, and when it has. Not one of anyio's threads: the program's end would wait for those."""
+        made: Future[T] = Future()
+        ended = anyio.Event()
+
+        def over() -> None:
+            self._give_back(principal)
+            ended.set()
+
+        thread = threading.Thread(
+            target=copy_context().run,
+            args=(_make, work, made, partial(asyncio.get_running_loop().call_soon_threadsafe, over)),
+            name="draft",
+            daemon=True,
+        )
+        try:
+            thread.start()
+        except BaseException:
+            self._give_back(principal)
+            raise
+        return made, ended
+
+    async def _turn(self, line: _Line) -> None:
+        """First the principal's own, so that who waits for that is in nobody's way."""
+        with anyio.move_on_after(self.seconds):
+            await line.turns.acquire()
+            try:
+                return await self._turns.acquire()
+            except BaseException:
+                line.turns.release()
+                raise
+        raise ToolError(
+            Code.BUSY,
+            Stage.QUEUE,
+            f"other calls, whose files are slow to look at, left no turn to look at yours within {self.seconds:g} s.",
+            "Nothing was run. Call again when they have ended.",
+            retry_after=self.seconds,
+        )
+
+    def _give_back(self, principal: str) -> None:
+        self._turns.release()
+        self._lines[principal].turns.release()
+        self._leave(principal)
+
+    def _leave(self, principal: str) -> None:
+        line = self._lines[principal]
+        line.callers -= 1
+        if not line.callers:
+            del self._lines[principal]
+
+
+def _make(work: Callable[[], T], made: Future[T], tell: Callable[[], Any]) -> None:
+    try:
+        made.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the draft is waited for
+        made.set_exception(error)
+    with suppress(RuntimeError):  # the event loop has ended
+        tell()

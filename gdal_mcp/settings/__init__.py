@@ -1,0 +1,12 @@
+"""The server's settings: one frozen value, read once.
+
+From the lowest to the highest: defaults, the TOML file, `GDAL_MCP_*` variables, explicit values (the command
+line). A key or a variable that is not known is an error, so that a misspelt limit never silently stays at its
+default.
+"""
+
+from gdal_mcp.settings.errors import PREFIX, SettingsError
+from gdal_mcp.settings.fields import TOOLSETS, Settings
+from gdal_mcp.settings.loading import load_settings
+
+__all__ = ["PREFIX", "TOOLSETS", "Settings", "SettingsError", "load_settings"]

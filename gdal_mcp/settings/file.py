@@ -1,0 +1,40 @@
+"""The settings file: TOML, by the names of the settings."""
+
+import os
+import stat
+import tomllib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+
+from gdal_mcp.settings.errors import SettingsError, no_setting
+
+_PLACES: Final = frozenset({"workspaces", "workspaces_ro", "state_dir", "policy", "tls_cert", "tls_key"})
+
+
+def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:
+    """The values of a settings file, of which only the known may be there. Raises SettingsError."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & stat.S_IWOTH:
+                raise SettingsError(f"Settings file {path} can be written by everybody. Run chmod o-w on it.")
+            values = tomllib.load(file)
+    except OSError as error:
+        raise SettingsError(f"Settings file {path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:  # TOML's and Unicode's, and of brackets in brackets
+        raise SettingsError(f"Settings file {path} is not TOML: {error}.") from error
+    if "config" in values:
+        raise SettingsError(f"Settings file {path} cannot name another one: remove `config`.")
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise SettingsError(*(f"Settings file {path}: {no_setting(name, known)}" for name in unknown))
+    return {
+        name: _anchored(value, path.parent) if name in _PLACES else value for name, value in values.items()
+    }
+
+
+def _anchored(value: Any, folder: Path) -> Any:
+    """Paths in the file start at the file's folder: a server's current folder is up to its client."""
+    if isinstance(value, list):
+        return [_anchored(inner, folder) for inner in value]
+    return str(folder / value) if isinstance(value, str) and value and not value.startswith("~") else value

@@ -1,0 +1,62 @@
+"""The state folder: what lies where in it, and how a file comes into it.
+
+Everything in it is this user's alone: folders are made with mode 0700, files with 0600.
+"""
+
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The places that more than one part of the program knows. A part's own folder has its name there."""
+
+    root: Path
+
+    @property
+    def audit(self) -> Path:
+        """The audit log; its head lies beside it."""
+        return self.root / "audit.jsonl"
+
+    @property
+    def registry(self) -> Path:
+        """Calls, outputs, approvals, grants and tasks."""
+        return self.root / "registry.sqlite"
+
+    @property
+    def tokens(self) -> Path:
+        """Digests of static tokens."""
+        return self.root / "tokens.sqlite"
+
+    @property
+    def usage(self) -> Path:
+        """What principals used of their quotas."""
+        return self.root / "usage.sqlite"
+
+    @property
+    def servers(self) -> Path:
+        """A lock of each server, by which the others see whether it lives."""
+        return self.root / "servers"
+
+
+def put_private(path: Path, data: bytes) -> None:
+    """Puts a file in its place at once, in a folder that is made if needed; until then what was there stays.
+
+    A power cut may lose it: what must outlive one is written elsewhere. Raises OSError, and leaves nothing half-written.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = path.with_name(f".{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(partial, _NEW, 0o600), "wb") as file:
+            file.write(data)
+        partial.replace(path)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink()
+        raise

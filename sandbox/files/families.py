@@ -1,0 +1,234 @@
+"""Which names in a folder belong to the same dataset, by the names alone. Pure.
+
+The table of what goes with a dataset is short on purpose, and a file that would belong to two datasets (`x.prj` of `x.shp` and
+`x.asc`) belongs to neither: better a stale companion than one taken from its owner.
+
+Invariant: a folder costs one pass over its names, and each question after it no more than what a stem can have by the table, some
+hundred endings in every case of their letters, however many names there are and however alike they look.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+
+# after the whole name: x.tif.ovr
+APPENDED = (".aux.xml", ".ovr", ".ovr.aux.xml", ".msk", ".msk.ovr", ".hdr", "-wal", "-shm", "-journal")
+
+# after the stem, for each extension of a main file: x.tif has x.tfw. Compared without regard to case.
+_SHAPEFILE = ".shx .dbf .prj .cpg .qpj .qix .sbn .sbx .idm .ind .fbn .fbx .ain .aih .ixs .mxs .atx .shp.xml"
+_RAW = ".hdr .prj .clr .stx .blw .sta"
+_TIFF = ".tfw .tifw .tiffw .wld .rpb .imd _rpc.txt"
+_JPEG = ".jgw .jpgw .jpegw .wld"
+REPLACED = {
+    main: frozenset(names.split())
+    for main, names in {
+        ".shp": _SHAPEFILE,
+        ".dbf": ".cpg",
+        ".tab": ".dat .map .id .ind",  # MapInfo
+        ".mif": ".mid",
+        ".bil": _RAW,  # EHdr and ENVI
+        ".bip": _RAW,
+        ".bsq": _RAW,
+        ".raw": _RAW,
+        ".flt": ".hdr .prj",
+        ".bin": ".hdr",
+        ".dat": ".hdr",
+        ".envi": ".hdr",
+        ".img": ".hdr .ige .rrd .rde",  # ENVI and Erdas Imagine
+        ".asc": ".prj",
+        ".csv": ".csvt .prj",
+        ".gml": ".gfs .xsd",
+        ".mrf": ".idx .ppg .pjg .pjp .til .pzp .ptf .lrc .pzs",  # index, and data by compression
+        ".rst": ".rdc .ref .smp",  # Idrisi
+        ".sdat": ".sgrd .prj .mgrd",  # SAGA
+        ".grd": ".gri",  # R
+        ".tif": _TIFF,
+        ".tiff": _TIFF,
+        ".jpg": _JPEG,
+        ".jpeg": _JPEG,
+        ".png": ".pgw .pngw .wld",
+        ".gif": ".gfw .gifw .wld",
+        ".bmp": ".bpw .bmpw .wld",
+        ".jp2": ".j2w .jp2w .wld",
+        ".webp": ".wpw .webpw .wld",
+    }.items()
+}
+
+# read with a dataset, though it may be another's: what is too much here shows a file more, what is missing hides one
+_READ_APPENDED = (*APPENDED, ".ovr.ovr", ".aux", ".vat.dbf", ".vat.cpg", ".idx", ".rsc")
+_READ_WITH_ANY = frozenset(".aux .rrd .hdr .prj .wld .tab .rpb .imd _rpc.txt".split())
+_READ = {
+    main: frozenset(names.split())
+    for main, names in {
+        ".dbf": f".shp {_SHAPEFILE}",
+        ".shx": f".shp .dbf {_SHAPEFILE}",
+        ".lbl": ".img .dat .raw .cub .qub",  # PDS
+        ".vct": ".vdc .adc .avl .ref",  # Idrisi
+    }.items()
+}
+_BARE = frozenset({".ers"})  # the pixels of x.ers are in x
+_RPC = "_rpc.txt"  # the only ending without a dot in front
+_READ_LENGTHS = sorted({len(ending) for ending in _READ_APPENDED})
+
+# every ending that says anything of what belongs to whom, and how long each may be
+_KNOWN = frozenset(REPLACED).union(*REPLACED.values())
+_LENGTHS = sorted({len(ending) for ending in _KNOWN})
+_APPENDED_LENGTHS = sorted({len(ending) for ending in APPENDED})
+# most names are told from their last dot alone; the others are taken apart in every way
+_LAST = frozenset(ending[ending.rfind(".") :] for ending in (*_KNOWN, *APPENDED) if "." in ending)
+_PLAIN = (
+    _LAST
+    - {ending[ending.rfind(".") :] for ending in (*_KNOWN, *APPENDED) if ending.rfind(".") > 0}
+    - {*APPENDED}
+)
+_DASHED = tuple(ending for ending in APPENDED if ending[0] == "-")
+_LONGEST_DASHED = max(map(len, _DASHED))
+
+
+class Names:
+    """The names in one folder, by the datasets that they could belong to."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.all = dict.fromkeys(names)
+        self._sharing: dict[str, list[str]] = {}
+        self._appended: dict[str, list[str]] = {}
+        self._groups: dict[str, dict[str, list[str]]] = {}  # of a stem, by ending; made when it is asked for
+        for name in self.all:
+            dot = name.rfind(".")
+            last = name[dot:].lower()
+            if dot > 0 and last in _PLAIN:
+                self._sharing.setdefault(name[:dot], []).append(name)
+            elif last in _LAST or name[-_LONGEST_DASHED:].lower().endswith(_DASHED):
+                self._add(name)
+
+    def _add(self, name: str) -> None:
+        for stem in _stems(name):
+            self._sharing.setdefault(stem, []).append(name)
+        for main in _mains(name):
+            self._appended.setdefault(main, []).append(name)
+
+    def family(self, main: str) -> list[str]:
+        """Those that belong to `main`, which need not be there itself, and to no other dataset, sorted."""
+        stem, kind = _parted(main)
+        group = self._by_ending(stem) if kind in REPLACED else {}
+        own = REPLACED.get(kind, frozenset())
+        if any(name != main for name in group.get(kind, ())):  # x.tif and x.TIF
+            own = frozenset()
+        claimed = frozenset[str]().union(
+            *(REPLACED.get(ending, ()) for ending in group if ending not in own and ending != kind)
+        )
+        shared = (name for ending in own - claimed for name in group.get(ending, ()))
+        return sorted({*self._appended.get(main, ()), *shared})
+
+    def owner(self, name: str) -> str | None:
+        """The main file of the dataset that a name belongs to; None for one that is nobody's companion."""
+        above = next(self._above(name), None)
+        return above and (self.owner(above) or above)
+
+    def owners(self) -> dict[str, str]:
+        """Each companion with the main file of its dataset."""
+        owners: dict[str, str] = {}
+        shared = (ones for ones in self._sharing.values() if len(ones) > 1)
+        mains = {name for ones in shared for name in ones if _parted(name)[1] in REPLACED}
+        mains |= self._appended.keys()
+        for main in self.all:
+            if main in mains:
+                for name in self.family(main):
+                    owners[name] = main
+        return {one: _first(main, owners) for one, main in owners.items()}
+
+    def _above(self, name: str) -> Iterator[str]:
+        yield from (main for main in _mains(name) if main in self.all)
+        for stem in _stems(name):
+            mains = (ones[0] for kind, ones in self._by_ending(stem).items() if kind in REPLACED)
+            yield from (main for main in mains if main != name and name in self.family(main))
+
+    def _by_ending(self, stem: str) -> dict[str, list[str]]:
+        if stem not in self._groups:
+            group = self._groups[stem] = dict[str, list[str]]()
+            for name in self._sharing.get(stem, ()):
+                group.setdefault(name[len(stem) :].lower(), []).append(name)
+        return self._groups[stem]
+
+
+def grouped(names: Collection[str]) -> dict[str, str]:
+    """Of the names in one folder, each companion with the main file of the dataset that it belongs to."""
+    return Names(names).owners()
+
+
+def read_beside(mains: Collection[str], names: Iterable[str]) -> list[str]:
+    """Of the names in a folder those that the formats of some files in it read with one of them, in the order given."""
+    appended = frozenset(mains)
+    beside: dict[tuple[str, str], set[str]] = {}  # stem and ending -> the files that are read with it
+    for main in mains:
+        stem, kind = _parted(main)
+        for ending in _read_endings(kind):
+            beside.setdefault((stem, ending), set()).add(main)
+    stems = {stem for stem, _ in beside}
+    return [name for name in names if _is_read(name, appended, beside, stems)]
+
+
+def _is_read(
+    name: str, mains: frozenset[str], beside: dict[tuple[str, str], set[str]], stems: set[str]
+) -> bool:
+    for length in _READ_LENGTHS:
+        if name[-length:].lower() in _READ_APPENDED and name[:-length] in mains:
+            return True
+    found = (beside.get((stem, name[len(stem) :].lower()), ()) for stem in _every_stem(name) if stem in stems)
+    return any(main != name for ones in found for main in ones)
+
+
+def shared_endings(name: str) -> frozenset[str]:
+    """The endings that the files beside a main file have in the place of its own."""
+    return REPLACED.get(_parted(name)[1], frozenset())
+
+
+def could_belong(name: str) -> Iterator[tuple[str, str | None]]:
+    """Which main files a name could belong to, whoever else claims it: a name, or a stem with the ending that stands behind it."""
+    yield from ((main, None) for main in _mains(name))
+    for length in _LENGTHS:
+        ending = name[-length:].lower()
+        if ending in _KNOWN:
+            yield name[:-length], ending
+
+
+def _read_endings(kind: str) -> frozenset[str]:
+    world = {f"{kind}w", f"{kind[:2]}{kind[-1:]}w"}  # x.tif has x.tifw or x.tfw
+    bare = {""} if kind in _BARE else set[str]()
+    own = REPLACED.get(kind, frozenset()) | _READ.get(kind, frozenset())
+    return _READ_WITH_ANY | own | world | bare
+
+
+def _mains(name: str) -> Iterator[str]:
+    """Every name that this one is with something appended."""
+    for length in _APPENDED_LENGTHS:
+        if len(name) > length and name[-length:].lower() in APPENDED:
+            yield name[:-length]
+
+
+def _stems(name: str) -> Iterator[str]:
+    """Every stem of a main file that the name could belong to or compete for."""
+    for length in _LENGTHS:
+        if len(name) > length and name[-length:].lower() in _KNOWN:
+            yield name[:-length]
+
+
+def _every_stem(name: str) -> Iterator[str]:
+    """Every stem that the name could be beside: what comes before its last two dots, and the whole of it."""
+    yield name
+    last = name.rfind(".")
+    if last > 0:
+        yield name[:last]
+        if (before := name.rfind(".", 0, last)) > 0:
+            yield name[:before]
+    if name[-len(_RPC) :].lower() == _RPC:
+        yield name[: -len(_RPC)]
+
+
+def _first(main: str, owners: dict[str, str]) -> str:
+    """The dataset itself, where a companion has companions: `x.tif` for `x.tif.ovr.aux.xml`."""
+    return _first(owners[main], owners) if main in owners else main
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """Stem and ending, the latter in lower case; a name that only begins or ends with its dot has no ending."""
+    dot = name.rfind(".")
+    return (name[:dot], name[dot:].lower()) if 0 < dot < len(name) - 1 else (name, "")

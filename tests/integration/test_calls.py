@@ -1,0 +1,171 @@
+"""Calls through the whole pipeline, in this process, to a real container: what is told, and what is recorded."""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+import pytest
+
+from gdal_mcp.access.identity import local
+from gdal_mcp.access.reach import Reach, Reaches
+from gdal_mcp.app import App, running
+from gdal_mcp.approval.model import Nobody
+from gdal_mcp.ledger.audit import tail
+from gdal_mcp.ledger.provenance import Materials
+from gdal_mcp.pipeline import Pipeline, Reply, Request
+from gdal_mcp.settings import load_settings
+from sandbox.errors import StagingFailed
+from sandbox.pools.lease import Lease
+
+pytestmark = pytest.mark.engine
+ANN = local("ann")
+_FLOATS = {256: 2, 257: 2, 258: 32, 259: 1, 262: 1, 273: 134, 277: 1, 278: 2, 279: 16, 339: 3}
+
+
+def floats(*pixels: float) -> bytes:
+    """A TIFF file of two by two such pixels."""
+    rows = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in _FLOATS.items())
+    return (
+        b"II*\0\x08\0\0\0" + struct.pack("<H", len(_FLOATS)) + rows + bytes(4) + struct.pack("<4f", *pixels)
+    )
+
+
+INF, NAN = float("inf"), float("nan")
+NOWHERE = """<VRTDataset rasterXSize="2" rasterYSize="2"><GeoTransform>inf, 1, 0, nan, 0, -1</GeoTransform>
+<VRTRasterBand dataType="Float32" band="1"><NoDataValue>nan</NoDataValue></VRTRasterBand></VRTDataset>"""
+EVERYWHERE = """<OGRVRTDataSource><OGRVRTLayer name="p"><SrcDataSource relativeToVRT="1">p.csv</SrcDataSource>
+<GeometryType>wkbPoint</GeometryType><ExtentXMin>-INF</ExtentXMin><ExtentYMin>NaN</ExtentYMin><ExtentXMax>INF</ExtentXMax>
+<ExtentYMax>INF</ExtentYMax></OGRVRTLayer></OGRVRTDataSource>"""
+FILES = {
+    "floats.tif": floats(INF, 1, 2, -INF),
+    "nowhere.vrt": NOWHERE.encode(),
+    "p.csv": b"id\n1\n",
+    "everywhere.vrt": EVERYWHERE.encode(),
+}
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    root = tmp_path_factory.mktemp("calls")
+    workspace = root / "ws"
+    workspace.mkdir()
+    for one in (workspace, *workspace.parents[:4]):
+        one.chmod(one.stat().st_mode | 0o055)
+    for name, data in FILES.items():
+        (workspace / name).write_bytes(data)
+    settings = load_settings(
+        workspaces=[str(workspace)], state_dir=str(root / "state"), approval="never", pool_max=0
+    )
+    with running(settings) as made:
+        yield made
+
+
+def called(pipeline: Pipeline, tool: str, arguments: Mapping[str, Any]) -> Reply:
+    reply: Reply = anyio.run(partial(pipeline.call, Request(tool, arguments, ANN, "test", Nobody())))
+    return reply
+
+
+def workspace(app: App) -> Path:
+    return app.workspaces.items[0].root
+
+
+def info(path: str, kind: str, **more: object) -> dict[str, Any]:
+    return {"algorithm": f"{kind} info", "arguments": {"input": path, **more}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (info("nowhere.vrt", "raster"), {"Infinity", "NaN"}),
+        (info("floats.tif", "raster", **{"stats": True, "min-max": True}), {"Infinity", "-Infinity", "NaN"}),
+        (info("everywhere.vrt", "vector"), {"Infinity", "-Infinity", "NaN"}),
+    ],
+    ids=["geotransform", "statistics", "extent"],
+)
+def test_numbers_that_json_does_not_have_are_told_as_texts(
+    app: App, arguments: dict[str, Any], found: set[str]
+):
+    reply = called(app.pipeline, "gdal_read", arguments)
+    assert reply.error is None
+    assert found <= set(_texts(reply.result["untrusted"]["report"]))
+
+
+def test_a_raster_that_lies_nowhere_is_described(app: App):
+    reply = called(app.pipeline, "info", {"path": "nowhere.vrt"})
+    assert reply.error is None
+    assert reply.result["size"] == [2, 2]
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+    elif isinstance(value, str):
+        yield value
+
+
+@dataclass(frozen=True)
+class _Faulty(Reaches):
+    """`convert` publishes as ever, and then its result cannot be put together."""
+
+    def of(self, principal: str) -> Reach:
+        reach = super().of(principal)
+        tools = reach.surface.callable
+        faulty = replace(tools["convert"], present=_fail)
+        return replace(
+            reach, surface=replace(reach.surface, callable=MappingProxyType({**tools, "convert": faulty}))
+        )
+
+
+def _fail(*_: object, **__: object) -> Any:
+    raise KeyError("a fault of ours")
+
+
+def _behind(real: Callable[..., Any], error: Exception) -> Callable[..., None]:
+    """The same, and an error after it when nothing else failed."""
+
+    def failing(lease: Lease, kind: object, *rest: object) -> None:
+        real(lease, kind, *rest)
+        if kind is None:
+            raise error
+
+    return failing
+
+
+BEHIND = {"clean-up": KeyError("a fault of ours"), "sandbox": StagingFailed("not removed.")}
+OUTCOMES = {"result": "INTERNAL", "record": "OK", "clean-up": "INTERNAL", "sandbox": "OK"}
+
+
+@pytest.mark.claim("audit.published-is-recorded")
+@pytest.mark.parametrize("place", OUTCOMES)
+def test_what_was_published_is_recorded_whatever_fails_after_it(
+    app: App, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    name, pipeline = f"{place}.tif", app.pipeline
+    if place == "result":
+        pipeline = replace(pipeline, reaches=_Faulty(app.reaches.whole, app.reaches.policy))
+    elif place == "record":
+        monkeypatch.setattr(Materials, "result", _fail)
+    else:
+        monkeypatch.setattr(Lease, "__exit__", _behind(Lease.__exit__, BEHIND[place]))
+    reply = called(pipeline, "convert", {"input": "floats.tif", "output": name})
+    target = workspace(app) / name
+    assert target.is_file()
+    [event] = [one.event for one in tail(app.settings.state_dir / "audit.jsonl", 1)]
+    assert (event["type"], event["call"], event["outcome"]) == (
+        "call.finished",
+        reply.call_id,
+        OUTCOMES[place],
+    )
+    assert [row["path"] for row in event["outputs"]] == [str(target)]
+    call = app.registry.call(reply.call_id)
+    assert call is not None
+    assert (call.outcome, [row["path"] for row in call.files]) == (OUTCOMES[place], [str(target)])
+    assert app.registry.artifact(target.as_uri()) is not None
+    assert app.registry.unfinished() == ()
+    assert (reply.error.code if reply.error else "OK") == OUTCOMES[place]

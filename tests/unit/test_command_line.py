@@ -1,0 +1,92 @@
+"""What the program takes, what it refuses, and how it ends where no command is at fault."""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.cli import build_parser, main
+from gdal_mcp.commands.exits import Exit, exit_of, meanings
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.settings import Settings
+
+
+def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Every command at the end of a branch."""
+    groups = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    if not groups:
+        yield parser
+    for group in groups:
+        for below in group.choices.values():
+            yield from commands(below)
+
+
+def test_every_setting_is_an_option_of_every_command():
+    found = list(commands(build_parser()))
+    assert len(found) > 20
+    for one in found:
+        assert set(Settings.model_fields) <= {action.dest for action in one._actions}
+
+
+def test_every_command_shows_its_help():
+    for one in commands(build_parser()):
+        assert one.format_help().count("--state-dir") == 1
+        assert one.get_default("run") is not None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tools", "--read-onyl"),
+        ("tools", "--tolsets=all"),
+        ("tools", "more"),
+        ("tools", "--js"),  # no option may be shortened
+        ("audit", "verify", "-x"),
+        ("token", "new", "ann", "--hlp"),
+        ("token",),
+        ("nosuch",),
+    ],
+)
+def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+):
+    monkeypatch.setenv("GDAL_MCP_STATE_DIR", str(tmp_path / "state"))
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (Exit.USAGE, "")
+    assert printed.err
+    assert not (tmp_path / "state").exists()
+
+
+def test_without_a_command_the_help_is_shown_and_the_command_was_wrong(capsys: pytest.CaptureFixture[str]):
+    assert main([]) == Exit.USAGE
+    printed = capsys.readouterr()
+    assert (printed.out, "doctor" in printed.err) == ("", True)
+
+
+def test_a_reader_that_leaves_ends_the_program_quietly(tmp_path: Path):
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "gdal_mcp", "tools", "--all", "--state-dir", str(tmp_path / "state")]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (Exit.UNREAD, b"")
+
+
+def test_every_exit_code_is_explained():
+    assert all(f"{code:d} " in meanings() for code in Exit)
+
+
+@pytest.mark.parametrize("code", Code)
+def test_a_failed_call_ends_otherwise_than_a_host_that_is_not_ready(code: Code):
+    ended = exit_of(ToolError(code, Stage.RUN, "it failed."))
+    assert ended == (Exit.NOT_READY if code is Code.ENGINE_UNAVAILABLE else Exit.FAILED)
+    assert exit_of(None) == Exit.DONE

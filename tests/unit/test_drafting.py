@@ -1,0 +1,173 @@
+"""Drafts are made a bounded number at a time: what hangs for one principal holds nobody else, and everybody is answered."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from gdal_mcp.access.identity import Principal, local
+from gdal_mcp.access.reach import Reach, Reaches
+from gdal_mcp.app import App, running
+from gdal_mcp.approval.model import Nobody
+from gdal_mcp.calls.drafting import Drafts
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.pipeline import Pipeline, Reply, Request
+from gdal_mcp.settings import load_settings
+from gdal_mcp.tools.model import Arguments, Told, Tool, schema_of, typed
+from tests.waiting import until
+
+ANN, BEN, EVE = (local(name) for name in ("ann", "ben", "eve"))
+SOON = 0.3  # seconds that callers are made to wait, where waiting is what is tested
+NEVER = 600.0
+
+
+@dataclass
+class Hanging:
+    """A tool whose drafts do not end before the test lets them."""
+
+    let_go: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    now: int = 0
+    most: int = 0
+
+    def draft(self, *_: object) -> Told:
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.let_go.wait()
+        with self.lock:
+            self.now -= 1
+        return Told({"let": "go"})
+
+    @property
+    def tool(self) -> Tool:
+        draft = typed(Arguments, self.draft)
+        return Tool("hang", "Hang", "Hangs.", schema_of(Arguments), draft, writes=False, runs=False)
+
+
+@dataclass(frozen=True)
+class _Offering(Reaches):
+    hang: Hanging = field(default_factory=Hanging)
+
+    def of(self, principal: str) -> Reach:
+        reach = super().of(principal)
+        tools = MappingProxyType({**reach.surface.callable, "hang": self.hang.tool})
+        return replace(reach, surface=replace(reach.surface, callable=tools))
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    root = tmp_path_factory.mktemp("drafting")
+    (root / "ws").mkdir()
+    with running(load_settings(workspaces=[str(root / "ws")], state_dir=str(root / "state"))) as made:
+        yield made
+
+
+@contextmanager
+def hanging(app: App, drafts: Drafts) -> Iterator[tuple[Hanging, Pipeline]]:
+    """Such a tool, and the server's pipeline with it."""
+    hang = Hanging()
+    reaches = _Offering(app.reaches.whole, app.reaches.policy, hang=hang)
+    try:
+        yield hang, replace(app.pipeline, reaches=reaches, drafts=drafts)
+    finally:
+        hang.let_go.set()
+
+
+async def call(pipeline: Pipeline, who: Principal, tool: str = "hang") -> Reply:
+    arguments = {"query": "hillshade"} if tool == "gdal_search" else {}
+    return await pipeline.call(Request(tool, arguments, who, "test", Nobody()))
+
+
+async def hung(hang: Hanging, count: int) -> None:
+    """Returns when so many drafts are under way."""
+    await anyio.to_thread.run_sync(until, lambda: hang.now == count)
+
+
+@pytest.mark.claim("resources.drafts-hold-nobody")
+def test_drafts_of_one_principal_that_hang_leave_turns_to_the_others(app: App):
+    async def scene() -> None:
+        with hanging(app, Drafts(at_once=3, of_one=2, seconds=NEVER)) as (hang, pipeline):
+            async with anyio.create_task_group() as group:
+                for _ in range(5):
+                    group.start_soon(call, pipeline, ANN)
+                await hung(hang, 2)
+                for _ in range(3):
+                    assert (await call(pipeline, BEN, "gdal_search")).error is None
+                assert hang.now == 2
+                hang.let_go.set()
+            assert hang.most == 2
+            assert (await call(pipeline, ANN)).result == {"let": "go"}
+
+    anyio.run(scene)
+
+
+@pytest.mark.claim("resources.drafts-bounded")
+def test_no_more_drafts_are_made_at_once_than_the_server_has_threads_for(app: App):
+    async def scene() -> None:
+        with hanging(app, Drafts(at_once=3, of_one=2, seconds=NEVER)) as (hang, pipeline):
+            async with anyio.create_task_group() as group:
+                for who in (ANN, BEN, EVE) * 2:
+                    group.start_soon(call, pipeline, who)
+                await hung(hang, 3)
+                hang.let_go.set()
+            assert hang.most == 3
+
+    anyio.run(scene)
+
+
+@pytest.mark.claim("resources.drafts-bounded")
+def test_a_draft_that_hangs_is_answered_in_time_and_counts_until_its_thread_ends(app: App):
+    async def scene() -> None:
+        with hanging(app, Drafts(at_once=3, of_one=1, seconds=SOON)) as (hang, pipeline):
+            slow, late = await call(pipeline, ANN), await call(pipeline, ANN)
+            assert (slow.error and slow.error.code, late.error and late.error.code) == (
+                Code.TIMEOUT,
+                Code.BUSY,
+            )
+            assert late.error is not None
+            assert late.error.retry_after is not None
+            assert hang.now == 1
+            hang.let_go.set()
+            await hung(hang, 0)
+            assert (await call(pipeline, ANN)).error is None
+
+    anyio.run(scene)
+
+
+def test_a_caller_that_goes_away_leaves_its_turn_when_its_thread_ends(app: App):
+    async def scene() -> None:
+        drafts = Drafts(at_once=2, of_one=1, seconds=NEVER)
+        with hanging(app, drafts) as (hang, pipeline):
+            async with anyio.create_task_group() as group:
+                group.start_soon(call, pipeline, ANN)  # has the turn
+                await hung(hang, 1)
+                group.start_soon(call, pipeline, ANN)  # waits for it
+                await anyio.wait_all_tasks_blocked()
+                group.cancel_scope.cancel()
+            assert hang.now == 1
+            hang.let_go.set()
+            assert (await call(pipeline, ANN)).error is None
+            assert drafts.principals == frozenset()
+
+    anyio.run(scene)
+
+
+@pytest.mark.parametrize("kind", [ToolError, KeyError])
+def test_what_a_draft_raises_is_raised_and_gives_the_turn_back(kind: type[Exception]):
+    def fails() -> None:
+        raise kind(Code.NOT_FOUND, Stage.RESOLVE, "not there.")
+
+    async def scene() -> None:
+        drafts = Drafts(at_once=1, of_one=1, seconds=NEVER)
+        for _ in range(3):
+            with pytest.raises(kind):
+                await drafts.run("ann", fails)
+        assert drafts.principals == frozenset()
+
+    anyio.run(scene)

@@ -1,0 +1,344 @@
+"""What a draft costs the host: each folder is listed once, few files are looked at, and all of it is bounded.
+
+A model may send any arguments, and drafts are made before any queue. Operations are counted, as seconds tell of the machine.
+"""
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from staging_kit import write
+
+from gdal_mcp.calls.foreseeing import Foresight
+from gdal_mcp.calls.plan import Draft
+from gdal_mcp.catalogue.errors import ArgumentRefused
+from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.catalogue.switches import read_switches
+from gdal_mcp.datasets.listing import MAX_ROWS, Query, page
+from gdal_mcp.datasets.paths import Paths, family, reading
+from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.settings import Settings
+from gdal_mcp.surface import surface
+from gdal_mcp.tools.model import Desk, Told
+from gdal_mcp.tools.notation import MAX_DEPTH
+from gdal_mcp.tools.pipelines import MAX_ALL_STEPS
+from sandbox.errors import PathRefused
+from sandbox.files.browse import opened
+from sandbox.files.companions import Listings, TooManyNames, read_with
+from sandbox.files.families import APPENDED, REPLACED, Names, grouped
+from sandbox.workspace import MAX_STEPS, Workspace, Workspaces
+from tests.quick import quick
+
+pytestmark = pytest.mark.claim("resources.drafting-bounded")
+
+MANY = 300
+COUNTED = ("scandir", "stat", "open", "readlink")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """What the operating system was asked for so far."""
+    counts: Counter[str] = Counter()
+
+    def counting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            counts[name] += 1
+            return real(*args, **named)
+
+        return call
+
+    for name in COUNTED:
+        monkeypatch.setattr(os, name, counting(name, getattr(os, name)))
+    return counts
+
+
+def desk_of(root: Path, listings: Listings | None = None) -> Desk:
+    settings = Settings(workspaces=[root], state_dir=root.parent / "state")
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    paths = Paths(workspaces, "outputs", "0123456789abcdef", 2, listings or Listings())
+    return Desk(paths, settings, surface(settings), Foresight(settings.limits()))
+
+
+def draft(root: Path, tool: str, **arguments: Any) -> Draft | Told:
+    desk = desk_of(root)
+    return desk.surface.callable[tool].draft(arguments, desk)
+
+
+def writing(root: Path, algorithm: str, **arguments: Any) -> Draft | Told:
+    return draft(root, "gdal_write", algorithm=algorithm, arguments=arguments)
+
+
+def tiles(root: Path, count: int = MANY) -> list[str]:
+    names = [f"tile_{number:04}.tif" for number in range(count)]
+    write(root, dict.fromkeys(names, b""))
+    return names
+
+
+def step(name: str, branches: Any = None, **arguments: Any) -> dict[str, Any]:
+    return {"step": name, "arguments": arguments, **({"branches": branches} if branches else {})}
+
+
+# --- folders
+
+
+def test_a_call_with_many_inputs_lists_their_folder_once(root, counted):
+    names = tiles(root)
+    counted.clear()
+    writing(root, "raster mosaic", input=names, output="new.tif")
+    assert counted["scandir"] == 1
+    assert counted["open"] < 10 * MANY
+
+
+def test_a_pipeline_with_many_outputs_lists_their_folder_once(root, counted):
+    tiles(root)
+    outputs = [[step("write", output=f"new_{number}.tif")] for number in range(40)]
+    tees = [step("tee", outputs[at : at + 8]) for at in range(0, 40, 8)]
+    counted.clear()
+    draft(root, "pipeline", steps=[step("read", input="tile_0000.tif"), *tees, step("write", output="l.tif")])
+    assert counted["scandir"] == 1
+
+
+def test_deleting_many_datasets_lists_their_folder_once(root, counted):
+    names = tiles(root)
+    write(root, {"tile_0001.tfw": b""})
+    counted.clear()
+    made = writing(root, "dataset delete", filename=names)
+    assert isinstance(made, Draft)
+    assert len(made.removes) == MANY + 1
+    assert counted["scandir"] == 1
+
+
+def test_describing_one_of_many_files_lists_nothing(root, counted):
+    tiles(root)
+    counted.clear()
+    draft(root, "info", path="tile_0000.tif")
+    assert counted["scandir"] == 0
+    assert sum(counted.values()) < 50
+
+
+def test_what_is_mounted_with_many_inputs_is_found_in_one_listing(root, counted):
+    names = tiles(root)
+    write(root, {"tile_0007.tfw": b"", "tile_0007.tif.aux.xml": b"", "other.tfw": b""})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    mains = [workspaces.input(name) for name in names]
+    counted.clear()
+    assert [one.name for one in read_with(mains)] == ["tile_0007.tfw", "tile_0007.tif.aux.xml"]
+    assert counted["scandir"] == 1
+    assert counted["stat"] == 2
+
+
+def test_folders_of_too_many_names_are_refused_and_not_read_again(root, counted):
+    tiles(root, 9)
+    write(root, {"sub/x.tif": b""})
+    desk = desk_of(root, Listings(left=9))
+    counted.clear()
+    for name in ("a.tif", "b.tif"):
+        with pytest.raises(ToolError) as caught:
+            desk.paths.output(name, inputs=(), overwrite=True)
+        assert caught.value.code is Code.PATH_NOT_ALLOWED
+    assert desk.paths.listings.left == 0
+    with pytest.raises(TooManyNames):
+        Listings(left=9).companions(desk.paths.input("tile_0000.tif"))
+    assert len(Listings(left=10).companions(desk.paths.input("tile_0000.tif"))) == 0
+
+
+def test_a_folder_that_is_gone_leaves_room_for_the_others(root):
+    write(root, {"sub/x.tif": b"", "y.tif": b""})
+    desk = desk_of(root)
+    gone = desk.paths.input("sub/x.tif")
+    (root / "sub/x.tif").unlink()
+    (root / "sub").rmdir()
+    with pytest.raises(PathRefused):
+        desk.paths.listings.companions(gone)
+    assert desk.paths.listings.companions(desk.paths.input("y.tif")) == ()
+
+
+# --- alike names
+
+
+def cases(ending: str, count: int = 1 << 8) -> set[str]:
+    """An ending in the different cases of its letters."""
+    letters = ((one.lower(), one.upper()) for one in ending)
+    return {
+        "".join(made)
+        for made in itertools.islice(itertools.product(*letters), 0, None, max(1, 2 ** len(ending) // count))
+    }
+
+
+ENDINGS = sorted({made for ending in (*REPLACED, *APPENDED) for made in cases(ending, 16)})
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"x{number}{ending}" for number in range(60) for ending in ENDINGS],
+        ["x.tif", "x.shp", "x.TIF", *(f"x.q{number:06}" for number in range(20_000))],
+        ["0.a.tif", *(f"{number}{'.a' * 120}" for number in range(10_000))],
+        [f"{number}{'.ovr' * times}" for number in range(150) for times in range(60)],
+    ],
+    ids=["every ending in many cases", "one stem", "many dots", "companions of companions"],
+)
+def test_alike_names_are_told_apart_at_once(names):
+    with quick():
+        known = Names(names)
+        owners = known.owners()
+        for name in names[:1024]:
+            assert (known.owner(name) is None) == (name not in owners)
+
+
+NAMES = st.builds(
+    "".join,
+    st.tuples(
+        st.sampled_from(["x", "y"]),
+        st.sampled_from(
+            ".tif .TIF .tfw .TFW .shp .dbf .cpg .prj .asc .shp.xml _rpc.txt .hdr .img .tif.ovr .tif.aux.xml".split()
+        ),
+        st.sampled_from(["", "", ".ovr"]),
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(st.sets(NAMES, max_size=12))
+def test_the_owner_of_one_name_is_the_one_among_all(names):
+    owners = grouped(sorted(names))
+    assert {name: Names(names).owner(name) for name in names if name in owners} == owners
+    assert all(Names(names).owner(name) is None for name in names if name not in owners)
+
+
+@settings(max_examples=40)
+@given(st.sets(NAMES, min_size=2, max_size=10))
+def test_no_output_takes_the_place_of_what_belongs_to_an_input(tmp_path_factory, names):
+    root = tmp_path_factory.mktemp("reading")
+    write(root, dict.fromkeys(names, b""))
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    places = {name: workspaces.input(name) for name in sorted(names)}
+    for name, located in places.items():
+        read = reading((located,))
+        belongs = set(family(located))
+        taken = {one for one, place in places.items() if read.takes(place)}
+        assert {one for one, place in places.items() if place.path in belongs} <= taken
+        assert all(other.startswith(name.partition(".")[0]) for other in taken)
+
+
+# --- pages
+
+
+@pytest.mark.parametrize("limit", [1, 20])
+def test_a_page_looks_at_the_files_of_its_rows_alone(root, counted, limit):
+    names = tiles(root, 200)
+    write(root, {f"{name[:-4]}.tfw": b"" for name in names})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    folder, cursor = workspaces.input("."), None
+    for _ in range(3):
+        counted.clear()
+        with opened(workspaces, folder) as top:
+            shown = page(top, Query(folder, limit=limit), cursor)
+        assert [len(row.companions) for row in shown.rows] == [1] * limit
+        assert counted["stat"] <= 2 * (limit + 1)
+        assert counted["scandir"] == 1
+        cursor = shown.cursor
+
+
+def test_a_page_enters_no_folder_behind_its_last_row(root, counted):
+    write(root, {f"d{number:03}/{name}": b"" for number in range(100) for name in "ab"})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    folder = workspaces.input(".")
+    counted.clear()
+    with opened(workspaces, folder) as top:
+        first = page(top, Query(folder, limit=5))
+    assert counted["scandir"] <= 4
+    assert [str(row.found.relative) for row in first.rows] == ["d000", "d000/a", "d000/b", "d001", "d001/a"]
+    counted.clear()
+    with opened(workspaces, folder) as top:
+        last = page(top, Query(folder, limit=MAX_ROWS), first.cursor)
+    assert len(last.rows) == 300 - 5
+    assert counted["scandir"] <= 101
+
+
+# --- paths
+
+
+def test_a_deep_path_costs_one_step_for_each_folder(root, counted):
+    deep = "/".join("d" * 100)
+    (root / deep).mkdir(parents=True)
+    write(root, {f"{deep}/x.tif": b""})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    counted.clear()
+    assert workspaces.input(f"{deep}/x.tif").name == "x.tif"
+    assert counted["open"] < 400
+
+
+@pytest.mark.parametrize("way", ["x/../", "l/../", "./x/../"])
+def test_a_path_of_very_many_steps_is_refused(root, way):
+    (root / "x").mkdir()
+    (root / "l").symlink_to("x")
+    write(root, {"a.tif": b""})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    assert workspaces.input(way * 10 + "a.tif").name == "a.tif"
+    with pytest.raises(PathRefused):
+        workspaces.input(way * MAX_STEPS + "a.tif")
+
+
+# --- arguments
+
+
+def nested(depth: int) -> list[dict[str, Any]]:
+    inner = [step("write", output=f"out{depth}.tif")]
+    return [step("tee", [nested(depth - 1)]), *inner] if depth else inner
+
+
+def test_branches_are_bounded_in_depth_and_in_all(root, counted):
+    write(root, {"in.tif": b""})
+    read = step("read", input="in.tif")
+    assert isinstance(draft(root, "pipeline", steps=[read, *nested(MAX_DEPTH)]), Draft)
+    counted.clear()
+    with pytest.raises(ArgumentRefused):
+        draft(root, "pipeline", steps=[read, *nested(MAX_DEPTH + 1)])
+    wide = [[step("hillshade")] * 40] * 8
+    with pytest.raises(ArgumentRefused):
+        draft(root, "pipeline", steps=[read, *[step("tee", wide)] * (MAX_ALL_STEPS // 320 + 1)])
+    assert counted["stat"] < 10
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("gdal_write", {"algorithm": "raster mosaic", "arguments": {"input": ["a"] * 1025, "output": "b.tif"}}),
+        ("pipeline", {"steps": f"mosaic {'a ' * 1025} ! write b.tif"}),
+    ],
+)  # fmt: skip
+def test_more_values_than_an_argument_takes_are_refused_before_any_is_looked_at(
+    root, counted, tool, arguments
+):
+    write(root, {"a": b""})
+    counted.clear()
+    with pytest.raises(ArgumentRefused):
+        draft(root, tool, **arguments)
+    assert counted["stat"] < 20
+
+
+def test_switches_of_very_many_values_are_refused():
+    algorithm, argument = next(
+        (algorithm, one)
+        for algorithm in catalogue().algorithms.values()
+        for one in algorithm.arguments
+        if one.is_list and one.packed and one.repeatable and one.element_type == "integer"
+    )
+    within = read_switches(algorithm, [f"--{argument.name}={','.join(['1'] * 512)}"] * 2)
+    assert len(within[0].values) == 1024
+    with pytest.raises(ArgumentRefused):
+        read_switches(algorithm, [f"--{argument.name}={','.join(['1'] * 512)}"] * 3)

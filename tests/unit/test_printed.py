@@ -1,0 +1,69 @@
+"""JSON as GDAL prints it: numbers that are none are told as texts, and no text is touched."""
+
+import json
+import math
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.answers.printed import read_json
+
+SPELT = {
+    "NaN": "NaN",
+    "nan": "NaN",
+    "-nan": "NaN",
+    "Infinity": "Infinity",
+    "inf": "Infinity",
+    "-inf": "-Infinity",
+}
+TRICKY = st.sampled_from(["inf", '"', "\\", '\\"', " nan ", "[inf,", "-inf]", "\n", "ü", ": nan"])
+TEXTS = st.lists(TRICKY, max_size=6).map("".join)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def printed(value: object) -> str:
+    """As C's printf spells numbers that are none."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)}:{printed(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",\n".join(map(printed, value)) + "]"
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else json.dumps(value)
+
+
+def told(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: told(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [told(one) for one in value]
+    return SPELT[str(value)] if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@given(VALUES)
+def test_every_value_is_read_as_it_is_but_for_numbers_that_are_none(value: object):
+    assert read_json(printed(value)) == told(value)
+
+
+@pytest.mark.parametrize(("spelt", "text"), SPELT.items())
+def test_every_spelling_is_the_same_text(spelt: str, text: str):
+    assert read_json(f'{{"a":[{spelt},1],"{spelt}":"{spelt}"}}') == {"a": [text, 1], spelt: spelt}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "inf nan", "[1infinite]", "[nano]", "[--inf]", '{"a":inf', '["inf]', '["\\', "[in f]"]
+)
+def test_what_is_no_json_even_so_is_refused(text: str):
+    with pytest.raises(ValueError, match=r"."):
+        read_json(text)
+
+
+def test_a_long_text_that_never_ends_is_looked_at_once():
+    begun = time.monotonic()
+    with pytest.raises(ValueError, match=r"."):
+        read_json('["' + '\\"' * 500_000)
+    assert time.monotonic() - begun < 30

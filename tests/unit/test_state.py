@@ -1,0 +1,65 @@
+"""Files of the state folder: private, whole, and never half in place of another."""
+
+import os
+import resource
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.state import put_private
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """A disk that is full for this process: a write beyond `size` bytes of a file fails."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_a_file_and_its_folder_are_this_users_alone(tmp_path: Path):
+    mask = os.umask(0)
+    try:
+        put_private(tmp_path / "folder" / "file", b"secret")
+    finally:
+        os.umask(mask)
+    modes = [
+        stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "folder", tmp_path / "folder" / "file")
+    ]
+    assert modes == [0o700, 0o600]
+    assert (tmp_path / "folder" / "file").read_bytes() == b"secret"
+
+
+def test_what_was_there_is_replaced_and_not_written_over(tmp_path: Path):
+    place = tmp_path / "file"
+    put_private(place, b"old")
+    with place.open("rb") as reading:
+        put_private(place, b"new")
+        assert reading.read() == b"old"
+    assert place.read_bytes() == b"new"
+
+
+def test_what_cannot_be_written_leaves_what_was_there_and_nothing_else(tmp_path: Path):
+    place = tmp_path / "file"
+    put_private(place, b"old")
+    with files_of_at_most(1 << 20), pytest.raises(OSError, match=r"large"):
+        put_private(place, bytes(2 << 20))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert place.read_bytes() == b"old"
+
+
+def test_a_link_in_the_place_is_replaced_and_not_followed(tmp_path: Path):
+    (tmp_path / "other").write_bytes(b"another's")
+    (tmp_path / "file").symlink_to(tmp_path / "other")
+    put_private(tmp_path / "file", b"new")
+    assert (tmp_path / "other").read_bytes() == b"another's"
+    assert not (tmp_path / "file").is_symlink()

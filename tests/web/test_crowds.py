@@ -1,0 +1,107 @@
+"""Many who come at once, and some who never finish: what they hold up is themselves."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.access.identity import ADMIN, APPROVE, READ
+from gdal_mcp.console.entrance import STRANGERS
+from tests.console.kit import origin, plain
+from tests.mcp.talk import Place
+from tests.waiting import until
+from tests.web.hosted import SECONDS, Hosted, bearer, hosting
+from tests.web.raw import ACCEPT, HELLO
+
+pytestmark = pytest.mark.engine
+
+EACH = 2  # sessions of one principal
+OPEN = STRANGERS + 4  # requests at once
+
+
+@pytest.fixture(scope="module")
+def small(grounds: Path) -> Iterator[Hosted]:
+    """A server with little room, and without an engine: nothing here gets as far as that."""
+    options = ("--http-sessions-each", str(EACH), "--http-requests", str(OPEN), "--console", "on")
+    place = Place.made(grounds / "small")
+    with hosting(place, grounds / "small.log", *options, "--engine", "unix:///nonexistent.sock") as hosted:
+        yield hosted
+
+
+def opening(server: Hosted, token: str, stack: ExitStack) -> tuple[socket.socket, bytes]:
+    """A request to open a session, sent but for its last byte."""
+    made = connected(server, stack)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
+    headers = {**ACCEPT, **bearer(token), "Host": server.host, "Content-Length": str(len(body))}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    request = f"POST /mcp HTTP/1.1\r\n{head}\r\n{body}".encode()
+    made.sendall(request[:-1])
+    return made, request[-1:]
+
+
+@pytest.mark.claim("http.bounded")
+def test_however_many_sessions_are_asked_for_at_once_so_many_are_opened(small: Hosted):
+    number = 12
+    token = small.token("crowd")
+    with ExitStack() as stack:
+        asking = [opening(small, token, stack) for _ in range(number)]
+        assert small.request("GET", "/healthz").status_code == 200  # the server has seen them all
+        for one, last in asking:
+            one.sendall(last)
+        found = sorted(one.recv(4096).split(b" ")[1] for one, _ in asking)
+    assert found == [b"200"] * EACH + [b"429"] * (number - EACH)
+
+
+def connected(server: Hosted, stack: ExitStack) -> socket.socket:
+    host, _, port = server.host.partition(":")
+    return stack.enter_context(socket.create_connection((host, int(port)), SECONDS))
+
+
+def dawdle(server: Hosted, stack: ExitStack) -> None:
+    """Begins to sign in, and does not go on."""
+    head = f"POST /console/api/login HTTP/1.1\r\nHost: {server.host}\r\nOrigin: {server.base}\r\n"
+    text = f'{head}Content-Type: application/json\r\nContent-Length: 90\r\n\r\n{{"ticket":'
+    connected(server, stack).sendall(text.encode())
+
+
+@pytest.mark.claim("console.strangers-bounded")
+def test_who_signs_in_finds_room_however_many_dawdle_at_the_door(small: Hosted):
+    base = f"{small.base}/console/"
+    given = {"json": {"token": small.token("person")}, "headers": {"Origin": origin(base)}}
+    with ExitStack() as stack:
+        for _ in range(OPEN + 4):
+            dawdle(small, stack)
+        until(lambda: plain("POST", f"{base}api/login", **given).status_code == 200)
+
+
+@pytest.mark.claim("console.needs-read")
+@pytest.mark.parametrize("scopes", [(APPROVE,), (APPROVE, ADMIN)])
+def test_a_token_that_may_not_read_opens_nothing(small: Hosted, scopes: tuple[str, ...]):
+    base = f"{small.base}/console/"
+    token = small.token(f"blind-{len(scopes)}", *scopes)
+    reply = plain("POST", f"{base}api/login", json={"token": token}, headers={"Origin": origin(base)})
+    assert reply.status_code == 403
+    assert "set-cookie" not in reply.headers
+    for path in ("me", "live", "calls", "outputs", "grants", "figures", "audit"):
+        assert plain("GET", f"{base}api/{path}", headers=bearer(token)).status_code == 403
+    decide = plain("POST", f"{base}api/decide/x", json={"approved": True}, headers=bearer(token))
+    assert decide.status_code == 403
+    seeing = small.token(f"seeing-{len(scopes)}", READ, *scopes)
+    assert plain("GET", f"{base}api/me", headers=bearer(seeing)).status_code == 200
+
+
+@pytest.mark.claim("http.nobody-read-on")
+@pytest.mark.parametrize("path", ["/mcp", "/console/api/decide/x", "/files/x/y", "/uploads/0/x", "/nothing"])
+def test_a_stranger_s_body_is_not_even_parsed(small: Hosted, path: str):
+    host, _, port = small.host.partition(":")
+    method = "PUT" if path.startswith("/uploads") else "POST"
+    with socket.create_connection((host, int(port)), 8) as client:  # below the deadline of a head
+        head = f"{method} {path} HTTP/1.1\r\nHost: {small.host}\r\nOrigin: {small.base}\r\n"
+        client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode())
+        found = b""
+        while piece := client.recv(4096):
+            found += piece
+    assert found.split(b" ")[1] in (b"401", b"404")
