@@ -143,8 +143,8 @@ class Workspaces:
         absolute = start if start.is_absolute() else PurePosixPath(self.items[0].root) / start
         workspace, parts = self._enter(absolute)
         found = self._walk(workspace, parts, follow_last=follow_last)
-        if path.endswith("/") and found.identity is not None and not found.is_folder:
-            raise PathRefused(f"{text!r} ends with a slash but is a file.")
+        if path.endswith(("/", "/.")) and found.identity is not None and not found.is_folder:
+            raise PathRefused(f"{text!r} ends as a folder does but is a file.")
         return found
 
     def _enter(self, absolute: PurePosixPath) -> tuple[Workspace, list[str]]:
@@ -218,6 +218,7 @@ class _Trail:
     def leave(self) -> None:
         if not self.names:
             raise PathRefused("the path leaves its workspace. Use a path inside one of them.")
+        self._enter()  # as for the kernel, only a folder has a folder above it
         self.names.pop()
         if self._depth > len(self.names):
             self._close()

@@ -19,6 +19,9 @@ from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
 from sandbox.workspace import Workspace
+from tests.oracle.fixtures import oracle, seen_by_oracle
+
+__all__ = ["oracle", "seen_by_oracle"]
 
 # no clock decides on a property: a busy machine is no fault. In CI the same examples are tried each time.
 hypothesis.settings.register_profile("ours", deadline=None, derandomize=bool(os.environ.get("CI")))

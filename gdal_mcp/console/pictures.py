@@ -26,6 +26,7 @@ from gdal_mcp.app import App
 from gdal_mcp.approval.model import Decision, Question
 from gdal_mcp.console.entrance import Refused
 from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.errors import Code
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.ledger.shelf import Absent, Busy, Gone, Opened, Print, Shelf
 from gdal_mcp.pipeline import Request
@@ -35,7 +36,12 @@ from sandbox.workspace import Workspaces
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
 MOST: Final = 2000  # kept pictures, some 100 MB; the oldest make room
+REMEMBERED: Final = 10_000  # outputs without a picture
 WAITING: Final = 64  # requests for one; a page of the gallery has 24
+# refusals that say nothing about the dataset
+_PASSING: Final = frozenset(
+    {Code.BUSY, Code.RATE_LIMITED, Code.ENGINE_UNAVAILABLE, Code.CANCELLED, Code.TIMEOUT}
+)
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _MAX_BYTES: Final = 4 << 20
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -80,9 +86,7 @@ class Pictures:
             opened.close()
         if not same:
             return None
-        if made is None:
-            self._without.add(path.stem)
-        else:
+        if made is not None:
             await anyio.to_thread.run_sync(_keep, path, made)
         return made
 
@@ -93,8 +97,16 @@ class Pictures:
             request = Request("preview", arguments, viewer.principal, "console", _Unasked(scope))
             reply = await self.app.pipeline.call(request)
         picture = reply.done.preview if reply is not None and reply.done is not None else None
-        is_png = picture is not None and picture.startswith(_PNG) and len(picture) <= _MAX_BYTES
-        return picture if is_png else None
+        if picture is not None and picture.startswith(_PNG) and len(picture) <= _MAX_BYTES:
+            return picture
+        if reply is not None and not (reply.error and reply.error.code in _PASSING):
+            self._remember(_key(artifact))
+        return None
+
+    def _remember(self, without: str) -> None:
+        if len(self._without) >= REMEMBERED:
+            self._without.clear()
+        self._without.add(without)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """What is written down about a call: the audit records before and after it, its registry rows, and its receipt."""
 
 import hashlib
-import json
 import mimetypes
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,6 +19,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry, RegistryUnavailable
+from gdal_mcp.ledger.rows import json_text
 from gdal_mcp.settings import Settings
 from gdal_mcp.tools.model import Receipt
 from sandbox.files.publication import PublishedFile
@@ -282,8 +282,7 @@ def _cost(usage: Usage, laps: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _digest(arguments: Mapping[str, Any]) -> str:
-    text = json.dumps(dict(arguments), sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(json_text(dict(arguments)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _answer(done: Done) -> str:

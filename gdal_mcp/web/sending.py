@@ -21,11 +21,11 @@ from starlette.types import Receive, Scope, Send
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.ledger.shelf import Gone, Opened
 from gdal_mcp.web.ranges import Part
+from gdal_mcp.web.serving import TAKE_SECONDS
 
 _log = structlog.get_logger()
 
 _CHUNK: Final = 1 << 20  # bytes read and sent at a time
-_TAKE_SECONDS: Final = 60.0  # for a client to take one chunk
 _SHOWN: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # that a browser draws and nothing more
 
 
@@ -70,7 +70,7 @@ class Sending:
             data = await anyio.to_thread.run_sync(read, limiter=self.readers)
             if not data:
                 raise Gone("it ended early")
-            with anyio.fail_after(_TAKE_SECONDS):
+            with anyio.fail_after(TAKE_SECONDS):
                 await send({"type": "http.response.body", "body": data, "more_body": True})
             at += len(data)
 

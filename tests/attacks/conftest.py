@@ -17,9 +17,9 @@ from tests.mcp.attack_files import everything
 from tests.mcp.conftest import Containers, containers
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle, oracle_over
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
-__all__ = ["containers", "grounds", "oracle"]
+__all__ = ["containers", "grounds"]
 
 # SQL is on, so that it is the statements that are refused
 SETTINGS = (

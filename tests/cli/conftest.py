@@ -20,9 +20,9 @@ from tests.data.make import make_data
 from tests.forking import Forks
 from tests.mcp.talk import Place, environment
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]
 
 SECONDS = 120  # a bound on waiting, far above what anything takes
 DEAD = ("--engine", "unix:///nonexistent.sock")

@@ -6,9 +6,9 @@ import pytest
 
 from tests.conformance.node import Programs, programs
 from tests.mcp.conftest import Containers, containers, make_place, place
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
-__all__ = ["Containers", "containers", "grounds", "make_place", "oracle", "place"]
+__all__ = ["Containers", "containers", "grounds", "make_place", "place"]
 
 
 @pytest.fixture(scope="session")

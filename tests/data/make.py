@@ -75,8 +75,9 @@ vector("places.geojson", "GeoJSON", "places", [("a", 1, "POINT (2.5 48.5)"), ("b
 
 
 def make_data(oracle: Oracle, folder: Path) -> None:
-    """Puts the data into a folder."""
-    made = oracle.folder("data")
-    oracle.python(PROGRAM, str(made))
+    """Puts the data into a folder; they are made once by each oracle."""
+    made = oracle.out / "data"
+    if not made.is_dir():
+        oracle.python(PROGRAM, str(oracle.folder("data")))
     for path in made.iterdir():
         shutil.copyfile(path, folder / path.name)

@@ -19,10 +19,10 @@ from gdal_mcp.inside import parts as worker_parts
 from sandbox.workspace import Located, Workspace, Workspaces
 from tests.data.make import make_data
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
 pytestmark = pytest.mark.engine
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]
 
 # each made of dem.tif or rgb.tif by `gdal raster convert` with these creation options
 FILES = {

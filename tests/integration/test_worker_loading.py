@@ -7,9 +7,9 @@ import pytest
 
 from gdal_mcp.host.worker_source import gdal_command
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]
 
 pytestmark = pytest.mark.engine
 

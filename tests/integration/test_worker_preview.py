@@ -6,9 +6,9 @@ import pytest
 
 from tests.integration.worker_kit import Box, Done, Picture
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]
 
 pytestmark = pytest.mark.engine
 

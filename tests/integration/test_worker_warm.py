@@ -10,9 +10,9 @@ from gdal_mcp.host.worker_source import gdal_command
 from tests.data.make import make_data
 from tests.integration.worker_kit import Box, Done
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]
 
 pytestmark = pytest.mark.engine
 

@@ -14,10 +14,10 @@ from sandbox.labels import CALL, OWNER
 from tests.data.make import make_data
 from tests.mcp.talk import ERAS, Person, Place, Talk, environment, talking
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 from tests.waiting import until
 
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]
 
 
 _NUMBERS = itertools.count(1)

@@ -1,3 +1,3 @@
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]

@@ -1,5 +1,6 @@
-"""The oracle as a fixture, for the test folders that import it."""
+"""The oracle, one for all tests of a process, and the folders that it sees. tests/conftest.py imports what is one for all."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,16 +9,26 @@ import pytest
 from gdal_mcp.host.image import Image
 from tests.oracle.container import Oracle, oracle_over
 
+_NUMBERS = itertools.count(1)
+
 
 @pytest.fixture(scope="session")
-def grounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that everything of these tests lies in: workspaces, state, what is outside."""
+def seen_by_oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("grounds")
     made.chmod(0o755)
     return made
 
 
 @pytest.fixture(scope="session")
-def oracle(image: Image, grounds: Path) -> Iterator[Oracle]:
-    with oracle_over(image.id, grounds) as made:
+def oracle(image: Image, seen_by_oracle: Path) -> Iterator[Oracle]:
+    with oracle_over(image.id, seen_by_oracle) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def grounds(seen_by_oracle: Path) -> Path:
+    """The folder that everything of one folder's tests lies in: workspaces, state, what is outside. Each that imports it has its own."""
+    made = seen_by_oracle / str(next(_NUMBERS))
+    made.mkdir(mode=0o755)
+    made.chmod(0o755)
+    return made

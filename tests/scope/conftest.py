@@ -20,11 +20,11 @@ from tests.data.make import make_data
 from tests.mcp.conftest import Containers, containers
 from tests.mcp.talk import Person, Place, Talk, environment, talking
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 from tests.scope.beside import lay_beside
 from tests.scope.traps import lay
 
-__all__ = ["containers", "grounds", "oracle"]
+__all__ = ["containers", "grounds"]
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import docker
 import pytest
 
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 from tests.soak.cases import DECK
 from tests.soak.soak import Found, Plan, soak
 
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
 # every case once; the deadline is one that only a call that would take minutes reaches, on any machine that runs tests

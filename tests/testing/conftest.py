@@ -1,4 +1,4 @@
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
 pytest_plugins: list[str] = []
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]

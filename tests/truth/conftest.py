@@ -4,9 +4,9 @@ folder holds no tests, and `tests/mcp/test_tools.py` compares the same tools wit
 import os
 from pathlib import Path
 
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 
-__all__ = ["grounds", "oracle"]
+__all__ = ["grounds"]
 
 SHARED = Path(os.environ.get("GDAL_MCP_TEST_TRUTH") or Path(__file__).resolve().parents[3] / "shared")
 TRUTH, DATA = SHARED / "truth" / "public.jsonl", SHARED / "data"

@@ -137,7 +137,16 @@ def test_a_name_of_255_bytes_is_let_in_and_one_of_256_is_refused(allowed, root):
         *("", "..", "../", "../outside/secret.tif", "sub/../../outside/secret.tif", "sub/../../ws/a.tif"),
         *("/", "//", "/etc/passwd", "/proc/self/root/etc/passwd", "/dev/null"),
         *("a.tif\n", "a\n.tif", "a\0.tif", "\x1b[2Ja.tif", "a\x7f", "a\x85b", "a\u2028b", "\t"),
-        *("\ud800.tif", "a\udcff", "a.tif/", "x/" * 2500, "/" + "x" * 5000),
+        *(
+            "\ud800.tif",
+            "a\udcff",
+            "a.tif/",
+            "a.tif/.",
+            "a.tif/..",
+            "a.tif/../a.tif",
+            "x/" * 2500,
+            "/" + "x" * 5000,
+        ),
         *(
             "file:",
             "file:a.tif",

@@ -7,10 +7,10 @@ import pytest
 
 from tests.mcp.conftest import Containers, containers, make_place, place
 from tests.mcp.talk import Place
-from tests.oracle.fixtures import grounds, oracle
+from tests.oracle.fixtures import grounds
 from tests.web.hosted import Hosted, hosting
 
-__all__ = ["containers", "grounds", "make_place", "oracle", "place"]
+__all__ = ["containers", "grounds", "make_place", "place"]
 
 
 @pytest.fixture(scope="session")
