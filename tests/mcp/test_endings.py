@@ -161,7 +161,7 @@ def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(
         until(lambda: talk.progress != [])
         containers.kill(place.owners)
         result = running.result(timeout=60)
-        assert result.structured_content["error"]["code"] == "GDAL_ERROR"
+        assert result.structured_content["error"]["code"] == "ENGINE_UNAVAILABLE"
         assert containers.none_of(place.owners)
         until(lambda: place.staged == [])
         talk.done("info", path="rgb.tif")
