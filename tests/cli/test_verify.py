@@ -87,13 +87,13 @@ def test_the_image_is_listed_with_its_digest_and_packages(
 
 def installed(client: docker.DockerClient, image: Image) -> int:
     """How many packages the image's own lists hold, asked in another way."""
-    listed = client.containers.run(
-        image.id,
-        ["-c", "cat /var/lib/dpkg/status /lib/apk/db/installed 2>/dev/null || :"],
-        entrypoint="sh",
-        remove=True,
-        network_mode="none",
-    ).decode()
+    words = ["-c", "cat /var/lib/dpkg/status /lib/apk/db/installed 2>/dev/null || :"]
+    asked = client.containers.run(image.id, words, entrypoint="sh", network_mode="none", detach=True)
+    try:
+        asked.wait()  # what is printed is read when all of it was
+        listed = asked.logs().decode()
+    finally:
+        asked.remove(force=True)
     return listed.count(" ok installed\n") + len(re.findall(r"^P:", listed, re.MULTILINE))
 
 
