@@ -28,7 +28,7 @@ from bench.arena import Arena, NotMeasurable, arena, write_hills
 from bench.inprocess import in_process
 from bench.rivals import Plain, plain
 from bench.series import Effort
-from gdal_mcp.host.environment import FIXED
+from gdal_mcp.gdal.environment import FIXED
 from sandbox.errors import SandboxError
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.arena import Arena, NotMeasurable, arena, write_hills
 from bench.rivals import Plain, plain
-from gdal_mcp.host.environment import FIXED
+from gdal_mcp.gdal.environment import FIXED
 from sandbox.errors import SandboxError
 
 TABLE = Path(__file__).parent.parent / "gdal_mcp" / "foresight" / "cost.toml"

@@ -16,13 +16,13 @@ from bench.clients import BareClient
 from bench.report import Goal, Section, milliseconds
 from bench.search import QUESTIONS, Asked, ask
 from bench.series import Effort, in_turn, timed
-from gdal_mcp.catalogue.load import DATA
 from gdal_mcp.commands.catalogue import summary
+from gdal_mcp.gdal.catalogue.load import DATA
 
 LIST_GOAL = 20  # kB of the default tools/list; every client sends it to its model
 BYTES_PER_TOKEN = 4  # a rule of thumb for English and JSON; tokenizers differ by a third
 TOOLSETS = ("core", "all")
-_LOAD = "from gdal_mcp.catalogue.load import catalogue; import time; a = time.perf_counter(); catalogue(); print(time.perf_counter() - a)"
+_LOAD = "from gdal_mcp.gdal.catalogue.load import catalogue; import time; a = time.perf_counter(); catalogue(); print(time.perf_counter() - a)"
 _SETS = {  # how they came about is said at the head of the file
     "tuned": "written before the search, and looked at since",
     "held_out": "written before the search, by the same person",
@@ -37,10 +37,10 @@ def measure(arena: Arena, effort: Effort) -> tuple[Section, ...]:
 
 def loading(arena: Arena, rounds: int) -> Section:
     """Each round in a new process, on compiled modules."""
-    from gdal_mcp.catalogue.load import catalogue  # noqa: PLC0415 - only here
+    from gdal_mcp.gdal.catalogue.load import catalogue  # noqa: PLC0415 - only here
 
     seconds = [_load(arena) for _ in range(rounds + 1)][1:]
-    folder = files("gdal_mcp.catalogue").joinpath("data")
+    folder = files("gdal_mcp.gdal.catalogue").joinpath("data")
     size = len(folder.joinpath(DATA).read_bytes())
     rules = sum(len(one.read_bytes()) for one in folder.iterdir() if one.name.endswith(".toml"))
     rows = (

@@ -13,7 +13,7 @@ from bench.report import Goal, Section, milliseconds
 from bench.rest import Containers, Resting, containers
 from bench.rivals import Plain, docker_run, hardened_flags, usual_flags
 from bench.series import Effort, Series, in_turn, timed
-from gdal_mcp.host.environment import environment
+from gdal_mcp.gdal.environment import environment
 from sandbox.template import STAGING_TARGET
 
 SERVER = "gdal-mcp over stdio, cold"

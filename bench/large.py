@@ -10,7 +10,7 @@ from bench.report import Goal, Section
 from bench.rivals import Plain
 from bench.series import Effort, Series, in_turn, timed
 from bench.warm import Warm, warm_server
-from gdal_mcp.host.environment import FIXED, environment
+from gdal_mcp.gdal.environment import FIXED, environment
 from gdal_mcp.settings import Settings
 
 LIMIT = 1.05

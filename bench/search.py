@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.discovery.search import Hit, index, search
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.discovery.search import Hit, index, search
 
 QUESTIONS = Path(__file__).parent.parent / "tests" / "data" / "questions.toml"
 ROUNDS = 20

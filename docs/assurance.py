@@ -12,7 +12,7 @@ from typing import Any
 from docs.claims import Claim, cited, manifest
 from docs.page import ROOT, table
 from docs.promises import sentences
-from sandbox.cis import BENCHMARK, CHECKS
+from sandbox.isolation.cis import BENCHMARK, CHECKS
 
 
 def threats() -> Iterator[str]:

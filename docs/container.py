@@ -89,7 +89,7 @@ def _says_nothing(value: Any) -> bool:
 def _value(name: str, value: Any) -> str:
     match name:
         case "Env":
-            return "see `gdal_mcp/host/environment.py`"
+            return "see `gdal_mcp/gdal/environment.py`"
         case "Mounts":
             return "<br>".join(f"`{row['Target']}` {'ro' if row['ReadOnly'] else 'rw'}" for row in value)
         case "SecurityOpt":

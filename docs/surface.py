@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from docs.page import complete, first_sentence, table
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Algorithm, Role
-from gdal_mcp.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.settings import TOOLSETS, Settings
 from gdal_mcp.surface import surface

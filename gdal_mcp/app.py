@@ -17,26 +17,26 @@ from gdal_mcp.access.identity import Principal, local
 from gdal_mcp.access.policy import Policy
 from gdal_mcp.access.policy_file import load_policy
 from gdal_mcp.access.rates import Rates
-from gdal_mcp.access.reach import Reach, Reaches
-from gdal_mcp.answers.longresults import store_of
-from gdal_mcp.approval.asking import Asking, Patience
+from gdal_mcp.approval.asking import ApprovalService, Patience
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.calls.changes import Changes
 from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Execution
-from gdal_mcp.calls.foreseeing import Foresight
-from gdal_mcp.catalogue import load, store
-from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.calls.longresults import store_of
+from gdal_mcp.calls.records import Records
+from gdal_mcp.entitlements import EntitlementResolver, Entitlements
+from gdal_mcp.gdal.catalogue import load, store
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
-from gdal_mcp.ledger.records import Records
 from gdal_mcp.ledger.registry import Registry
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import BESIDES, Surface, known_tools, surface
-from sandbox.files.staging import StagingArea
-from sandbox.files.undo import Retention
+from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.undo import Retention
 from sandbox.owner import Owner
 from sandbox.workspace import Workspace, Workspaces
 
@@ -63,12 +63,12 @@ class App:
         return self.pipeline.policy
 
     @property
-    def reaches(self) -> Reaches:
+    def reaches(self) -> EntitlementResolver:
         """What each principal has."""
         return self.pipeline.reaches
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> ApprovalService:
         """Where calls get their yes."""
         return self.pipeline.asking
 
@@ -100,7 +100,7 @@ def running(settings: Settings) -> Iterator[App]:
         hosting = Hosting(settings, workspaces, owner, areas)
         stack.callback(hosting.close)
         tools = surface(settings)
-        reach = Reach(settings, workspaces, tools, Foresight(settings.limits()))
+        reach = Entitlements(settings, workspaces, tools, Foresight(settings.limits()))
         pipeline = _pipeline(reach, hosting, _Ledger(audit, registry, owner), stack)
         yield App(settings, workspaces, owner, hosting, registry, audit, areas, tools, pipeline)
 
@@ -126,7 +126,7 @@ def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> dict
     return areas
 
 
-def _pipeline(whole: Reach, hosting: Hosting, ledger: _Ledger, stack: ExitStack) -> Pipeline:
+def _pipeline(whole: Entitlements, hosting: Hosting, ledger: _Ledger, stack: ExitStack) -> Pipeline:
     """The life of the calls of a server that has all of this reach."""
     settings, owner = whole.settings, ledger.owner
     policy = load_policy(settings, _names)
@@ -138,10 +138,10 @@ def _pipeline(whole: Reach, hosting: Hosting, ledger: _Ledger, stack: ExitStack)
     return Pipeline(
         settings=settings,
         policy=policy,
-        reaches=Reaches(whole, policy),
+        reaches=EntitlementResolver(whole, policy),
         hosting=hosting,
         execution=Execution(settings, hosting),
-        asking=Asking(approvals, ledger.audit.append, _patience(settings), owner.id),
+        asking=ApprovalService(approvals, ledger.audit.append, _patience(settings), owner.id),
         records=Records(settings, ledger.audit, ledger.registry, owner.id, policy.digest),
         results=store_of(settings),
         rates=rates,

@@ -15,7 +15,7 @@ from typing import Literal
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from gdal_mcp.answers.untrusted import shown_text
+from gdal_mcp.untrusted import shown_text
 
 _OURS = ("gdal_mcp", "sandbox", "__main__")  # the last is one of ours run by `python -m`
 

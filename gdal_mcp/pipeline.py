@@ -18,28 +18,28 @@ from gdal_mcp.access.admission import Admission
 from gdal_mcp.access.identity import READ
 from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
-from gdal_mcp.access.reach import Reach, Reaches, bounds_of
-from gdal_mcp.answers.longresults import ResultStore, presented
-from gdal_mcp.answers.results import Ran, structured
-from gdal_mcp.answers.translation import explain
-from gdal_mcp.approval.asking import Asking, Call, expired
+from gdal_mcp.approval.asking import ApprovalService, Call, expired
 from gdal_mcp.approval.model import Suspended
 from gdal_mcp.approval.question import Where
 from gdal_mcp.calls.activity import Activity, Running
 from gdal_mcp.calls.changes import Changes, changed_by
 from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Done, Execution, Run
-from gdal_mcp.calls.foreseeing import Foresight
-from gdal_mcp.calls.plan import Draft, Plan
+from gdal_mcp.calls.longresults import ResultStore, presented
+from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope
+from gdal_mcp.calls.results import Ran, structured
 from gdal_mcp.calls.ticket import Reply, Request, Ticket
-from gdal_mcp.datasets.scope import places
+from gdal_mcp.calls.translation import explain
+from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.host.hosting import Confines, Host, Hosting
-from gdal_mcp.ledger.records import Records
+from gdal_mcp.gdal.datasets.scope import places
+from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.host.hosting import Host, Hosting, SandboxScope
+from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface
-from gdal_mcp.tools.model import Told, Tool
+from gdal_mcp.tools.model import ImmediateResult, Tool
 from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
 from sandbox.outcome import Usage
@@ -56,10 +56,10 @@ class Pipeline:
 
     settings: Settings
     policy: Policy
-    reaches: Reaches
+    reaches: EntitlementResolver
     hosting: Hosting
     execution: Execution
-    asking: Asking
+    asking: ApprovalService
     records: Records
     results: ResultStore
     rates: Rates
@@ -118,7 +118,7 @@ class Pipeline:
         tool = _look_up(reach.surface, ticket.request.tool)
         begun = time.monotonic()
         draft = await self._drafted(ticket, tool)
-        if isinstance(draft, Told):
+        if isinstance(draft, ImmediateResult):
             await anyio.to_thread.run_sync(partial(self.records.answered, ticket))
             return Reply(ticket.call_id, draft.result)
         plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool, draft))
@@ -131,7 +131,7 @@ class Pipeline:
         self._learn(reach.foresight, plan.draft, done)
         return self._reply(ticket, done)
 
-    async def _drafted(self, ticket: Ticket, tool: Tool) -> Draft | Told:
+    async def _drafted(self, ticket: Ticket, tool: Tool) -> Draft | ImmediateResult:
         """What the tool makes of the arguments, before there is a place for the call."""
         work = partial(self.drafting.draft, ticket, tool)
         return await self.drafts.run(ticket.request.principal, work)
@@ -145,7 +145,7 @@ class Pipeline:
         ran = Ran(tool, plan, done, receipt, advice, reach.surface.algorithms, reach.surface.callable)
         return Reply(ticket.call_id, structured(ran), done)
 
-    def _reach(self, request: Request) -> Reach:
+    def _reach(self, request: Request) -> Entitlements:
         """What this caller has. Raises ToolError for one that may not even read."""
         if not request.who.holds(READ):
             raise missing_scope(READ)
@@ -198,7 +198,7 @@ class Pipeline:
         reach = ticket.reach
         assert reach is not None
         only = places(draft) if self.settings.mount_scope == "inputs" else None
-        confines = Confines(reach.workspaces, reach.limits, only)
+        confines = SandboxScope(reach.workspaces, reach.limits, only)
         try:
             host = self.hosting.ready()
             template = self.hosting.template(host.image, None, confines)

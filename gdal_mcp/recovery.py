@@ -11,12 +11,12 @@ from typing import Any
 
 import structlog
 
+from gdal_mcp.calls.records import media_type
 from gdal_mcp.ledger.audit import AuditLog
-from gdal_mcp.ledger.records import media_type
 from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry
-from sandbox.files.journal import Content, Record, State
-from sandbox.files.staging import StagingArea
-from sandbox.files.undo import Recovery
+from sandbox.outputs.journal import Content, Record, State
+from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.undo import Recovery
 from sandbox.workspace import Located, Workspace
 
 _log = structlog.get_logger()

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 from gdal_mcp.access.kinds import behind, kinds_of, unkinded
-from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tools.algorithm import spelling
 from gdal_mcp.tools.direct import direct_tool

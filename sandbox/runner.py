@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity, Place
 from sandbox.conversation import Conversation
 from sandbox.engine import STDERR, ContainerState, Engine
-from sandbox.files.filetree import StagingUsage
 from sandbox.labels import labels
 from sandbox.outcome import (
     Cancelled,
@@ -29,7 +29,7 @@ from sandbox.outcome import (
     TimedOut,
     Usage,
 )
-from sandbox.pools.capacity import Capacity, Place
+from sandbox.outputs.filetree import StagingUsage
 from sandbox.protocol import ProtocolBreach, encode_job
 from sandbox.slot import LaunchCancelled, Slot, launch, stopped
 from sandbox.template import Limits, SandboxTemplate

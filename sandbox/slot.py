@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sandbox.attest import shortfalls
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Place
 from sandbox.ending import Ending, ending_of
 from sandbox.engine import STDERR, ContainerState, Engine, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
+from sandbox.isolation.attest import shortfalls
 from sandbox.mounted import refuse_gone, refuse_replaced
 from sandbox.outcome import Usage
-from sandbox.pools.capacity import Place
 from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import HasDescriptor, readable

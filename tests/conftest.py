@@ -12,8 +12,8 @@ from gdal_mcp.host.image import Image, resolve
 from sandbox.cancel import Cancellation
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
-from sandbox.files.staging import Staging, StagingArea
 from sandbox.outcome import SandboxResult
+from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.owner import Owner
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner

@@ -85,7 +85,7 @@ def _serve() -> None:
 
 def _load() -> None:
     from gdal_mcp import cli  # noqa: F401
-    from gdal_mcp.catalogue.load import catalogue
+    from gdal_mcp.gdal.catalogue.load import catalogue
     from gdal_mcp.mcp.lean import lean_imports
 
     with lean_imports():

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue
 
 # besides the one that each is most like, by what its arguments can ask for
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

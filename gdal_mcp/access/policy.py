@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gdal_mcp.access.kinds import behind, unkinded
-from gdal_mcp.calls.plan import Draft, Effect, effect_of
+from gdal_mcp.plan import Draft, Effect, effect_of
 
 ApprovalMode = Literal["writes", "always", "never"]
 Way = Literal["elicitation", "console", "terminal"]

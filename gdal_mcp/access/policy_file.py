@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gdal_mcp.access.policy import WAYS, ApprovalMode, Entry, Policy, Rule, Way
-from gdal_mcp.calls.plan import Effect
+from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
 

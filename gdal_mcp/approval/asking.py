@@ -19,11 +19,11 @@ from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Asked, Decision, Grant, Question, Suspended
 from gdal_mcp.approval.question import Where, parts, question_text, touched
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
-from gdal_mcp.calls.plan import Plan
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.foresight.estimate import Estimate
+from gdal_mcp.gdal.preflight.estimate import Estimate
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
+from gdal_mcp.plan import Plan
 
 _T = TypeVar("_T")
 LOOK_SECONDS: Final = 0.25  # between two looks at a row that another process may fill in
@@ -58,7 +58,7 @@ class Call:
 
 
 @dataclass
-class Asking:
+class ApprovalService:
     """Puts calls to people. `door` is set by the process that serves: it tells the console's address, and opens it if needed.
 
     That address lets nobody in by itself, so that a model that reads it cannot approve anything. `options` are those by which

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from gdal_mcp.answers.untrusted import shown_text
-from gdal_mcp.calls.plan import Draft, Output, Plan
-from gdal_mcp.foresight.estimate import Estimate
+from gdal_mcp.gdal.preflight.estimate import Estimate
+from gdal_mcp.plan import Draft, Output, Plan
+from gdal_mcp.untrusted import shown_text
 from sandbox.workspace import Located
 
 MAX_LISTED: Final = 20  # places of one kind that a person is shown

@@ -25,15 +25,15 @@ from pydantic import ValidationError
 
 from gdal_mcp.access.identity import WRITE
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
-from gdal_mcp.calls.plan import Draft
 from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
 from gdal_mcp.calls.ticket import Request, Ticket
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.host.environment import gdal_threads
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.environment import gdal_threads
+from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.model import Desk, Told, Tool
+from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
 
 AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
 OF_ONE: Final = 4  # a usual draft takes milliseconds, so that more would only take turns
@@ -51,7 +51,7 @@ class Drafting:
     paths: Callable[[Paths], Paths] = lambda paths: paths  # where they lead instead
     accept: Callable[[Draft], None] = lambda _draft: None  # raises ToolError for a draft that is not wanted
 
-    def draft(self, ticket: Ticket, tool: Tool) -> Draft | Told:
+    def draft(self, ticket: Ticket, tool: Tool) -> Draft | ImmediateResult:
         """What the tool makes of the arguments; a draft that writes is refused where the caller only reads.
 
         Notes on the ticket what is foreseen of it. Raises ToolError.
@@ -62,7 +62,7 @@ class Drafting:
             raise invalid(error) from error
         except ArgumentRefused as error:
             raise ToolError(error.code, Stage.VALIDATE, error.message, error.suggestion) from error
-        if isinstance(draft, Told):
+        if isinstance(draft, ImmediateResult):
             return draft
         assert ticket.reach is not None
         if draft.writes and ticket.reach.settings.read_only:
@@ -74,13 +74,13 @@ class Drafting:
         self.accept(draft)
         return draft
 
-    def _desk(self, ticket: Ticket) -> Desk:
+    def _desk(self, ticket: Ticket) -> DraftContext:
         reach = ticket.reach
         assert reach is not None
         threads = gdal_threads(reach.limits)
         paths = Paths(reach.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
         verdict = partial(self._verdict, ticket.request)
-        return Desk(self.paths(paths), reach.settings, reach.surface, reach.foresight, verdict)
+        return DraftContext(self.paths(paths), reach.settings, reach.surface, reach.foresight, verdict)
 
     def _verdict(self, request: Request, tool: str, draft: Draft) -> Verdict:
         """What the policy would say of such a call by this caller."""

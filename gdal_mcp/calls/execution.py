@@ -7,21 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from gdal_mcp.answers.described import Described, described
-from gdal_mcp.answers.printed import read_json
-from gdal_mcp.answers.translation import explain, judge, reported, stderr_of
-from gdal_mcp.answers.untrusted import clean_text, clean_value
-from gdal_mcp.calls.plan import Draft, Output, Plan
-from gdal_mcp.datasets.scope import ADVICE
+from gdal_mcp.calls.printed import read_json
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.answers.described import Described, described
+from gdal_mcp.gdal.datasets.scope import ADVICE
 from gdal_mcp.host.hosting import Host, Hosting
+from gdal_mcp.plan import Draft, Output, Plan
 from gdal_mcp.settings import Settings
+from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.cancel import Cancellation
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
-from sandbox.files.publication import Publication, Published
-from sandbox.files.staging import Staging
 from sandbox.outcome import Cancelled, SandboxResult, Usage
-from sandbox.pools.lease import Lease
+from sandbox.outputs.publication import Publication, Published
+from sandbox.outputs.staging import Staging
+from sandbox.pool.lease import Lease
 from sandbox.runner import Job
 from sandbox.slot import LaunchCancelled
 from sandbox.workspace import Located, Workspace, open_folder

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gdal_mcp.access.identity import Principal
-from gdal_mcp.access.reach import Reach
 from gdal_mcp.approval.model import Approver
 from gdal_mcp.calls.activity import Running
 from gdal_mcp.calls.execution import Done
-from gdal_mcp.calls.foreseeing import Foreseen
-from gdal_mcp.calls.plan import Plan
+from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
+from gdal_mcp.gdal.preflight.service import Foreseen
 from gdal_mcp.host.hosting import Host
+from gdal_mcp.plan import Plan
 from sandbox.outcome import Usage
 
 
@@ -48,7 +48,7 @@ class Ticket:
     ended: Done | ToolError | None = None
     usage: Usage | None = None  # of its container, however the call ended
     foreseen: Foreseen | None = None
-    reach: Reach | None = None
+    reach: Entitlements | None = None
     running: Running | None = None  # as the console shows it
 
     def tell(self, fraction: float, message: str) -> None:

@@ -8,9 +8,9 @@ import anyio
 
 from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.terminal import Terminal
-from gdal_mcp.calls.undoing import undo
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.streams import out_json
+from gdal_mcp.operations.undoing import undo
 from gdal_mcp.pipeline import Reply, Request
 
 

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from gdal_mcp.catalogue import load, store
-from gdal_mcp.catalogue.capture import captured
-from gdal_mcp.catalogue.drift import Difference, differences
-from gdal_mcp.catalogue.errors import CatalogueBroken
-from gdal_mcp.catalogue.model import Catalogue
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, say
+from gdal_mcp.gdal.catalogue import load, store
+from gdal_mcp.gdal.catalogue.capture import captured
+from gdal_mcp.gdal.catalogue.drift import Difference, differences
+from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.host.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from sandbox.engines.discovery import connect

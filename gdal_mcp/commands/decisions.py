@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gdal_mcp.answers.untrusted import shown_text
-from gdal_mcp.approval.asking import Asking, Patience
+from gdal_mcp.approval.asking import ApprovalService, Patience
 from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.commands.durations import seconds_of
@@ -16,14 +15,15 @@ from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, out_json, say
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.untrusted import shown_text
 
 
 @contextmanager
-def _desk(settings: Settings) -> Iterator[Asking]:
+def _desk(settings: Settings) -> Iterator[ApprovalService]:
     approvals = Approvals(settings.state.registry)
     try:
         patience = Patience(settings.approval_seconds, settings.approval_wait)
-        yield Asking(approvals, AuditLog(settings.state.audit).append, patience, "terminal")
+        yield ApprovalService(approvals, AuditLog(settings.state.audit).append, patience, "terminal")
     finally:
         approvals.close()
 

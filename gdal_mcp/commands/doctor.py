@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gdal_mcp.access.policy import Policy
-from gdal_mcp.calls.plan import Effect
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, out_json
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.image import OFFICIAL, version_warning
 from gdal_mcp.ledger.audit import verify
+from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
 if TYPE_CHECKING:
-    from gdal_mcp.catalogue.drift import Difference
+    from gdal_mcp.gdal.catalogue.drift import Difference
 
 State = Literal["ok", "warning", "failed"]
 
@@ -186,9 +186,9 @@ def _attestation(host: Host) -> Iterator[Row]:
 
 
 def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
-    from gdal_mcp.catalogue.drift import unfit
-    from gdal_mcp.catalogue.load import catalogue
     from gdal_mcp.commands.catalogue import compared, summary
+    from gdal_mcp.gdal.catalogue.drift import unfit
+    from gdal_mcp.gdal.catalogue.load import catalogue
 
     if reason := unfit(catalogue(), host.image.gdal_version):
         yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
@@ -204,7 +204,7 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
 
 def _differences(found: "tuple[Difference, ...]") -> Iterator[Row]:
     """What the image says otherwise: of arguments it matters, of drivers builds of one version differ."""
-    from gdal_mcp.catalogue.drift import INTERFACE
+    from gdal_mcp.gdal.catalogue.drift import INTERFACE
 
     interface = [difference for difference in found if difference.kind in INTERFACE]
     if interface:

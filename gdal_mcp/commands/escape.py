@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from gdal_mcp.app import running
-from gdal_mcp.catalogue.errors import CatalogueBroken
 from gdal_mcp.commands.doctor import some_workspace
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, out_json
+from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import RegistryUnavailable
 from gdal_mcp.settings import Settings
-from sandbox.cis import BENCHMARK
 from sandbox.errors import SandboxError
-from sandbox.escape.rows import Row
-from sandbox.escape.trying import Escape
+from sandbox.isolation.cis import BENCHMARK
+from sandbox.isolation.rows import Row
+from sandbox.isolation.trying import Escape
 
 _MARKS = {"held": "ok  ", "failed": "OUT ", "warning": "WARN", "note": "note", "n/a": "n/a "}
 _TITLES = {

@@ -45,7 +45,7 @@ def guarded(work: Callable[[], Exit]) -> Exit:
     """The exit code of `work`; a failure of ours is said on stderr and ends with the code that belongs to it."""
     # loaded with a command that works, and not for help
     from gdal_mcp.access.tokens import TokensUnavailable
-    from gdal_mcp.catalogue.errors import CatalogueBroken
+    from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
     from gdal_mcp.ledger.audit import AuditUnavailable
     from gdal_mcp.ledger.registry import RegistryUnavailable
     from sandbox.errors import PathRefused, SandboxError, StagingFailed

@@ -9,17 +9,17 @@ from pydantic import ValidationError
 
 from gdal_mcp.access.policy import Allow, Deny, Rule, Verdict, case, explained
 from gdal_mcp.app import App, local_user, running
-from gdal_mcp.calls.plan import Draft
-from gdal_mcp.calls.uploading import TOOL as UPLOAD_TOOL
-from gdal_mcp.calls.uploading import UPLOAD
-from gdal_mcp.catalogue.errors import ArgumentRefused
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import json_object, out_json
-from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.host.environment import gdal_threads
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.environment import gdal_threads
+from gdal_mcp.operations.uploading import TOOL as UPLOAD_TOOL
+from gdal_mcp.operations.uploading import UPLOAD
+from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.model import Desk, Told
+from gdal_mcp.tools.model import DraftContext, ImmediateResult
 
 
 def check(given: argparse.Namespace, settings: Settings) -> Exit:
@@ -56,13 +56,13 @@ def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], princip
         }
 
 
-def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) -> Draft | Told:
+def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) -> Draft | ImmediateResult:
     reach = app.reaches.of(principal)
     tool = reach.surface.callable.get(name) or (UPLOAD_TOOL if name == UPLOAD else None)
     if tool is None:
         raise _no_tool(name)
     paths = Paths(reach.workspaces, reach.settings.outputs_folder, "0" * 16, gdal_threads(reach.limits))
-    desk = Desk(
+    desk = DraftContext(
         paths,
         reach.settings,
         reach.surface,

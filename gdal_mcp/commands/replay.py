@@ -9,14 +9,14 @@ import anyio
 
 from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.terminal import Terminal
-from gdal_mcp.calls.comparison import Verdict
-from gdal_mcp.calls.rehearsal import Rehearsal
+from gdal_mcp.calls.records import catalogue_name
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.streams import out, out_json
 from gdal_mcp.host.hosting import Host
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
-from gdal_mcp.ledger.records import catalogue_name
 from gdal_mcp.ledger.registry import Call
+from gdal_mcp.operations.comparison import Verdict
+from gdal_mcp.operations.rehearsal import Rehearsal
 from gdal_mcp.pipeline import Reply, Request
 from sandbox.errors import PathMissing, PathRefused
 

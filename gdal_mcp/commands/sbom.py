@@ -34,8 +34,8 @@ def show(settings: Settings, *, with_image: bool) -> Exit:
 
 def _image(settings: Settings) -> "ImageParts":
     """The image in use, and what a container of it says of its packages."""
-    from gdal_mcp.catalogue.capture import output_of  # noqa: PLC0415
     from gdal_mcp.commands.cyclonedx import ImageParts, system_packages  # noqa: PLC0415
+    from gdal_mcp.gdal.catalogue.capture import output_of  # noqa: PLC0415
     from gdal_mcp.host.image import resolve  # noqa: PLC0415
     from sandbox.engines.discovery import connect  # noqa: PLC0415
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from gdal_mcp.catalogue import load, store
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, out_json
+from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import surface
 from gdal_mcp.tools.model import Tool

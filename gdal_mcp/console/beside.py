@@ -21,11 +21,11 @@ from gdal_mcp.console.notices import Notice
 from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.routes import PATH, Console
 from gdal_mcp.console.tickets import Tickets
-from gdal_mcp.ledger.shelf import Shelf
+from gdal_mcp.http.gate import Gate
+from gdal_mcp.http.guard import Names, Outermost
+from gdal_mcp.http.serving import Listening, bind, port_of, serve_routes
+from gdal_mcp.ledger.shelf import ArtifactStore
 from gdal_mcp.settings import SettingsError
-from gdal_mcp.web.gate import Gate
-from gdal_mcp.web.guard import Names, Outermost
-from gdal_mcp.web.serving import Listening, bind, port_of, serve_routes
 
 HOST: Final = "127.0.0.1"
 _REQUESTS: Final = 128  # at once: the streams and what a person can click on
@@ -84,7 +84,7 @@ def made(app: App, notice: Notice, origins: Collection[str], verify: Verify | No
     # Cookies are told apart by host and name, not by port: two servers of one host need two names.
     entrance = Entrance(local_user(), Tickets(notice.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
     secure = notice.address.startswith("https:")
-    return Console(Desk(app), entrance, Live(app), Pictures(app, Shelf(app.registry)), secure=secure)
+    return Console(Desk(app), entrance, Live(app), Pictures(app, ArtifactStore(app.registry)), secure=secure)
 
 
 async def _to_page(_request: Request) -> Response:

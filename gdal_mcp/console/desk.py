@@ -14,13 +14,13 @@ from typing import Any, Final
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.calls.undoing import TakenBack, can_undo, undo
 from gdal_mcp.console import shown
 from gdal_mcp.console.entrance import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit import tail
 from gdal_mcp.ledger.registry import Artifact, Call, Page, Wanted
 from gdal_mcp.ledger.statement import record, statement
+from gdal_mcp.operations.undoing import TakenBack, can_undo, undo
 
 ROWS: Final = 50  # of the history at once
 TILES: Final = 24  # outputs at once

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from gdal_mcp.access.identity import READ, Principal
 from gdal_mcp.console.sessions import Session, Sessions, Viewer
 from gdal_mcp.console.tickets import Tickets
-from gdal_mcp.web.guard import Left, TooLarge, TooSlow, whole_body
+from gdal_mcp.http.guard import Left, TooLarge, TooSlow, whole_body
 
 KEY_HEADER: Final = "X-Console-Key"
 BODY_BYTES: Final = 16 << 10  # the longest is a token with many claims

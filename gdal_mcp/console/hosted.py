@@ -11,8 +11,8 @@ from gdal_mcp.console import notices
 from gdal_mcp.console.beside import made, noticed
 from gdal_mcp.console.entrance import Verify
 from gdal_mcp.console.routes import PATH
+from gdal_mcp.http import address
 from gdal_mcp.settings import Settings
-from gdal_mcp.web import address
 
 Knows = Callable[[Headers], Awaitable[Principal | None]]
 

@@ -28,7 +28,7 @@ from gdal_mcp.console.entrance import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.errors import Code
 from gdal_mcp.ledger.registry import Artifact
-from gdal_mcp.ledger.shelf import Absent, Busy, Gone, Opened, Print, Shelf
+from gdal_mcp.ledger.shelf import Absent, ArtifactStore, Busy, Gone, Opened, Print
 from gdal_mcp.pipeline import Request
 from gdal_mcp.state import put_private
 from sandbox.workspace import Workspaces
@@ -52,7 +52,7 @@ class Pictures:
     """Of one server. For one event loop."""
 
     app: App
-    shelf: Shelf
+    shelf: ArtifactStore
     _one: anyio.Lock = field(default_factory=anyio.Lock)
     _without: set[str] = field(default_factory=set)  # keys of what has no picture
 

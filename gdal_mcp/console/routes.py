@@ -23,9 +23,9 @@ from gdal_mcp.console.live import Live, Stream
 from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.sessions import SECONDS, Viewer
 from gdal_mcp.errors import ToolError
+from gdal_mcp.http.bearer import Unavailable
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
-from gdal_mcp.web.bearer import Unavailable
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 

@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gdal_mcp.answers.untrusted import shown_text
 from gdal_mcp.approval.model import Approval, Grant
 from gdal_mcp.calls.activity import Running
-from gdal_mcp.calls.plan import Effect
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.registry import Artifact, Call
+from gdal_mcp.plan import Effect
+from gdal_mcp.untrusted import shown_text
 
 _COMMAND: Final = 300  # characters of a command in a list
 _MESSAGE: Final = 300

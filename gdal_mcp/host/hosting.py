@@ -13,29 +13,30 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from gdal_mcp.access.admission import capacity
-from gdal_mcp.catalogue.drift import unfit
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.host.environment import environment
+from gdal_mcp.gdal.catalogue.drift import unfit
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.environment import environment
+from gdal_mcp.gdal.worker_source import gdal_command
 from gdal_mcp.host.nested import mapped, prove
-from gdal_mcp.host.pathmap import PathMap
-from gdal_mcp.host.worker_source import gdal_command
 from gdal_mcp.settings import Settings
+from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.state import put_private
-from sandbox import hardening, probe, program, seccomp, worker
-from sandbox.attest import Row
-from sandbox.attestation import attest
+from sandbox import hardening, program, seccomp, worker
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity
 from sandbox.engine import Engine, EngineInfo
 from sandbox.engines import libpod
 from sandbox.errors import AttestationFailed, EngineUnavailable
-from sandbox.files.staging import StagingArea
 from sandbox.idmap import Views, sweep
+from sandbox.isolation import probe
+from sandbox.isolation.attest import Row
+from sandbox.isolation.attestation import attest
 from sandbox.mounted import ENTER, READ, may, refuse_closed
+from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
-from sandbox.pools.capacity import Capacity
-from sandbox.pools.lease import Kind
-from sandbox.pools.machine import memory
-from sandbox.pools.pool import IDLE_MARGIN, WarmPool
+from sandbox.pool.lease import SlotKey
+from sandbox.pool.machine import memory
+from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.program import delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
@@ -45,7 +46,7 @@ from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 if TYPE_CHECKING:
     from gdal_mcp.host.image import Image
     from sandbox.engines.docker import DockerEngine
-    from sandbox.escape.trying import Escape
+    from sandbox.isolation.trying import Escape
 
 NOBODY = 65534
 ATTESTATION_SECONDS = (
@@ -75,7 +76,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Confines:
+class SandboxScope:
     """What the containers of some calls may see and use."""
 
     workspaces: Workspaces
@@ -98,7 +99,7 @@ class Hosting:
         """`areas` are the staging areas of the writable workspaces, by their roots."""
         self._settings = settings
         self._workspaces = workspaces
-        self._confines = Confines(workspaces, settings.limits())
+        self._confines = SandboxScope(workspaces, settings.limits())
         self._owner = owner
         self._areas = areas
         self._lock = threading.Lock()
@@ -208,15 +209,15 @@ class Hosting:
             cpus, _memory_bytes(info), settings.limits(), settings.memory_share, settings.concurrent
         )
 
-    def _standing(self, image: "Image") -> tuple[Kind, ...]:
+    def _standing(self, image: "Image") -> tuple[SlotKey, ...]:
         """What is kept waiting even when nobody asks: one kind that reads, and one that writes to the first workspace."""
         writable = None if self._settings.read_only else next(iter(self._areas), None)
         kinds = [self.kind(image, None)]
         return (*kinds, *([self.kind(image, writable)] if writable is not None else []))
 
-    def kind(self, image: "Image", home: Path | None, confines: Confines | None = None) -> Kind:
+    def kind(self, image: "Image", home: Path | None, confines: SandboxScope | None = None) -> SlotKey:
         """The containers for calls that write to the workspace at `home`, or for those that only read."""
-        return Kind(self.template(image, None, confines), self._areas[home] if home is not None else None)
+        return SlotKey(self.template(image, None, confines), self._areas[home] if home is not None else None)
 
     def _asked_version(self, runner: Runner, image: "Image") -> str:
         """GDAL's own word for its version, from a container of an image that does not say it."""
@@ -232,7 +233,7 @@ class Hosting:
         return found
 
     def template(
-        self, image: "Image", staging: Path | None, confines: Confines | None = None
+        self, image: "Image", staging: Path | None, confines: SandboxScope | None = None
     ) -> SandboxTemplate:
         """The container of a call; `staging` is the host folder that it may write to, if any.
 
@@ -292,7 +293,7 @@ class Hosting:
 
     def try_to_escape(self) -> "Escape":
         """What the job of a container like a call's could not do. Raises SandboxError."""
-        from sandbox.escape.trying import try_to_escape  # noqa: PLC0415 - no server needs it
+        from sandbox.isolation.trying import try_to_escape  # noqa: PLC0415 - no server needs it
 
         host = self.ready()
         with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from gdal_mcp.host.pathmap import PathMap
-from sandbox.attest import Row
+from gdal_mcp.settings.pathmap import PathMap
 from sandbox.cancel import Cancellation
 from sandbox.engine import ContainerState, Engine, EngineInfo, Leftover, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable
-from sandbox.files.staging import Staging, StagingArea
+from sandbox.isolation.attest import Row
+from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import Mount, SandboxTemplate
@@ -108,7 +108,7 @@ def _asked(template: SandboxTemplate, staged: Sequence[Staging]) -> _Asked:
         (staging.mount_source / _NONCE_FILE).write_text(nonce, encoding="ascii")
         mounts.append(Mount(str(staging.mount_source), place, read_only=False))
         nonces[str(place / _NONCE_FILE)] = (staging.mount_source, nonce)
-    sent = delivered(worker_command(source("gdal_mcp.inside", "nested_probe.py")))
+    sent = delivered(worker_command(source("gdal_mcp.gdal.inside", "nested_probe.py")))
     looking = replace(template, mounts=tuple(mounts), command=sent.command, program=sent.program)
     return _Asked(looking, nonces)
 
@@ -157,6 +157,6 @@ def _texts(value: object) -> Mapping[str, str]:
 
 
 def _identity(folder: str) -> str:
-    """As `identity` in `gdal_mcp/inside/nested_probe.py`."""
+    """As `identity` in `gdal_mcp/gdal/inside/nested_probe.py`."""
     status = Path(folder).stat()
     return f"{status.st_dev}:{status.st_ino}"

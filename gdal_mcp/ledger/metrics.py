@@ -26,8 +26,8 @@ from gdal_mcp.errors import Code
 from gdal_mcp.ledger.schema import MIGRATIONS, RegistryUnavailable, explained
 from sandbox.engine import Engine
 from sandbox.errors import SandboxError
-from sandbox.files.filetree import listed
 from sandbox.labels import OWNER
+from sandbox.outputs.filetree import listed
 from sandbox.owner import Owner
 from sandbox.workspace import RESERVED, Workspace, open_folder
 

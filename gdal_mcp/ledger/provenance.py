@@ -24,11 +24,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
-from gdal_mcp.datasets.paths import family
+from gdal_mcp.gdal.datasets.paths import family
+from gdal_mcp.gdal.datasets.sidecar_files import Listings
 from sandbox.errors import PathRefused
-from sandbox.files.companions import Listings
-from sandbox.files.filetree import walk
-from sandbox.files.outputs import Part, tree_digest
+from sandbox.outputs.filetree import walk
+from sandbox.outputs.inspection import Part, tree_digest
 from sandbox.workspace import Identity, Located, open_file, open_folder
 
 MAX_FILES: Final = 1000  # inputs and companions of one call that are recorded
@@ -53,7 +53,7 @@ _UNREADABLE: Final = "it cannot be read"
 class Material:
     """One input as it was when the call began. `changed` says that it was not so any more when the call ended.
 
-    `sha256` of a folder is that of `sandbox.files.outputs.Sealed`. Without one `reason` says why.
+    `sha256` of a folder is that of `sandbox.outputs.inspection.Sealed`. Without one `reason` says why.
     """
 
     path: str

@@ -21,7 +21,7 @@ from typing import Final
 from gdal_mcp.access.identity import ADMIN, Principal
 from gdal_mcp.ledger.registry import Artifact, Registry
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.files.filetree import digest
+from sandbox.outputs.filetree import digest
 from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "inode/directory"  # what `records` registers for one
@@ -81,7 +81,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ArtifactStore:
     """The published files of one server. For several threads. Methods raise RegistryUnavailable."""
 
     registry: Registry

@@ -15,12 +15,12 @@ from typing import Final
 
 import mcp_types as t
 
-from gdal_mcp.answers.untrusted import shown_text
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.discovery.tables import read
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.datasets.browse import Kind, TreeTooLarge, walk
+from gdal_mcp.gdal.discovery.tables import read
 from gdal_mcp.mcp.prompts import PromptValue, prompts, resampling_names
+from gdal_mcp.untrusted import shown_text
 from sandbox.errors import PathRefused
-from sandbox.files.browse import Kind, TreeTooLarge, walk
 from sandbox.workspace import Workspaces
 
 MOST: Final = 100  # the protocol's own bound

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import anyio
 from mcp.server.context import ServerRequestContext
 
-from gdal_mcp.answers.untrusted import shown_text
+from gdal_mcp.untrusted import shown_text
 
 Tell = Callable[[float, str], None]  # a part of 1 and some words; from any thread
 Send = Callable[[float, float | None, str | None], Awaitable[None]]

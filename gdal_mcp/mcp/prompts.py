@@ -16,13 +16,13 @@ from typing import Any, Final
 import mcp_types as t
 from mcp.shared.exceptions import MCPError
 
-from gdal_mcp.answers.untrusted import shown_text
-from gdal_mcp.catalogue.crs import check_crs
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.formats import output_format
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.discovery.tables import read
+from gdal_mcp.gdal.catalogue.crs import check_crs
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.formats import output_format
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.discovery.tables import read
 from gdal_mcp.mcp.icons import PROMPT
+from gdal_mcp.untrusted import shown_text
 
 MAX_VALUE: Final = 1024  # characters; a path that people type, with room
 _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([a-z_]+)\}")

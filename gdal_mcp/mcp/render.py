@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import mcp_types as t
 
-from gdal_mcp.answers.longresults import WHOLE, json_text
-from gdal_mcp.ledger.records import media_type
+from gdal_mcp.calls.longresults import WHOLE, json_text
+from gdal_mcp.calls.records import media_type
 from gdal_mcp.pipeline import Reply
 from gdal_mcp.tools.model import Tool
 

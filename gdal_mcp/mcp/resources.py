@@ -19,9 +19,9 @@ import mcp_types as t
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gdal_mcp.answers.longresults import ResultStore, result_uri
+from gdal_mcp.calls.longresults import ResultStore, result_uri
 from gdal_mcp.ledger.registry import Artifact, Registry
-from gdal_mcp.ledger.shelf import Print, Shelf
+from gdal_mcp.ledger.shelf import ArtifactStore, Print
 from gdal_mcp.ledger.statement import CALLS, record, statement, time_text
 from gdal_mcp.mcp.icons import OUTPUT, RECORD
 from sandbox.errors import PathRefused
@@ -87,7 +87,7 @@ TEMPLATES = (
 class Resources:
     """Lists and reads what calls published."""
 
-    shelf: Shelf
+    shelf: ArtifactStore
     workspaces: Workspaces
     chunk: int  # the most bytes that one read answers with
     results: ResultStore

@@ -13,12 +13,11 @@ from mcp.shared.exceptions import MCPError
 
 from gdal_mcp import __version__
 from gdal_mcp.access.identity import ADMIN, Principal
-from gdal_mcp.access.reach import Reach
-from gdal_mcp.answers.untrusted import shown_text
 from gdal_mcp.app import App, is_alive, local_user
 from gdal_mcp.approval.model import Suspended
+from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
-from gdal_mcp.ledger.shelf import Shelf
+from gdal_mcp.ledger.shelf import ArtifactStore
 from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, render, tasks
 from gdal_mcp.mcp.completions import Sources, complete
@@ -30,6 +29,7 @@ from gdal_mcp.mcp.resources import TEMPLATES, Resources
 from gdal_mcp.mcp.subscriptions import Subscriptions, wired
 from gdal_mcp.mcp.tasks import Context
 from gdal_mcp.pipeline import Request
+from gdal_mcp.untrusted import shown_text
 from sandbox.workspace import Workspaces
 
 _log = structlog.get_logger()
@@ -95,7 +95,7 @@ class Handlers:
         self._listed: dict[int, list[t.Tool]] = {}  # by the surface, which lives as long as the app
         self._tools(app.reaches.whole)
         self._resources = Resources(
-            Shelf(app.registry), app.workspaces, app.settings.read_chunk, app.pipeline.results
+            ArtifactStore(app.registry), app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
         self.subscriptions = Subscriptions(who, self._readable)
         app.changes.listeners.append(lambda changed: self.subscriptions.publish(wired(changed)))
@@ -129,14 +129,14 @@ class Handlers:
             workspaces = Workspaces(())
         return replace(self._resources, workspaces=workspaces)
 
-    def _reach(self, ctx: Context) -> Reach | None:
+    def _reach(self, ctx: Context) -> Entitlements | None:
         """What the sender has; None of one who has nothing."""
         try:
             return self._app.reaches.of(self.principal(ctx))
         except ToolError:
             return None
 
-    def _tools(self, reach: Reach | None) -> list[t.Tool]:
+    def _tools(self, reach: Entitlements | None) -> list[t.Tool]:
         if reach is None:
             return []
         key = id(reach.surface)

@@ -12,13 +12,13 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from gdal_mcp.host.pathmap import PathMap
 from gdal_mcp.settings.errors import PREFIX, SettingsError
 from gdal_mcp.settings.file import read_toml
+from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Names, Place, Places, Size, as_typed
 from gdal_mcp.settings.web import WebSettings
 from gdal_mcp.state import StateFolder
-from sandbox.pools.demand import Sizes
+from sandbox.pool.demand import Sizes
 from sandbox.template import Limits
 from sandbox.workspace import MAX_NAME, RESERVED
 

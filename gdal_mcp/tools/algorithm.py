@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from gdal_mcp.calls.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.catalogue.binding import Bound, Context, bind_json, render
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Algorithm, Argument, Role
-from gdal_mcp.datasets.operations import FILE_OPERATIONS
-from gdal_mcp.datasets.paths import Source, reading
-from gdal_mcp.datasets.reading import Reading
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.tools.model import Desk
+from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, render
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
+from gdal_mcp.gdal.datasets.paths import Source, reading
+from gdal_mcp.gdal.datasets.reading import Reading
+from gdal_mcp.plan import Command, Draft, Output, OutputKind
+from gdal_mcp.tools.model import DraftContext
 from sandbox.workspace import Located
 
 WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
@@ -23,7 +23,7 @@ _REPORTS_OR_WRITES = "dataset identify"  # its format is json or text, or that o
 _PENDING = "/staging/pending"  # what an output resolves to while only the inputs are looked up
 
 
-def algorithm_named(name: str, desk: Desk) -> Algorithm:
+def algorithm_named(name: str, desk: DraftContext) -> Algorithm:
     """An algorithm by its command path, however it is spelt: `raster hillshade`, `raster_hillshade`, `gdal raster hillshade`.
 
     Raises ToolError for one that does not exist or that this server excludes.
@@ -76,7 +76,7 @@ def may_write(algorithm: Algorithm) -> bool:
     )
 
 
-def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], desk: Desk) -> Draft:
+def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
     bound = bind_json(algorithm, _explicit(algorithm, arguments), context_of(desk))
     places = Places(desk)
@@ -108,7 +108,7 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     return arguments if given & {"output_format", "of", "f"} else {**arguments, report.name: "json"}
 
 
-def context_of(desk: Desk) -> Context:
+def context_of(desk: DraftContext) -> Context:
     return Context(threads=desk.threads, allow_sql=desk.settings.allow_sql)
 
 
@@ -116,7 +116,7 @@ def context_of(desk: Desk) -> Context:
 class Places:
     """Looks the paths of one call up: inputs first, since an output must not be one of them."""
 
-    desk: Desk
+    desk: DraftContext
     _inputs: list[Located | Source] = field(default_factory=list)
     _named: list[tuple[str, Located]] = field(default_factory=list)
     _outputs: dict[str, Output] = field(default_factory=dict)

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from gdal_mcp.calls.plan import Command, Draft, Output
-from gdal_mcp.catalogue.binding import Bound, render
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Algorithm, Argument, Role
-from gdal_mcp.datasets.paths import Source
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.tools.model import Answer, Desk
+from gdal_mcp.gdal.catalogue.binding import Bound, render
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.gdal.datasets.paths import Source
+from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.tools.model import Answer, DraftContext
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
@@ -69,7 +69,7 @@ def algorithms(*paths: str) -> tuple[Algorithm, ...]:
     return tuple(catalogue().algorithms[path] for path in paths)
 
 
-def gdal_command(path: str, bound: Bound, desk: Desk, ends: tuple[Source, Output]) -> Draft:
+def gdal_command(path: str, bound: Bound, desk: DraftContext, ends: tuple[Source, Output]) -> Draft:
     """`gdal PATH` from an input to an output.
 
     Both are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Draft
-from gdal_mcp.catalogue.binding import Context, bind_switches_of
+from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of
+from gdal_mcp.plan import Draft
 from gdal_mcp.tools.common import (
     COMMAND_KEYS,
     DatasetPath,
@@ -15,7 +15,7 @@ from gdal_mcp.tools.common import (
     option_texts,
     present_command,
 )
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 
 class ConvertArguments(Arguments):
@@ -27,7 +27,7 @@ class ConvertArguments(Arguments):
     extra_args: ExtraArguments | None = None
 
 
-def _draft(arguments: ConvertArguments, desk: Desk) -> Draft:
+def _draft(arguments: ConvertArguments, desk: DraftContext) -> Draft:
     source = desk.paths.source(arguments.input)
     output = desk.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
     switches = [

@@ -5,15 +5,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from gdal_mcp.calls.plan import Draft
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.schema import input_schema
-from gdal_mcp.discovery.entries import tool_name
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.schema import input_schema
+from gdal_mcp.gdal.discovery.entries import tool_name
+from gdal_mcp.plan import Draft
 from gdal_mcp.tools.algorithm import algorithm_named, may_write
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.dispatch import draft_call
-from gdal_mcp.tools.model import Desk, Tool
+from gdal_mcp.tools.model import DraftContext, Tool
 
 OPTIONS = "options"
 
@@ -23,7 +23,7 @@ def direct_tool(path: str) -> Tool:
     """The tool of one algorithm with all of its arguments."""
     algorithm = catalogue().algorithms[path]
 
-    def draft(arguments: Mapping[str, Any], desk: Desk) -> Draft:
+    def draft(arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
         return draft_call(algorithm_named(path, desk), arguments, desk)
 
     writes = may_write(algorithm)
@@ -56,7 +56,7 @@ def brief_tool(path: str, shown: tuple[str, ...], description: str) -> Tool:
         required = [name for name in complete.get("required", ()) if name in properties]
         return {**complete, "properties": properties, "required": required}
 
-    def draft(arguments: Mapping[str, Any], desk: Desk) -> Draft:
+    def draft(arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
         more = arguments.get(OPTIONS, {})
         if not isinstance(more, Mapping):
             raise ArgumentRefused("`options` is no object.", 'Give its arguments by name: {"NAME": VALUE}.')

@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Command, Draft
-from gdal_mcp.discovery.describe import describe, describe_step
-from gdal_mcp.discovery.formats import formats
-from gdal_mcp.discovery.search import search
+from gdal_mcp.gdal.discovery.describe import describe, describe_step
+from gdal_mcp.gdal.discovery.formats import formats
+from gdal_mcp.gdal.discovery.search import search
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm, step_named
-from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
+from gdal_mcp.tools.model import Answer, Arguments, DraftContext, ImmediateResult, Tool, schema_of, typed
 
 Limit = Annotated[int, Field(ge=1, le=50)]
 
@@ -36,26 +36,26 @@ class FindCrsArguments(Arguments):
     limit: Limit = 10
 
 
-def _search(arguments: SearchArguments, desk: Desk) -> Told:
+def _search(arguments: SearchArguments, desk: DraftContext) -> ImmediateResult:
     tools = (one for one in desk.surface.callable.values() if one is not GDAL_SEARCH)  # never its own answer
     picked = [(one.name, one.title, one.description) for one in tools if not is_algorithm(one.name)]
     found = search(arguments.query, limit=50, picked=picked)
     hits = [hit for hit in found if not hit.path or desk.permits(hit.path)]
-    return Told({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
+    return ImmediateResult({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
 
 
-def _describe(arguments: DescribeArguments, desk: Desk) -> Told:
+def _describe(arguments: DescribeArguments, desk: DraftContext) -> ImmediateResult:
     step = step_named(arguments.algorithm)
     if step is not None and not is_algorithm(arguments.algorithm):
-        return Told(describe_step(step))
-    return Told(describe(algorithm_named(arguments.algorithm, desk)))
+        return ImmediateResult(describe_step(step))
+    return ImmediateResult(describe(algorithm_named(arguments.algorithm, desk)))
 
 
-def _formats(arguments: FormatsArguments, _desk: Desk) -> Told:
-    return Told(formats(arguments.kind, arguments.name))
+def _formats(arguments: FormatsArguments, _desk: DraftContext) -> ImmediateResult:
+    return ImmediateResult(formats(arguments.kind, arguments.name))
 
 
-def _find_crs(arguments: FindCrsArguments, _desk: Desk) -> Draft:
+def _find_crs(arguments: FindCrsArguments, _desk: DraftContext) -> Draft:
     extra = {"query": arguments.query, "limit": arguments.limit}
     return Draft(Command("find_crs", (), extra=extra), (), wants_json=True, present=_present_crs)
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from gdal_mcp.catalogue.formats import driver_for, output_format
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Kind
+from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Kind
 
 DEFAULTS: dict[str, str] = {"raster": "GTiff", "vector": "GPKG"}
 

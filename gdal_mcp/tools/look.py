@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gdal_mcp.answers.described import shown
-from gdal_mcp.calls.plan import Command, Draft
-from gdal_mcp.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, page, told
+from gdal_mcp.gdal.answers.described import shown
+from gdal_mcp.gdal.datasets.browse import opened
+from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, page, told
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import DatasetPath
-from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
-from sandbox.files.browse import opened
+from gdal_mcp.tools.model import Answer, Arguments, DraftContext, ImmediateResult, Tool, schema_of, typed
 
 Band = Annotated[int, Field(ge=1, le=65_535)]
 
@@ -24,7 +24,7 @@ class PreviewArguments(Arguments):
     color: Literal["auto", "gray", "rgb", "hillshade", "palette"] = "auto"
 
 
-def _preview(arguments: PreviewArguments, desk: Desk) -> Draft:
+def _preview(arguments: PreviewArguments, desk: DraftContext) -> Draft:
     source = desk.paths.source(arguments.path)
     extra = {
         "preview": {
@@ -59,14 +59,14 @@ class ListArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 100
 
 
-def _list(arguments: ListArguments, desk: Desk) -> Draft | Told:
+def _list(arguments: ListArguments, desk: DraftContext) -> Draft | ImmediateResult:
     """The host lists, following nothing; GDAL then tells the format of each file, without opening it whole."""
     folder = desk.paths.folder(arguments.path)
     query = Query(folder, arguments.pattern, arguments.limit)
     with opened(desk.paths.workspaces, folder) as top:
         found = page(top, query, arguments.cursor)
     if not found.to_identify:
-        return Told(told(found))
+        return ImmediateResult(told(found))
 
     def present(answer: Answer) -> Mapping[str, Any]:
         drivers = answer.parsed if isinstance(answer.parsed, dict) else {}

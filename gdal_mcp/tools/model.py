@@ -8,9 +8,9 @@ from typing import Any, Literal, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
-from gdal_mcp.calls.foreseeing import Foresight
-from gdal_mcp.calls.plan import Draft
-from gdal_mcp.datasets.paths import Paths
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 
 
@@ -68,7 +68,7 @@ def by_default(tool: str, draft: Draft) -> Verdict:
 
 
 @dataclass(frozen=True)
-class Desk:
+class DraftContext:
     """What a tool may look at while it drafts a call: where paths lead, and what this server permits."""
 
     paths: Paths
@@ -88,13 +88,13 @@ class Desk:
 
 
 @dataclass(frozen=True)
-class Told:
+class ImmediateResult:
     """A tool's answer that needs no container: facts of the catalogue or of a plan."""
 
     result: Mapping[str, Any]
 
 
-Drafting = Callable[[Mapping[str, Any], Desk], Draft | Told]
+Drafting = Callable[[Mapping[str, Any], DraftContext], Draft | ImmediateResult]
 
 
 @dataclass(frozen=True)
@@ -138,10 +138,10 @@ class Tool:
 A = TypeVar("A", bound=Arguments)
 
 
-def typed(model: type[A], draft: Callable[[A, Desk], Draft | Told]) -> Drafting:
+def typed(model: type[A], draft: Callable[[A, DraftContext], Draft | ImmediateResult]) -> Drafting:
     """The draft function of a tool whose arguments are a model. Raises pydantic's ValidationError."""
 
-    def validated(arguments: Mapping[str, Any], desk: Desk) -> Draft | Told:
+    def validated(arguments: Mapping[str, Any], desk: DraftContext) -> Draft | ImmediateResult:
         return draft(model.model_validate(dict(arguments)), desk)
 
     return validated

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.model import Algorithm, Argument
-from gdal_mcp.catalogue.switches import MAX_VALUES, argument_named
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.model import Algorithm, Argument
+from gdal_mcp.gdal.catalogue.switches import MAX_VALUES, argument_named
 
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4

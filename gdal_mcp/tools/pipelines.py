@@ -11,15 +11,15 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Command, Draft, Output
-from gdal_mcp.catalogue.binding import Bound, bind_json, bind_named, render
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Step
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Step
+from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.algorithm import PIPELINES, Places, context_of, spelling, together
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 from gdal_mcp.tools.notation import MAX_DEPTH, ParsedStep, Words, named_values, parse_notation
 
 MAX_STEPS = 50
@@ -60,7 +60,7 @@ class PipelineArguments(Arguments):
     )
 
 
-def draft_pipeline(path: str, arguments: Mapping[str, Any], desk: Desk) -> Draft:
+def draft_pipeline(path: str, arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
     """One of GDAL's three pipeline commands, as gdal_read and gdal_write get it. Raises ToolError, ArgumentRefused."""
     known = {"pipeline", "steps", "quiet"}
     unknown = next((name for name in arguments if name not in known), None)
@@ -73,7 +73,7 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], desk: Desk) -> Draft
     return _draft(path, PipelineArguments.model_validate({"steps": text}), desk)
 
 
-def _draft(path: str, arguments: PipelineArguments, desk: Desk) -> Draft:
+def _draft(path: str, arguments: PipelineArguments, desk: DraftContext) -> Draft:
     given = arguments.steps
     calls = _from_notation(given) if isinstance(given, str) else _from_json(given)
     _refuse_many(calls)
@@ -142,7 +142,7 @@ def _call(parsed: ParsedStep) -> StepCall:
 
 
 def _agreed(
-    path: str, calls: Sequence[StepCall], desk: Desk, takes: str | None = None
+    path: str, calls: Sequence[StepCall], desk: DraftContext, takes: str | None = None
 ) -> list[tuple[BoundStep, ...]]:
     """The readings of a pipeline, which are written alike. Raises ToolError, ArgumentRefused when there is none, or they
     are not, or one has a step that this server has not.
@@ -161,7 +161,7 @@ def _agreed(
 
 
 def _readings(
-    path: str, calls: Sequence[StepCall], desk: Desk, takes: str | None
+    path: str, calls: Sequence[StepCall], desk: DraftContext, takes: str | None
 ) -> list[tuple[BoundStep, ...]]:
     readings: list[tuple[BoundStep, ...]] = [()]
     if len(calls) > MAX_STEPS:
@@ -172,7 +172,7 @@ def _readings(
 
 
 def _extended(
-    path: str, readings: list[tuple[BoundStep, ...]], call: StepCall, desk: Desk, takes: str | None
+    path: str, readings: list[tuple[BoundStep, ...]], call: StepCall, desk: DraftContext, takes: str | None
 ) -> list[tuple[BoundStep, ...]]:
     """Every reading with one more step, for each way to read that step. Raises the refusal of the first when there is none."""
     found: list[tuple[BoundStep, ...]] = []
@@ -192,7 +192,7 @@ def _extended(
     return found
 
 
-def _variants(path: str, name: str, desk: Desk) -> list[Step]:
+def _variants(path: str, name: str, desk: DraftContext) -> list[Step]:
     plain = spelling(name)
     found = [
         step for step in catalogue().steps.values() if spelling(step.name) == plain and path in step.pipelines
@@ -216,7 +216,7 @@ def _excluded(algorithm: str) -> ToolError:
     )
 
 
-def _bound(path: str, step: Step, call: StepCall, desk: Desk) -> BoundStep:
+def _bound(path: str, step: Step, call: StepCall, desk: DraftContext) -> BoundStep:
     context = context_of(desk)
     algorithm = step.algorithm
     if call.branches and call.name != _TEE:

@@ -5,12 +5,12 @@ from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Draft
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.dispatch import draft_call
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 
 class RunArguments(Arguments):
@@ -18,12 +18,12 @@ class RunArguments(Arguments):
     arguments: Mapping[str, Any] = Field(description="Its arguments by name, as gdal_describe lists them")
 
 
-def _draft(arguments: RunArguments, desk: Desk) -> Draft:
+def _draft(arguments: RunArguments, desk: DraftContext) -> Draft:
     algorithm = algorithm_named(arguments.algorithm, desk)
     return draft_call(algorithm, arguments.arguments, desk)
 
 
-def _read(arguments: RunArguments, desk: Desk) -> Draft:
+def _read(arguments: RunArguments, desk: DraftContext) -> Draft:
     draft = _draft(arguments, desk)
     if draft.writes:
         raise ToolError(

@@ -7,14 +7,14 @@ from typing import Any
 from pydantic import Field
 
 from gdal_mcp.access.policy import Allow, Deny
-from gdal_mcp.answers.described import facts
-from gdal_mcp.calls.foreseeing import Foreseen
-from gdal_mcp.calls.plan import Command, Draft, Effect, effect_of
-from gdal_mcp.datasets.operations import FILE_OPERATIONS
-from gdal_mcp.datasets.scope import places
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.foresight.header import Header
-from gdal_mcp.tools.model import Answer, Arguments, Desk, Told, Tool, schema_of, typed
+from gdal_mcp.gdal.answers.described import facts
+from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
+from gdal_mcp.gdal.datasets.scope import places
+from gdal_mcp.gdal.preflight.header import Header
+from gdal_mcp.gdal.preflight.service import Foreseen
+from gdal_mcp.plan import Command, Draft, Effect, effect_of
+from gdal_mcp.tools.model import Answer, Arguments, DraftContext, ImmediateResult, Tool, schema_of, typed
 from sandbox.workspace import Located
 
 
@@ -23,18 +23,18 @@ class ValidateArguments(Arguments):
     arguments: Mapping[str, Any]
 
 
-def _draft(arguments: ValidateArguments, desk: Desk) -> Draft | Told:
+def _draft(arguments: ValidateArguments, desk: DraftContext) -> Draft | ImmediateResult:
     tool = desk.surface.callable.get(arguments.tool)
     if tool is None or tool.name == VALIDATE_CALL.name:
         raise ToolError(
             Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool to validate.", "Name a tool of tools/list."
         )
     draft = tool.draft(arguments.arguments, desk)
-    if isinstance(draft, Told):
-        return Told({"valid": True, "effect": "read", "container": False})
+    if isinstance(draft, ImmediateResult):
+        return ImmediateResult({"valid": True, "effect": "read", "container": False})
     unknown = [one for one in draft.inputs if desk.foresight.headers.get(one) is None and not one.is_folder]
     if not unknown or draft.algorithm in FILE_OPERATIONS:
-        return Told(_told(tool.name, draft, desk))
+        return ImmediateResult(_told(tool.name, draft, desk))
 
     def present(answer: Answer) -> Mapping[str, Any]:
         """The formats that the host does not read itself were looked at in the container; what it said is kept."""
@@ -49,7 +49,7 @@ def _draft(arguments: ValidateArguments, desk: Desk) -> Draft | Told:
     return Draft(command, (), looked_at=seen, wants_json=True, present=present, algorithm="dataset identify")
 
 
-def _told(tool: str, draft: Draft, desk: Desk) -> dict[str, Any]:
+def _told(tool: str, draft: Draft, desk: DraftContext) -> dict[str, Any]:
     seen = desk.foresight.look(draft)
     effect = effect_of(draft)
     verdict = desk.verdict(tool, draft)
@@ -98,7 +98,7 @@ def _foreseen(seen: Foreseen) -> dict[str, Any]:
     return told
 
 
-def _input(located: Located, desk: Desk) -> dict[str, Any]:
+def _input(located: Located, desk: DraftContext) -> dict[str, Any]:
     told: dict[str, Any] = {"path": str(located)}
     if located.is_folder:
         return {**told, "folder": True}

@@ -13,10 +13,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from gdal_mcp.access.identity import READ, SCOPES
-from gdal_mcp.web.address import MCP_PATH
+from gdal_mcp.http.address import MCP_PATH
+from gdal_mcp.http.gate import Gate
+from gdal_mcp.http.guard import Door, Names, Outermost
 from gdal_mcp.web.endpoint import Endpoint
-from gdal_mcp.web.gate import Gate
-from gdal_mcp.web.guard import Door, Names, Outermost
 from gdal_mcp.web.protocol import Counter
 
 METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{MCP_PATH}"

@@ -4,11 +4,11 @@ from starlette.routing import BaseRoute
 
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.app import App
-from gdal_mcp.calls.uploading import Uploads
-from gdal_mcp.ledger.shelf import Shelf
+from gdal_mcp.http.gate import Gate
+from gdal_mcp.ledger.shelf import ArtifactStore
+from gdal_mcp.operations.uploading import Uploads
 from gdal_mcp.web.app import Front
 from gdal_mcp.web.files import Files
-from gdal_mcp.web.gate import Gate
 from gdal_mcp.web.links import Signer, Standing
 from gdal_mcp.web.uploads import Arrivals
 
@@ -17,7 +17,7 @@ def file_routes(app: App, front: Front, base: str) -> list[BaseRoute]:
     """`base` is the address that clients know the server by."""
     settings = app.settings
     files = Files(
-        shelf=Shelf(app.registry),
+        shelf=ArtifactStore(app.registry),
         reaches=app.reaches,
         signer=Signer(),
         standing=Standing(None if settings.no_auth else TokenStore(settings.state.tokens)),

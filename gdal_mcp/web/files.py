@@ -24,17 +24,18 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gdal_mcp.access.identity import READ, Principal
-from gdal_mcp.access.reach import Reaches
 from gdal_mcp.access.tokens import TokensUnavailable
+from gdal_mcp.entitlements import EntitlementResolver
 from gdal_mcp.errors import ToolError
+from gdal_mcp.http import replies
+from gdal_mcp.http.gate import Full, Gate
+from gdal_mcp.http.guard import Door
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
-from gdal_mcp.ledger.shelf import FOLDER, Absent, Busy, Gone, Opened, Shelf
+from gdal_mcp.ledger.shelf import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
 from gdal_mcp.ledger.statement import time_text
-from gdal_mcp.web import links, replies
+from gdal_mcp.web import links
 from gdal_mcp.web.endpoint import Endpoint
-from gdal_mcp.web.gate import Full, Gate
-from gdal_mcp.web.guard import Door
 from gdal_mcp.web.links import Signer, Standing, Subject
 from gdal_mcp.web.ranges import Unsatisfiable, Version, part_of, precondition
 from gdal_mcp.web.sending import Sending, about
@@ -60,8 +61,8 @@ class Files:
     another time is asked for.
     """
 
-    shelf: Shelf
-    reaches: Reaches
+    shelf: ArtifactStore
+    reaches: EntitlementResolver
     signer: Signer
     standing: Standing
     gate: Gate

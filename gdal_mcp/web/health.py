@@ -23,13 +23,13 @@ from starlette.types import Receive, Scope, Send
 from gdal_mcp.access.admission import Load
 from gdal_mcp.access.identity import ADMIN
 from gdal_mcp.app import App
+from gdal_mcp.http.guard import Door
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.metrics import Ledger, Now, containers
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.settings.web import LOOPBACK
 from gdal_mcp.surface import known_tools
 from gdal_mcp.web.endpoint import Endpoint
-from gdal_mcp.web.guard import Door
 from sandbox.errors import AttestationFailed, EngineUnavailable, ImageMissing, SandboxError
 
 _log = structlog.get_logger()

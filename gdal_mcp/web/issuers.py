@@ -18,9 +18,9 @@ import httpx2
 import jwt
 import structlog
 
+from gdal_mcp.http.bearer import Unavailable
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.settings.web import LOOPBACK
-from gdal_mcp.web.bearer import Unavailable
 
 _log = structlog.get_logger()
 

@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp.access.identity import READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokensUnavailable
+from gdal_mcp.http import replies
+from gdal_mcp.http.bearer import Unavailable
+from gdal_mcp.http.guard import Door, Left, TooLarge, TooSlow, replayed, whole_body
 from gdal_mcp.mcp.http import Protocol, marked
-from gdal_mcp.web import replies
-from gdal_mcp.web.bearer import Unavailable
-from gdal_mcp.web.guard import Door, Left, TooLarge, TooSlow, replayed, whole_body
 
 RECHECK_SECONDS: Final = 15.0  # for which a stream may outlive its token
 _SESSION: Final = "mcp-session-id"

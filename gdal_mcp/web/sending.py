@@ -18,10 +18,10 @@ import anyio.to_thread
 import structlog
 from starlette.types import Receive, Scope, Send
 
+from gdal_mcp.http.serving import TAKE_SECONDS
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.ledger.shelf import Gone, Opened
 from gdal_mcp.web.ranges import Part
-from gdal_mcp.web.serving import TAKE_SECONDS
 
 _log = structlog.get_logger()
 

@@ -10,21 +10,21 @@ from starlette.routing import BaseRoute
 
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.app import App, local_user
+from gdal_mcp.http import address
+from gdal_mcp.http.bearer import StaticTokens, Verifier, Verifiers
+from gdal_mcp.http.gate import Gate
+from gdal_mcp.http.guard import Door, Names
+from gdal_mcp.http.serving import Listening, bind, port_of, require_certificate, serve_routes
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.http import Bounds, Protocol
 from gdal_mcp.settings import Settings
-from gdal_mcp.web import address
 from gdal_mcp.web.app import METADATA_PATH, Front, compose, metadata_route, protocol_route
-from gdal_mcp.web.bearer import StaticTokens, Verifier, Verifiers
 from gdal_mcp.web.exchange import file_routes
 from gdal_mcp.web.files import FILES_PATH
-from gdal_mcp.web.gate import Gate
-from gdal_mcp.web.guard import Door, Names
 from gdal_mcp.web.health import HEALTH_PATH, READY_PATH, Metrics, Watch, health_routes, look, metrics_route
 from gdal_mcp.web.issuers import Issuer, Keys
 from gdal_mcp.web.oauth import SignedTokens
 from gdal_mcp.web.protocol import Counter
-from gdal_mcp.web.serving import Listening, bind, port_of, require_certificate, serve_routes
 
 # the routes of one more part, from what all parts share and the address that clients know
 More = Callable[[App, Front, str], Sequence[BaseRoute]]

@@ -23,15 +23,15 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gdal_mcp.access.identity import READ, WRITE, Principal
-from gdal_mcp.answers.translation import explain
-from gdal_mcp.calls.uploading import Destination, Received, Reception, Uploads
+from gdal_mcp.calls.translation import explain
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.http import replies
+from gdal_mcp.http.gate import Full, Gate
+from gdal_mcp.http.guard import Door, Left, TooSlow
+from gdal_mcp.operations.uploading import Destination, Received, Reception, Uploads
 from gdal_mcp.pipeline import Reply
-from gdal_mcp.web import replies
 from gdal_mcp.web.endpoint import Endpoint
 from gdal_mcp.web.files import FILES_PATH
-from gdal_mcp.web.gate import Full, Gate
-from gdal_mcp.web.guard import Door, Left, TooSlow
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspace
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from sandbox.attestation import attest
 from sandbox.cancel import Cancellation
 from sandbox.conformance.bench import ENVIRONMENT, IN_WORKSPACE, MIB, Bench, require
 from sandbox.conformance.looking import ASK_MEMORY, COMPUTE, FORK, TAKE_MEMORY
 from sandbox.hardening import rlimits
+from sandbox.isolation.attestation import attest
 from sandbox.runner import Runner
 from sandbox.template import SCRATCH_TARGET
 

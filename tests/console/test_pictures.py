@@ -16,7 +16,7 @@ from gdal_mcp.app import local_user
 from gdal_mcp.console.pictures import FOLDER, Pictures
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
-from gdal_mcp.ledger.shelf import Shelf
+from gdal_mcp.ledger.shelf import ArtifactStore
 from sandbox.workspace import Workspace, Workspaces
 from tests.console.kit import Person, Stage
 from tests.console.rows import published
@@ -40,7 +40,7 @@ class Gallery:
         app: Any = SimpleNamespace(
             settings=SimpleNamespace(state_dir=self.state), pipeline=SimpleNamespace(call=self._call)
         )
-        self._pictures = Pictures(app, Shelf(self.registry))
+        self._pictures = Pictures(app, ArtifactStore(self.registry))
         self.drawn = 0
 
     async def _call(self, request: Any) -> Any:

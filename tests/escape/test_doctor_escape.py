@@ -9,12 +9,12 @@ import pytest
 
 from gdal_mcp.cli import main
 from gdal_mcp.commands.escape import table
-from sandbox.cis import BENCHMARK, CHECKS, Seen
 from sandbox.errors import AttestationFailed
-from sandbox.escape import rows as rows_module
-from sandbox.escape.rows import Row, Tried, rows
-from sandbox.escape.trying import Escape, try_to_escape
 from sandbox.hardening import create_body
+from sandbox.isolation import rows as rows_module
+from sandbox.isolation.cis import BENCHMARK, CHECKS, Seen
+from sandbox.isolation.rows import Row, Tried, rows
+from sandbox.isolation.trying import Escape, try_to_escape
 from tests.conftest import USER
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("escape.doctor-tells")]

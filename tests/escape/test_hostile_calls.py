@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sandbox.cancel import Cancellation
-from sandbox.escape.rows import Tried, rows
-from sandbox.escape.trying import PACKAGE, request
+from sandbox.isolation.rows import Tried, rows
+from sandbox.isolation.trying import PACKAGE, request
 from sandbox.outcome import Exited
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.errors import OutputRejected
-from sandbox.files.outputs import collect
-from sandbox.files.staging import Staging
 from sandbox.outcome import Exited, StagingLimitExceeded
+from sandbox.outputs.inspection import collect
+from sandbox.outputs.staging import Staging
 from sandbox.template import Limits
 from tests.conftest import SMALL, USER
 

@@ -17,11 +17,11 @@ from types import CodeType, ModuleType
 MODULES = (
     "gdal_mcp.pipeline",
     "gdal_mcp.calls.execution",
-    "gdal_mcp.ledger.records",
+    "gdal_mcp.calls.records",
     "sandbox.runner",
     "sandbox.slot",
 )
-UNDOING = "gdal_mcp.calls.undoing"  # no part of a call's life: tests/faults/test_undoing.py
+UNDOING = "gdal_mcp.operations.undoing"  # no part of a call's life: tests/faults/test_undoing.py
 _CALLED = "__passing__"
 _BODIES = ("body", "orelse", "finalbody")
 # parts that keep nothing outside the process: to die before one of them is to die before what follows it

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gdal_mcp.calls.foreseeing import Foresight
-from gdal_mcp.calls.plan import Draft
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument
-from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import ToolError
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import surface
-from gdal_mcp.tools.model import Desk
+from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.notation import Words, parse_notation
 from sandbox.workspace import Workspace, Workspaces
 from tests.fuzz.kit import anything, outcome, tries
@@ -46,7 +46,7 @@ FILES = (
 
 
 @functools.cache
-def desk() -> Desk:
+def desk() -> DraftContext:
     """Of a server with every tool and SQL, on a workspace with files of odd names."""
     base = Path(tempfile.mkdtemp())
     root = base / "workspace"
@@ -55,7 +55,7 @@ def desk() -> Desk:
         (root / name).write_bytes(b"x")
     settings = Settings(workspaces=[root], state_dir=base / "state", toolsets=("all",), allow_sql=True)
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef", 2)
-    return Desk(paths, settings, surface(settings), Foresight(settings.limits()))
+    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()))
 
 
 HOSTILE = st.sampled_from(

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.foresight.header import Header
-from gdal_mcp.foresight.headers import _SIGNATURES, read_header
-from gdal_mcp.foresight.headers.window import MAX_BYTES, MAX_READS, MAX_SIDE
+from gdal_mcp.gdal.preflight.header import Header
+from gdal_mcp.gdal.preflight.headers import _SIGNATURES, read_header
+from gdal_mcp.gdal.preflight.headers.window import MAX_BYTES, MAX_READS, MAX_SIDE
 from sandbox.workspace import Workspace, Workspaces
 from tests.fuzz.kit import tries
 from tests.quick import quick

@@ -15,18 +15,18 @@ import pytest
 
 import gdal_mcp
 import sandbox
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.plain import PLAIN
-from gdal_mcp.datasets.names import table
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.plain import PLAIN
+from gdal_mcp.gdal.datasets.names import table
 from tests.fuzz.kit import SEED, TIMES
 from tests.fuzz.matching import Maker
 from tests.quick import quick
 
 pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
 ELSEWHERE = (
-    "gdal_mcp.inside.parts",
-    "gdal_mcp.inside.gdal_worker",
-    "gdal_mcp.inside.compare_program",
+    "gdal_mcp.gdal.inside.parts",
+    "gdal_mcp.gdal.inside.gdal_worker",
+    "gdal_mcp.gdal.inside.compare_program",
     "gdal_mcp.testing",
     "sandbox.worker",
 )

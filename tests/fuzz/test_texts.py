@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.catalogue.checks import CHECKS, Situation
-from gdal_mcp.catalogue.crs import check_crs
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.expressions import check_document
-from gdal_mcp.catalogue.geometry import check_geometry
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.sql import MAX_STATEMENT, _tokens, check_condition, check_statement
-from gdal_mcp.datasets.names import parse, table
 from gdal_mcp.errors import ToolError
+from gdal_mcp.gdal.catalogue.checks import CHECKS, Situation
+from gdal_mcp.gdal.catalogue.crs import check_crs
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.expressions import check_document
+from gdal_mcp.gdal.catalogue.geometry import check_geometry
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.sql import MAX_STATEMENT, _tokens, check_condition, check_statement
+from gdal_mcp.gdal.datasets.names import parse, table
 from tests.fuzz.kit import anything, grown, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING
 

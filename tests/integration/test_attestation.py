@@ -5,13 +5,13 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from sandbox import attestation
-from sandbox.attestation import attest
 from sandbox.engines import docker as docker_module
 from sandbox.errors import AttestationFailed
-from sandbox.files.staging import StagingArea
+from sandbox.isolation import attestation
+from sandbox.isolation.attestation import attest
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited
+from sandbox.outputs.staging import StagingArea
 from sandbox.workspace import RESERVED, Workspace
 from tests.conftest import USER, handler
 

@@ -12,15 +12,15 @@ import anyio
 import pytest
 
 from gdal_mcp.access.identity import local
-from gdal_mcp.access.reach import Reach, Reaches
 from gdal_mcp.app import App, running
 from gdal_mcp.approval.model import Nobody
+from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.ledger.audit import tail
 from gdal_mcp.ledger.provenance import Materials
 from gdal_mcp.pipeline import Pipeline, Reply, Request
 from gdal_mcp.settings import load_settings
 from sandbox.errors import StagingFailed
-from sandbox.pools.lease import Lease
+from sandbox.pool.lease import Lease
 
 pytestmark = pytest.mark.engine
 ANN = local("ann")
@@ -110,10 +110,10 @@ def _texts(value: object) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class _Faulty(Reaches):
+class _Faulty(EntitlementResolver):
     """`convert` publishes as ever, and then its result cannot be put together."""
 
-    def of(self, principal: str) -> Reach:
+    def of(self, principal: str) -> Entitlements:
         reach = super().of(principal)
         tools = reach.surface.callable
         faulty = replace(tools["convert"], present=_fail)

@@ -10,17 +10,17 @@ import docker
 import pytest
 
 from gdal_mcp import cli
-from gdal_mcp.catalogue import capture
-from gdal_mcp.catalogue.binding import Context, bind_named, render
-from gdal_mcp.catalogue.capture import CaptureFailed, captured, output_of
-from gdal_mcp.catalogue.crs import check_crs
-from gdal_mcp.catalogue.drift import INTERFACE, differences
-from gdal_mcp.catalogue.errors import CrsRefused
-from gdal_mcp.catalogue.formats import driver_for
-from gdal_mcp.catalogue.load import catalogue, catalogue_of, packaged_text
-from gdal_mcp.catalogue.model import RESERVED_TOKENS
 from gdal_mcp.commands.doctor import examine
-from gdal_mcp.host.environment import SKIPPED_DRIVERS
+from gdal_mcp.gdal.catalogue import capture
+from gdal_mcp.gdal.catalogue.binding import Context, bind_named, render
+from gdal_mcp.gdal.catalogue.capture import CaptureFailed, captured, output_of
+from gdal_mcp.gdal.catalogue.crs import check_crs
+from gdal_mcp.gdal.catalogue.drift import INTERFACE, differences
+from gdal_mcp.gdal.catalogue.errors import CrsRefused
+from gdal_mcp.gdal.catalogue.formats import driver_for
+from gdal_mcp.gdal.catalogue.load import catalogue, catalogue_of, packaged_text
+from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS
+from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 from gdal_mcp.host.image import Image
 from gdal_mcp.settings import load_settings
 from sandbox import labels
@@ -130,7 +130,7 @@ def test_an_image_that_is_not_there_is_a_failure(client: docker.DockerClient) ->
 
 
 ITSELF = (
-    files("gdal_mcp.catalogue")
+    files("gdal_mcp.gdal.catalogue")
     .joinpath("capture_program.py")
     .read_text()
     .replace('if __name__ == "__main__":', "if False:")

@@ -8,10 +8,10 @@ from typing import Any
 import docker
 import pytest
 
-from gdal_mcp.datasets.names import parse, table
-from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.host.environment import environment
+from gdal_mcp.gdal.datasets.names import parse, table
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.environment import environment
 from gdal_mcp.host.image import Image
 from sandbox.cancel import Cancellation
 from sandbox.outcome import Exited

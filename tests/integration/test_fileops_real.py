@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import docker
 import pytest
 
-from gdal_mcp.datasets.operations import FileWork, check_identified, plan_operation
-from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import ToolError
+from gdal_mcp.gdal.datasets.operations import FileWork, check_identified, plan_operation
+from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.host.image import Image
-from sandbox.files.publication import Publication
-from sandbox.files.staging import StagingArea
+from sandbox.outputs.publication import Publication
+from sandbox.outputs.staging import StagingArea
 from sandbox.workspace import Workspace, Workspaces
 from tests.conftest import USER
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.foresight import crs
-from gdal_mcp.foresight.described import header_of_description
-from gdal_mcp.foresight.estimate import estimate
-from gdal_mcp.foresight.header import Header
-from gdal_mcp.foresight.headers import read_header
-from gdal_mcp.foresight.request import Request
-from gdal_mcp.inside import parts as worker_parts
+from gdal_mcp.gdal.inside import parts as worker_parts
+from gdal_mcp.gdal.preflight import crs
+from gdal_mcp.gdal.preflight.described import header_of_description
+from gdal_mcp.gdal.preflight.estimate import estimate
+from gdal_mcp.gdal.preflight.header import Header
+from gdal_mcp.gdal.preflight.headers import read_header
+from gdal_mcp.gdal.preflight.request import Request
 from sandbox.workspace import Located, Workspace, Workspaces
 from tests.data.make import make_data
 from tests.oracle.container import Oracle
@@ -163,7 +163,7 @@ DESCRIBE = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from osgeo import gdal
-from gdal_mcp.inside.parts.datasets import facts_and_names
+from gdal_mcp.gdal.inside.parts.datasets import facts_and_names
 gdal.DontUseExceptions()
 print(json.dumps(facts_and_names(sys.argv[2], gdal.OpenEx(sys.argv[2]))[0]))
 """

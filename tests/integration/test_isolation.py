@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from sandbox.cancel import Cancellation
-from sandbox.files.staging import StagingArea
 from sandbox.labels import labels
 from sandbox.outcome import Exited
+from sandbox.outputs.staging import StagingArea
 from sandbox.runner import Job
 from sandbox.slot import launch
 from sandbox.workspace import Workspace

@@ -14,8 +14,6 @@ import pytest
 from sandbox.cancel import Cancellation
 from sandbox.engine import STDERR
 from sandbox.engines.docker import DockerEngine
-from sandbox.files.filetree import StagingUsage
-from sandbox.files.staging import StagingArea
 from sandbox.labels import OWNER
 from sandbox.outcome import (
     Cancelled,
@@ -29,6 +27,8 @@ from sandbox.outcome import (
     StagingLimitExceeded,
     TimedOut,
 )
+from sandbox.outputs.filetree import StagingUsage
+from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner

@@ -15,7 +15,7 @@ from sandbox.engines import docker as docker_module
 from sandbox.errors import SandboxError
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited, SandboxResult
-from sandbox.pools.lease import Kind
+from sandbox.pool.lease import SlotKey
 from sandbox.runner import Job
 from tests.integration.engine_proxy import EngineProxy
 from tests.waiting import until
@@ -51,7 +51,7 @@ def call(app: App) -> SandboxResult:
     """A call as the server makes it: one that fails makes it connect anew."""
     cancel = Cancellation()
     host = app.hosting.ready()
-    kind: Kind = app.hosting.kind(host.image, None)
+    kind: SlotKey = app.hosting.kind(host.image, None)
     try:
         with host.pool.claim(kind, "call-0001", cancel) as lease:
             return lease.run(Job("call-0001", lease.template, VERSION, answers=True), cancel)

@@ -12,16 +12,16 @@ import pytest
 
 from gdal_mcp.host.image import Image
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
-from sandbox.files.staging import StagingArea
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited, SandboxResult
+from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
-from sandbox.pools.capacity import Capacity
-from sandbox.pools.demand import Sizes
-from sandbox.pools.lease import Kind
-from sandbox.pools.pool import REFILLS, WarmPool
+from sandbox.pool.demand import Sizes
+from sandbox.pool.lease import SlotKey
+from sandbox.pool.pool import REFILLS, WarmPool
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.workspace import RESERVED, Workspace
@@ -103,13 +103,13 @@ def area(workspace: Path) -> StagingArea:
 
 
 @pytest.fixture
-def kinds(make_template: TemplateMaker, workspace: Path, area: StagingArea) -> tuple[Kind, Kind]:
+def kinds(make_template: TemplateMaker, workspace: Path, area: StagingArea) -> tuple[SlotKey, SlotKey]:
     """Containers that only read, and containers that write, of a handler that does what it is told."""
     template = replace(
         make_template(handler(RUN, prepare="from osgeo import gdal"), workspace=workspace),
         masks=(PurePosixPath(workspace / RESERVED),),
     )
-    return Kind(template), Kind(template, area)
+    return SlotKey(template), SlotKey(template, area)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def make(engine: DockerEngine, owner: Owner) -> Iterator[Callable[..., WarmPool]
     pools = []
 
     def one(
-        *standing: Kind, most: int = 8, engine: Engine = engine, capacity: Capacity | None = None
+        *standing: SlotKey, most: int = 8, engine: Engine = engine, capacity: Capacity | None = None
     ) -> WarmPool:
         pools.append(WarmPool(Runner(engine, owner.id, capacity), Sizes(1, most, 600.0), lambda: standing))
         pools[-1].keep()
@@ -133,13 +133,13 @@ def staged(workspace: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
-def filled(pool: WarmPool, *kinds: Kind) -> None:
+def filled(pool: WarmPool, *kinds: SlotKey) -> None:
     """One of each of them waits, and none more is on its way."""
     until(lambda: {kinds.index(one.kind) for one in list(pool._waiting)} == set(range(len(kinds))))
     until(lambda: not pool.figures().starting)
 
 
-def call(pool: WarmPool, kind: Kind, code: str = "") -> tuple[str, SandboxResult]:
+def call(pool: WarmPool, kind: SlotKey, code: str = "") -> tuple[str, SandboxResult]:
     """One call of its own thread; its container and what became of it."""
     cancel = Cancellation()
     name = f"call-{next(NUMBERS):04}"
@@ -156,7 +156,7 @@ def looked(workspace: Path) -> str:
 
 @pytest.mark.claim("sandbox.calls-apart")
 def test_nothing_of_one_call_is_seen_by_another(
-    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], workspace: Path
+    make: Callable[..., WarmPool], kinds: tuple[SlotKey, SlotKey], workspace: Path
 ):
     pool = make(*kinds)
     filled(pool, *kinds)
@@ -187,7 +187,7 @@ def test_nothing_of_one_call_is_seen_by_another(
 
 @pytest.mark.claim("sandbox.calls-apart")
 def test_two_that_write_at_once_see_nothing_of_each_other(
-    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], workspace: Path, cancel: Cancellation
+    make: Callable[..., WarmPool], kinds: tuple[SlotKey, SlotKey], workspace: Path, cancel: Cancellation
 ):
     """While a container of another call writes, and another waits with its own folder."""
     reads, writes = kinds
@@ -205,7 +205,7 @@ def test_two_that_write_at_once_see_nothing_of_each_other(
 
 
 def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(
-    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], client: docker.DockerClient
+    make: Callable[..., WarmPool], kinds: tuple[SlotKey, SlotKey], client: docker.DockerClient
 ):
     pool = make(kinds[0])
     for _ in range(2):
@@ -219,7 +219,10 @@ def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(
 
 
 def test_a_miss_is_served_although_the_engine_never_answers_a_refill(
-    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind], client: docker.DockerClient, proxied: "Proxied"
+    make: Callable[..., WarmPool],
+    kinds: tuple[SlotKey, SlotKey],
+    client: docker.DockerClient,
+    proxied: "Proxied",
 ):
     proxied.proxy.meet("silence", only=b"/start")
     pool = make(kinds[0], engine=proxied.engine)
@@ -272,13 +275,13 @@ def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(
 
 def test_a_call_is_given_the_memory_of_a_waiting_container(
     make: Callable[..., WarmPool],
-    kinds: tuple[Kind, Kind],
+    kinds: tuple[SlotKey, SlotKey],
     tmp_path: Path,
     client: docker.DockerClient,
     owner: Owner,
 ):
     room = Capacity(tmp_path / "memory.lock", 2 * SMALL.memory_bytes)
-    other = Kind(replace(kinds[0].template, environment={**kinds[0].template.environment, "OTHER": "1"}))
+    other = SlotKey(replace(kinds[0].template, environment={**kinds[0].template.environment, "OTHER": "1"}))
     pool = make(kinds[0], capacity=room)
     filled(pool, kinds[0])
     most, ended = [0], threading.Event()
@@ -311,7 +314,7 @@ def test_a_call_is_given_the_memory_of_a_waiting_container(
 
 
 def test_calls_of_all_kinds_at_once_each_have_a_container_of_their_own(
-    make: Callable[..., WarmPool], kinds: tuple[Kind, Kind]
+    make: Callable[..., WarmPool], kinds: tuple[SlotKey, SlotKey]
 ):
     pool = make(*kinds)
     filled(pool, *kinds)

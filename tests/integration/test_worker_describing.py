@@ -129,10 +129,10 @@ def told(box: Box, data: Path) -> dict[tuple[str, ...], Done]:
     return dict(zip(wanted, done, strict=True))
 
 
-Told = dict[tuple[str, ...], Done]
+ImmediateResult = dict[tuple[str, ...], Done]
 
 
-def test_a_raster_is_what_an_independent_gdal_says(told: Told, oracle: Oracle, data: Path):
+def test_a_raster_is_what_an_independent_gdal_says(told: ImmediateResult, oracle: Oracle, data: Path):
     facts, seen = told["plain.tif",].facts, oracle.raster(data / "plain.tif")
     assert (facts["driver"], facts["size"]) == ("GTiff", seen["size"])
     assert facts["bytes"] == (data / "plain.tif").stat().st_size
@@ -151,7 +151,7 @@ def test_a_raster_is_what_an_independent_gdal_says(told: Told, oracle: Oracle, d
 
 
 def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_position(
-    told: Told, oracle: Oracle, data: Path
+    told: ImmediateResult, oracle: Oracle, data: Path
 ):
     done = told["half.gpkg",]
     facts, names = done.facts, done.final["outputs"][0]["names"]
@@ -170,13 +170,13 @@ def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_positio
 
 
 @pytest.mark.claim("content.facts-apart")
-def test_no_text_of_the_file_is_among_the_facts(told: Told):
+def test_no_text_of_the_file_is_among_the_facts(told: ImmediateResult):
     for name in ("half.gpkg", "cube.nc", "plain.tif"):
         text = json.dumps(told[name,].facts)
         assert not [word for word in ("zones", "nothing", "flag", "wind", "level", "UTM") if word in text]
 
 
-def test_a_multidimensional_dataset_is_told_by_its_arrays_and_dimensions(told: Told):
+def test_a_multidimensional_dataset_is_told_by_its_arrays_and_dimensions(told: ImmediateResult):
     done = told["cube.nc",]
     names = done.final["outputs"][0]["names"]
     assert [one["size"] for one in done.facts["dimensions"]] == [3, 4]
@@ -196,7 +196,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_the_place_on_earth(told: Told, name: str):
+def test_the_place_on_earth(told: ImmediateResult, name: str):
     file, holds = PLACES[name]
     done = told[file,]
     assert done.final["code"] == 0
@@ -227,13 +227,13 @@ CHECKS = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_a_file_gets_the_checks_that_fit_and_no_others(told: Told, name: str):
+def test_a_file_gets_the_checks_that_fit_and_no_others(told: ImmediateResult, name: str):
     done = told[name,]
     assert done.codes == CHECKS[name]
     assert (done.final["code"], done.final["failures"]) == (0, 0)
 
 
-def test_what_is_too_large_to_be_read_says_that_it_was_sampled(told: Told):
+def test_what_is_too_large_to_be_read_says_that_it_was_sampled(told: ImmediateResult):
     assert told["big.tif",].checks[0] == {"code": "constant", "sampled": True}
     assert told["constant.tif",].checks == [{"code": "constant"}]
 
@@ -251,7 +251,9 @@ SAME = {
 
 
 @pytest.mark.parametrize(("output", "source"), SAME)
-def test_only_an_output_without_any_difference_is_called_identical(told: Told, output: str, source: str):
+def test_only_an_output_without_any_difference_is_called_identical(
+    told: ImmediateResult, output: str, source: str
+):
     expected = [{"code": "identical_to_input", "input": 1}] if SAME[output, source] else []
     assert told[output, "nan.tif", source].checks == expected
 
@@ -263,7 +265,7 @@ APART = {
 
 
 @pytest.mark.parametrize("names", APART, ids=len)
-def test_an_output_apart_from_its_input_is_told(told: Told, names: tuple[str, ...]):
+def test_an_output_apart_from_its_input_is_told(told: ImmediateResult, names: tuple[str, ...]):
     assert told[names].codes == APART[names]
 
 

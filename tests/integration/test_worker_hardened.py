@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.answers.described import described
-from gdal_mcp.host.environment import environment
-from gdal_mcp.host.worker_source import gdal_command
+from gdal_mcp.gdal.answers.described import described
+from gdal_mcp.gdal.environment import environment
+from gdal_mcp.gdal.worker_source import gdal_command
 from sandbox.cancel import Cancellation
-from sandbox.files.staging import Staging
 from sandbox.outcome import Exited, SandboxResult
+from sandbox.outputs.staging import Staging
 from sandbox.program import delivered
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS, Algorithm, Argument, Role
 from tests.mcp.attack_files import started_calls
 from tests.mcp.talk import Person, Place, Talk, inside
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
-from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.mcp.completions import KINDS, MOST, Sources, complete, crs_codes, values_of
 from gdal_mcp.mcp.prompts import (
     CHECKS,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gdal_mcp.app import App, running
-from gdal_mcp.calls.plan import Command, Draft
-from gdal_mcp.datasets.scope import places
-from gdal_mcp.host.hosting import Confines, Host
+from gdal_mcp.gdal.datasets.scope import places
+from gdal_mcp.host.hosting import Host, SandboxScope
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.settings import load_settings
 from sandbox.cancel import Cancellation
 from sandbox.program import delivered, worker_command
@@ -50,7 +50,7 @@ class Inside:
         app = self.app
         named = tuple(app.workspaces.input(name) for name in names)
         only = None if whole else places(Draft(Command("gdal", ()), named))
-        confines = Confines(app.workspaces, app.settings.limits(), only)
+        confines = SandboxScope(app.workspaces, app.settings.limits(), only)
         sent = delivered(worker_command(handler(body)))
         template = app.hosting.template(self.host.image, None, confines)
         template = replace(template, command=sent.command, program=sent.program)

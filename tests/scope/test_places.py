@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.calls.plan import Command, Draft
-from gdal_mcp.datasets.scope import MAX_PLACES, places
 from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.gdal.datasets.scope import MAX_PLACES, places
+from gdal_mcp.gdal.datasets.sidecars import REPLACED
+from gdal_mcp.plan import Command, Draft
 from sandbox.errors import PathRefused, PathReplaced
-from sandbox.files.families import REPLACED
 from sandbox.mounted import refuse_closed, refuse_gone, refuse_replaced
 from sandbox.template import Limits, Mount, SandboxTemplate
 from sandbox.workspace import Identity, Workspace, Workspaces

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
 from tests.truth.conftest import DATA, TRUTH

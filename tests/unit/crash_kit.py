@@ -12,9 +12,9 @@ import pytest
 from crash_scenarios import ALL_AT_ONCE, FOLDER_OVER_FOLDER, KILLED, PUBLICATIONS, Dying, Work
 from staging_kit import Trail, area_at, leftovers, tree
 
-from sandbox.files.moves import POINTS, Moves
-from sandbox.files.staging import StagingArea
-from sandbox.files.undo import Finding
+from sandbox.outputs.moves import POINTS, Moves
+from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.undo import Finding
 
 NATIVE = pytest.mark.parametrize("native", [True, False], ids=["renameat2", "links"])
 EVERY = pytest.mark.parametrize(

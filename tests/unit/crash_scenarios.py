@@ -11,9 +11,9 @@ from typing import Protocol
 
 from staging_kit import CALL, Trail, Tree, area_at, rearrange
 
-from sandbox.files.moves import Moves
-from sandbox.files.staging import StagingArea
-from sandbox.files.undo import Retention
+from sandbox.outputs.moves import Moves
+from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.undo import Retention
 
 KILLED = 9
 SHAPEFILE = ("roads.shp", "roads.shx", "roads.dbf")

@@ -10,15 +10,15 @@ import pytest
 
 from sandbox import slot as slot_module
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity
 from sandbox.engines.memory import MemoryEngine
 from sandbox.errors import EngineUnavailable
-from sandbox.files.staging import StagingArea
 from sandbox.outcome import Exited
-from sandbox.pools import pool as pool_module
-from sandbox.pools.capacity import Capacity
-from sandbox.pools.demand import Sizes
-from sandbox.pools.lease import Kind, Lease
-from sandbox.pools.pool import WarmPool
+from sandbox.outputs.staging import StagingArea
+from sandbox.pool import pool as pool_module
+from sandbox.pool.demand import Sizes
+from sandbox.pool.lease import Lease, SlotKey
+from sandbox.pool.pool import WarmPool
 from sandbox.runner import Job, Runner
 from sandbox.workspace import RESERVED, Workspace
 from tests.unit.pool_kit import LIMITS, Clock, kind, worker
@@ -76,7 +76,7 @@ def make(engine: MemoryEngine, ended: threading.Event, room: Capacity) -> Iterat
         least: int = 1,
         most: int = 4,
         age: float = 600.0,
-        standing: list[Kind] | None = None,
+        standing: list[SlotKey] | None = None,
         capacity: Capacity | None = None,
     ) -> WarmPool:
         kinds = [READS] if standing is None else standing
@@ -110,7 +110,7 @@ def run(lease: Lease, cancel: Cancellation, **request: object):
     return lease.run(Job("call-0001", lease.template, request, answers=lease.staging is None), cancel)
 
 
-def served(pool: WarmPool, kind: Kind, cancel: Cancellation, call: str = "call-0001") -> tuple[str, str]:
+def served(pool: WarmPool, kind: SlotKey, cancel: Cancellation, call: str = "call-0001") -> tuple[str, str]:
     """One call; which container did it, and how that was found."""
     with pool.claim(kind, call, cancel) as lease:
         result = run(lease, cancel)

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sandbox.engines.memory import Box
-from sandbox.pools.lease import Kind
+from sandbox.pool.lease import SlotKey
 from sandbox.protocol import HEADER, LENGTH
 from sandbox.template import Limits, Mount, SandboxTemplate
 from tests.conftest import USER
@@ -15,11 +15,11 @@ MIB = 1 << 20
 LIMITS = Limits(memory_bytes=64 * MIB, wall_seconds=20.0)
 
 
-def kind(name: str = "reads", *folders: Any, area: Any = None, **more: Any) -> Kind:
+def kind(name: str = "reads", *folders: Any, area: Any = None, **more: Any) -> SlotKey:
     """A kind of its own for each name, on these folders."""
     mounts = tuple(Mount(str(folder), PurePosixPath(str(folder))) for folder in folders)
     template = SandboxTemplate("sha256:a", (name,), USER, more.pop("limits", LIMITS), mounts, **more)
-    return Kind(template, area)
+    return SlotKey(template, area)
 
 
 def frame(letter: bytes, value: Any) -> bytes:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from sandbox.files.companions import companions
-from sandbox.files.moves import Moves
-from sandbox.files.outputs import listing_of
-from sandbox.files.publication import Publication, Published, Transfer
-from sandbox.files.staging import Staging, StagingArea
-from sandbox.files.undo import Retention
+from gdal_mcp.gdal.datasets.sidecar_files import companions
+from sandbox.outputs.inspection import listing_of
+from sandbox.outputs.moves import Moves
+from sandbox.outputs.publication import Publication, Published, Transfer
+from sandbox.outputs.staging import Staging, StagingArea
+from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 CALL = "call-0001"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gdal_mcp.approval.model import Grant, Nobody, Question
 from gdal_mcp.approval.question import MAX_LISTED, Where, parts, question_text
 from gdal_mcp.approval.terminal import Terminal
-from gdal_mcp.calls.plan import Draft
+from gdal_mcp.plan import Draft
 from tests.unit.values import draft, output, plan
 
 QUESTION = Question("id", "digest", "Run it?")

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.catalogue.binding import (
+from gdal_mcp.errors import Code
+from gdal_mcp.gdal.catalogue.binding import (
     Bound,
     Context,
     bind_named,
@@ -12,10 +13,9 @@ from gdal_mcp.catalogue.binding import (
     bind_switches_of,
     render,
 )
-from gdal_mcp.catalogue.errors import ArgumentRefused, CrsRefused, UnknownArgument
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Algorithm, Role
-from gdal_mcp.errors import Code
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CrsRefused, UnknownArgument
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 
 RASTER, VECTOR, REPROJECT = (
     catalogue().algorithms[path] for path in ("raster convert", "vector convert", "raster reproject")

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.catalogue.binding import Bound, Context, bind_json, render
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Algorithm, Argument
 from gdal_mcp.errors import Code
+from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, render
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Algorithm, Argument
 
 REPROJECT, VECTOR = (catalogue().algorithms[path] for path in ("raster reproject", "vector convert"))
 CLIP, CALC, POLYGONIZE, SQL = (

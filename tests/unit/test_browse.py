@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from staging_kit import write
 
+from gdal_mcp.gdal.datasets.browse import Found, Kind, Leads, TreeTooLarge, walk
 from sandbox.errors import PathRefused
-from sandbox.files.browse import Found, Kind, Leads, TreeTooLarge, walk
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
 

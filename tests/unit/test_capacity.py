@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from gdal_mcp.answers.translation import explain
+from gdal_mcp.calls.translation import explain
 from gdal_mcp.errors import Code, Stage
+from sandbox.capacity import Capacity
 from sandbox.errors import CapacityExhausted
-from sandbox.pools.capacity import Capacity
 
 MIB = 1 << 20
 OTHER = """
 import sys
 from pathlib import Path
-from sandbox.pools.capacity import Capacity
+from sandbox.capacity import Capacity
 file, total, size = sys.argv[1:]
 capacity, held = Capacity(Path(file), int(total)), []
 for line in sys.stdin:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.catalogue.checks import CHECKS
-from gdal_mcp.catalogue.errors import ArgumentRefused, CatalogueBroken
-from gdal_mcp.catalogue.formats import driver_for, drivers_for, input_format, output_format
-from gdal_mcp.catalogue.load import build, catalogue, data_text
-from gdal_mcp.catalogue.model import RESERVED_TOKENS, Argument, Role, Scope
 from gdal_mcp.errors import Code
-from gdal_mcp.host.environment import SKIPPED_DRIVERS
+from gdal_mcp.gdal.catalogue.checks import CHECKS
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CatalogueBroken
+from gdal_mcp.gdal.catalogue.formats import driver_for, drivers_for, input_format, output_format
+from gdal_mcp.gdal.catalogue.load import build, catalogue, data_text
+from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS, Argument, Role, Scope
+from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 
 Files = dict[str, dict[str, Any]]
 
@@ -23,7 +23,7 @@ Files = dict[str, dict[str, Any]]
 @pytest.fixture
 def parts() -> Files:
     """The packaged data and rules, as `build` takes them."""
-    folder = files("gdal_mcp.catalogue").joinpath("data")
+    folder = files("gdal_mcp.gdal.catalogue").joinpath("data")
     rules = {
         name: tomllib.loads(folder.joinpath(f"{name}.toml").read_text())
         for name in ("roles", "options", "formats")

@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from gdal_mcp.catalogue.drift import INTERFACE, differences, unfit
-from gdal_mcp.catalogue.load import catalogue, packaged_text
+from gdal_mcp.gdal.catalogue.drift import INTERFACE, differences, unfit
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged_text
 
 SMALL = {
     "generator": "x",

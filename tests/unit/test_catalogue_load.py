@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.catalogue import load
-from gdal_mcp.catalogue.errors import CatalogueBroken
-from gdal_mcp.catalogue.load import build, catalogue, catalogue_of, packaged_text
-from gdal_mcp.catalogue.model import Argument, Role
-from gdal_mcp.catalogue.patches import patched
+from gdal_mcp.gdal.catalogue import load
+from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.gdal.catalogue.load import build, catalogue, catalogue_of, packaged_text
+from gdal_mcp.gdal.catalogue.model import Argument, Role
+from gdal_mcp.gdal.catalogue.patches import patched
 
 Parts = dict[str, dict[str, Any]]
 
 
 def toml(name: str) -> dict[str, Any]:
-    return tomllib.loads(files("gdal_mcp.catalogue").joinpath("data", f"{name}.toml").read_text())
+    return tomllib.loads(files("gdal_mcp.gdal.catalogue").joinpath("data", f"{name}.toml").read_text())
 
 
 PATCHES = toml("patches")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp import cli
-from gdal_mcp.catalogue import store
-from gdal_mcp.catalogue.errors import CatalogueBroken
-from gdal_mcp.catalogue.load import packaged_text
 from gdal_mcp.commands import catalogue as catalogue_command
+from gdal_mcp.gdal.catalogue import store
+from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.gdal.catalogue.load import packaged_text
 from gdal_mcp.host.image import Image
 from gdal_mcp.settings import Settings, load_settings
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.answers.chaining import CONDITIONS, MOST, Rule, RulesBroken, next_steps, parse_rule, rules
-from gdal_mcp.catalogue.binding import Context, bind_json
-from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.gdal.answers.chaining import CONDITIONS, MOST, Rule, RulesBroken, next_steps, parse_rule, rules
+from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.load import catalogue
 
 OUT = "/maps/out.tif"
 ONE_INPUT = {"input": "in.tif"}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, area_at, place, publish, tree, write
 
+from gdal_mcp.gdal.datasets.sidecar_files import companions
+from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, grouped
 from sandbox.errors import PathRefused
-from sandbox.files.companions import companions
-from sandbox.files.families import APPENDED, REPLACED, grouped
 from tests.quick import quick
 
 

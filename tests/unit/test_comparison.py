@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.calls.comparison import MAX_DIFFERENCES, by_content, own_files
+from gdal_mcp.operations.comparison import MAX_DIFFERENCES, by_content, own_files
 
 RASTER = {
     "driver": "GTiff",

@@ -26,8 +26,8 @@ from crash_scenarios import (
 from staging_kit import CALL, Trail, Tree, area_at, leftovers, publish, tree, write
 
 from sandbox.errors import SandboxError
-from sandbox.files.moves import POINTS, Moves
-from sandbox.files.undo import Retention
+from sandbox.outputs.moves import POINTS, Moves
+from sandbox.outputs.undo import Retention
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.catalogue.crs import MAX_BYTES, check_crs
-from gdal_mcp.catalogue.errors import CrsRefused
 from gdal_mcp.errors import Code
+from gdal_mcp.gdal.catalogue.crs import MAX_BYTES, check_crs
+from gdal_mcp.gdal.catalogue.errors import CrsRefused
 from tests.quick import quick
 
 WKT1 = (

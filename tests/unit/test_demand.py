@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.pools.demand import MEMORY_SECONDS, MOST_NOTED, Demand, shares
+from sandbox.pool.demand import MEMORY_SECONDS, MOST_NOTED, Demand, shares
 
 moments = st.lists(st.floats(0, MEMORY_SECONDS, allow_nan=False), max_size=60).map(sorted)
 counts = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=6)

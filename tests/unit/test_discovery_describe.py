@@ -5,11 +5,11 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdal_mcp.catalogue.binding import Context, bind_json
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Algorithm, Role
-from gdal_mcp.catalogue.schema import input_schema
-from gdal_mcp.discovery.describe import (
+from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from gdal_mcp.gdal.catalogue.schema import input_schema
+from gdal_mcp.gdal.discovery.describe import (
     Example,
     describe,
     describe_step,
@@ -17,8 +17,8 @@ from gdal_mcp.discovery.describe import (
     examples_of,
     related,
 )
-from gdal_mcp.discovery.effects import effects
-from gdal_mcp.discovery.tables import read
+from gdal_mcp.gdal.discovery.effects import effects
+from gdal_mcp.gdal.discovery.tables import read
 
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 PATHS = sorted(catalogue().algorithms)
@@ -123,7 +123,7 @@ def test_what_no_role_says_exists_and_has_a_reason():
 
 
 def test_what_is_told_of_approval_is_what_the_policy_does():
-    from gdal_mcp.datasets.operations import ALWAYS_ASKED
+    from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED
 
     told = {path: describe(algorithm(path))["effects"]["needs_approval"] for path in PATHS}
     assert {path for path, word in told.items() if word == "always"} == ALWAYS_ASKED

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.formats import output_format
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Kind, Scope
-from gdal_mcp.catalogue.options import check_option, decide
-from gdal_mcp.discovery.formats import formats
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.formats import output_format
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Kind, Scope
+from gdal_mcp.gdal.catalogue.options import check_option, decide
+from gdal_mcp.gdal.discovery.formats import formats
 
 KINDS: tuple[Kind, ...] = ("raster", "vector", "multidim")
 

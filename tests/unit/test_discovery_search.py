@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.discovery.entries import tool_name
-from gdal_mcp.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, search
-from gdal_mcp.discovery.words import stem, stems, vocabulary
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.discovery.entries import tool_name
+from gdal_mcp.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, search
+from gdal_mcp.gdal.discovery.words import stem, stems, vocabulary
 
 QUESTIONS = tomllib.loads((Path(__file__).parents[1] / "data" / "questions.toml").read_text(encoding="utf-8"))
 FOUND = 3  # hits among which an expected one counts

@@ -13,19 +13,19 @@ import pytest
 from docs import __main__ as docs
 from docs import container, operation, surface
 from docs.page import Drift, filled, first_sentence, pages, table
-from gdal_mcp.calls.foreseeing import Foresight
-from gdal_mcp.calls.plan import Draft
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Role
 from gdal_mcp.cli import build_parser
-from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import Code
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Role
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.mcp.prompts import prompts
+from gdal_mcp.plan import Draft
 from gdal_mcp.settings import TOOLSETS, Settings, load_settings
 from gdal_mcp.surface import known_tools
 from gdal_mcp.surface import surface as surface_of
 from gdal_mcp.tools.listing import CLASSIC, core
-from gdal_mcp.tools.model import Desk, Told
+from gdal_mcp.tools.model import DraftContext, ImmediateResult
 from sandbox.workspace import Workspace, Workspaces
 
 ROOT = Path(__file__).parents[2]
@@ -229,12 +229,12 @@ def desk(tmp_path):
         (folder / name).touch()
     settings = load_settings(workspaces=[folder], state_dir=tmp_path / "state")
     paths = Paths(Workspaces((Workspace.at(folder, writable=True),)), "outputs", "0" * 16, 1)
-    return Desk(paths, settings, surface_of(settings), Foresight(settings.limits()))
+    return DraftContext(paths, settings, surface_of(settings), Foresight(settings.limits()))
 
 
 @pytest.mark.parametrize(("tool", "given"), tuple(examples()))
 def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk, tool, given):
-    assert isinstance(desk.surface.callable[tool].draft(json.loads(given), desk), Draft | Told)
+    assert isinstance(desk.surface.callable[tool].draft(json.loads(given), desk), Draft | ImmediateResult)
 
 
 def test_the_readme_shows_calls():

@@ -11,14 +11,14 @@ import anyio.to_thread
 import pytest
 
 from gdal_mcp.access.identity import Principal, local
-from gdal_mcp.access.reach import Reach, Reaches
 from gdal_mcp.app import App, running
 from gdal_mcp.approval.model import Nobody
 from gdal_mcp.calls.drafting import Drafts
+from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.pipeline import Pipeline, Reply, Request
 from gdal_mcp.settings import load_settings
-from gdal_mcp.tools.model import Arguments, Told, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, ImmediateResult, Tool, schema_of, typed
 from tests.waiting import until
 
 ANN, BEN, EVE = (local(name) for name in ("ann", "ben", "eve"))
@@ -35,14 +35,14 @@ class Hanging:
     now: int = 0
     most: int = 0
 
-    def draft(self, *_: object) -> Told:
+    def draft(self, *_: object) -> ImmediateResult:
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
         self.let_go.wait()
         with self.lock:
             self.now -= 1
-        return Told({"let": "go"})
+        return ImmediateResult({"let": "go"})
 
     @property
     def tool(self) -> Tool:
@@ -51,10 +51,10 @@ class Hanging:
 
 
 @dataclass(frozen=True)
-class _Offering(Reaches):
+class _Offering(EntitlementResolver):
     hang: Hanging = field(default_factory=Hanging)
 
-    def of(self, principal: str) -> Reach:
+    def of(self, principal: str) -> Entitlements:
         reach = super().of(principal)
         tools = MappingProxyType({**reach.surface.callable, "hang": self.hang.tool})
         return replace(reach, surface=replace(reach.surface, callable=tools))

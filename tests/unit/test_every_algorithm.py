@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from gdal_mcp.catalogue.binding import Bound, Context, bind_json, bind_named, render
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.groups import companions
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
-from gdal_mcp.catalogue.schema import input_schema, offered
-from gdal_mcp.catalogue.switches import read_switches
+from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, bind_named, render
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.groups import companions
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.schema import input_schema, offered
+from gdal_mcp.gdal.catalogue.switches import read_switches
 
 CONTEXT = Context(threads=4, allow_sql=True)
 EVERY = {

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.catalogue.binding import Context, bind_json
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.expressions import (
+from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.expressions import (
     MAX_TEXT,
     check_document,
     check_formula,
@@ -20,9 +20,9 @@ from gdal_mcp.catalogue.expressions import (
     check_multidim,
     check_pixel_argument,
 )
-from gdal_mcp.catalogue.geometry import check_geometry
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.plain import PLAIN
+from gdal_mcp.gdal.catalogue.geometry import check_geometry
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.plain import PLAIN
 from tests.quick import quick
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, USER, area_at, tree, write
 
-from gdal_mcp.calls.plan import Command, Draft, Effect, Plan
-from gdal_mcp.datasets.operations import (
+from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.gdal.datasets.operations import (
     ALWAYS_ASKED,
     FILE_OPERATIONS,
     FileWork,
     check_identified,
     plan_operation,
 )
-from gdal_mcp.datasets.paths import Paths
-from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.plan import Command, Draft, Effect, Plan
 from sandbox.errors import StagingFailed
-from sandbox.files.publication import Publication
+from sandbox.outputs.publication import Publication
 from sandbox.template import Limits
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 

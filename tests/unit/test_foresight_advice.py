@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from test_foresight_estimate import DEM, WORLD, ZONES, ask
 
-from gdal_mcp.foresight.advice import RULES, Advice, advise
-from gdal_mcp.foresight.header import Header
-from gdal_mcp.foresight.request import Request
+from gdal_mcp.gdal.preflight.advice import RULES, Advice, advise
+from gdal_mcp.gdal.preflight.header import Header
+from gdal_mcp.gdal.preflight.request import Request
 
 FLOAT = replace(DEM, data_type="Float32")
 BYTES = replace(DEM, data_type="Byte")

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.foresight.classic import spoken
-from gdal_mcp.foresight.crs import degrees_of, projected
-from gdal_mcp.foresight.estimate import Estimate, estimate
-from gdal_mcp.foresight.excess import Excess, excess
-from gdal_mcp.foresight.grids import RULES
-from gdal_mcp.foresight.header import Header
-from gdal_mcp.foresight.request import Request
-from gdal_mcp.foresight.table import table, table_of
+from gdal_mcp.gdal.preflight.classic import spoken
+from gdal_mcp.gdal.preflight.crs import degrees_of, projected
+from gdal_mcp.gdal.preflight.estimate import Estimate, estimate
+from gdal_mcp.gdal.preflight.excess import Excess, excess
+from gdal_mcp.gdal.preflight.grids import RULES
+from gdal_mcp.gdal.preflight.header import Header
+from gdal_mcp.gdal.preflight.request import Request
+from gdal_mcp.gdal.preflight.table import table, table_of
 from sandbox.template import Limits
 
 GIB = 1 << 30

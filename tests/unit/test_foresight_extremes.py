@@ -7,21 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_foreseeing import png
 
-from gdal_mcp.calls.foreseeing import Foresight
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.datasets.paths import Paths
 from gdal_mcp.errors import ToolError
-from gdal_mcp.foresight.advice import advise
-from gdal_mcp.foresight.cache import HeaderCache
-from gdal_mcp.foresight.estimate import estimate
-from gdal_mcp.foresight.excess import excess
-from gdal_mcp.foresight.header import Box, Header
-from gdal_mcp.foresight.request import Request
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.preflight.advice import advise
+from gdal_mcp.gdal.preflight.cache import HeaderCache
+from gdal_mcp.gdal.preflight.estimate import estimate
+from gdal_mcp.gdal.preflight.excess import excess
+from gdal_mcp.gdal.preflight.header import Box, Header
+from gdal_mcp.gdal.preflight.request import Request
+from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import surface
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.dispatch import draft_call
-from gdal_mcp.tools.model import Desk
+from gdal_mcp.tools.model import DraftContext
 from sandbox.template import Limits
 from sandbox.workspace import Located, Workspace, Workspaces
 
@@ -118,17 +118,17 @@ def test_a_lying_header_or_an_absurd_level_is_estimated_all_the_same(path, argum
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(tmp_path: Path) -> DraftContext:
     root = tmp_path / "ws"
     root.mkdir()
     (root / "huge.png").write_bytes(png(400_000, 400_000))
     (root / "small.png").write_bytes(png(20, 20))
     made = load_settings(workspaces=(root,), state_dir=tmp_path / "state")
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    return Desk(paths, made, surface(made), Foresight(made.limits()))
+    return DraftContext(paths, made, surface(made), Foresight(made.limits()))
 
 
-def check(desk: Desk, algorithm: str, **arguments: object) -> None:
+def check(desk: DraftContext, algorithm: str, **arguments: object) -> None:
     desk.foresight.check(draft_call(algorithm_named(algorithm, desk), arguments, desk))
 
 

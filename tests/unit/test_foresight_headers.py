@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.foresight.cache import HeaderCache
-from gdal_mcp.foresight.described import header_of_description
-from gdal_mcp.foresight.header import Header
-from gdal_mcp.foresight.headers import read_header, window
-from gdal_mcp.foresight.headers.geokeys import read_keys
+from gdal_mcp.gdal.preflight.cache import HeaderCache
+from gdal_mcp.gdal.preflight.described import header_of_description
+from gdal_mcp.gdal.preflight.header import Header
+from gdal_mcp.gdal.preflight.headers import read_header, window
+from gdal_mcp.gdal.preflight.headers.geokeys import read_keys
 from sandbox.workspace import Located, Workspace, Workspaces
 
 SHORT, LONG, DOUBLE, LONG8, ASCII = 3, 4, 12, 16, 2

@@ -33,7 +33,7 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
     "doors": (
         *("gdal_mcp.mcp", "gdal_mcp.web", "gdal_mcp.console", "gdal_mcp.testing"),
         *("gdal_mcp.cli", "gdal_mcp.__main__", "gdal_mcp.commands"),
-        *("gdal_mcp.calls.rehearsal", "gdal_mcp.calls.undoing", "gdal_mcp.calls.uploading"),
+        *("gdal_mcp.operations.rehearsal", "gdal_mcp.operations.undoing", "gdal_mcp.operations.uploading"),
     ),
     "app": ("gdal_mcp.app",),
     "pipeline": (
@@ -48,24 +48,24 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
     ),
     "parts": (
         *("gdal_mcp.approval", "gdal_mcp.recovery", "gdal_mcp.surface", "gdal_mcp.calls.execution"),
-        *("gdal_mcp.answers.results", "gdal_mcp.answers.longresults"),
-        *("gdal_mcp.access.policy_file", "gdal_mcp.access.reach"),
-        *("gdal_mcp.ledger.records", "gdal_mcp.ledger.statement", "gdal_mcp.ledger.shelf"),
+        *("gdal_mcp.calls.results", "gdal_mcp.calls.longresults"),
+        *("gdal_mcp.access.policy_file", "gdal_mcp.entitlements"),
+        *("gdal_mcp.calls.records", "gdal_mcp.ledger.statement", "gdal_mcp.ledger.shelf"),
         *("gdal_mcp.ledger.metrics", "gdal_mcp.ledger.exposition"),
     ),
     "tools": ("gdal_mcp.tools",),
     "knowledge": (
-        *("gdal_mcp.discovery", "gdal_mcp.access.policy", "gdal_mcp.answers.chaining"),
+        *("gdal_mcp.gdal.discovery", "gdal_mcp.access.policy", "gdal_mcp.gdal.answers.chaining"),
         "gdal_mcp.access.kinds",
-        *("gdal_mcp.datasets.operations", "gdal_mcp.datasets.listing"),
-        *("gdal_mcp.calls.foreseeing", "gdal_mcp.calls.comparison", "gdal_mcp.ledger.provenance"),
+        *("gdal_mcp.gdal.datasets.operations", "gdal_mcp.gdal.datasets.listing"),
+        *("gdal_mcp.gdal.preflight.service", "gdal_mcp.operations.comparison", "gdal_mcp.ledger.provenance"),
     ),
     "ground": (
-        *("gdal_mcp.catalogue", "gdal_mcp.foresight", "gdal_mcp.calls.plan"),
-        *("gdal_mcp.datasets.names", "gdal_mcp.datasets.paths"),
-        *("gdal_mcp.datasets.files", "gdal_mcp.datasets.scope", "gdal_mcp.datasets.reading"),
-        *("gdal_mcp.answers.described", "gdal_mcp.answers.described_report"),
-        *("gdal_mcp.answers.described_words", "gdal_mcp.answers.printed", "gdal_mcp.answers.translation"),
+        *("gdal_mcp.gdal.catalogue", "gdal_mcp.gdal.preflight", "gdal_mcp.plan"),
+        *("gdal_mcp.gdal.datasets.names", "gdal_mcp.gdal.datasets.paths"),
+        *("gdal_mcp.gdal.datasets.files", "gdal_mcp.gdal.datasets.scope", "gdal_mcp.gdal.datasets.reading"),
+        *("gdal_mcp.gdal.answers.described", "gdal_mcp.gdal.answers.described_report"),
+        *("gdal_mcp.gdal.answers.described_words", "gdal_mcp.calls.printed", "gdal_mcp.calls.translation"),
         *("gdal_mcp.ledger.registry", "gdal_mcp.ledger.tasks", "gdal_mcp.ledger.audit"),
         *(
             "gdal_mcp.access.admission",
@@ -75,15 +75,15 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
         ),
     ),
     "base": (
-        *("gdal_mcp.errors", "gdal_mcp.logs", "gdal_mcp.answers.untrusted"),
+        *("gdal_mcp.errors", "gdal_mcp.logs", "gdal_mcp.untrusted"),
         *("gdal_mcp.settings", "gdal_mcp.state"),
         *("gdal_mcp.ledger.audit_files", "gdal_mcp.ledger.audit_reading", "gdal_mcp.ledger.audit_record"),
         *("gdal_mcp.ledger.rows", "gdal_mcp.ledger.schema"),
         *("gdal_mcp.access.identity", "gdal_mcp.access.tokens"),
-        *("gdal_mcp.host.environment", "gdal_mcp.host.pathmap", "gdal_mcp.host.worker_source"),
+        *("gdal_mcp.gdal.environment", "gdal_mcp.settings.pathmap", "gdal_mcp.gdal.worker_source"),
         *("gdal_mcp.host.image", "gdal_mcp.host.standin", "gdal_mcp.host.pulling"),
     ),
-    "inside": ("gdal_mcp.inside",),
+    "inside": ("gdal_mcp.gdal.inside",),
 }
 FOLDERS = (
     "access",
@@ -134,14 +134,14 @@ def within(module: str, *packages: str) -> bool:
 ALL = modules("sandbox") | modules("gdal_mcp")
 # asks an image, and keeps what it said
 CATALOGUE_IO = (
-    "gdal_mcp.catalogue.capture",
-    "gdal_mcp.catalogue.capture_program",
-    "gdal_mcp.catalogue.store",
+    "gdal_mcp.gdal.catalogue.capture",
+    "gdal_mcp.gdal.catalogue.capture_program",
+    "gdal_mcp.gdal.catalogue.store",
 )
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = (
-    *("sandbox.worker", "sandbox.probe", "sandbox.escape.attempts", "sandbox.escape.looks"),
-    *("gdal_mcp.inside", "gdal_mcp.catalogue.capture_program"),
+    *("sandbox.worker", "sandbox.isolation.probe", "sandbox.isolation.attempts", "sandbox.isolation.looks"),
+    *("gdal_mcp.gdal.inside", "gdal_mcp.gdal.catalogue.capture_program"),
 )
 
 
@@ -157,7 +157,7 @@ def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries(module: str):
 @pytest.mark.parametrize("module", [name for name in ALL if within(name, *INSIDE)])
 def test_what_runs_in_a_container_needs_nothing_of_ours(module: str):
     """The parts of the worker are sent together, and may use one another."""
-    together = "gdal_mcp.inside.parts"
+    together = "gdal_mcp.gdal.inside.parts"
     outside = [
         name for name in imports(ALL[module]) if not within(module, together) or not within(name, together)
     ]
@@ -171,7 +171,7 @@ def test_what_runs_in_a_container_is_never_loaded_outside(module: str):
     if (
         module == "gdal_mcp.host.hosting"
     ):  # reads the sources of both, to know when a host must be attested anew
-        assert set(loaded) <= {"sandbox.probe", "sandbox.worker"}
+        assert set(loaded) <= {"sandbox.isolation.probe", "sandbox.worker"}
     else:
         assert loaded == []
     assert tops(ALL[module]).isdisjoint({"osgeo", "osgeo_utils", "numpy"})
@@ -197,12 +197,12 @@ def test_only_the_mcp_folder_imports_the_protocol_and_only_the_sandbox_the_engin
         assert "docker" not in names
 
 
-PURE = ("gdal_mcp.calls.plan", "gdal_mcp.access.policy", "gdal_mcp.answers.translation", "gdal_mcp.answers.untrusted", "gdal_mcp.host.environment", "gdal_mcp.errors",
-        "gdal_mcp.ledger.audit_record", "gdal_mcp.answers.described", "gdal_mcp.answers.described_report", "gdal_mcp.answers.described_words", "gdal_mcp.discovery", "gdal_mcp.answers.chaining",
-        "gdal_mcp.answers.results", "gdal_mcp.calls.comparison", "gdal_mcp.datasets.names", "gdal_mcp.foresight", "gdal_mcp.tools",
-        "gdal_mcp.catalogue", "sandbox.protocol", "sandbox.outcome", "sandbox.template", "sandbox.errors", "sandbox.attest")  # fmt: skip
+PURE = ("gdal_mcp.plan", "gdal_mcp.access.policy", "gdal_mcp.calls.translation", "gdal_mcp.untrusted", "gdal_mcp.gdal.environment", "gdal_mcp.errors",
+        "gdal_mcp.ledger.audit_record", "gdal_mcp.gdal.answers.described", "gdal_mcp.gdal.answers.described_report", "gdal_mcp.gdal.answers.described_words", "gdal_mcp.gdal.discovery", "gdal_mcp.gdal.answers.chaining",
+        "gdal_mcp.calls.results", "gdal_mcp.operations.comparison", "gdal_mcp.gdal.datasets.names", "gdal_mcp.gdal.preflight", "gdal_mcp.tools",
+        "gdal_mcp.gdal.catalogue", "sandbox.protocol", "sandbox.outcome", "sandbox.template", "sandbox.errors", "sandbox.isolation.attest")  # fmt: skip
 # a lock around what was read, and the only reader of files
-FORESIGHT_IO = ("gdal_mcp.foresight.cache", "gdal_mcp.foresight.headers.window")
+FORESIGHT_IO = ("gdal_mcp.gdal.preflight.cache", "gdal_mcp.gdal.preflight.headers.window")
 
 
 def _calls_itself_pure(path: Path) -> bool:
@@ -241,11 +241,17 @@ def test_foresight_opens_files_in_one_place_alone():
     found = {
         name
         for name, path in ALL.items()
-        if within(name, "gdal_mcp.foresight", "gdal_mcp.tools", "gdal_mcp.catalogue", "gdal_mcp.discovery")
+        if within(
+            name,
+            "gdal_mcp.gdal.preflight",
+            "gdal_mcp.tools",
+            "gdal_mcp.gdal.catalogue",
+            "gdal_mcp.gdal.discovery",
+        )
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Name) and node.id in opening
     }
-    assert found <= {"gdal_mcp.foresight.headers.window", *CATALOGUE_IO}
+    assert found <= {"gdal_mcp.gdal.preflight.headers.window", *CATALOGUE_IO}
 
 
 def test_every_module_has_its_layer():
@@ -272,19 +278,19 @@ def test_dependencies_point_one_way(module: str):
     "package",
     [
         *(
-            "gdal_mcp.catalogue",
+            "gdal_mcp.gdal.catalogue",
             "gdal_mcp.access.policy",
             "gdal_mcp.tools",
-            "gdal_mcp.foresight",
-            "gdal_mcp.discovery",
+            "gdal_mcp.gdal.preflight",
+            "gdal_mcp.gdal.discovery",
         ),
         *(
-            "gdal_mcp.answers.chaining",
-            "gdal_mcp.answers.described",
-            "gdal_mcp.datasets.operations",
-            "gdal_mcp.datasets.listing",
+            "gdal_mcp.gdal.answers.chaining",
+            "gdal_mcp.gdal.answers.described",
+            "gdal_mcp.gdal.datasets.operations",
+            "gdal_mcp.gdal.datasets.listing",
         ),
-        "gdal_mcp.answers.described_report",
+        "gdal_mcp.gdal.answers.described_report",
     ],
 )
 def test_what_judges_a_call_knows_no_door_and_no_state(package: str):

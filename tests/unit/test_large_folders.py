@@ -15,23 +15,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from staging_kit import write
 
-from gdal_mcp.calls.foreseeing import Foresight
-from gdal_mcp.calls.plan import Draft
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.switches import read_switches
-from gdal_mcp.datasets.listing import MAX_ROWS, Query, page
-from gdal_mcp.datasets.paths import Paths, family, reading
 from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.switches import read_switches
+from gdal_mcp.gdal.datasets.browse import opened
+from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
+from gdal_mcp.gdal.datasets.paths import Paths, family, reading
+from gdal_mcp.gdal.datasets.sidecar_files import Listings, TooManyNames, read_with
+from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, Names, grouped
+from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import surface
-from gdal_mcp.tools.model import Desk, Told
+from gdal_mcp.tools.model import DraftContext, ImmediateResult
 from gdal_mcp.tools.notation import MAX_DEPTH
 from gdal_mcp.tools.pipelines import MAX_ALL_STEPS
 from sandbox.errors import PathRefused
-from sandbox.files.browse import opened
-from sandbox.files.companions import Listings, TooManyNames, read_with
-from sandbox.files.families import APPENDED, REPLACED, Names, grouped
 from sandbox.workspace import MAX_STEPS, Workspace, Workspaces
 from tests.quick import quick
 
@@ -65,19 +65,19 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-def desk_of(root: Path, listings: Listings | None = None) -> Desk:
+def desk_of(root: Path, listings: Listings | None = None) -> DraftContext:
     settings = Settings(workspaces=[root], state_dir=root.parent / "state")
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     paths = Paths(workspaces, "outputs", "0123456789abcdef", 2, listings or Listings())
-    return Desk(paths, settings, surface(settings), Foresight(settings.limits()))
+    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()))
 
 
-def draft(root: Path, tool: str, **arguments: Any) -> Draft | Told:
+def draft(root: Path, tool: str, **arguments: Any) -> Draft | ImmediateResult:
     desk = desk_of(root)
     return desk.surface.callable[tool].draft(arguments, desk)
 
 
-def writing(root: Path, algorithm: str, **arguments: Any) -> Draft | Told:
+def writing(root: Path, algorithm: str, **arguments: Any) -> Draft | ImmediateResult:
     return draft(root, "gdal_write", algorithm=algorithm, arguments=arguments)
 
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from staging_kit import write
 
-from gdal_mcp.datasets.listing import MAX_ROWS, Page, Query, page, told
 from gdal_mcp.errors import ToolError
-from sandbox.files.browse import opened
-from sandbox.files.companions import companions
-from sandbox.files.families import grouped
+from gdal_mcp.gdal.datasets.browse import opened
+from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Page, Query, page, told
+from gdal_mcp.gdal.datasets.sidecar_files import companions
+from gdal_mcp.gdal.datasets.sidecars import grouped
 from sandbox.workspace import Workspace, Workspaces
 
 DATA = {

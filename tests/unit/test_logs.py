@@ -71,7 +71,7 @@ def test_an_event_is_one_line_on_stderr(
 
 def test_json_events_hold_their_values(capsys: pytest.CaptureFixture[str]) -> None:
     configure("info", "json")
-    log_as("sandbox.pools.pool", "warning", "slot_lost", slot=3, template={"a": [1, None]}, path=b"x")
+    log_as("sandbox.pool.pool", "warning", "slot_lost", slot=3, template={"a": [1, None]}, path=b"x")
     (line,) = lines_of(capsys)
     event = json.loads(line)
     assert event["timestamp"].endswith("Z")
@@ -80,7 +80,7 @@ def test_json_events_hold_their_values(capsys: pytest.CaptureFixture[str]) -> No
         "slot": 3,
         "template": {"a": [1, None]},
         "level": "warning",
-        "logger": "sandbox.pools.pool",
+        "logger": "sandbox.pool.pool",
     }
     assert expected.items() <= event.items()
 

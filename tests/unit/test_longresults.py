@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.answers.longresults import NOTE, WHOLE, ResultStore, fit, json_text, presented, store_of
+from gdal_mcp.calls.longresults import NOTE, WHOLE, ResultStore, fit, json_text, presented, store_of
 from gdal_mcp.settings import load_settings
 
 ID = "0123456789abcdef"

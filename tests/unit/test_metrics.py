@@ -27,8 +27,8 @@ from gdal_mcp.ledger.metrics import (
 from gdal_mcp.ledger.registry import Call, Finish, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import MIGRATIONS
 from sandbox.engine import ContainerState, Leftover
-from sandbox.files.staging import StagingArea
 from sandbox.labels import labels
+from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
 from sandbox.workspace import Workspace
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.model import Algorithm, Argument, Role, Rule
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role, Rule
 from gdal_mcp.tools.notation import MAX_DEPTH, ParsedStep, Words, named_values, parse_notation
 
 RULE = Rule(Role.VALUE, "for a test")

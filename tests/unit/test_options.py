@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import OptionSpec, Scope
-from gdal_mcp.catalogue.options import (
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import OptionSpec, Scope
+from gdal_mcp.gdal.catalogue.options import (
     check_open_option,
     check_option,
     check_transform_option,
@@ -17,7 +17,7 @@ from gdal_mcp.catalogue.options import (
     decide,
     needs_review,
 )
-from gdal_mcp.catalogue.values import KINDS
+from gdal_mcp.gdal.catalogue.values import KINDS
 
 Row = tuple[str, Scope, OptionSpec]
 

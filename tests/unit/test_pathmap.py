@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.host.pathmap import PathMap
 from gdal_mcp.settings import SettingsError, load_settings
+from gdal_mcp.settings.pathmap import PathMap
 from sandbox.errors import AttestationFailed
 
 NAMES = st.text("ab:. é", min_size=1, max_size=4).filter(lambda name: name not in (".", ".."))

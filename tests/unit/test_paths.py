@@ -5,9 +5,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from gdal_mcp.calls.plan import OutputKind
-from gdal_mcp.datasets.paths import TREE_LINKS, Paths, Source, family
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.datasets.paths import TREE_LINKS, Paths, Source, family
+from gdal_mcp.plan import OutputKind
 from sandbox.workspace import Located, Workspace, Workspaces
 
 
@@ -438,7 +438,7 @@ def test_a_link_out_behind_a_link_that_stays_in_is_found(paths: Paths, root: Pat
 def test_a_link_in_a_circle_is_a_refusal_that_names_it(
     paths: Paths, tree: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("gdal_mcp.datasets.paths.TREE_LINKS", 10**6)  # found at once, not by its length
+    monkeypatch.setattr("gdal_mcp.gdal.datasets.paths.TREE_LINKS", 10**6)  # found at once, not by its length
     (tree / "a" / "round.lnk").symlink_to(target)
     assert "round.lnk" in refusal(paths, "tree", ask="tree").message
 
@@ -463,7 +463,7 @@ def test_folders_that_link_on_and_on_are_bounded(paths: Paths, root: Path):
 def test_a_folder_of_links_that_multiply_ends_in_a_refusal_and_not_in_a_walk_without_end(
     paths: Paths, root: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("gdal_mcp.datasets.paths.TREE_ENTRIES", 2_000)
+    monkeypatch.setattr("gdal_mcp.gdal.datasets.paths.TREE_ENTRIES", 2_000)
     for number in range(5):
         (root / f"f{number}").mkdir()
         for link in range(6):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.calls.plan import Command, Effect
-from sandbox.files.publication import Transfer
+from gdal_mcp.plan import Command, Effect
+from sandbox.outputs.publication import Transfer
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Workspace
 from tests.unit.values import draft, located, output, plan

@@ -7,11 +7,11 @@ import pytest
 
 from gdal_mcp.access.policy import WAYS, Policy
 from gdal_mcp.access.policy_file import load_policy
-from gdal_mcp.access.reach import Reach, Reaches, bounds_of
 from gdal_mcp.app import _names as app_names
-from gdal_mcp.calls.foreseeing import Foresight
-from gdal_mcp.calls.plan import Effect
+from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
 from gdal_mcp.errors import ToolError
+from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.types import LEAST_MEMORY
 from gdal_mcp.surface import surface
@@ -121,11 +121,11 @@ def test_a_file_that_calls_could_change_is_refused(folders: tuple[Path, Path]):
         settings(folders, policy=folders[0] / "policy.toml")
 
 
-def reaches(folders: tuple[Path, Path], text: str, **more: Any) -> Reaches:
+def reaches(folders: tuple[Path, Path], text: str, **more: Any) -> EntitlementResolver:
     own = settings(folders, **more)
     spaces = Workspaces(tuple(Workspace.at(folder, writable=True) for folder in folders))
-    whole = Reach(own, spaces, surface(own), Foresight(own.limits()))
-    return Reaches(whole, loaded(folders, text))
+    whole = Entitlements(own, spaces, surface(own), Foresight(own.limits()))
+    return EntitlementResolver(whole, loaded(folders, text))
 
 
 @pytest.mark.claim("identity.reach-narrows")

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity
 from sandbox.engines.memory import Box
 from sandbox.errors import CapacityExhausted, EngineUnavailable, PathReplaced
-from sandbox.files.staging import StagingArea
 from sandbox.labels import CALL
-from sandbox.pools import machine
-from sandbox.pools import pool as pool_module
-from sandbox.pools.capacity import Capacity
-from sandbox.pools.lease import Kind
-from sandbox.pools.pool import REFILLS
+from sandbox.outputs.staging import StagingArea
+from sandbox.pool import machine
+from sandbox.pool import pool as pool_module
+from sandbox.pool.lease import SlotKey
+from sandbox.pool.pool import REFILLS
 from sandbox.slot import LaunchCancelled
 from sandbox.workspace import Workspace
 from tests.unit.pool_fixtures import (
@@ -92,7 +92,7 @@ def test_the_oldest_is_taken_first(make: Making, cancel):
     ],
     ids=["command", "mask", "limits", "environment", "runtime"],
 )
-def test_a_slot_of_another_template_is_not_taken(make: Making, cancel, other: Kind):
+def test_a_slot_of_another_template_is_not_taken(make: Making, cancel, other: SlotKey):
     pool = make()
     filled(pool, 1)
     box, how = served(pool, other, cancel)
@@ -129,7 +129,7 @@ def test_a_folder_replaced_by_another_of_its_name_is_not_the_one_that_slots_have
     assert served(pool, reads, cancel)[1] == "warm"
 
 
-def covering(workspace: Path) -> tuple[Path, Kind]:
+def covering(workspace: Path) -> tuple[Path, SlotKey]:
     """A folder to cover in a workspace, and a kind of containers that does."""
     covered = workspace / "covered"
     covered.mkdir()

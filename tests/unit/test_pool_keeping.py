@@ -10,9 +10,9 @@ from sandbox.cancel import Cancellation
 from sandbox.engines.memory import Box
 from sandbox.errors import EngineUnavailable
 from sandbox.outcome import Cancelled, Exited
-from sandbox.pools import pool as pool_module
-from sandbox.pools.demand import MEMORY_SECONDS, Sizes
-from sandbox.pools.pool import REFILLS, WarmPool
+from sandbox.pool import pool as pool_module
+from sandbox.pool.demand import MEMORY_SECONDS, Sizes
+from sandbox.pool.pool import REFILLS, WarmPool
 from sandbox.runner import Job, Runner
 from tests.unit.pool_fixtures import (
     READS,

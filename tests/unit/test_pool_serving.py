@@ -10,9 +10,9 @@ import pytest
 from sandbox import runner as runner_module
 from sandbox import slot as slot_module
 from sandbox.cancel import Cancellation
+from sandbox.capacity import Capacity
 from sandbox.engines.memory import MemoryEngine
 from sandbox.outcome import Cancelled, Exited, Killed, ProtocolViolated, TimedOut
-from sandbox.pools.capacity import Capacity
 from sandbox.runner import Job, Runner
 from sandbox.slot import Slot
 from sandbox.template import Limits

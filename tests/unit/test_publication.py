@@ -21,10 +21,10 @@ from staging_kit import (
 )
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
-from sandbox.files.moves import Moves
-from sandbox.files.outputs import listing_of
-from sandbox.files.publication import Publication
-from sandbox.files.staging import StagingArea
+from sandbox.outputs.inspection import listing_of
+from sandbox.outputs.moves import Moves
+from sandbox.outputs.publication import Publication
+from sandbox.outputs.staging import StagingArea
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
 ROOT_HOST = os.geteuid() == 0

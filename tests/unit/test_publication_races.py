@@ -10,9 +10,9 @@ import pytest
 from staging_kit import CALL, Trail, area_at, carry_out, plan, publish, tree, write
 
 from sandbox.errors import OutputRejected, StagingFailed
-from sandbox.files import moves
-from sandbox.files.moves import Moves
-from sandbox.files.undo import Retention
+from sandbox.outputs import moves
+from sandbox.outputs.moves import Moves
+from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED
 
 

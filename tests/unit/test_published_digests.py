@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.answers.longresults import ResultStore
+from gdal_mcp.calls.longresults import ResultStore
 from gdal_mcp.ledger import shelf as module
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.mcp.resources import Resources

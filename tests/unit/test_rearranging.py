@@ -24,13 +24,13 @@ from staging_kit import (
 )
 
 from sandbox.errors import OutputRejected, PathRefused, SandboxError, StagingFailed
-from sandbox.files import outputs
-from sandbox.files.journal import JournalDamaged, load
-from sandbox.files.moves import Moves
-from sandbox.files.outputs import listing_of
-from sandbox.files.publication import Publication, Transfer
-from sandbox.files.staging import StagingArea
-from sandbox.files.undo import Finding, Retention
+from sandbox.outputs import inspection as outputs
+from sandbox.outputs.inspection import listing_of
+from sandbox.outputs.journal import JournalDamaged, load
+from sandbox.outputs.moves import Moves
+from sandbox.outputs.publication import Publication, Transfer
+from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.undo import Finding, Retention
 from sandbox.workspace import RESERVED, Located, Workspace
 
 

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from gdal_mcp.access.identity import local
-from gdal_mcp.answers.described import Described
 from gdal_mcp.approval.model import Nobody
 from gdal_mcp.calls.execution import Done
-from gdal_mcp.calls.plan import Command, Draft, Output, Transfer
+from gdal_mcp.calls.records import Records, catalogue_name
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.answers.described import Described
 from gdal_mcp.ledger.audit import AuditLog
-from gdal_mcp.ledger.records import Records, catalogue_name
 from gdal_mcp.ledger.registry import Call, Registry
 from gdal_mcp.pipeline import Request, Ticket
+from gdal_mcp.plan import Command, Draft, Output, Transfer
 from gdal_mcp.settings import load_settings
-from sandbox.files.publication import Published, PublishedFile
 from sandbox.outcome import Usage
+from sandbox.outputs.publication import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
 from tests.unit.values import plan
 

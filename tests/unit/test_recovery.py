@@ -8,8 +8,8 @@ from crash_kit import EVERY, NATIVE, each_step, first_point, killed
 from crash_scenarios import ALL_AT_ONCE, PUBLICATIONS, SHAPEFILE, undo
 from staging_kit import CALL, area_at, tree, write
 
-from sandbox.files.moves import Moves
-from sandbox.files.undo import Finding
+from sandbox.outputs.moves import Moves
+from sandbox.outputs.undo import Finding
 
 
 @pytest.fixture(autouse=True)

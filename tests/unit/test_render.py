@@ -10,15 +10,15 @@ import mcp_types as t
 import pytest
 
 from gdal_mcp.calls.execution import Done
+from gdal_mcp.calls.records import media_type
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.ledger.records import media_type
 from gdal_mcp.mcp import render
 from gdal_mcp.mcp.render import MAX_LINKS
 from gdal_mcp.pipeline import Reply
 from gdal_mcp.surface import known_tools
 from gdal_mcp.tools.model import Tool
-from sandbox.files.publication import Published, PublishedFile
 from sandbox.outcome import Usage
+from sandbox.outputs.publication import Published, PublishedFile
 from tests.unit.values import located
 
 PNG = b"\x89PNG\r\n\x1a\nrest"

@@ -6,11 +6,11 @@ from importlib.resources import files
 
 import pytest
 
-from gdal_mcp.catalogue.checks import CHECKS
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.forms import FORMS, split
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.checks import CHECKS
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.forms import FORMS, split
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 
 Row = tuple[str, Argument]
 
@@ -167,7 +167,7 @@ def test_switches_that_change_an_output_say_so() -> None:
 
 
 def test_no_rule_is_without_an_argument() -> None:
-    text = files("gdal_mcp.catalogue").joinpath("data", "roles.toml").read_text(encoding="utf-8")
+    text = files("gdal_mcp.gdal.catalogue").joinpath("data", "roles.toml").read_text(encoding="utf-8")
     roles = tomllib.loads(text)
     shared = {(one.name, one.type) for _, one in ROWS}
     own = {(path, one.name) for path, one in ROWS}

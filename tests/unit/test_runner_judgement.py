@@ -16,7 +16,6 @@ from sandbox import slot as slot_module
 from sandbox.cancel import Cancellation
 from sandbox.engine import STDERR, STDOUT, ContainerState
 from sandbox.errors import AttestationFailed, EngineUnavailable
-from sandbox.files.filetree import StagingUsage
 from sandbox.outcome import (
     Cancelled,
     Exited,
@@ -28,6 +27,7 @@ from sandbox.outcome import (
     StagingLimitExceeded,
     TimedOut,
 )
+from sandbox.outputs.filetree import StagingUsage
 from sandbox.protocol import HEADER
 from sandbox.runner import WIRE_SLACK, Job, Runner, _judge
 from sandbox.template import Limits, SandboxTemplate

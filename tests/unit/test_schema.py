@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdal_mcp.catalogue.binding import Context, bind_json
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.model import Role
-from gdal_mcp.catalogue.schema import input_schema, offered
+from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Role
+from gdal_mcp.gdal.catalogue.schema import input_schema, offered
 
 EVERY = {
     **catalogue().algorithms,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.catalogue.binding import Context, bind_json
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.catalogue.sql import (
+from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.sql import (
     MAX_CONDITION,
     MAX_STATEMENT,
     check_condition,

@@ -15,9 +15,9 @@ import pytest
 from staging_kit import CALL, USER, Trail, area_at, leftovers, publish, tree, write
 
 from sandbox.errors import OutputRejected, StagingFailed
-from sandbox.files import filetree
-from sandbox.files.moves import Moves
-from sandbox.files.undo import Finding
+from sandbox.outputs import filetree
+from sandbox.outputs.moves import Moves
+from sandbox.outputs.undo import Finding
 from sandbox.template import Limits
 from sandbox.workspace import RESERVED, Workspace
 

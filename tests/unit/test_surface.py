@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.mcp import render
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.surface import Surface, known_tools, surface

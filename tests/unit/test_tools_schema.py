@@ -10,21 +10,21 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from gdal_mcp.answers.results import Ran, structured
 from gdal_mcp.calls.execution import Done
-from gdal_mcp.calls.foreseeing import Foresight
-from gdal_mcp.calls.plan import Draft
-from gdal_mcp.catalogue.errors import ArgumentRefused
-from gdal_mcp.catalogue.load import catalogue
-from gdal_mcp.datasets.paths import Paths
-from gdal_mcp.discovery.entries import tool_name
+from gdal_mcp.calls.results import Ran, structured
 from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.discovery.entries import tool_name
+from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import known_tools, surface
 from gdal_mcp.tools.listing import CLASSIC, core
-from gdal_mcp.tools.model import Desk, Told, Tool
-from sandbox.files.publication import Published, PublishedFile
+from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
 from sandbox.outcome import Usage
+from sandbox.outputs.publication import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
 from tests.unit.values import RECEIPT, draft, output, plan
 
@@ -141,7 +141,7 @@ def test_the_hand_written_tools_show_an_example():
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def desk(tmp_path_factory: pytest.TempPathFactory) -> DraftContext:
     """One for all: a draft changes nothing."""
     root = tmp_path_factory.mktemp("ws")
     for name in (
@@ -152,27 +152,27 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         (root / name).write_bytes(b"x")
     settings = load_settings(workspaces=(root,))
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    return Desk(paths, settings, surface(settings), Foresight(settings.limits()))
+    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()))
 
 
-def call(desk: Desk, tool: str, arguments: Any) -> Draft | Told:
+def call(desk: DraftContext, tool: str, arguments: Any) -> Draft | ImmediateResult:
     return known_tools()[tool].draft(arguments, desk)
 
 
-def drafted(tool: str, desk: Desk, **arguments: Any) -> Draft:
+def drafted(tool: str, desk: DraftContext, **arguments: Any) -> Draft:
     made = call(desk, tool, arguments)
     assert isinstance(made, Draft)
     return made
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_the_example_in_the_description_is_one_that_the_tool_takes(desk: Desk, name: str):
+def test_the_example_in_the_description_is_one_that_the_tool_takes(desk: DraftContext, name: str):
     jsonschema.validate(SAID[name], known_tools()[name].input_schema, jsonschema.Draft202012Validator)
     call(desk, name, SAID[name])
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: Desk, name: str):
+def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: DraftContext, name: str):
     required = known_tools()[name].input_schema.get("required", ())
     example = SAID[name]
     for wrong in [{**example, "shell": "x"}, *({**example, key: {"$": object}} for key in example)]:
@@ -185,7 +185,9 @@ def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: Desk, name: 
 
 @pytest.mark.claim("args.unknown-refused")
 @each
-def test_an_argument_that_the_schema_does_not_know_is_refused_before_anything_else(desk: Desk, tool: Tool):
+def test_an_argument_that_the_schema_does_not_know_is_refused_before_anything_else(
+    desk: DraftContext, tool: Tool
+):
     with pytest.raises(REFUSALS) as caught:
         tool.draft({"shell": "touch /tmp/x"}, desk)
     if isinstance(caught.value, ToolError | ArgumentRefused):
@@ -199,7 +201,7 @@ BRIEF = [tool for tool in core() if "options" in tool.input_schema["properties"]
 @pytest.mark.parametrize(
     "options", ["--config=A=B", ["--config=A=B"], 5, None, {"shell": "x"}, {"config": "A=B"}]
 )
-def test_further_options_are_an_object_of_known_names(desk: Desk, tool: Tool, options: Any):
+def test_further_options_are_an_object_of_known_names(desk: DraftContext, tool: Tool, options: Any):
     """Nothing that was given is left out without a word."""
     given = {"input": "zones.gpkg" if "vector" in tool.name else "a.tif"}
     if "output" in tool.input_schema["properties"]:
@@ -215,7 +217,7 @@ def test_further_options_are_an_object_of_known_names(desk: Desk, tool: Tool, op
 @pytest.mark.parametrize(
     "nonsense", [{}, {"input": {"$": 1}, "path": 5, "algorithm": []}], ids=["none", "odd"]
 )
-def test_no_tool_breaks_on_what_it_cannot_use(desk: Desk, tool: Tool, nonsense: dict[str, Any]):
+def test_no_tool_breaks_on_what_it_cannot_use(desk: DraftContext, tool: Tool, nonsense: dict[str, Any]):
     """Either it is refused, or nothing was needed."""
     try:
         tool.draft(nonsense, desk)
@@ -245,7 +247,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.claim("args.no-bare-words")
 @pytest.mark.parametrize(("tool", "arguments"), EXAMPLES, ids=[tool for tool, _ in EXAMPLES])
-def test_every_path_on_the_command_line_is_absolute(desk: Desk, tool: str, arguments: dict[str, Any]):
+def test_every_path_on_the_command_line_is_absolute(desk: DraftContext, tool: str, arguments: dict[str, Any]):
     made = drafted(tool, desk, **arguments)
     words = made.command.argv
     assert all(str(place) in words for place in made.inputs)
@@ -258,7 +260,7 @@ def test_every_path_on_the_command_line_is_absolute(desk: Desk, tool: str, argum
 
 @pytest.mark.claim("args.no-bare-words")
 @pytest.mark.parametrize("name", ["--config", "-of"])
-def test_a_file_named_like_an_option_is_a_file(desk: Desk, name: str):
+def test_a_file_named_like_an_option_is_a_file(desk: DraftContext, name: str):
     for tool, argument in (("info", "path"), ("gdalinfo", "dataset"), ("gdal_translate", "src_dataset")):
         words = drafted(tool, desk, **{argument: name}).command.argv
         assert str(desk.paths.input(name)) in words
@@ -308,12 +310,12 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("tool", "arguments"), WRONG, ids=[f"{tool}-{number}" for number, (tool, _) in enumerate(WRONG)]
 )
-def test_a_value_that_makes_no_sense_is_refused(desk: Desk, tool: str, arguments: dict[str, Any]):
+def test_a_value_that_makes_no_sense_is_refused(desk: DraftContext, tool: str, arguments: dict[str, Any]):
     with pytest.raises(ValidationError):
         call(desk, tool, arguments)
 
 
-def test_a_driver_that_no_output_may_have_is_refused(desk: Desk):
+def test_a_driver_that_no_output_may_have_is_refused(desk: DraftContext):
     for name in ("MEM", "PostGISRaster", "NoSuchFormat", "GTiff -co X=Y"):
         with pytest.raises((ArgumentRefused, ToolError)):
             drafted("gdal_translate", desk, src_dataset="a.tif", dst_dataset="o.tif", output_format=name)

@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 import pytest
 
-from gdal_mcp.answers.described import described
-from gdal_mcp.answers.translation import explain, judge, reported, stderr_of
 from gdal_mcp.calls.execution import _picture, _return_code
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.answers.described import described
 from sandbox import errors
 from sandbox.errors import SandboxError
 from sandbox.outcome import (

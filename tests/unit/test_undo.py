@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from staging_kit import CALL, Trail, area_at, carry_out, leftovers, place, plan, publish, tree, write
 
 from sandbox.errors import StagingFailed
-from sandbox.files.journal import Content, JournalDamaged, Mark, Record, State, Step, load, save
-from sandbox.files.moves import Moves
-from sandbox.files.staging import StagingArea
-from sandbox.files.undo import Finding, Retention
+from sandbox.outputs.journal import Content, JournalDamaged, Mark, Record, State, Step, load, save
+from sandbox.outputs.moves import Moves
+from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.undo import Finding, Retention
 from sandbox.workspace import RESERVED, Workspace
 
 OLD = {"a.shp": b"old", "a.dbf": b"old", "a.sbn": b"stale", "z.zarr/0": b"old", "keep": b"1"}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.answers.untrusted import (
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.untrusted import (
     CUT,
     MAX_DEPTH,
     MAX_ITEMS,
@@ -19,7 +20,6 @@ from gdal_mcp.answers.untrusted import (
     locked,
     shown_text,
 )
-from gdal_mcp.errors import Code, Stage, ToolError
 from tests.quick import quick
 
 json_values = st.recursive(

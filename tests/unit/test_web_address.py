@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from gdal_mcp.http.address import hosts, origins, require_safe, resource
 from gdal_mcp.settings import SettingsError, load_settings
-from gdal_mcp.web.address import hosts, origins, require_safe, resource
 from gdal_mcp.web.server import prepare
 
 CERT = {"tls_cert": "/c.pem", "tls_key": "/k.pem"}

@@ -8,10 +8,11 @@ import pytest
 
 from gdal_mcp.access.identity import READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
-from gdal_mcp.web import guard, protocol
-from gdal_mcp.web.bearer import StaticTokens, Unavailable, Verifiers
-from gdal_mcp.web.gate import Full, Gate
-from gdal_mcp.web.guard import Door, Left, Names, Outermost, TooLarge, TooSlow, whole_body
+from gdal_mcp.http import guard
+from gdal_mcp.http.bearer import StaticTokens, Unavailable, Verifiers
+from gdal_mcp.http.gate import Full, Gate
+from gdal_mcp.http.guard import Door, Left, Names, Outermost, TooLarge, TooSlow, whole_body
+from gdal_mcp.web import protocol
 from gdal_mcp.web.health import metrics_route
 from gdal_mcp.web.protocol import Counter
 from tests.unit.virtual_time import run, settle

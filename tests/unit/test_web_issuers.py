@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
+from gdal_mcp.http.bearer import Unavailable
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.web import issuers
-from gdal_mcp.web.bearer import Unavailable
 from gdal_mcp.web.issuers import FetchFailed, Issuer, Keys, fetched
 from tests.web.issuing import Issuer as Signing
 from tests.web.issuing import Signer, Site

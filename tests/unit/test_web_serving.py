@@ -13,11 +13,11 @@ import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from gdal_mcp.http import serving
+from gdal_mcp.http.gate import Gate
+from gdal_mcp.http.guard import Names, Outermost
+from gdal_mcp.http.serving import Listening, bind, port_of, serve_routes
 from gdal_mcp.settings import SettingsError
-from gdal_mcp.web import serving
-from gdal_mcp.web.gate import Gate
-from gdal_mcp.web.guard import Names, Outermost
-from gdal_mcp.web.serving import Listening, bind, port_of, serve_routes
 from tests.waiting import until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"

@@ -1,6 +1,6 @@
 """The command of a GDAL container."""
 
-from gdal_mcp.host.worker_source import PARTS, gdal_command
+from gdal_mcp.gdal.worker_source import PARTS, gdal_command
 from tests.unit.test_imports import ALL, within
 
 LONGEST = 128 << 10  # Linux takes no longer word, its closing NUL included

@@ -14,7 +14,7 @@ from starlette.types import Message
 from gdal_mcp.access.identity import ADMIN, READ, Principal
 from gdal_mcp.ledger import shelf as module
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
-from gdal_mcp.ledger.shelf import FOLDER, Absent, Busy, Gone, Opened, Shelf
+from gdal_mcp.ledger.shelf import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
 from gdal_mcp.web import sending
 from sandbox.workspace import Workspace, Workspaces
 
@@ -33,7 +33,7 @@ class Kept:
         self.root.mkdir()
         self.registry = Registry(folder / "registry.sqlite")
         self.workspaces = Workspaces((Workspace.at(self.root, writable=True),))
-        self.shelf = Shelf(self.registry)
+        self.shelf = ArtifactStore(self.registry)
         self.registry.begin_call(Call(CALL, ANN.id, "convert", {}))
 
     def publish(self, name: str = "out.tif", data: bytes = OLD, kind: str = "image/tiff") -> Artifact:

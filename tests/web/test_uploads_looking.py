@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from gdal_mcp.calls.execution import Run
-from gdal_mcp.calls.plan import Command, Draft, Output
-from gdal_mcp.calls.uploading import looking, reception
 from gdal_mcp.errors import Code, ToolError
-from sandbox.files.staging import StagingArea
+from gdal_mcp.operations.uploading import looking, reception
+from gdal_mcp.plan import Command, Draft, Output
+from sandbox.outputs.staging import StagingArea
 from sandbox.template import Limits
 from sandbox.workspace import Workspace, Workspaces
 from tests.conftest import USER

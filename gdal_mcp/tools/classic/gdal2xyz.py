@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 Band = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
 
@@ -24,7 +24,7 @@ class XyzArguments(Arguments):
     )
 
 
-def _draft(arguments: XyzArguments, desk: Desk) -> Draft:
+def _draft(arguments: XyzArguments, desk: DraftContext) -> Draft:
     source = desk.paths.input(arguments.dataset)
     as_array = arguments.output_format == "numpy"
     kind: Literal["array", "table"] = "array" if as_array else "table"

@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
 from gdal_mcp.tools.drivers import raster_format
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 
 class MergeArguments(Arguments):
@@ -17,7 +17,7 @@ class MergeArguments(Arguments):
     separate: bool = Field(default=False, description="Each source becomes a band of its own")
 
 
-def _draft(arguments: MergeArguments, desk: Desk) -> Draft:
+def _draft(arguments: MergeArguments, desk: DraftContext) -> Draft:
     sources = desk.paths.inputs(arguments.src_datasets)
     driver = raster_format(None, arguments.dst_dataset)
     if arguments.dst_dataset is None:

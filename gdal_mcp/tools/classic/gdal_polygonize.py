@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Command, Draft, Output
+from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath
 from gdal_mcp.tools.drivers import Format, vector_format
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 LAYER = "out"  # the program's own default
 
@@ -24,7 +24,7 @@ class PolygonizeArguments(Arguments):
     )
 
 
-def _draft(arguments: PolygonizeArguments, desk: Desk) -> Draft:
+def _draft(arguments: PolygonizeArguments, desk: DraftContext) -> Draft:
     source = desk.paths.input(arguments.src_dataset)
     mask = desk.paths.input(arguments.mask) if arguments.mask is not None else None
     inputs = (source, *([mask] if mask else []))

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
 from gdal_mcp.tools.drivers import raster_format
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 Pixels = Annotated[int, Field(ge=1, le=2_000_000)]
 
@@ -24,7 +24,7 @@ class RasterizeArguments(Arguments):
     invert: bool = Field(default=False, description="Burn outside the polygons instead")
 
 
-def _draft(arguments: RasterizeArguments, desk: Desk) -> Draft:
+def _draft(arguments: RasterizeArguments, desk: DraftContext) -> Draft:
     source = desk.paths.input(arguments.src_vector)
     driver = raster_format(None, arguments.dst_raster)
     if arguments.dst_raster is None:

@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
 from gdal_mcp.tools.drivers import raster_format
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 Band = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,4}|mask(,[1-9][0-9]{0,4})?)$")]
 
@@ -32,7 +32,7 @@ class TranslateArguments(Arguments):
     ) = None
 
 
-def _draft(arguments: TranslateArguments, desk: Desk) -> Draft:
+def _draft(arguments: TranslateArguments, desk: DraftContext) -> Draft:
     source = desk.paths.input(arguments.src_dataset)
     driver = raster_format(arguments.output_format, arguments.dst_dataset)
     if arguments.dst_dataset is None:

@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 
 class BuildVrtArguments(Arguments):
@@ -20,7 +20,7 @@ class BuildVrtArguments(Arguments):
     separate: bool = Field(default=False, description="Each source becomes a band of its own")
 
 
-def _draft(arguments: BuildVrtArguments, desk: Desk) -> Draft:
+def _draft(arguments: BuildVrtArguments, desk: DraftContext) -> Draft:
     sources = desk.paths.inputs(arguments.src_datasets)
     if arguments.dst_vrt is None:
         output = desk.paths.new_output(f"{sources[0].path.stem}_mosaic", ".vrt")

@@ -4,10 +4,10 @@ from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.answers.described_report import facts_of_report
-from gdal_mcp.calls.plan import Command, Draft
+from gdal_mcp.gdal.answers.described_report import facts_of_report
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import DatasetPath
-from gdal_mcp.tools.model import Answer, Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Answer, Arguments, DraftContext, Tool, schema_of, typed
 
 
 class GdalinfoArguments(Arguments):
@@ -18,7 +18,7 @@ class GdalinfoArguments(Arguments):
     stats: bool = Field(default=False, description="Compute statistics of every band; reads all pixels")
 
 
-def _draft(arguments: GdalinfoArguments, desk: Desk) -> Draft:
+def _draft(arguments: GdalinfoArguments, desk: DraftContext) -> Draft:
     source = desk.paths.input(arguments.dataset)
     options = (*(["-json"] if arguments.as_json else []), *(["-stats"] if arguments.stats else []))
     command = Command("gdalinfo", options, (str(source),), layout="inputs-output")

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Command, Draft
-from gdal_mcp.catalogue.crs import check_crs
+from gdal_mcp.gdal.catalogue.crs import check_crs
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath
 from gdal_mcp.tools.drivers import raster_format
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 
 class WarpArguments(Arguments):
@@ -44,7 +44,7 @@ class WarpArguments(Arguments):
     )
 
 
-def _draft(arguments: WarpArguments, desk: Desk) -> Draft:
+def _draft(arguments: WarpArguments, desk: DraftContext) -> Draft:
     sources = desk.paths.inputs(arguments.src_datasets)
     driver = raster_format(None, arguments.dst_dataset)
     if arguments.dst_dataset is None:

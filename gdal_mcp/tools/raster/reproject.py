@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gdal_mcp.calls.plan import Draft
-from gdal_mcp.catalogue.binding import Context, bind_switches_of
+from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of
+from gdal_mcp.plan import Draft
 from gdal_mcp.tools.common import (
     COMMAND_KEYS,
     DatasetPath,
@@ -19,7 +19,7 @@ from gdal_mcp.tools.common import (
     option_texts,
     present_command,
 )
-from gdal_mcp.tools.model import Arguments, Desk, Tool, schema_of, typed
+from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 
 Resampling = Literal[
     "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms",
@@ -53,7 +53,7 @@ class ReprojectArguments(Arguments):
     extra_args: ExtraArguments | None = None
 
 
-def _draft(arguments: ReprojectArguments, desk: Desk) -> Draft:
+def _draft(arguments: ReprojectArguments, desk: DraftContext) -> Draft:
     source = desk.paths.source(arguments.input)
     output = desk.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
     context = Context(output.target.name, None, desk.threads)

@@ -1,0 +1,202 @@
+"""Results that are too long for a model: cut to a stated size, the whole kept as a resource.
+
+Invariants:
+* a cut result is at most `limit` bytes of JSON, and the same whenever it is cut again;
+* text that comes from files and from GDAL goes first; facts are cut only when that is not enough, the receipt last;
+* what was cut is marked where it was: `{"cut": {"kept": 10, "of": 250}}` as the last item of a list or as a key of an
+  object, `[cut: 100 of 2500 characters]` at the end of a text;
+* a whole result lies in a private folder, complete or not at all, for as long as the bounds on age, number and bytes allow.
+"""
+
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from gdal_mcp.settings import Settings
+from gdal_mcp.state import put_private
+from gdal_mcp.untrusted import UNTRUSTED, locked
+
+MAX_KEPT: Final = 200  # whole results
+MAX_BYTES: Final = 512 << 20  # of all of them together
+MAX_AGE: Final = 7 * 86_400.0  # seconds
+NOTE: Final = 300  # bytes of JSON that the note on the whole may take
+WHOLE: Final = "whole"  # the key of that note
+
+# items of a list or an object, characters of a text; each step about halves what is left
+_STEPS: Final = ((4000, 20_000), (2000, 10_000), (1000, 5000), (500, 2000), (250, 1000), (120, 500), (60, 400),
+                 (30, 300), (15, 200), (8, 150), (4, 100), (2, 80), (1, 60), (0, 40))  # fmt: skip
+_ID: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_log = structlog.get_logger()
+
+
+def fit(
+    result: Mapping[str, Any], call_id: str, limit: int, store: "ResultStore", owner: str = ""
+) -> dict[str, Any]:
+    """The result, or what of it fits in `limit` bytes together with a note on the whole, which is kept.
+
+    The note's `uri` is None when the whole could not be kept. Never raises.
+    """
+    whole = json_text(result)
+    if _size(whole) <= limit:
+        return dict(result)
+    uri = result_uri(call_id) if store.keep(call_id, whole, owner) else None
+    return {**_fitting(result, limit - NOTE), WHOLE: {"bytes": _size(whole), "limit": limit, "uri": uri}}
+
+
+def presented(
+    result: Mapping[str, Any], call_id: str, settings: Settings, store: "ResultStore", owner: str = ""
+) -> dict[str, Any]:
+    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.
+
+    `owner` is the principal whose call it is, who alone may read the whole of it.
+    """
+    shown = locked(result) if settings.lockdown else result
+    return fit(shown, call_id, settings.result_size, store, owner)
+
+
+def store_of(settings: Settings) -> "ResultStore":
+    """Where a server keeps whole results. A server in lockdown has its own, and never reads those of others."""
+    return ResultStore(settings.state_dir / ("results-locked" if settings.lockdown else "results"))
+
+
+def result_uri(call_id: str) -> str:
+    """The resource that is the whole result of a call."""
+    return f"gdal://calls/{call_id}/result"
+
+
+def json_text(value: Any) -> str:
+    """JSON as results are sent: compact, not escaped to ASCII."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _fitting(result: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """The longest of the cuts that fits."""
+    found = (cut for cut in _cuts(result) if _size(json_text(cut)) <= limit)
+    return next(found, _mark(0, len(result)))
+
+
+def _cuts(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The result cut more and more: texts from files, then everything but the receipt, then that too."""
+    for step in _STEPS:
+        yield {key: _without_long_texts(key, value, step) for key, value in result.items()}
+    texts = {key: _without_long_texts(key, value, _STEPS[-1]) for key, value in result.items()}
+    for step in _STEPS:
+        yield {key: value if key == "receipt" else _cut(value, step) for key, value in texts.items()}
+    for step in _STEPS:
+        yield {key: _cut(value, step) for key, value in texts.items()}
+
+
+def _without_long_texts(key: str, value: Any, step: tuple[int, int]) -> Any:
+    if key == UNTRUSTED:
+        return _cut(value, step)
+    if key == "error" and isinstance(value, dict) and UNTRUSTED in value:
+        return {**value, UNTRUSTED: _cut(value[UNTRUSTED], step)}
+    return value
+
+
+def _cut(value: Any, step: tuple[int, int]) -> Any:
+    items, characters = step
+    if isinstance(value, str):
+        kept = value[:characters]
+        return value if kept == value else f"{kept} [cut: {characters} of {len(value)} characters]"
+    if isinstance(value, list):
+        rows = [_cut(item, step) for item in value[:items]]
+        return rows if len(value) <= items else [*rows, _mark(items, len(value))]
+    if isinstance(value, dict):
+        some = {key: _cut(item, step) for key, item in islice(value.items(), items)}
+        return some if len(value) <= items else {**some, **_mark(items, len(value))}
+    return value
+
+
+def _mark(kept: int, of: int) -> dict[str, Any]:
+    return {"cut": {"kept": kept, "of": of}}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultStore:
+    """The whole results of calls, each a file of mode 0600. Servers and threads may share a folder."""
+
+    folder: Path
+    max_kept: int = MAX_KEPT
+    max_bytes: int = MAX_BYTES
+    max_age: float = MAX_AGE  # seconds
+    clock: Callable[[], float] = time.time
+
+    def keep(self, call_id: str, text: str, owner: str = "") -> bool:
+        """Keeps the JSON text of a call's result; the oldest make room. False when it cannot be kept."""
+        data = text.encode("utf-8", "backslashreplace")
+        if not _ID.fullmatch(call_id) or len(data) > self.max_bytes:
+            return False
+        path = self._path(call_id, owner)
+        try:
+            put_private(path, data)
+            os.utime(path, (self.clock(), self.clock()))
+        except OSError:
+            _log.warning("result_not_kept", call=call_id, exc_info=True)
+            return False
+        self.prune()
+        return path.exists()
+
+    def read(self, call_id: str, offset: int, length: int, of: str | None = None) -> tuple[bytes, int] | None:
+        """Bytes of a whole result from `offset`, and how many it has; None when it is not kept (any more).
+
+        If `of` names a principal, only one of that principal's.
+        """
+        if not _ID.fullmatch(call_id):
+            return None
+        found = (
+            self._path(call_id, of) if of is not None else next(self.folder.glob(f"{call_id}.*.json"), None)
+        )
+        if found is None:
+            return None
+        try:
+            file = os.open(found, _READ)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode) or self._is_old(status):
+                return None
+            return os.pread(file, length, offset), status.st_size
+        finally:
+            os.close(file)
+
+    def prune(self) -> None:
+        """Forgets what is too old, too many or too large, the oldest first; also what a crash left half written."""
+        total = count = 0
+        for path, status in sorted(self._found(), key=lambda one: one[1].st_mtime, reverse=True):
+            total, count = total + status.st_size, count + 1
+            if self._is_old(status) or count > self.max_kept or total > self.max_bytes:
+                with suppress(OSError):
+                    path.unlink()
+
+    def _found(self) -> Iterator[tuple[Path, os.stat_result]]:
+        with suppress(OSError):
+            for path in self.folder.iterdir():
+                with suppress(OSError):  # another server forgot it first
+                    yield path, path.lstat()
+
+    def _is_old(self, status: os.stat_result) -> bool:
+        return self.clock() - status.st_mtime > self.max_age
+
+    def _path(self, call_id: str, owner: str) -> Path:
+        """The name holds whose it is, so that nothing is opened to find that out."""
+        whose = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return self.folder / f"{call_id}.{whose}.json"

@@ -1,0 +1,162 @@
+"""Turns what the sandbox says into what a caller is told. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.untrusted import clean_text
+from sandbox.errors import (
+    AttestationFailed,
+    CapacityExhausted,
+    EngineUnavailable,
+    ImageMissing,
+    IsolationRefused,
+    OutputRejected,
+    PathMissing,
+    PathRefused,
+    PathReplaced,
+    SandboxError,
+    StagingFailed,
+)
+from sandbox.outcome import (
+    Cancelled,
+    DiskLow,
+    Exited,
+    FileSizeExceeded,
+    Killed,
+    Outcome,
+    OutOfMemory,
+    OutputLimitExceeded,
+    ProtocolViolated,
+    SandboxResult,
+    StagingLimitExceeded,
+    TimedOut,
+)
+
+_Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | OutputLimitExceeded
+
+STDERR_CHARACTERS = 8000
+_FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
+
+_KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
+    (
+        CapacityExhausted,
+        Code.BUSY,
+        "Call again when other calls have ended; the server may need more memory, or smaller limits.",
+    ),
+    (ImageMissing, Code.ENGINE_UNAVAILABLE, "Run `gdal-mcp setup` to get the image."),
+    (
+        EngineUnavailable,
+        Code.ENGINE_UNAVAILABLE,
+        "Start the container engine, then call again; `gdal-mcp doctor` shows more.",
+    ),
+    (AttestationFailed, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),
+    (IsolationRefused, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),
+    (PathMissing, Code.NOT_FOUND, "Check the name and call again."),
+    (
+        PathReplaced,
+        Code.PATH_NOT_ALLOWED,
+        "Call again once nothing changes these files. Where that never helps, use --mount-scope workspaces.",
+    ),
+    (PathRefused, Code.PATH_NOT_ALLOWED, "Use a path inside a workspace."),
+    (OutputRejected, Code.OUTPUT_REJECTED, "Nothing was published. Choose another output and call again."),
+    (
+        StagingFailed,
+        Code.DISK_LIMIT,
+        "Nothing was published. Check the space and the permissions of the workspace.",
+    ),
+)
+
+
+def explain(error: SandboxError, stage: Stage) -> ToolError:
+    """The caller's view of a failure of the sandbox itself."""
+    for kind, code, suggestion in _KINDS:
+        if isinstance(error, kind):
+            return ToolError(code, stage, clean_text(str(error), 1500), suggestion)
+    return ToolError(Code.INTERNAL, stage, "the sandbox failed.", "The server's log says more.")
+
+
+def judge(result: SandboxResult, *, writes: bool = False) -> ToolError | None:
+    """None when the job succeeded, else why not; `writes` when it had an output."""
+    outcome = result.outcome
+    if isinstance(outcome, Exited):
+        return _failed(result, writes=writes) if outcome.code else None
+    code, message, suggestion = _told(outcome)
+    return ToolError(code, Stage.RUN, message, suggestion, stderr_of(result))
+
+
+_LIMIT_ADVICE = "Use a smaller window, a coarser resolution or compression, or raise the limit: {}."
+
+
+def _told(outcome: Outcome) -> tuple[Code, str, str]:
+    """Code, message and suggestion for a job that did not end by itself."""
+    match outcome:
+        case Cancelled():
+            return Code.CANCELLED, "the call was cancelled and its container removed.", ""
+        case Killed():
+            return _killed(outcome)
+        case DiskLow():
+            message = (
+                "the disk of the workspace was nearly full, so the call was ended before it took the rest."
+            )
+            return Code.DISK_LIMIT, message, "Free some space there, or write to a workspace on another disk."
+        case ProtocolViolated() | Exited():
+            message = "the container did not answer as a worker does."
+            return Code.INTERNAL, message, "Report the file that did this."
+        case _:
+            return _limited(outcome)
+
+
+def _limited(outcome: _Limit) -> tuple[Code, str, str]:
+    """The same for one that came to a limit which a setting raises."""
+    match outcome:
+        case TimedOut(seconds=limit):
+            advice = _LIMIT_ADVICE.format("--timeout-seconds")
+            return Code.TIMEOUT, f"the call was stopped after {limit:g} s.", advice
+        case OutOfMemory(limit_bytes=limit, killed=killed):
+            how = "was killed at" if killed else "could not allocate within"
+            advice = _LIMIT_ADVICE.format("--memory")
+            return Code.MEMORY_LIMIT, f"GDAL {how} its {limit >> 20} MiB of memory.", advice
+        case StagingLimitExceeded(what=what, limit=limit):
+            advice = _LIMIT_ADVICE.format("--staging-size")
+            return Code.DISK_LIMIT, f"the output grew over {limit} {what}.", advice
+        case FileSizeExceeded(limit_bytes=limit):
+            advice = _LIMIT_ADVICE.format("--file-size")
+            return Code.DISK_LIMIT, f"a file grew over {limit >> 20} MiB.", advice
+        case OutputLimitExceeded(limit_bytes=limit):
+            message = f"GDAL printed more than {limit >> 10} KiB."
+            return Code.OUTPUT_LIMIT, message, "Ask for less, or write to a file."
+
+
+def _killed(outcome: Killed) -> tuple[Code, str, str]:
+    if outcome.from_outside:
+        return (
+            Code.ENGINE_UNAVAILABLE,
+            f"the container was ended from outside (exit code {outcome.exit_code}), as by an engine that stops or restarts.",
+            "Nothing was published. Call again; if it ends like that each time, the file is damaged or hostile.",
+        )
+    message = f"GDAL crashed (exit code {outcome.exit_code})."
+    return Code.GDAL_ERROR, message, "The file may be damaged or hostile."
+
+
+def _failed(result: SandboxResult, *, writes: bool) -> ToolError:
+    final = result.final or {}
+    said = [message for level, message in reported(final) if level != "warning"][:_FIRST]
+    done = "finished with errors" if final.get("done") is True else "failed"
+    message = f"GDAL {done}; nothing was published." if writes else f"GDAL {done}."
+    suggestion = (
+        "GDAL's own messages are under `untrusted`; correct the arguments or the data and call again."
+    )
+    return ToolError(Code.GDAL_ERROR, Stage.RUN, message, suggestion, {"gdal": said, **stderr_of(result)})
+
+
+def reported(final: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Level and cleaned text of what GDAL reported; anything that is no such row is left out."""
+    rows = final.get("errors")
+    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [(str(row.get("level")), clean_text(str(row.get("message", "")), 500)) for row in found]
+
+
+def stderr_of(result: SandboxResult) -> Mapping[str, Any]:
+    text = clean_text(result.stderr.decode("utf-8", "replace"), STDERR_CHARACTERS)
+    return {"stderr": text} if text else {}

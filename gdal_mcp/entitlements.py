@@ -1,0 +1,135 @@
+"""What of a server one principal has: folders, tools, limits. Chosen by the policy, frozen at the server's start.
+
+Invariants:
+* a reach is never wider than the server itself: entries of the policy only narrow;
+* a workspace that is not in a reach is in no mount, no list and no path of that principal's calls.
+"""
+
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from gdal_mcp.access.policy import Entry, Policy
+from gdal_mcp.access.rates import Bounds
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.settings import Settings
+from gdal_mcp.surface import Surface, known_tools, surface
+from gdal_mcp.tools.algorithm import spelling
+from sandbox.template import Limits
+from sandbox.workspace import Workspaces
+
+
+@dataclass(frozen=True)
+class Entitlements:
+    """What one principal has."""
+
+    settings: Settings
+    workspaces: Workspaces
+    surface: Surface
+    foresight: Foresight
+    entry: Entry | None = None
+
+    @property
+    def limits(self) -> Limits:
+        return self.foresight.limits
+
+
+@dataclass(frozen=True)
+class EntitlementResolver:
+    """The reach of every principal. Made ahead, so that nothing is decided during a call."""
+
+    whole: Entitlements
+    policy: Policy
+    _narrowed: dict[int, Entitlements] = field(default_factory=dict)  # by the number of the entry
+
+    def __post_init__(self) -> None:
+        """Raises SettingsError for an entry that leaves nothing."""
+        for number, entry in enumerate(self.policy.entries):
+            self._narrowed[number] = narrowed(self.whole, entry)
+
+    def of(self, principal: str) -> Entitlements:
+        """Raises ToolError (DENIED) for one whom the policy does not name."""
+        if self.policy.is_open:
+            return self.whole
+        entry = self.policy.entry(principal)
+        if entry is None:
+            raise ToolError(
+                Code.DENIED,
+                Stage.POLICY,
+                "the server's policy gives you nothing.",
+                "Ask the person who runs the server for an entry in its policy file.",
+            )
+        return self._narrowed[self.policy.entries.index(entry)]
+
+
+def narrowed(whole: Entitlements, entry: Entry) -> Entitlements:
+    """What an entry leaves of the whole."""
+    limits = whole.limits
+    limits = replace(
+        limits,
+        memory_bytes=min(limits.memory_bytes, entry.memory or limits.memory_bytes),
+        cpus=min(limits.cpus, entry.cpus or limits.cpus),
+        wall_seconds=min(limits.wall_seconds, entry.timeout_seconds or limits.wall_seconds),
+    )
+    workspaces = _workspaces(whole.workspaces, entry)
+    writable = any(one.writable for one in workspaces.items)
+    settings = whole.settings.model_copy(
+        update={
+            "read_only": whole.settings.read_only or entry.read_only or not writable,
+            "memory": limits.memory_bytes,
+            "cpus": limits.cpus,
+            "timeout_seconds": limits.wall_seconds,
+            "exclude_tools": (*whole.settings.exclude_tools, *_excluded(entry)),
+        }
+    )
+    return Entitlements(
+        settings,
+        workspaces,
+        surface(settings, _outside(entry)),
+        replace(whole.foresight, limits=limits),
+        entry,
+    )
+
+
+def _workspaces(all_of_them: Workspaces, entry: Entry) -> Workspaces:
+    """Raises PathRefused when none is left."""
+    chosen = [
+        replace(one, writable=one.writable and not entry.read_only and one.root not in entry.workspaces_ro)
+        for one in all_of_them.items
+        if entry.workspaces is None or one.root in (*entry.workspaces, *entry.workspaces_ro)
+    ]
+    return Workspaces(tuple(chosen))
+
+
+def _excluded(entry: Entry) -> tuple[str, ...]:
+    """The names of tools and algorithms that an entry excludes."""
+    return tuple(sorted(name for name in _names() if _fits(name, entry.exclude_tools)))
+
+
+def _outside(entry: Entry) -> tuple[str, ...]:
+    """Those that an entry's list of what is given does not name."""
+    given = entry.tools
+    return () if given is None else tuple(name for name in _names() if not _fits(name, given))
+
+
+def _names() -> frozenset[str]:
+    return frozenset({*known_tools(), *catalogue().algorithms})
+
+
+def _fits(name: str, patterns: tuple[str, ...]) -> bool:
+    """In either spelling, so that `raster_*` fits the tools and the algorithms that they run."""
+    return any(fnmatchcase(one, pattern) for one in (name, spelling(name)) for pattern in patterns)
+
+
+def bounds_of(reach: Entitlements | None) -> Bounds:
+    """How much of the server a principal may use over time."""
+    entry = reach.entry if reach else None
+    if entry is None:
+        return Bounds()
+    return Bounds(
+        calls_per_minute=entry.calls_per_minute,
+        concurrent=entry.concurrent,
+        cpu_seconds_a_day=entry.cpu_seconds_a_day,
+        output_bytes_a_day=entry.output_bytes_a_day,
+    )

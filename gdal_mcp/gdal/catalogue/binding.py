@@ -1,0 +1,262 @@
+"""Binds what a client says to an algorithm's arguments, and writes it as words that GDAL cannot misread. Pure.
+
+Invariants of what is rendered:
+* every word is `--name` or `--name=value` with a canonical name of the catalogue, never one that the main process takes;
+* every value passed the check of its argument; a path was put there by the caller's resolver, which saw it alone, without
+  what stands around it (`forms`), and is absolute;
+* what the server decides (`host_owned`) is returned but not rendered; what is `forbidden` is refused.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from gdal_mcp.gdal.catalogue.accepted import Asked, accepted, unsplit
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
+from gdal_mcp.gdal.catalogue.forms import split
+from gdal_mcp.gdal.catalogue.groups import check_groups, check_missing
+from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.problems import Problems
+from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
+
+# A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
+_PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@":]{0,128}:)*"?/(?!/)')
+
+Resolver = Callable[[Argument, str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the tool has decided already."""
+
+    output_name: str = ""  # file name of the output; without a format its extension names the driver
+    output_format: str | None = None  # the tool's own argument, if it was given
+    threads: int = 1  # the most that the container has
+    taken: frozenset[str] = frozenset()  # canonical names that the tool passes itself
+    allow_sql: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BoundArgument:
+    """An argument with checked values. Values of a path role are as the client wrote them until `resolved`."""
+
+    argument: Argument
+    values: tuple[str, ...]
+    resolved: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.argument.name
+
+    @property
+    def role(self) -> Role:
+        return self.argument.role
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Checked arguments of the commands in `paths`; where there are several, they say the same to each."""
+
+    paths: tuple[str, ...]
+    arguments: tuple[BoundArgument, ...] = field(default=())
+
+    @property
+    def replaces(self) -> bool:
+        """Whether an existing output may be replaced."""
+        return self._has_mode("replace")
+
+    @property
+    def updates(self) -> bool:
+        """Whether an existing output is changed, on a copy, and not made anew."""
+        return self._has_mode("update")
+
+    def _has_mode(self, mode: str) -> bool:
+        return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
+
+    def get(self, name: str) -> tuple[str, ...]:
+        """The values of one argument; none if it was not given."""
+        return next((one.values for one in self.arguments if one.name == name), ())
+
+    def resolve(self, resolver: Resolver) -> "Bound":
+        """The same with every path put through `resolver`, which returns an absolute path or raises."""
+        return replace(self, arguments=tuple(_resolved(one, resolver) for one in self.arguments))
+
+
+def bind_switches(algorithm: Algorithm, switches: Sequence[str], context: Context = Context()) -> Bound:
+    """Extra arguments of a tool that names input and output itself. Raises ArgumentRefused."""
+    given = read_switches(algorithm, switches)
+    for one in given:
+        _refuse_owned(one.argument, context)
+    return _bind(algorithm, given, context)
+
+
+def bind_switches_of(algorithms: Sequence[Algorithm], switches: Sequence[str], context: Context) -> Bound:
+    """Extra arguments of a command that becomes one of several algorithms after a look at the data (`gdal convert`).
+
+    Bound to those that take all of them; the caller runs only one of `paths`. Raises ArgumentRefused.
+    """
+    bound: list[Bound] = []
+    refusals: list[ArgumentRefused] = []
+    for algorithm in algorithms:
+        try:
+            bound.append(bind_switches(algorithm, switches, context))
+        except ArgumentRefused as error:
+            refusals.append(error)
+    if not bound:
+        known = [refusal for refusal in refusals if not isinstance(refusal, UnknownArgument)]
+        raise (known or refusals)[0]
+    same = [one for one in bound if said(one) == said(bound[0])]
+    return replace(bound[0], paths=tuple(path for one in same for path in one.paths))
+
+
+def bind_named(algorithm: Algorithm, given: Mapping[str, Sequence[str]], context: Context) -> Bound:
+    """All arguments of a call by name, input and output among them. Raises ArgumentRefused."""
+    named = tuple(Given(argument_named(algorithm, name), tuple(values)) for name, values in given.items())
+    for one in named:
+        if one.argument.role is Role.FORBIDDEN or one.argument.hidden:
+            _refuse_owned(one.argument, context)
+    return _bind_all(algorithm, named, context)
+
+
+def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Context) -> Bound:
+    """All arguments of a call as JSON, by their names or aliases, with - or _. Raises ArgumentRefused.
+
+    null, and false for a switch that is off by itself, are the same as leaving the argument out.
+    """
+    if len(arguments) > 2 * len(
+        algorithm.long_names
+    ):  # each unknown name costs a search for the one that was meant
+        raise ArgumentRefused(
+            f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
+            "Look up its arguments with gdal_describe.",
+        )
+    problems = Problems()
+    given: dict[str, Given] = {}
+    for name, value in arguments.items():
+        with problems.collected():
+            argument = _named(algorithm, name)
+            if argument.role is Role.FORBIDDEN:
+                _refuse_owned(argument, context)
+            if argument.name in given:
+                raise ArgumentRefused(
+                    f"--{argument.name} is given twice, by two of its names.", "Give it once."
+                )
+            texts = texts_of(argument, value)
+            if texts or (argument.is_list and value == []):
+                given[argument.name] = Given(argument, texts)
+    problems.raise_any()
+    return _bind_all(algorithm, tuple(given.values()), context)
+
+
+def _named(algorithm: Algorithm, name: str) -> Argument:
+    known = algorithm.long_names
+    spelling = name if name in known else name.replace("_", "-")
+    if spelling in known and known[spelling].hidden:
+        raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", "Leave it out.")
+    return argument_named(algorithm, spelling)
+
+
+def _bind_all(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:
+    check_missing(algorithm, frozenset(one.argument.name for one in given) | context.taken)
+    bound = _bind(algorithm, given, context)
+    if bound.updates and not any(one.role in (Role.OUTPUT, Role.UPDATE) for one in bound.arguments):
+        raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
+    return bound
+
+
+def said(bound: Bound) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The names and values alone."""
+    return tuple((one.name, one.values) for one in bound.arguments)
+
+
+def render(bound: Bound) -> tuple[str, ...]:
+    """The words of the command line, without the command's own name. Every path must be resolved.
+
+    --update goes first: GDAL takes it behind --append or --overwrite-layer, which imply it, for a second one.
+    """
+    arguments = sorted(bound.arguments, key=lambda one: one.name != "update")
+    return tuple(
+        _guarded(word) for one in arguments if one.role is not Role.HOST_OWNED for word in _words(one)
+    )
+
+
+def _refuse_owned(argument: Argument, context: Context) -> None:
+    rule = argument.rule
+    if rule.mode == "update":
+        raise ArgumentRefused(
+            f"--{argument.name} changes an existing dataset, which this tool does not.",
+            "Use gdal_write with the same algorithm.",
+        )
+    if rule.primary or argument.name in context.taken:
+        raise ArgumentRefused(f"--{argument.name} is set by the tool itself.", "Use the tool's own argument.")
+    if rule.role is Role.HOST_OWNED:
+        raise ArgumentRefused(
+            f"--{argument.name} is not the caller's to set: {rule.reason}.", "Leave it out."
+        )
+    if rule.role is Role.FORBIDDEN:
+        raise ArgumentRefused(f"--{argument.name} is never passed on: {rule.reason}.", "Leave it out.")
+
+
+def _bind(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:
+    check_groups(algorithm, frozenset(one.argument.name for one in given) | context.taken)
+    asked = Asked(
+        algorithm,
+        {one.argument.name: one.values for one in given},
+        output_name=context.output_name,
+        output_format=context.output_format,
+        threads=context.threads,
+        allow_sql=context.allow_sql,
+    )
+    problems = Problems()
+    arguments = []
+    for one in given:
+        with problems.collected():
+            arguments.append(BoundArgument(one.argument, accepted(asked, one)))
+    problems.raise_any()
+    return Bound((algorithm.path,), tuple(arguments))
+
+
+def _resolved(bound: BoundArgument, resolver: Resolver) -> BoundArgument:
+    if bound.role not in PATH_ROLES:
+        return bound
+    texts = tuple(_place(bound.argument, text, resolver) for text in bound.values)
+    return BoundArgument(bound.argument, texts, resolved=True)
+
+
+def _place(argument: Argument, text: str, resolver: Resolver) -> str:
+    what = f"--{argument.name}"
+    parts = split(argument.rule.form, text, what)
+    if parts.path is None:
+        return parts.text
+    place = resolver(argument, parts.path)
+    absolute = place.startswith("/") or (argument.role is Role.INPUT and _PLACE.match(place))
+    if not absolute or "\0" in place:
+        raise ValueError(f"the resolver of {what} returned a path that is not absolute")
+    return unsplit(argument, parts.join(place, what))
+
+
+def _words(bound: BoundArgument) -> Iterator[str]:
+    argument = bound.argument
+    if bound.role in PATH_ROLES and not bound.resolved:
+        raise ValueError(f"the paths of --{bound.name} are not resolved")
+    if argument.type == "boolean":
+        yield f"--{bound.name}" if bound.values == ("true",) else f"--{bound.name}=false"
+        return
+    values = bound.values
+    if argument.packed and (not argument.repeatable or argument.element_type in ("integer", "real")):
+        values = (",".join(values),)
+    yield from (f"--{bound.name}={value}" for value in values)
+
+
+def _guarded(word: str) -> str:
+    """The word itself. A last look, independent of all that came before."""
+    token = word.partition("=")[0].lower()
+    if not word.startswith("--") or token in RESERVED_TOKENS or "\0" in word:
+        raise ValueError(f"{token} must never be passed to GDAL")
+    if word.endswith("=?"):  # a path may
+        raise ArgumentRefused(f"{token} ends with =?, which asks GDAL for completions.", "Use another name.")
+    if len(word.encode()) > ELEMENT_BYTES + 1024:
+        raise ArgumentRefused(f"{token} is too long.", f"The most is {ELEMENT_BYTES} bytes.")
+    return word

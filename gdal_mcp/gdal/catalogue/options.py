@@ -1,0 +1,186 @@
+"""Which KEY=VALUE options may be passed to a driver, to the warper or to the transformer. Pure.
+
+Invariants:
+* only options that GDAL declares are passed, in the declared spelling, with one of the values of their type;
+* every declared option has a decision with a reason: `decide` is total;
+* a text option passes only with a hand-written rule (`data/options.toml`); one that is named or described like a file, a
+  URL, a library or SQL passes only with a hand-written rule even when its type is closed;
+* where GDAL chooses the driver by looking at the file, an option passes only if no driver is refused it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Driver, OptionRule, OptionSpec, Scope, Shape
+from gdal_mcp.gdal.catalogue.text import check_text
+from gdal_mcp.gdal.catalogue.values import check_shape
+
+_KEY: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
+_REVIEW_NAME: Final = re.compile(
+    r"(?<!PRO)FILE|PATH|URL|URI|HREF|HTTP|REMOTE|DOWNLOAD|SERVER|HOST|PASSW|PWD|USER(?!UNIT|PIXEL)|TOKEN|SECRET|SQL|SCRIPT"
+    r"|XML|XSD|XMP|JSON|TEMPLATE|SEED|CONF(?!ORM|LICT)|TEMP|TMP|CACHE|EXTERNAL|DRIVER|LIBRARY|PLUGIN|LINK|APPEND|OVERWRITE"
+    r"|_DIR$|VIRTUAL"
+)
+_REVIEW_DESCRIPTION: Final = re.compile(
+    r"file ?names?\b|\bpaths?\b|\burls?\b|https?:|download|\bsql\b|librar|script|director|folder|shell|command|network|server",
+    re.IGNORECASE,
+)
+_INTEGER_TYPES: Final = frozenset(("int", "integer", "unsigned int"))
+_OPTION_NAMES: Final = {
+    Scope.CREATION: "creation option",
+    Scope.LAYER: "layer creation option",
+    Scope.OPEN: "open option",
+    Scope.WARP: "warp option",
+    Scope.TRANSFORM: "transform option",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedOption:
+    """An option that may be passed: the declared key and a value of its type."""
+
+    key: str
+    value: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.key}={self.value}"
+
+
+def check_open_option(drivers: Sequence[str], text: str) -> CheckedOption:
+    """An open option for a file that one of these drivers opens; any driver, if none is named. Raises ArgumentRefused."""
+    return check_option(Scope.OPEN, drivers or _readers(), text)
+
+
+def check_warp_option(text: str) -> CheckedOption:
+    """`--warp-option` of `gdal raster reproject`, `-wo` of gdalwarp. Raises ArgumentRefused."""
+    return check_option(Scope.WARP, (), text)
+
+
+def check_transform_option(text: str) -> CheckedOption:
+    """`--transform-option` of `gdal raster reproject`, `-to` of gdalwarp. Raises ArgumentRefused."""
+    return check_option(Scope.TRANSFORM, (), text)
+
+
+def check_option(scope: Scope, drivers: Sequence[str], text: str) -> CheckedOption:
+    """An option that at least one of the drivers takes and none of them is refused. Raises ArgumentRefused."""
+    key, value = _split(_OPTION_NAMES[scope], text)
+    what = f"{_OPTION_NAMES[scope]} {key.upper()}"
+    found = [(name, spec, decide(name, scope, spec)) for name, spec in _declared(scope, drivers, key)]
+    if not found:
+        raise ArgumentRefused(f"{what} does not exist{_for(drivers)}.", _existing(scope, drivers))
+    for name, _, rule in found:
+        if rule.shape is None:
+            raise ArgumentRefused(
+                f"{what}{_for([name])} is not passed on: {rule.reason}.", rule.suggestion or "Leave it out."
+            )
+    return _first_fitting(found, key, value, what)
+
+
+def decide(driver: str, scope: Scope, spec: OptionSpec) -> OptionRule:
+    """Whether an option may be passed, why, and the shape of its values. `driver` is "*" for warp and transform options."""
+    rules = catalogue().option_rules
+    rule = rules.get((driver, scope, spec.name)) or rules.get(("*", scope, spec.name))
+    if rule is not None:
+        closed = rule.shape is not None and rule.shape.kind == "closed"
+        return OptionRule(rule.reason, _closed_shape(spec)) if closed else _bounded(rule, spec)
+    shape = _closed_shape(spec)
+    if shape is None:
+        return OptionRule("free text that nobody has reviewed", None, "Leave it out; GDAL's default is used.")
+    if needs_review(spec):
+        return OptionRule("it is named or described like a file, a URL or a program", None)
+    return OptionRule(f"its values are of the closed type {spec.type}", shape)
+
+
+def needs_review(spec: OptionSpec) -> bool:
+    """Whether the words of an option ask for a person's decision, whatever its type."""
+    return bool(_REVIEW_NAME.search(spec.name.upper()) or _REVIEW_DESCRIPTION.search(spec.description))
+
+
+def _closed_shape(spec: OptionSpec) -> Shape | None:
+    if spec.choices:
+        return Shape("choice", choices=(*spec.choices, *spec.choice_aliases))
+    if spec.type == "boolean":
+        return Shape("boolean")
+    if spec.type in _INTEGER_TYPES:
+        low = 0 if spec.type == "unsigned int" and spec.minimum is None else spec.minimum
+        return Shape("integer", minimum=low, maximum=spec.maximum)
+    if spec.type == "float":
+        return Shape("real", minimum=spec.minimum, maximum=spec.maximum)
+    return None
+
+
+def _bounded(rule: OptionRule, spec: OptionSpec) -> OptionRule:
+    if rule.shape is None or spec.max_letters is None:
+        return rule
+    shape = Shape(
+        rule.shape.kind, rule.shape.choices, max_letters=spec.max_letters, pattern=rule.shape.pattern
+    )
+    return OptionRule(rule.reason, shape)
+
+
+def _split(what: str, text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not sign or not _KEY.fullmatch(key):
+        raise ArgumentRefused(
+            f"a {what} is KEY=VALUE with a key of letters, digits and underscores.",
+            "For example COMPRESS=LZW.",
+        )
+    return key, check_text(value, f"the value of {what} {key}")
+
+
+def _declared(scope: Scope, drivers: Iterable[str], key: str) -> list[tuple[str, OptionSpec]]:
+    if scope in (Scope.WARP, Scope.TRANSFORM):
+        return [("*", spec) for spec in catalogue().shared_options[scope] if spec.canonical(key)]
+    names = catalogue().driver_names
+    found = [(names[name.lower()], name) for name in drivers if name.lower() in names]
+    return [
+        (driver.name, spec)
+        for driver, _ in found
+        for spec in options_of(driver, scope)
+        if spec.canonical(key)
+    ]
+
+
+def options_of(driver: Driver, scope: Scope) -> tuple[OptionSpec, ...]:
+    return driver.options.get(scope, ())
+
+
+def _first_fitting(
+    found: list[tuple[str, OptionSpec, OptionRule]], key: str, value: str, what: str
+) -> CheckedOption:
+    """The option with the value in the form of the first driver that takes it, or that driver's refusal."""
+    refusal: ArgumentRefused | None = None
+    for _, spec, rule in found:
+        assert rule.shape is not None
+        try:
+            return CheckedOption(spec.canonical(key) or spec.name, check_shape(rule.shape, value, what))
+        except ArgumentRefused as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
+
+
+@lru_cache(maxsize=1)
+def _readers() -> tuple[str, ...]:
+    return tuple(driver.name for driver in catalogue().drivers if driver.reads(None))
+
+
+def _for(drivers: Sequence[str]) -> str:
+    return f" for {drivers[0]}" if len(drivers) == 1 and drivers[0] != "*" else ""
+
+
+def _existing(scope: Scope, drivers: Sequence[str]) -> str:
+    if len(drivers) > 1:
+        return "Name the format of the input, or leave the option out."
+    driver = catalogue().driver_names.get(drivers[0].lower()) if drivers else None
+    specs = options_of(driver, scope) if driver else catalogue().shared_options.get(scope, ())
+    names = sorted(
+        spec.name for spec in specs if decide(driver.name if driver else "*", scope, spec).shape is not None
+    )
+    return f"Known here: {', '.join(names[:40])}." if names else "There are none."

@@ -1,0 +1,87 @@
+"""Short texts that are recognised by one pattern each, such as sizes, names of fields and media types. Pure.
+
+Invariant: none of them is a text that GDAL opens; those of a closed pattern cannot even look like a path.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.text import check_text
+
+# one way to read each number: a list of numbers with two ways each takes for ever to fail
+_NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,3})?"
+_BAND: Final = r"[1-9][0-9]{0,4}"
+_FIELD: Final = r"(?![@~/])[^\"`;\\<>{}]{1,128}"
+_METADATA: Final = r"(?![@~])[^\"'`;\\<>{}=/]{1,128}"
+_COLOR: Final = r"[0-9]{1,5}(?:,[0-9]{1,5}){0,3}|black|white"
+_BAND_COLORS: Final = (
+    "gray|red|green|blue|alpha|palette|undefined|hue|saturation|lightness|cyan|magenta|yellow|black"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """What a text must match as a whole, an example for the refusal, and the most bytes it may have."""
+
+    pattern: str
+    example: str
+    limit: int = 1024
+
+    def check(self, text: str, what: str) -> str:
+        """The text itself. Raises ArgumentRefused."""
+        plain = check_text(text, what, limit=self.limit)
+        if not re.fullmatch(self.pattern, plain) or "/../" in f"/{plain}/":
+            raise ArgumentRefused(f"{what} is not of the expected form.", f"For example {self.example}.")
+        return plain
+
+
+PLAIN: Final[Mapping[str, Plain]] = MappingProxyType(
+    {
+        "array-option": Plain(r"[A-Z][A-Z0-9_]{0,31}=[A-Za-z0-9_.-]{1,64}", "SHOW_ALL=YES"),
+        "band": Plain(rf"{_BAND}|mask(?::{_BAND})?|none|[a-z_]{{2,32}}", "1, mask:1 or red"),
+        "by-band": Plain(rf"(?:{_BAND}=)?{_NUMBER}", "2.5, or 1=2.5 for the first band"),
+        "color": Plain(_COLOR, "255,255,255 or black"),
+        "color-interpretation": Plain(
+            rf"(?:(?:{_BAND}|all)=)?(?:{_BAND_COLORS}|[a-z_0-9]{{2,32}})", "red, or 1=red"
+        ),
+        "fetch-metadata": Plain(
+            r"[A-Za-z0-9_ :.-]{1,128},[^\W\d]\w{0,63},[A-Za-z0-9]{2,32}", "TIFFTAG_DATETIME,taken,DateTime"
+        ),
+        "field": Plain(_FIELD, "population"),
+        "field-definition": Plain(
+            r"[^\"'`;\\<>{}:@,]{1,128}:[A-Za-z][A-Za-z0-9]{1,31}(?:\([0-9]{1,4}(?:,[0-9]{1,3})?\))?",
+            "population:Integer or name:String(40)",
+        ),
+        "file-pattern": Plain(
+            r"(?!\.)(?:[A-Za-z0-9_. -]|\{LAYER_NAME\}|\{FIELD_VALUE\})*%0?[0-9]{0,2}d"
+            r"(?:[A-Za-z0-9_. -]|\{LAYER_NAME\}|\{FIELD_VALUE\})*",
+            "part_%05d",
+            limit=128,
+        ),
+        "label": Plain(r"[^\W_][\w .,()-]{0,63}", "DE"),
+        "letters": Plain(r"[^\w\s]{1,32}|\w", "_"),
+        "media-type": Plain(r"[a-z]+/[A-Za-z0-9.+-]{1,64}(?:; ?[a-z]+=[A-Za-z0-9.+-]{1,64})*", "image/tiff"),
+        "metadata": Plain(rf"{_METADATA}=[^\0]*", "SOURCE=survey of 2024", limit=4096),
+        "metadata-name": Plain(_METADATA, "AREA_OR_POINT"),
+        "name-filter": Plain(r"(?![@~])[^/\\\"'`;<>{}]{1,128}", "*.tif"),
+        "page-text": Plain(r"[^<>&\"'`\\{}$]{0,200}", "Elevation 2024"),
+        "page-url": Plain(
+            r"https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/%+-]{0,512})?",
+            "https://example.org/tiles/",
+        ),
+        "percentage": Plain(r"[0-9]{1,10}(?:\.[0-9]{1,6})? ?%?", "512, or 50%"),
+        "point-count": Plain(r"[0-9]{1,9}|unlimited", "100"),
+        "resolution": Plain(rf"{_NUMBER},{_NUMBER}|same|average|common|highest|lowest", "10,10 or highest"),
+        "size": Plain(r"[0-9]{1,12}(?:\.[0-9]{1,6})? ?(?:%|[KMG]B?|B)?", "10%, or 100MB"),
+        "template": Plain(
+            r"(?:[\w .:()-]|\{(?:AUTO_NAME|DS_NAME|DS_BASENAME|DS_INDEX|LAYER_NAME|LAYER_INDEX)\}){1,256}",
+            "{DS_BASENAME}",
+        ),
+        "tuples": Plain(r"[0-9.,(){}eE+\- ]{1,512}", "(255,255,255),(0,0,0)"),
+        "word": Plain(r"[A-Za-z][A-Za-z0-9_ -]{0,31}", "MultiPolygon"),
+    }
+)

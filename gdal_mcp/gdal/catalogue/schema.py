@@ -1,0 +1,189 @@
+"""JSON Schema (2020-12) of an algorithm's arguments, for tools and for gdal_describe. Pure.
+
+What a schema accepts by type, count, choice and range, `binding.bind_json` accepts too; which texts are safe, and which
+arguments exclude each other where the schema does not say it, is for the binding alone. Names are GDAL's own.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any, Final
+
+from gdal_mcp.gdal.catalogue.groups import companions
+from gdal_mcp.gdal.catalogue.jsonvalues import KEYED, NUMERIC, is_packed
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.switches import MAX_VALUES
+
+_LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")  # of GDAL's help; such a text is refused
+_SHORT: Final = 48  # letters of a description in a list of a hundred tools
+_UNOFFERED: Final = frozenset(("quiet",))  # taken for the sake of habits, and of no effect
+_FILLERS: Final = frozenset(
+    "name the of a dataset datasets raster vector s input output layer option options format".split()
+)
+_UNBOUNDED: Final = 2147483647
+_MOST_PAIRS: Final = 6  # of one group; more are left to the binding
+_PLAIN_TYPES: Final = {"boolean": "boolean", "integer": "integer", "real": "number"}
+_NOTES: Final[Mapping[str, str]] = {
+    "replace": "Replace an existing output",
+    "sql": "one SELECT of layers of the input; only where the server allows SQL",
+    "where": "a condition on fields, such as \"pop > 1000 AND name LIKE 'A%'\"",
+    "geometry": "WKT or GeoJSON",
+    "named": "NAME=path, or a path alone for the name X",
+    "band": "path, or path,band=N for one band",
+    "document": "path of a JSON file, or the JSON text itself",
+    "mapping": "such as [1,3]=10; (3,7]=20; 9=30; DEFAULT=0",
+    "gcp": "pixel,line,easting,northing[,elevation]",
+    "pipeline": "list of steps, or GDAL's notation",
+}
+_INSTEAD: Final = frozenset(
+    ("replace", "mapping", "gcp")
+)  # where GDAL's help speaks of what is not passed on
+
+
+def input_schema(algorithm: Algorithm, *, compact: bool = False) -> dict[str, Any]:
+    """The schema of a call. Compact is for tools/list: short descriptions, and no rules on what goes together."""
+    shown = sorted(offered(algorithm), key=lambda one: (not one.rule.primary, not one.required))
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {one.name: property_schema(one, compact=compact) for one in shown},
+        "additionalProperties": False,
+    }
+    required = [one.name for one in shown if one.required]
+    if required:
+        schema["required"] = required
+    if not compact:
+        schema.update(_together(algorithm, shown))
+    return schema
+
+
+def offered(algorithm: Algorithm) -> Iterator[Argument]:
+    """The arguments that a client can set. Of a pipeline command that is the pipeline; its steps have the rest."""
+    steps = next((one for one in algorithm.arguments if one.rule.check == "pipeline"), None)
+    if steps is not None:
+        yield steps
+        return
+    for argument in algorithm.arguments:
+        owned = argument.role is Role.HOST_OWNED and argument.rule.mode != "replace"
+        if not (owned or argument.hidden or argument.role is Role.FORBIDDEN or argument.name in _UNOFFERED):
+            yield argument
+
+
+def property_schema(argument: Argument, *, compact: bool = False) -> dict[str, Any]:
+    """The schema of one argument's value."""
+    schema = _list(argument) if argument.is_list and argument.max_count != 1 else _scalar(argument)
+    if compact and argument.element_type == "string" and "enum" not in schema.get("items", {}):
+        schema = {key: value for key, value in schema.items() if key not in ("items", "additionalProperties")}
+    description = _description(argument, compact=compact)
+    if description:
+        schema["description"] = description
+    default = argument.usage.get("default")
+    if not compact and default is not None and default not in (False, "", _UNBOUNDED):
+        schema["default"] = default
+    return schema
+
+
+def _list(argument: Argument) -> dict[str, Any]:
+    """A list; the bare value is a list of one, and a text may hold several where GDAL packs them."""
+    items = _scalar(argument)
+    if argument.rule.check == "pipeline":
+        return {"type": ["array", "string"]}
+    if argument.rule.check in KEYED:
+        values = {"type": ["string", "number", "boolean"]}
+        return {"type": ["object", "array"], "additionalProperties": values, "items": {"type": "string"}}
+    packed = is_packed(argument)
+    few = argument.min_count <= 1
+    schema: dict[str, Any] = {"type": ["array", "string"] if packed or (few and _is_text(items)) else "array"}
+    schema["items"] = items
+    if argument.min_count:
+        schema["minItems"] = argument.min_count
+    if argument.max_count is not None and argument.max_count <= MAX_VALUES:
+        schema["maxItems"] = argument.max_count
+    return schema
+
+
+def _is_text(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "string" and "enum" not in schema
+
+
+def _scalar(argument: Argument) -> dict[str, Any]:
+    kind = argument.element_type
+    if argument.rule.check == "pipeline":
+        return {"type": ["array", "string"]}
+    if kind in ("integer", "real"):
+        return {"type": _PLAIN_TYPES[kind], **_range(argument), **_numbers(argument)}
+    if kind == "boolean":
+        return {"type": "boolean"}
+    if argument.choices and argument.role not in PATH_ROLES:
+        return {"type": "string", "enum": list(argument.choices)}
+    return {"type": ["string", "number"] if argument.rule.check in NUMERIC else "string"}
+
+
+def _numbers(argument: Argument) -> dict[str, Any]:
+    return {"enum": [int(one) for one in argument.choices]} if argument.choices else {}
+
+
+def _range(argument: Argument) -> dict[str, Any]:
+    bounds: dict[str, Any] = {}
+    if argument.minimum is not None:
+        bounds["minimum" if argument.min_included else "exclusiveMinimum"] = _number(argument.minimum)
+    if argument.maximum is not None:
+        bounds["maximum" if argument.max_included else "exclusiveMaximum"] = _number(argument.maximum)
+    return bounds
+
+
+def _number(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+def _description(argument: Argument, *, compact: bool) -> str:
+    rule = argument.rule
+    key = next((one for one in (rule.mode, rule.form, rule.check) if one in _NOTES), "")
+    text, note = _LISTED_IN_A_FILE.sub("", argument.description).strip().rstrip("."), _NOTES.get(key, "")
+    if key in _INSTEAD:
+        text, note = note[0].upper() + note[1:], ""
+    if compact:
+        return note or _short(argument, text)
+    metavar = argument.usage.get("metavar")
+    form = f" as {metavar}" if isinstance(metavar, str) and set("<[,=") & set(metavar) else ""
+    return f"{text}{'' if '@' in form else form}{f': {note}' if note else ''}"
+
+
+def _short(argument: Argument, text: str) -> str:
+    """The beginning of a text, or nothing where it only repeats the argument's name."""
+    words = {word.strip("().,'").lower() for word in text.split()}
+    own = set(argument.name.split("-"))
+    if words <= own | {f"{word}s" for word in own} | _FILLERS:
+        return ""
+    if len(text) <= _SHORT:
+        return text
+    return text[:_SHORT].rpartition(" ")[0].rstrip(" ,(-") + "…"
+
+
+def _together(algorithm: Algorithm, shown: list[Argument]) -> dict[str, Any]:
+    names = {one.name for one in shown}
+    rules: dict[str, Any] = {}
+    needed = {
+        one.name: sorted(found)
+        for one in shown
+        if (found := (companions(algorithm, one, "dependency_group") | set(one.depends_on)) & names)
+    }
+    if needed:
+        rules["dependentRequired"] = needed
+    pairs = list(_exclusive(shown))
+    if pairs:
+        rules["not"] = {"anyOf": [{"required": pair} for pair in pairs]}
+    either = [{"anyOf": [{"required": [name]} for name in group]} for group in algorithm.one_of]
+    if either:
+        rules["allOf"] = either
+    return rules
+
+
+def _exclusive(shown: list[Argument]) -> Iterator[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for one in shown:
+        if one.exclusion_group:
+            groups.setdefault(one.exclusion_group, []).append(one.name)
+    for names in groups.values():
+        pairs = [list(pair) for pair in combinations(names, 2)]
+        if len(pairs) <= _MOST_PAIRS:
+            yield from pairs

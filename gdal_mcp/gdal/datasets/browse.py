@@ -1,0 +1,220 @@
+"""What is in a folder of a workspace, as far as it may be seen: a bounded walk that follows nothing.
+
+Invariants:
+* every step is one component on an open folder descriptor; no link is entered, whatever it leads to;
+* `.gdal-mcp` is never reported;
+* the order is that of the names' bytes in each folder, a folder before what it holds, so two walks over the same
+  files say the same;
+* whatever is left out is told: by `Found.closed`, or by `TreeTooLarge`.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from pathlib import PurePosixPath
+
+from sandbox.errors import PathMissing, PathRefused
+from sandbox.outputs.filetree import MAX_DEPTH, listed, opened_folder
+from sandbox.workspace import RESERVED, Identity, Located, Workspace, Workspaces, open_folder
+
+MAX_FOUND = 200_000  # names of one walk; about a second to read, and far above what one wants to see listed
+
+
+class TreeTooLarge(PathRefused):
+    """A folder holds more names than a walk may look at; what came before it stands."""
+
+
+class Kind(StrEnum):
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "other"  # a device, pipe or socket
+
+
+class Leads(StrEnum):
+    """Where a link leads, all links on the way followed as `Workspaces` does. It is never opened to find out."""
+
+    INSIDE = "inside"  # to something in a workspace
+    OUTSIDE = "outside"  # out of every workspace, or to what may not be opened
+    NOWHERE = "nowhere"  # to a place in a workspace where nothing is
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One name met on a walk, with what `lstat` said of it."""
+
+    workspace: Workspace
+    relative: PurePosixPath  # from the workspace's root; bytes that are no UTF-8 are surrogates
+    kind: Kind
+    identity: Identity
+    closed: bool = False  # a folder that was not entered: too deep, or not readable
+    leads: Leads | None = None  # of a link
+    target: Located | None = None  # of a link that leads inside
+
+    @property
+    def name(self) -> str:
+        return self.relative.name
+
+    @property
+    def size(self) -> int:
+        """Bytes; what `lstat` says, so of a folder the size of its list of names."""
+        return self.identity.size
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.identity.mtime_ns
+
+    @property
+    def raw(self) -> bytes:
+        """The path from the root as the file system has it."""
+        return os.fsencode(self.relative)
+
+    @property
+    def shown(self) -> str:
+        r"""The path from the root as text; bytes that are no UTF-8 as `\xff`. May still hold control characters."""
+        return self.raw.decode("utf-8", "backslashreplace")
+
+    @property
+    def located(self) -> Located:
+        """The place of a file or folder."""
+        return Located(self.workspace, self.relative, self.identity, self.kind is Kind.FOLDER)
+
+
+def walk(
+    workspaces: Workspaces, located: Located, *, depth: int = MAX_DEPTH, limit: int = MAX_FOUND
+) -> Iterator[Found]:
+    """All that is below a folder, `depth` levels of folders down (1: what is directly in it).
+
+    Raises PathMissing or PathRefused when the folder cannot be opened, and TreeTooLarge after `limit` names.
+    What vanishes meanwhile is left out.
+    """
+    with opened(workspaces, located, depth=depth, limit=limit) as folder:
+        yield from _below(folder)
+
+
+def _below(folder: "Folder") -> Iterator[Found]:
+    for name in folder.names:
+        found = folder.look(name)
+        if found is not None and found.kind is Kind.FOLDER:
+            yield from _inside(folder, found)
+        elif found is not None:
+            yield found
+    folder.refuse_rest()
+
+
+def _inside(folder: "Folder", found: Found) -> Iterator[Found]:
+    with folder.enter(found.name) as inner:
+        if isinstance(inner, Folder):
+            yield found
+            yield from _below(inner)
+        elif inner is Barred.CLOSED:
+            yield replace(found, closed=True)
+
+
+@contextmanager
+def opened(
+    workspaces: Workspaces, located: Located, *, depth: int = MAX_DEPTH, limit: int = MAX_FOUND
+) -> Iterator["Folder"]:
+    """A folder whose names are read, and nothing else: for a caller that looks at few of many.
+
+    Raises PathMissing or PathRefused when the folder cannot be opened.
+    """
+    bounds = _Bounds(workspaces, located.workspace, min(depth, MAX_DEPTH), limit)
+    with open_folder(located.workspace, located.relative) as file:
+        yield Folder(bounds, file, located.relative, 1)
+
+
+class Barred(StrEnum):
+    """Why a folder was not entered."""
+
+    CLOSED = "closed"  # too deep, or not readable
+    GONE = "gone"  # it became something else as it was looked at
+
+
+@dataclass(slots=True)
+class _Bounds:
+    """What all folders of one walk share. `left` is the number of names it may still read."""
+
+    workspaces: Workspaces
+    workspace: Workspace
+    depth: int
+    left: int
+
+
+class Folder:
+    """An open folder: its names in order, each with what the list of names says it is. No file of it was looked at."""
+
+    def __init__(self, bounds: _Bounds, file: int, relative: PurePosixPath, level: int) -> None:
+        self._bounds, self._file, self._level = bounds, file, level
+        self.relative = relative
+        with listed(file) as found:
+            own = (one for one in found if relative.parts or one.name.casefold() != RESERVED)
+            kinds = {one.name: _listed_kind(one) for one in islice(own, bounds.left + 1)}
+        self.complete = len(kinds) <= bounds.left
+        if not self.complete:
+            kinds.popitem()
+        bounds.left -= len(kinds)
+        self.names: Mapping[str, Kind] = {name: kinds[name] for name in sorted(kinds, key=os.fsencode)}
+
+    def look(self, name: str) -> Found | None:
+        """What is under a name, as it is now; None for what vanished meanwhile."""
+        try:
+            status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        relative, identity, kind = self.relative / name, Identity.of(status), _kind(status)
+        if kind is Kind.LINK:
+            return self._link(relative, identity)
+        return Found(self._bounds.workspace, relative, kind, identity)
+
+    @contextmanager
+    def enter(self, name: str) -> Iterator["Folder | Barred"]:
+        """An inner folder with its names, or why there is none."""
+        if self._level >= self._bounds.depth:
+            yield Barred.CLOSED
+            return
+        with ExitStack() as stack:
+            inner: Folder | Barred
+            try:
+                file = stack.enter_context(opened_folder(self._file, name))
+                inner = Folder(self._bounds, file, self.relative / name, self._level + 1)
+            except PermissionError:
+                inner = Barred.CLOSED
+            except (FileNotFoundError, NotADirectoryError):
+                inner = Barred.GONE
+            yield inner
+
+    def refuse_rest(self) -> None:
+        """Raises TreeTooLarge when the folder has more names than were read."""
+        if not self.complete:
+            raise TreeTooLarge("the folder holds more names than are looked at at once. Name a folder in it.")
+
+    def _link(self, relative: PurePosixPath, identity: Identity) -> Found:
+        workspaces, workspace = self._bounds.workspaces, self._bounds.workspace
+        try:
+            target = workspaces.input(str(workspace.root / relative))
+        except PathMissing:
+            return Found(workspace, relative, Kind.LINK, identity, leads=Leads.NOWHERE)
+        except PathRefused:
+            return Found(workspace, relative, Kind.LINK, identity, leads=Leads.OUTSIDE)
+        return Found(workspace, relative, Kind.LINK, identity, leads=Leads.INSIDE, target=target)
+
+
+def _listed_kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return Kind.LINK
+    if entry.is_dir(follow_symlinks=False):
+        return Kind.FOLDER
+    return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER
+
+
+def _kind(status: os.stat_result) -> Kind:
+    if stat.S_ISLNK(status.st_mode):
+        return Kind.LINK
+    if stat.S_ISDIR(status.st_mode):
+        return Kind.FOLDER
+    return Kind.FILE if stat.S_ISREG(status.st_mode) else Kind.OTHER

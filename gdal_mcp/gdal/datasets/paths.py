@@ -1,0 +1,367 @@
+"""Turns the path texts of a call into `Located` places, `Source`s and `Output`s, with answers a caller can act on.
+
+A text is a path first, and is opened under its absolute path, where none of GDAL's special names means anything. Only a
+text that is no file or folder of a workspace is looked at for another way to write a dataset.
+"""
+
+import os
+import re
+import stat
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final, TypeAlias
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.datasets.names import DatasetName, parse
+from gdal_mcp.gdal.datasets.reading import Reading
+from gdal_mcp.gdal.datasets.sidecar_files import Listings
+from gdal_mcp.gdal.datasets.sidecars import shared_endings
+from gdal_mcp.plan import Output, OutputKind
+from sandbox.errors import PathMissing, PathRefused
+from sandbox.outputs.filetree import Entry, walk
+from sandbox.workspace import RESERVED, Identity, Located, Workspaces, open_folder
+
+TREE_ENTRIES: Final = 100_000  # what a walk of some seconds meets; a larger tree is indexed folder by folder
+TREE_LINKS: Final = 8  # links to folders behind one another
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A dataset to read: the one place in a workspace that it is about, and its name for GDAL."""
+
+    located: Located
+    name: str
+    in_archive: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the dataset is the file or folder itself, neither a part of it nor in an archive."""
+        return self.name == str(self.located)
+
+
+Inputs: TypeAlias = tuple[Located | Source, ...] | Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The workspaces as the tools see them while one call is drafted: each folder is listed once.
+
+    `call_id` makes the names of outputs that nobody named.
+    """
+
+    workspaces: Workspaces
+    outputs_folder: str
+    call_id: str
+    threads: int = 1  # the most that a container of this server has
+    listings: Listings = field(default_factory=Listings, compare=False, repr=False)
+
+    def input(self, text: str) -> Located:
+        """An existing file or folder by its plain path. Raises ToolError."""
+        try:
+            return self.workspaces.input(text)
+        except PathRefused as error:
+            if not parse(text).is_plain:
+                raise _not_plain() from error
+            raise _refusal(error) from error
+
+    def inputs(self, texts: list[str]) -> tuple[Located, ...]:
+        return tuple(self.input(text) for text in texts)
+
+    def file(self, text: str) -> Located:
+        """An existing file by its plain path. Raises ToolError."""
+        return _must_be("file", self.input(text))
+
+    def folder(self, text: str) -> Located:
+        """An existing folder by its plain path. Raises ToolError."""
+        return _must_be("folder", self.input(text))
+
+    def source(self, text: str) -> Source:
+        """An existing dataset: a plain path, a path in an archive, or a part of a file. Raises ToolError."""
+        try:
+            located = self.workspaces.input(text)
+        except PathRefused as error:
+            name = parse(text)
+            if name.is_plain:
+                raise _refusal(error) from error
+            return self._within(name)
+        return Source(located, DatasetName("", text, "").at(str(located)))
+
+    def sources(self, texts: list[str]) -> tuple[Source, ...]:
+        return tuple(self.source(text) for text in texts)
+
+    def tree(self, text: str) -> Located:
+        """An existing file, or a folder that GDAL may walk: no link in it leads out or in a circle. Raises ToolError.
+
+        Links that stay in the workspaces are fine. What comes into the folder afterwards is not seen.
+        """
+        located = self.input(text)
+        if located.is_folder:
+            try:
+                _Tree(self.workspaces, TREE_ENTRIES).check(located, ())
+            except PathRefused as error:
+                raise _refusal(error) from error
+        return located
+
+    def _within(self, name: DatasetName) -> Source:
+        """The first reading whose path is a file; for a name without an archive, its only one."""
+        failure = PathRefused("the path is empty.")
+        for reading in name.splits():
+            try:
+                located = self.workspaces.input(reading.path)
+            except PathRefused as error:
+                failure = error
+                continue
+            if name.unsplit and located.is_folder:
+                failure = PathRefused("no part of the path is a file; an archive is one.")
+                continue
+            _must_be(reading.place, located)
+            return Source(located, reading.at(str(located)), reading.in_archive)
+        raise _refusal(failure) from failure
+
+    def output(
+        self,
+        text: str,
+        *,
+        inputs: Inputs,
+        overwrite: bool,
+        update: bool = False,
+        kind: OutputKind = "dataset",
+    ) -> Output:
+        """A place to write. `update` keeps an existing dataset and works on a copy of it. Raises ToolError.
+
+        An existing folder is replaced whole; what was in it is kept for undo.
+        """
+        try:
+            target = self.workspaces.output(text)
+        except PathRefused as error:
+            parse(text)
+            raise _refusal(error) from error
+        if target.identity is None:
+            refuse_other_name(text)
+        _refuse_other_kind(target, kind)
+        replaces = self._replaced(target, kind)
+        shared = () if kind == "folder" else _shared(target, replaces)
+        read = reading(inputs)
+        if any(read.takes(one) for one in (target, *replaces, *shared)):
+            raise _onto_itself()
+        if replaces and not overwrite and not update:
+            raise _exists(replaces[0])
+        return Output(target, kind, update and target.identity is not None, replaces, shared)
+
+    def _replaced(self, target: Located, kind: OutputKind) -> tuple[Located, ...]:
+        """What stands in the place of an output: the old dataset's files, the main one first.
+
+        Companions without their dataset count too: they would pass for the new one's. A folder has none.
+        """
+        exists = target.identity is not None
+        if kind == "folder":
+            return (target,) if exists else ()
+        assumed = target if exists else replace(target, identity=Identity(0, 0, 0, 0))
+        try:
+            return (*([target] if exists else []), *self.listings.companions(assumed))
+        except PathRefused as error:
+            raise ToolError(
+                Code.PATH_NOT_ALLOWED,
+                Stage.RESOLVE,
+                str(error),
+                "Write to another name, or move that file away.",
+            ) from error
+
+    def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
+        """A uniquely named output in the outputs folder of the first writable workspace."""
+        workspace = next((one for one in self.workspaces.items if one.writable), None)
+        if workspace is None:
+            raise ToolError(
+                Code.PATH_NOT_ALLOWED,
+                Stage.RESOLVE,
+                "every workspace is read-only, so there is nowhere to write.",
+                "Start the server with --workspace DIR.",
+            )
+        safe = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80].lstrip("-.") or "output"
+        name = f"{safe}_{self.call_id[-10:]}{extension}"
+        target = Located(workspace, PurePosixPath(self.outputs_folder, name))
+        return Output(target, kind, server_named=True)
+
+
+def reading(inputs: Inputs) -> Reading:
+    """What a call reads. Made once by a caller with several outputs."""
+    if isinstance(inputs, Reading):
+        return inputs
+    return Reading(
+        (one.located, not one.in_archive) if isinstance(one, Source) else (one, True) for one in inputs
+    )
+
+
+def family(source: Located | Source, listings: Listings | None = None) -> tuple[Path, ...]:
+    """The paths that belong to an input, its own first; of its companions as far as they can be told.
+
+    An archive is its own family: what lies beside it belongs to no file in it.
+    """
+    if isinstance(source, Source):
+        return (source.located.path,) if source.in_archive else family(source.located, listings)
+    if source.is_folder:
+        return (source.path,)
+    try:
+        own = (listings or Listings()).companions(source)
+    except PathRefused:
+        own = ()
+    return (source.path, *(one.path for one in (*own, *_shared(source, own))))
+
+
+def refuse_other_name(text: str) -> None:
+    """A new file whose name reads like a part of a dataset, or like a database, would hide what it reads like."""
+    try:
+        plain = parse(text).is_plain
+    except ToolError as error:
+        plain = error.code is not Code.NETWORK_BLOCKED
+    if not plain:
+        raise ToolError(
+            Code.PATH_NOT_ALLOWED,
+            Stage.RESOLVE,
+            "the name of the output reads like a part of a dataset or like a connection, and only files are written.",
+            "Give the plain name of a file, such as out.tif.",
+        )
+
+
+def _refuse_other_kind(target: Located, kind: OutputKind) -> None:
+    """A file never takes the place of a folder nor the other way round; only a dataset may be either."""
+    if target.identity is None or kind == "dataset" or target.is_folder == (kind == "folder"):
+        return
+    there, made = ("folder", "file") if target.is_folder else ("file", "folder")
+    raise ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.RESOLVE,
+        f"{target.name} is a {there}, and this output is a {made}.",
+        "Write to another name.",
+    )
+
+
+def _shared(target: Located, replaces: tuple[Located, ...]) -> tuple[Located, ...]:
+    """Files that the output's format writes beside it and that are left out of `replaces`, as another dataset has them too."""
+    known = {one.name for one in replaces}
+    names = (f"{target.path.stem}{ending}" for ending in sorted(shared_endings(target.name)))
+    return tuple(
+        found for name in names if name not in known and (found := _regular(target, name)) is not None
+    )
+
+
+def _regular(beside: Located, name: str) -> Located | None:
+    with open_folder(beside.workspace, beside.relative.parent) as folder:
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return Located(beside.workspace, beside.relative.parent / name, Identity.of(status))
+
+
+def _must_be(place: str, located: Located) -> Located:
+    if place == "any" or located.is_folder == (place == "folder"):
+        return located
+    there = "folder" if located.is_folder else "file"
+    raise ToolError(
+        Code.PATH_NOT_ALLOWED,
+        Stage.RESOLVE,
+        f"{located.name!r} is a {there}, and a {place} is needed here.",
+        f"Give the path of a {place}.",
+    )
+
+
+@dataclass(slots=True)
+class _Tree:
+    """A walk through a folder as GDAL would make it, which follows every link. Bounded in entries and in links."""
+
+    workspaces: Workspaces
+    left: int  # entries that may still come
+
+    def check(self, top: Located, holders: tuple[Path, ...]) -> None:
+        """Raises PathRefused, naming the entry. `holders` are the folders of the links that led here."""
+        with open_folder(top.workspace, top.relative) as folder:
+            try:
+                for entry in walk(folder):
+                    if not _is_ours(top, entry):
+                        self._count(entry)
+                        self._look(top, entry, holders)
+            except OSError as error:
+                raise PathRefused(f"folder {top.name!r} cannot be read: {error.strerror}.") from error
+
+    def _count(self, entry: Entry) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise PathRefused(f"the folder holds more than {TREE_ENTRIES} entries. Give a smaller one.")
+        if entry.blocked:
+            raise PathRefused(f"folder {entry.path!r} is too deep or not readable. Move it away first.")
+
+    def _look(self, top: Located, entry: Entry, holders: tuple[Path, ...]) -> None:
+        mode = entry.status.st_mode
+        if stat.S_ISLNK(mode):
+            self._follow(top.path / entry.path, holders)
+        elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise PathRefused(f"{entry.path!r} is a device, pipe or socket. Move it away first.")
+
+    def _follow(self, link: Path, holders: tuple[Path, ...]) -> None:
+        try:
+            target = self.workspaces.input(str(link))
+        except PathMissing:
+            return  # it leads to nothing that is there
+        except PathRefused as error:
+            raise PathRefused(f"the link {link.name!r} leads out of the workspaces: {error}") from error
+        if not target.is_folder:
+            return
+        inside = (*holders, link.parent)
+        if any(holder.is_relative_to(target.path) for holder in inside):
+            raise PathRefused(f"the link {link.name!r} leads in a circle. Take it away first.")
+        if len(inside) > TREE_LINKS:
+            raise PathRefused(f"{link.name!r} is more than {TREE_LINKS} links deep. Give another folder.")
+        self.check(target, inside)
+
+
+def _is_ours(top: Located, entry: Entry) -> bool:
+    """Whether an entry lies where staging and undo live, which no container sees."""
+    return not top.relative.parts and entry.path.partition("/")[0].casefold() == RESERVED
+
+
+def _onto_itself() -> ToolError:
+    return ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.RESOLVE,
+        "the output, or a file that goes with it, belongs to an input; a dataset is never converted onto itself.",
+        "Write to another name.",
+    )
+
+
+def _exists(old: Located) -> ToolError:
+    return ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.RESOLVE,
+        f"{old.name} already exists and overwrite is false.",
+        "Choose another name, or set overwrite to true; what is replaced can be restored with undo.",
+    )
+
+
+def _not_plain() -> ToolError:
+    return ToolError(
+        Code.PATH_NOT_ALLOWED,
+        Stage.RESOLVE,
+        "this argument takes the plain path of a file or folder, not a part of one or a file in an archive.",
+        "Give the path of the file or folder itself.",
+    )
+
+
+def _refusal(error: PathRefused) -> ToolError:
+    """Our answer to a path that is no place in a workspace."""
+    message = str(error)
+    if isinstance(error, PathMissing):
+        return ToolError(
+            Code.NOT_FOUND,
+            Stage.RESOLVE,
+            message,
+            "Check the name; relative paths start at the first workspace.",
+        )
+    return ToolError(
+        Code.PATH_NOT_ALLOWED,
+        Stage.RESOLVE,
+        message,
+        "Use a path inside a workspace; `gdal-mcp doctor` lists them.",
+    )

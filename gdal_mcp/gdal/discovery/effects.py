@@ -1,0 +1,78 @@
+"""What an algorithm does to the workspace, from the roles of its arguments. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.gdal.discovery.tables import read
+
+_SYNC: Final = "vsi sync"  # moves nothing, but may replace a whole folder
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """The most that a call can do. `creates` is "optional" where the result can be returned instead of written."""
+
+    creates: Literal["no", "optional", "always"]
+    replaces: bool  # may take the place of an existing output, which is kept for undo
+    updates: bool  # changes a dataset or a folder in place
+    removes: bool
+    always_asked: bool  # a person says yes to each call, whatever the server's setting
+    sql: tuple[str, ...]  # arguments that are refused unless the server runs with --allow-sql
+
+    @property
+    def writes(self) -> bool:
+        """Whether a person may have to approve."""
+        return self.creates != "no" or self.updates or self.removes
+
+    @property
+    def _approval(self) -> str:
+        if self.always_asked:
+            return "always"
+        return "as the server is set" if self.writes else "no"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a client sees it. Everything reads."""
+        return {
+            "reads": True,
+            "creates": self.creates,
+            "replaces": self.replaces,
+            "updates": self.updates,
+            "removes": self.removes,
+            "needs_approval": self._approval,
+            "needs_allow_sql": list(self.sql),
+        }
+
+
+def effects(algorithm: Algorithm) -> Effects:
+    """What the roles of its arguments say, and what only data/effects.toml knows."""
+    usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
+    outputs = [one for one in usable if one.role is Role.OUTPUT]
+    removes = algorithm.path in _known()["removes"]
+    in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in _known()["updates"]
+    return Effects(
+        creates=_creates(outputs),
+        replaces=bool(outputs) and any(one.rule.mode == "replace" for one in algorithm.arguments),
+        updates=in_place and not removes,
+        removes=removes,
+        always_asked=removes or algorithm.path == _SYNC,
+        sql=tuple(one.name for one in usable if is_sql(one)),
+    )
+
+
+def is_sql(argument: Argument) -> bool:
+    """Whether an argument takes statements of SQL; a condition such as `where` is none."""
+    return argument.role is Role.EXPRESSION and argument.rule.check == "sql"
+
+
+def _creates(outputs: list[Argument]) -> Literal["no", "optional", "always"]:
+    if not outputs:
+        return "no"
+    return "always" if any(one.required for one in outputs) else "optional"
+
+
+@lru_cache(maxsize=1)
+def _known() -> Mapping[str, Mapping[str, str]]:
+    return read("effects.toml")

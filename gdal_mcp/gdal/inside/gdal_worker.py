@@ -1,0 +1,104 @@
+"""The handler inside the container: loads GDAL, runs one command, re-opens and describes what it wrote.
+
+Given to `sandbox/worker.py` as text, with the modules of `parts` as further words behind it. What GDAL would print on
+stderr is printed there in the same form.
+"""
+
+import importlib
+import os
+import sys
+from importlib.machinery import ModuleSpec
+
+PARTS = "gdal_mcp.gdal.inside.parts"
+PROGRAM, DESCRIBED = 0.9, 0.95  # of a job's progress: its program is done, its outputs are described
+
+
+class Parts:
+    """Finds the modules that came along as words, a name and a source behind it; each is compiled when first imported."""
+
+    def __init__(self, words):
+        named = (word.partition("\n") for word in words)
+        self._sources = dict.fromkeys(("gdal_mcp", "gdal_mcp.gdal.inside", PARTS), "") | {
+            f"{PARTS}.{name}": text for name, _, text in named
+        }
+
+    def find_spec(self, name, _path=None, _target=None):
+        if name not in self._sources:
+            return None
+        return ModuleSpec(name, self, origin=name, is_package=not self._sources[name])
+
+    def create_module(self, _spec):
+        return None
+
+    def exec_module(self, module):
+        text = self._sources[module.__name__]
+        exec(compile(text, module.__name__, "exec"), module.__dict__)  # noqa: S102 - our own text, as this file is
+
+
+def part(name):
+    return importlib.import_module(f"{PARTS}.{name}")
+
+
+def prepare():
+    sys.meta_path.insert(0, Parts(sys.argv[3:]))
+    os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: statistics of read-only data go there
+    part("libraries").load_each()
+    sys.setdlopenflags(os.RTLD_LAZY)  # Python's own way resolves every function, most of which no job calls
+    from osgeo import gdal, ogr, osr  # importing them registers the drivers
+
+    for module in (gdal, ogr, osr):
+        module._DontUseExceptions()  # gdal.DontUseExceptions() would import NumPy: half as much again as GDAL
+
+
+def warm():
+    yield from part("warming").steps(run)
+
+
+def run(job, report):
+    programs, answer = part("programs"), {"outputs": []}
+    telling = part("reporting").Telling(report, programs.title(job), PROGRAM if job["outputs"] else 1.0)
+    with part("reporting").Errors() as errors:
+        try:
+            ended = programs.run(job, telling)
+            if ended.done and not errors.failures:
+                answer = finish(job, telling, errors)
+        except MemoryError:
+            raise
+        except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
+            ended = programs.Ended(leaving.code in (0, None))
+        except Exception as error:  # a fault of the command is an answer, with its trace on stderr
+            ended = programs.Ended(False)
+            if not isinstance(error, RuntimeError):
+                import traceback  # a tenth of the time that loading takes
+
+                traceback.print_exc()
+            errors.fail(str(error))
+    return answer | judged(ended, errors)
+
+
+def finish(job, telling, errors):
+    """The descriptions of what was written, and the picture of it."""
+    if not job["outputs"]:
+        return {"outputs": []}
+    telling.phase(PROGRAM, "describing the outputs")
+    outputs = part("describing").describe_all(job, errors)
+    if job["preview_pixels"] and not errors.failures:
+        telling.phase(DESCRIBED, "drawing the preview")
+        part("preview").attach_preview(job, telling)
+    telling.phase(1.0, "done")
+    return {"outputs": outputs}
+
+
+def judged(ended, errors):
+    from osgeo import gdal
+
+    answered = ended.done and ended.return_code is not None
+    return {
+        "code": 0 if ended.done and (answered or not errors.failures) else 1,
+        "done": ended.done,
+        "return_code": ended.return_code,
+        "errors": errors.rows,
+        "failures": errors.failures,
+        "memory_exhausted": errors.memory,
+        "gdal_version": gdal.VersionInfo("RELEASE_NAME"),
+    }

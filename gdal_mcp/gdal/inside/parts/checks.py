@@ -1,0 +1,156 @@
+"""Cheap checks of what was written. Each row is a code, and numbers that say where; the host has the words."""
+
+import filecmp
+import os
+
+from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, fields, opened
+from gdal_mcp.gdal.inside.parts.places import apart, outside
+from gdal_mcp.gdal.inside.parts.reporting import quiet
+
+MOST_SOURCES = 10
+SAME_BYTES = 64 << 20
+SAME_PIXELS = 4 << 20  # of all bands together
+SAME_FEATURES = 20_000
+
+
+def raster_checks(dataset, facts, rows):
+    ignored = [one["color"] == "Alpha" for one in facts["bands"]]
+    seen = [row for row, alpha in zip(rows, ignored, strict=False) if not alpha]
+    if seen and all(seen):
+        yield from value_checks(facts, seen)
+    yield from place_checks(facts, dataset.GetSpatialRef())
+    if facts["extent"] is None and not located_otherwise(dataset):
+        yield {"code": "has_no_georeferencing"}
+
+
+def value_checks(facts, seen):
+    sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
+    if any(row.get("unreadable") for row in seen):
+        yield {"code": "pixels_unreadable"}
+    elif all(row.get("empty") for row in seen):
+        yield {"code": "all_nodata", **sampled}
+    elif all(row.get("empty") or row["min"] == row["max"] for row in seen) and facts["size"] != [1, 1]:
+        yield {"code": "constant", **sampled}
+
+
+def located_otherwise(dataset):
+    return bool(dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION"))
+
+
+def place_checks(facts, crs):
+    """Of a raster or of a layer."""
+    if facts["extent"] is None:
+        return
+    if crs is None:
+        yield {"code": "crs_missing"}
+    elif outside(facts["extent"], crs):
+        yield {"code": "extent_outside_crs"}
+
+
+def layer_checks(dataset, facts):
+    rows = facts["layers"]
+    if rows and all(row["features"] == 0 for row in rows):
+        yield {"code": "zero_features"}
+        return
+    for number, row in enumerate(rows[:20]):
+        if row["features"] == 0:
+            yield {"code": "empty_layer", "layer": number}
+        for check in place_checks(row, dataset.GetLayer(number).GetSpatialRef()):
+            yield {**check, "layer": number}
+
+
+def compared(path, dataset, facts, sources):
+    """Against what the command read: nothing changed, or the output lies elsewhere."""
+    boxes = []
+    for number, name in enumerate(sources[:MOST_SOURCES]):
+        with quiet() as aside:
+            source = opened(name, aside)
+            if source is None:
+                continue
+            found, _ = facts_and_names(name, source, whole=False)
+            if same_bytes(path, name) or same_content(dataset, facts, source, found):
+                yield {"code": "identical_to_input", "input": number}
+            boxes += wgs84_boxes(found)
+    own = wgs84_boxes(facts)
+    if own and boxes and all(apart(one, other) for one in own for other in boxes):
+        yield {"code": "no_overlap"}
+
+
+def wgs84_boxes(facts):
+    boxes = [facts.get("wgs84"), *(layer["wgs84"] for layer in facts.get("layers", ()))]
+    return [box for box in boxes if box]
+
+
+def same_bytes(one, other):
+    if not (os.path.isfile(one) and os.path.isfile(other)):
+        return False
+    sizes = os.path.getsize(one), os.path.getsize(other)
+    return sizes[0] == sizes[1] <= SAME_BYTES and filecmp.cmp(one, other, shallow=False)
+
+
+def same_content(dataset, facts, source, found):
+    """Also true of another file whose structure, values and metadata are all the same."""
+    if facts["driver"] != found["driver"]:
+        return False
+    if dataset.RasterCount:
+        return same_raster(dataset, facts, source, found)
+    if "layers" in facts and "layers" in found:
+        return same_layers(dataset, source)
+    return False
+
+
+RASTER_KEYS = (
+    *("size", "band_count", "bands", "block_size", "overviews", "compression"),
+    *("crs", "extent", "gcps", "rotated"),
+)
+BAND_KEYS = ("type", "nodata", "color")
+
+
+def same_raster(dataset, facts, source, found):
+    def structure(one):
+        rows = [[band[key] for key in BAND_KEYS] for band in one.get("bands", ())]
+        return [rows if key == "bands" else one.get(key) for key in RASTER_KEYS]
+
+    width, height = facts["size"]
+    if width * height * facts["band_count"] > SAME_PIXELS or structure(facts) != structure(found):
+        return False
+    return dataset.GetMetadata() == source.GetMetadata() and all(
+        same_band(dataset.GetRasterBand(i + 1), source.GetRasterBand(i + 1))
+        for i in range(dataset.RasterCount)
+    )
+
+
+def same_band(one, other):
+    def about(band):
+        table = band.GetColorTable()
+        colors = [table.GetColorEntry(i) for i in range(table.GetCount())] if table else None
+        return band.GetDescription(), band.GetMaskFlags(), band.GetScale(), band.GetOffset(), colors
+
+    return about(one) == about(other) and one.Checksum() == other.Checksum()
+
+
+def same_layers(dataset, source):
+    count = dataset.GetLayerCount()
+    if count != source.GetLayerCount() or count > MOST_SOURCES:
+        return False
+    return all(same_layer(dataset.GetLayer(i), source.GetLayer(i)) for i in range(count))
+
+
+def same_layer(one, other):
+    def about(layer):
+        rows = [(field.GetName(), field.GetType()) for field in fields(layer.GetLayerDefn())]
+        crs = layer.GetSpatialRef()
+        return layer.GetName(), layer.GetGeomType(), rows, crs.ExportToWkt() if crs else None
+
+    count = one.GetFeatureCount()
+    if count > SAME_FEATURES or count != other.GetFeatureCount() or about(one) != about(other):
+        return False
+    one.ResetReading()
+    other.ResetReading()
+    return all(content(a) == content(b) for a, b in zip(one, other, strict=False))
+
+
+def content(feature):
+    geometry = feature.GetGeometryRef()
+    values = [feature.GetFieldAsString(i) for i in range(feature.GetFieldCount())]
+    return bytes(geometry.ExportToIsoWkb()) if geometry is not None else None, values

@@ -1,0 +1,61 @@
+"""Lowest and highest values of bands, and whether anything in them is valid, within a bound on what is read."""
+
+import math
+import struct
+
+from osgeo import gdal
+
+from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
+
+WHOLE = 4 << 20  # pixels of one dataset that are all read; above, overviews or a sample of blocks tell
+WHOLE_LAZY = 1 << 20  # of a dataset that computes its pixels when they are read
+LAZY = ("VRT", "GTI", "GDALG", "DERIVED")
+SIDE = 256  # of the sample that tells whether there is anything but NaN
+
+
+def look(dataset):
+    """One row for each band: `min`, `max`, `exact`, `empty`, `unreadable`; None for a band that was not looked at."""
+    lazy = dataset.GetDriver().ShortName in LAZY
+    left = WHOLE_LAZY if lazy else WHOLE
+    rows = []
+    for number in range(min(dataset.RasterCount, 1000)):
+        band = dataset.GetRasterBand(number + 1)
+        pixels = band.XSize * band.YSize
+        exact = pixels <= left
+        if left <= 0 or gdal.DataTypeIsComplex(band.DataType) or (lazy and not exact):
+            rows.append(None)
+            continue
+        left -= pixels if exact else WHOLE // 4  # a sample is a few blocks; three more bands are worth one
+        rows.append({**measured(band, exact=exact), "exact": exact})
+    return rows
+
+
+def measured(band, *, exact):
+    """GDAL leaves out what nodata, a mask or alpha hides."""
+    with Errors(quiet=True) as heard:
+        found = band.ComputeRasterMinMax(not exact, can_return_none=True)
+    if found is not None and not heard.failures:
+        whole = not is_float(band)
+        return dict(zip(("min", "max"), (plain(int(one) if whole else one) for one in found), strict=True))
+    return {"empty": True} if nothing_valid(band, exact=exact) else {"unreadable": True}
+
+
+def mask_is_zero(band, *, exact):
+    with quiet():
+        return band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True) == (0, 0)
+
+
+def nothing_valid(band, *, exact):
+    """Of a band without a lowest value: told by its mask, else by its being all NaN; not by the words of an error."""
+    if not band.GetMaskFlags() & gdal.GMF_ALL_VALID and mask_is_zero(band, exact=exact):
+        return True
+    if not is_float(band):
+        return False
+    width, height = min(band.XSize, SIDE), min(band.YSize, SIDE)
+    with quiet():
+        data = band.ReadRaster(buf_xsize=width, buf_ysize=height, buf_type=gdal.GDT_Float64)
+    return bool(data) and all(math.isnan(one) for one in struct.unpack(f"{width * height}d", data))
+
+
+def is_float(band):
+    return "Float" in gdal.GetDataTypeName(band.DataType)

@@ -1,0 +1,191 @@
+"""Tiny jobs that are done while the real one has not come, so that what GDAL, PROJ and Python do at first use is done by then.
+
+Nothing may be seen of them afterwards: no file, no setting, no message of GDAL's (it says some only once), nothing printed. Nor
+may the job's answer differ. PROJ keeps what it has read, for each thread, and describes a CRS otherwise once it has met its
+datum in another way, so that the jobs run in a thread of their own, and the thread of the real job meets a CRS that hardly any
+data is in.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import queue
+import threading
+
+from osgeo import gdal, ogr, osr
+
+from gdal_mcp.gdal.inside.parts.reporting import quiet
+
+PLACE = "/tmp/warming"  # this container's own; what lies in its output folder would be published
+RASTER, WRITTEN, LAYERS, COPIED = (f"{PLACE}/{name}" for name in ("a.tif", "b.tif", "a.gpkg", "b.geojson"))
+SIDE = 32  # pixels of the raster
+PIXELS = 16  # of its picture
+RARE, RARE_DEGREES = 29333, 4293  # EPSG: Schwarzeck in Namibia, whose datum is no ensemble
+PARTS = ("programs", "describing", "preview", "preview_raster", "preview_vector", "looking")
+# one algorithm of each kind that is asked for most; making one reads its arguments' descriptions
+ALGORITHMS = (
+    *("raster reproject", "raster clip", "raster hillshade", "raster pipeline"),
+    *("vector info", "vector reproject", "vector pipeline"),
+)
+SETTLED = 1.0  # seconds without a job, before what few programs need and what cannot be interrupted
+LATE = (
+    *("numpy", "osgeo.gdal_array"),
+    *("osgeo_utils.gdal_merge", "osgeo_utils.gdal_polygonize", "osgeo_utils.gdal2xyz"),
+)
+
+
+def steps(run):
+    """A generator of steps of a few milliseconds; `run` is the handler's. To be closed when the job is there."""
+    for name in PARTS:
+        importlib.import_module(f"gdal_mcp.gdal.inside.parts.{name}")
+        yield
+    for step in (look_up, transform, read_crs):
+        silently(step)
+        yield
+    with Aside() as aside:
+        for step in (write_raster, *jobs(run), write_layer, *vector_jobs(run)):
+            aside.do(step)
+            yield
+    for path in ALGORITHMS:
+        silently(lambda path=path: instance(path.split()))
+        yield
+    yield SETTLED
+    for name in LATE:
+        silently(lambda name=name: importlib.import_module(name))
+        yield
+
+
+def silently(step):
+    """A step that an image cannot do is left out: a job that needs it will say so."""
+    nowhere = io.StringIO()
+    with quiet(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        with contextlib.suppress(Exception):
+            step()
+        gdal.ErrorReset()
+
+
+class Aside:
+    """A thread and a folder for the jobs; both are gone at the end."""
+
+    def __init__(self):
+        self._steps, self._done = queue.SimpleQueue(), queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        with contextlib.suppress(OSError):  # no room: the steps will do nothing
+            os.mkdir(PLACE)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._steps.put(None)
+        self._thread.join()
+        with contextlib.suppress(OSError):
+            tidy()
+
+    def do(self, step):
+        self._steps.put(step)
+        self._done.get()
+
+    def _run(self):
+        while (step := self._steps.get()) is not None:
+            silently(step)
+            self._done.put(None)
+
+
+def tidy():
+    for name in os.listdir(PLACE):
+        os.unlink(f"{PLACE}/{name}")
+    os.rmdir(PLACE)
+
+
+def look_up():
+    """Opens PROJ's database."""
+    rare(RARE)
+
+
+def transform():
+    """Reads what PROJ needs to find a way from one CRS to another."""
+    osr.CreateCoordinateTransformation(rare(RARE), rare(RARE_DEGREES)).TransformPoint(500000, 7000000)
+
+
+def read_crs():
+    """Reads a CRS from a GeoTIFF, for which PROJ is asked more; of a projected one it would be asked for WGS 84 too."""
+    name = "/vsimem/warming.tif"
+    made = gdal.GetDriverByName("GTiff").Create(name, 1, 1)
+    made.SetSpatialRef(rare(RARE_DEGREES))
+    made.Close()
+    try:
+        gdal.Open(name).GetSpatialRef()
+    finally:
+        gdal.Unlink(name)
+
+
+def rare(code):
+    crs = osr.SpatialReference()
+    crs.ImportFromEPSG(code)
+    return crs
+
+
+def write_raster():
+    made = gdal.GetDriverByName("GTiff").Create(RASTER, SIDE, SIDE, 1, gdal.GDT_Byte)
+    made.SetSpatialRef(rare(RARE))
+    made.SetGeoTransform((500000, 10, 0, 7000000, 0, -10))
+    made.GetRasterBand(1).WriteRaster(0, 0, SIDE, SIDE, bytes(i % 251 for i in range(SIDE * SIDE)))
+    made.Close()
+
+
+def job(*options, source, output=None):
+    """As the host asks for an algorithm of the `gdal` program."""
+    outputs = [{"path": output, "kind": "dataset"}] if output else []
+    words = [*options, source, *([output] if output else [])]
+    return {
+        "program": "gdal",
+        "options": words,
+        "inputs": [],
+        "sources": [source],
+        "outputs": outputs,
+        "preview_pixels": PIXELS,
+    }
+
+
+def jobs(run):
+    yield lambda: run(job("info", "--output-format=json", source=RASTER), Unheard())
+    yield lambda: run(job("raster", "info", source=RASTER), Unheard())
+    yield lambda: run(job("convert", "--output-format=COG", source=RASTER, output=WRITTEN), Unheard())
+    yield lambda: os.unlink(WRITTEN)
+    words = ("raster", "reproject", "--output-crs=EPSG:4293")
+    yield lambda: run(job(*words, source=RASTER, output=WRITTEN), Unheard())
+
+
+def write_layer():
+    made = gdal.GetDriverByName("GPKG").Create(LAYERS, 0, 0, 0, gdal.GDT_Unknown)
+    layer = made.CreateLayer("a", rare(RARE_DEGREES), ogr.wkbPolygon)
+    layer.CreateField(ogr.FieldDefn("a", ogr.OFTInteger))
+    feature = ogr.Feature(layer.GetLayerDefn())
+    feature.SetGeometry(ogr.CreateGeometryFromWkt("POLYGON ((15 -22,16 -22,16 -21,15 -22))"))
+    layer.CreateFeature(feature)
+    made.Close()
+
+
+def vector_jobs(run):
+    yield lambda: run(job("vector", "info", "--output-format=json", source=LAYERS), Unheard())
+    yield lambda: run(job("vector", "convert", source=LAYERS, output=COPIED), Unheard())
+
+
+def instance(path):
+    algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(path[0])
+    for name in path[1:]:
+        algorithm = algorithm.InstantiateSubAlgorithm(name)
+    algorithm.GetArgNames()
+
+
+class Unheard:
+    """A report to nobody."""
+
+    def progress(self, *_, **__):
+        pass
+
+    def attach(self, *_):
+        pass

@@ -1,0 +1,194 @@
+"""Frozen values of one call between validation and execution. Pure."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from sandbox.outputs.publication import Transfer
+from sandbox.template import STAGING_TARGET, Limits
+from sandbox.workspace import Located
+
+OutputKind = Literal["dataset", "table", "array", "file", "folder"]
+
+
+class Effect(StrEnum):
+    """The most that a call does to the workspace."""
+
+    READ = "read"
+    CREATE = "create"
+    REPLACE = "replace"
+    DESTROY = "destroy"  # files are taken away without others in their place
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One dataset that a call writes, and what stands in its place now."""
+
+    target: Located
+    kind: OutputKind = "dataset"
+    update: bool = False  # the command works on a copy of what is there
+    replaces: tuple[Located, ...] = ()  # the old dataset's files, the main one first; kept for undo
+    shared: tuple[Located, ...] = ()  # may be another dataset's as well: replaced if written anew, else left
+    server_named: bool = False  # the name is made up by the server, so that it never replaces anything
+
+    @property
+    def inside(self) -> str:
+        """The path under which the container writes it."""
+        return str(STAGING_TARGET / self.target.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What runs in the container. `layout` is the order of the classic programs' operands."""
+
+    program: str
+    options: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    output: str | None = None
+    layout: Literal["none", "inputs-output", "output-inputs"] = "none"
+    as_array: Mapping[str, Any] | None = None  # gdal2xyz as a numpy file: arguments of the library function
+    extra: Mapping[str, Any] = field(default_factory=dict)  # what a program of ours needs besides
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The same command as a command line; every path absolute."""
+        output = (self.output,) if self.output is not None else ()
+        operands = {
+            "none": (),
+            "inputs-output": (*self.inputs, *output),
+            "output-inputs": (*output, *self.inputs),
+        }
+        return (self.program, *self.options, *operands[self.layout])
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a tool makes of its arguments: a command, and the places it touches.
+
+    Every output, transfer and removal is in one workspace: they are published together or not at all.
+    """
+
+    command: Command
+    inputs: tuple[Located, ...]
+    outputs: tuple[Output, ...] = ()
+    copies: tuple[Transfer, ...] = ()  # to the place of an output in staging, before the command runs
+    transfers: tuple[Transfer, ...] = ()  # renamed in the workspace once the command has succeeded
+    removes: tuple[Located, ...] = ()  # taken away then
+    listings: Mapping[PurePosixPath, str] = field(
+        default_factory=dict
+    )  # of folders that are renamed or taken away
+    verify: Callable[[Any], None] | None = field(
+        default=None, compare=False
+    )  # raises ToolError for what was printed
+    always_asked: bool = False  # a person decides, whatever the server's setting
+    wants_json: bool = False  # what is printed is JSON
+    looked_at: tuple[Located, ...] = ()  # opened as well, but nothing is made of them: no digests
+    # whole files by the argument that names them, where it is known
+    named: tuple[tuple[str, Located], ...] | None = None
+    algorithm: str = ""  # the command of the `gdal` program that this is, or is most like
+    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its arguments by canonical name
+    chain: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = ()  # of a pipeline: its steps with theirs
+    steps: tuple[str, ...] = ()  # of a pipeline: the algorithms of all of them, those of branches too
+    present: Callable[[Any], Mapping[str, Any]] | None = field(
+        default=None, compare=False
+    )  # instead of the tool's own
+
+    @property
+    def output(self) -> Output | None:
+        """The output that the tool is about; the others go with it."""
+        return self.outputs[0] if self.outputs else None
+
+    @property
+    def writes(self) -> bool:
+        return bool(self.outputs or self.transfers or self.removes)
+
+    @property
+    def touched(self) -> frozenset[Path]:
+        """The roots of the workspaces that the call writes to."""
+        places = [*(one.target for one in self.outputs), *self.removes]
+        places += [place for one in self.transfers for place in (one.source, one.target)]
+        return frozenset(located.workspace.root for located in places)
+
+
+def effect_of(draft: Draft) -> Effect:
+    """The most that a draft does to the workspace."""
+    if not draft.writes:
+        return Effect.READ
+    if draft.transfers or draft.removes:
+        return Effect.DESTROY
+    replaces = any(output.replaces or output.shared for output in draft.outputs)
+    return Effect.REPLACE if replaces else Effect.CREATE
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Exactly what will run, on what, with which bounds. An approval is bound to `digest`."""
+
+    call_id: str
+    tool: str
+    principal: str
+    draft: Draft
+    limits: Limits
+    image_id: str
+    runtime: str
+    mounts: tuple[str, ...]
+    arguments: Mapping[str, Any] = field(compare=False)
+    confines: Any = field(
+        default=None, compare=False
+    )  # as the hosting understands them; limits and mounts above are theirs
+
+    @property
+    def effect(self) -> Effect:
+        return effect_of(self.draft)
+
+    @cached_property
+    def canonical(self) -> str:
+        """The plan as canonical JSON: everything that an approval is about, without the call's own id."""
+        draft = self.draft
+        value = {
+            "tool": self.tool,
+            "principal": self.principal,
+            "argv": [self._nameless(word) for word in draft.command.argv],
+            "extra": dict(draft.command.extra),
+            "inputs": [_place(located) for located in draft.inputs],
+            "outputs": [self._output(output) for output in draft.outputs],
+            "copies": [[_place(one.source), _place(one.target)] for one in draft.copies],
+            "transfers": [[_place(one.source), _place(one.target)] for one in draft.transfers],
+            "listings": {str(path): listing for path, listing in draft.listings.items()},
+            "removes": [_place(located) for located in draft.removes],
+            "limits": asdict(self.limits),
+            "image": self.image_id,
+            "runtime": self.runtime,
+            "mounts": list(self.mounts),
+        }
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.canonical.encode()).hexdigest()
+
+    def _output(self, output: Output) -> dict[str, Any]:
+        return {
+            "path": self._nameless(str(output.target)),
+            "kind": output.kind,
+            "update": output.update,
+            "replaces": [_place(located) for located in output.replaces],
+            "shared": [_place(located) for located in output.shared],
+        }
+
+    def _nameless(self, word: str) -> str:
+        """A name that the server makes up differs with every call and never replaces anything: not part of the digest."""
+        for output in self.draft.outputs:
+            if output.server_named:
+                word = word.replace(output.target.name, "<new file>")
+        return word
+
+
+def _place(located: Located) -> list[Any]:
+    identity = located.identity
+    return [str(located), [identity.inode, identity.size, identity.mtime_ns] if identity else None]

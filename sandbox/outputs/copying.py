@@ -1,0 +1,136 @@
+"""Copies a dataset into staging, for algorithms that write into their input."""
+
+import errno
+import fcntl
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sandbox.errors import PathRefused, StagingFailed
+from sandbox.mounted import ENTER, READ, may
+from sandbox.outputs.filetree import Entry, StagingUsage, opened_folder, walk
+from sandbox.template import Limits
+from sandbox.workspace import Identity
+
+_CHUNK = 1 << 20  # bytes read at a time
+_FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
+
+
+@dataclass(frozen=True, slots=True)
+class Copier:
+    """Copies within limits; what messages call `named`. Root does it on behalf of another user (uid, gid).
+
+    `owner` gets the copy; without one it is this process's user's. `reader` is whose rights decide what is copied; without one
+    they are this process's. A right is told by the mode alone.
+    """
+
+    named: str
+    limits: Limits
+    owner: tuple[int, int] | None = None
+    reader: tuple[int, int] | None = None
+
+    def file(self, source: int, folder: int, name: str) -> None:
+        """Copies an open file to a free name.
+
+        Raises PathRefused for what the reader may not read, StagingFailed when it changes meanwhile, and OSError.
+        """
+        before = os.fstat(source)
+        self._refuse_closed(before, READ)
+        self._refuse_more(StagingUsage().add(before))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        target = os.open(name, flags, 0o600, dir_fd=folder)
+        try:
+            copy(source, target)
+            # GDAL's sync takes a newer destination for one that needs nothing
+            os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
+            self._give(target)
+        finally:
+            os.close(target)
+        if Identity.of(os.fstat(source)) != Identity.of(before):
+            raise StagingFailed(f"{name!r} changed while it was copied. Try again when nobody writes to it.")
+
+    def folder(self, source: int, folder: int, name: str) -> None:
+        """Copies all below an open folder to a free name. Raises as `file`, and StagingFailed on anything but files."""
+        usage = StagingUsage()
+        levels = [("", self._make(folder, name))]
+        try:
+            for entry in walk(source):
+                usage = usage.add(entry.status)
+                self._refuse_more(usage)
+                # of the open folder, as what a name says may be about another one by now
+                self._refuse_closed(os.fstat(entry.folder), READ | ENTER)
+                while levels[-1][0] != entry.path.rpartition("/")[0]:
+                    os.close(levels.pop()[1])
+                if entry.is_folder and not entry.blocked:
+                    levels.append((entry.path, self._make(levels[-1][1], entry.name)))
+                else:
+                    self._inner_file(entry, levels[-1][1])
+        finally:
+            for _, opened in levels:
+                os.close(opened)
+
+    def _make(self, folder: int, name: str) -> int:
+        os.mkdir(name, 0o700, dir_fd=folder)
+        with opened_folder(folder, name) as made:
+            self._give(made)
+            return os.dup(made)
+
+    def _inner_file(self, entry: Entry, folder: int) -> None:
+        if not stat.S_ISREG(entry.status.st_mode):
+            raise StagingFailed(f"{entry.path!r} is no file or folder that can be read; nothing was copied.")
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:  # as it is: what bars us is the user's own mode, and the file the user's own
+            source = os.open(entry.name, flags, dir_fd=entry.folder)
+        except PermissionError as error:
+            raise StagingFailed(f"{entry.path!r} may not be read; nothing was copied.") from error
+        try:
+            self.file(source, folder, entry.name)
+        finally:
+            os.close(source)
+
+    def _give(self, made: int) -> None:
+        if self.owner is not None:
+            os.fchown(made, *self.owner)
+
+    def _refuse_closed(self, status: os.stat_result, what: int) -> None:
+        if self.reader is not None and not may(status, self.reader, what):
+            raise PathRefused(
+                f"{self.named!r}, or a part of it, may not be read by the user that calls run as, so it is not copied for them. "
+                "Give that user the right, or name another file."
+            )
+
+    def _refuse_more(self, usage: StagingUsage) -> None:
+        if usage.exceeds(self.limits):
+            raise StagingFailed("the dataset is larger than the limits of staging allow. Raise them.")
+
+
+def copy(source: int, target: int) -> None:
+    """Fills an empty file with another's contents: shares its blocks where the file system can, else copies.
+
+    Holes stay holes. The contents are not synced: a copy is only worth something once it is published.
+    """
+    with suppress(OSError):  # not supported, in one of many ways; a real fault shows again below
+        fcntl.ioctl(target, _FICLONE, source)
+        return
+    size = os.fstat(source).st_size
+    os.ftruncate(target, size)
+    offset = 0
+    while offset < size:
+        try:
+            offset = os.lseek(source, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return
+            raise
+        end = os.lseek(source, offset, os.SEEK_HOLE)
+        _copy_range(source, target, offset, end)
+        offset = end
+
+
+def _copy_range(source: int, target: int, offset: int, end: int) -> None:
+    while offset < end and (chunk := os.pread(source, min(_CHUNK, end - offset), offset)):
+        while chunk:
+            written = os.pwrite(target, chunk, offset)
+            offset += written
+            chunk = chunk[written:]

@@ -1,0 +1,201 @@
+"""`<workspace>/.gdal-mcp`: where staging and undo live, and the locks that tell the living from the dead.
+
+    .gdal-mcp/            0755, ours
+      .gitignore          *
+      lock                held for a moment, while a folder below is made or claimed
+      staging/            0700
+        <id>/             0700
+          lock            held for as long as the staging is in use
+          out/            the container's /staging
+      undo/               0700
+        <call>/           0700
+          lock            held while it is published, undone, recovered or pruned
+          manifest.json   the journal
+          <n>             slots
+
+A lock that can be taken means that its owner is dead: the kernel drops it with the last descriptor.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from sandbox.errors import SandboxError, StagingFailed
+from sandbox.outputs.filetree import listed, opened_folder, remove
+from sandbox.outputs.journal import MANIFEST, valid_id
+from sandbox.outputs.moves import Moves
+from sandbox.workspace import RESERVED, Workspace, open_folder
+
+LOCK = "lock"
+DROPPED = "dropped.json"  # the journal of an entry that is being removed
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS_WRITE = 0o022
+
+
+@dataclass(slots=True)
+class Held:
+    """An open folder whose lock we hold until `close`."""
+
+    folder: int
+    lock: int
+
+    def close(self) -> None:
+        os.close(self.folder)
+        os.close(self.lock)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The open folders of one workspace's `.gdal-mcp`."""
+
+    workspace: Workspace
+    base: int
+    staging: int
+    undo: int
+    moves: Moves
+
+    @contextmanager
+    def claiming(self) -> Iterator[None]:
+        """Nobody else makes or claims a folder meanwhile; waits for whoever does."""
+        lock = os.open(LOCK, _LOCK_FLAGS, 0o600, dir_fd=self.base)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def make(self, parent: int, name: str, step: str) -> Held:
+        """A new folder, locked before anybody else could look at it. Raises FileExistsError."""
+        held = None
+        with self.claiming():
+            try:
+                with self.moves.step(f"{step}.folder"):
+                    os.mkdir(name, 0o700, dir_fd=parent)
+                with self.moves.step(f"{step}.lock"):
+                    held = claim(parent, name)
+            except FileExistsError:
+                raise
+            except BaseException:
+                if held is not None:
+                    held.close()
+                remove(parent, name)
+                raise
+        if held is None:
+            raise StagingFailed(f"{name} was taken by another process as it was made. Try again.")
+        return held
+
+    def drop(self, call_id: str, held: Held) -> None:
+        """Removes an undo entry: its journal first, so that after a crash the rest is known for rubbish."""
+        with self.moves.step("drop.record"):
+            with suppress(FileNotFoundError):
+                os.rename(MANIFEST, DROPPED, src_dir_fd=held.folder, dst_dir_fd=held.folder)
+            os.fsync(held.folder)
+        with self.moves.step("drop.folder"):
+            remove(self.undo, call_id)
+
+
+def claim(parent: int, name: str) -> Held | None:
+    """Takes a folder's lock; None while somebody holds it, or when the folder is gone or no folder."""
+    try:
+        with opened_folder(parent, name) as opened:
+            folder = os.dup(opened)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    lock = -1
+    try:
+        lock = os.open(LOCK, _LOCK_FLAGS, 0o600, dir_fd=folder)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_nlink:  # else it was removed between our open and our flock
+            return Held(folder, lock)
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        _close(folder, lock)
+        raise
+    _close(folder, lock)
+    return None
+
+
+def _close(folder: int, lock: int) -> None:
+    os.close(folder)
+    if lock >= 0:
+        os.close(lock)
+
+
+def ids(parent: int) -> list[str]:
+    """The folders that are ours by name, sorted; anything else in there is left alone."""
+    with listed(parent) as found:
+        return sorted(one.name for one in found if valid_id(one.name) and one.is_dir(follow_symlinks=False))
+
+
+@contextmanager
+def failing(what: str) -> Iterator[None]:
+    """Turns what the system refuses into StagingFailed."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StagingFailed(f"{what} failed: {why}. Check space and permissions.") from error
+
+
+@contextmanager
+def ground(workspace: Workspace, moves: Moves) -> Iterator[Ground]:
+    """Opens `.gdal-mcp`, making what is missing. Raises StagingFailed where others could tamper with it."""
+    if not workspace.writable:
+        raise StagingFailed(f"workspace {workspace.root} is read-only; nothing is staged there.")
+    with ExitStack() as opened:
+        root = opened.enter_context(open_folder(workspace, PurePosixPath()))
+        with failing(f"opening {RESERVED} in {workspace.root}"):
+            base = opened.enter_context(_own_folder(root, RESERVED, 0o755))
+            staging = opened.enter_context(_own_folder(base, "staging", 0o700))
+            undo = opened.enter_context(_own_folder(base, "undo", 0o700))
+            _ignore(base)
+        yield Ground(workspace, base, staging, undo, moves)
+
+
+@contextmanager
+def _own_folder(parent: int, name: str, mode: int) -> Iterator[int]:
+    try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+        made = True
+    except FileExistsError:
+        made = False
+    with opened_folder(parent, name) as folder:
+        if made and _is_empty(folder):  # else somebody put another there in between
+            os.fchmod(folder, mode)
+            os.fsync(parent)
+        status = os.fstat(folder)
+        if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+            raise StagingFailed(
+                f"{name!r} belongs to user {status.st_uid} or is writable by others. "
+                f"Run the server as its owner, or take {RESERVED} away after looking into it."
+            )
+        yield folder
+
+
+def _is_empty(folder: int) -> bool:
+    with os.scandir(folder) as inside:
+        return next(inside, None) is None
+
+
+def _ignore(base: int) -> None:
+    try:
+        file = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=base)
+    except FileExistsError:
+        return
+    with os.fdopen(file, "w", encoding="ascii") as text:
+        text.write("*\n")
+
+
+@contextmanager
+def refused_as(kind: type[SandboxError], what: str) -> Iterator[None]:
+    """Gives the workspace's refusals the name that a caller of staging expects."""
+    try:
+        yield
+    except StagingFailed:
+        raise
+    except SandboxError as error:
+        raise kind(f"{what}: {error}") from error
