@@ -81,7 +81,7 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
         *("gdal_mcp.ledger.rows", "gdal_mcp.ledger.schema"),
         *("gdal_mcp.access.identity", "gdal_mcp.access.tokens"),
         *("gdal_mcp.gdal.environment", "gdal_mcp.settings.pathmap", "gdal_mcp.gdal.worker_source"),
-        *("gdal_mcp.host.image", "gdal_mcp.host.standin", "gdal_mcp.host.pulling"),
+        *("gdal_mcp.host.image", "gdal_mcp.host.pulling"),
     ),
     "inside": ("gdal_mcp.gdal.inside",),
 }
@@ -190,7 +190,6 @@ def test_only_the_mcp_folder_imports_the_protocol_and_only_the_sandbox_the_engin
         module,
         "sandbox.engines",
         "gdal_mcp.host.image",
-        "gdal_mcp.host.standin",
         "gdal_mcp.host.pulling",
         *CATALOGUE_IO,
     ):
