@@ -14,10 +14,14 @@ from sandbox.conformance.known import PODMAN
 from sandbox.conformance.suite import Check
 from sandbox.engines.opening import unanswered
 from sandbox.engines.podman import PodmanEngine
-from tests.cli.conftest import DraftContext
+from tests.cli.conftest import Desk
 from tests.engines.kit import PodmanService, bench_on, every_check, holds, podman_service
 
-pytestmark = [pytest.mark.engine, pytest.mark.claim("engine.podman-does-what-an-engine-must")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.engine,
+    pytest.mark.claim("engine.podman-does-what-an-engine-must"),
+]
 
 
 @pytest.fixture(scope="module")
