@@ -58,7 +58,7 @@ def test_a_call_of_the_server_runs_there_and_leaves_no_container(
 ) -> None:
     for name in ("ws", "state"):
         (tmp_path / name).mkdir()
-    desk = DraftContext(tmp_path / "ws", tmp_path / "state")
+    desk = Desk(tmp_path / "ws", tmp_path / "state")
     (desk.workspace / "points.csv").write_text("x,y,name\n1,2,a\n")
     chosen = ("--engine", service.address, "--image", image.reference)
     done = desk.call("convert", {"input": "points.csv", "output": "out.gpkg"}, "--yes", *chosen)
