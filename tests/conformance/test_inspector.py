@@ -14,11 +14,11 @@ from gdal_mcp.tools.listing import core
 from tests.conformance.node import Programs
 from tests.mcp.talk import Place, environment
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 CALLS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("calls.toml").read_text())
 ERAS = ("legacy", "modern")
-# each call is a server and a Node of its own: `make conformance` makes all in both eras, `make test` every second in one
+# each call is a server and a Node of its own: `make conformance` makes all in both eras, `make test-all` every second in one
 ALL = os.environ.get("CONFORMANCE") == "all"
 CALLED = [
     (era, tool) for number, tool in enumerate(CALLS) for era in (ERAS if ALL else (ERAS[number % len(ERAS)],))
