@@ -69,7 +69,7 @@ def algorithms(*paths: str) -> tuple[Algorithm, ...]:
     return tuple(catalogue().algorithms[path] for path in paths)
 
 
-def gdal_command(path: str, bound: Bound, desk: DraftContext, ends: tuple[Source, Output]) -> Draft:
+def gdal_command(path: str, bound: Bound, context: DraftContext, ends: tuple[Source, Output]) -> Draft:
     """`gdal PATH` from an input to an output.
 
     Both are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it
@@ -86,7 +86,7 @@ def gdal_command(path: str, bound: Bound, desk: DraftContext, ends: tuple[Source
                 "extra_args may only name inputs.",
                 "Use the tool's own output.",
             )
-        found = desk.paths.source(text)
+        found = context.paths.source(text)
         read.append(found.located)
         return found.name
 
