@@ -8,8 +8,7 @@ from pydantic import Field
 from gdal_mcp.gdal.answers.described_report import facts_of_report
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.catalogue.model import Kind
+from gdal_mcp.gdal.catalogue.model import Catalogue, Kind
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
 from gdal_mcp.tools.model import A, Answer, Arguments, DraftContext, Tool, schema_of, typed
@@ -31,15 +30,17 @@ WarpResampling = Literal[
 ]  # fmt: skip
 
 
-def _format(name: str | None, path: str | None, kind: Kind = "raster") -> tuple[str, str]:
+def _format(
+    catalogue: Catalogue, name: str | None, path: str | None, kind: Kind = "raster"
+) -> tuple[str, str]:
     """The driver of an output, and the extension (with its dot) of a file that the server names.
 
     The driver is the one that is named, else the one the extension means, else a default. Raises ArgumentRefused for a format
     that cannot be written.
     """
-    by_extension = driver_for(path, kind) if path else None
-    driver = output_format(name or by_extension or _DEFAULT_FORMATS[kind], kind)
-    extensions = catalogue().driver_names[driver.lower()].extensions
+    by_extension = driver_for(catalogue, path, kind) if path else None
+    driver = output_format(catalogue, name or by_extension or _DEFAULT_FORMATS[kind], kind)
+    extensions = catalogue.driver_names[driver.lower()].extensions
     return driver, f".{extensions[0]}" if extensions else ""
 
 
@@ -142,7 +143,7 @@ class TranslateArguments(Arguments):
 
 def _translate(arguments: TranslateArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_dataset)
-    driver, extension = _format(arguments.output_format, arguments.dst_dataset)
+    driver, extension = _format(context.catalogue, arguments.output_format, arguments.dst_dataset)
     output = _output(context, arguments.dst_dataset, [source], ("translate", extension))
     options = ["-of", driver]
     for band in arguments.bands or ():
@@ -182,7 +183,7 @@ class WarpArguments(Arguments):
 
 def _warp(arguments: WarpArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
-    driver, extension = _format(None, arguments.dst_dataset)
+    driver, extension = _format(context.catalogue, None, arguments.dst_dataset)
     output = _output(
         context, arguments.dst_dataset, sources, ("warp", extension), update=not arguments.overwrite
     )
@@ -253,7 +254,7 @@ class RasterizeArguments(Arguments):
 
 def _rasterize(arguments: RasterizeArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_vector)
-    driver, extension = _format(None, arguments.dst_raster)
+    driver, extension = _format(context.catalogue, None, arguments.dst_raster)
     output = _output(context, arguments.dst_raster, [source], ("raster", extension))
     options = ["-burn", number(arguments.burn_value), "-ts", str(arguments.width), str(arguments.height)]
     options += ["-te", *map(number, arguments.extent), "-of", driver]
@@ -334,7 +335,7 @@ class MergeArguments(Arguments):
 
 def _merge(arguments: MergeArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
-    driver, extension = _format(None, arguments.dst_dataset)
+    driver, extension = _format(context.catalogue, None, arguments.dst_dataset)
     output = _output(context, arguments.dst_dataset, sources, ("merge", extension), update=True)
     options = ["-o", output.inside, "-of", driver]
     if arguments.n is not None:
@@ -372,7 +373,7 @@ def _polygonize(arguments: PolygonizeArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_dataset)
     mask = context.paths.input(arguments.mask) if arguments.mask is not None else None
     inputs = (source, *([mask] if mask else []))
-    driver, extension = _format(None, arguments.dst_vector, "vector")
+    driver, extension = _format(context.catalogue, None, arguments.dst_vector, "vector")
     output = _output(context, arguments.dst_vector, inputs, ("polygons", extension), update=True)
     options = ["-q"]
     if arguments.band is not None:

@@ -10,7 +10,6 @@ from gdal_mcp.tools.common import (
     ExtraArguments,
     Options,
     OutputPath,
-    algorithms,
     gdal_command,
     option_texts,
     present_command,
@@ -35,8 +34,10 @@ def _draft(arguments: ConvertArguments, context: DraftContext) -> Draft:
         *(f"--creation-option={text}" for text in option_texts(arguments.creation_options)),
         *(arguments.extra_args or ()),
     ]
-    binding = Context(output.target.name, None, context.threads)  # the format is among the switches
-    bound = bind_switches_of(algorithms("raster convert", "vector convert"), switches, binding)
+    algorithms = [context.catalogue.algorithms[path] for path in ("raster convert", "vector convert")]
+    # the format is among the switches
+    binding = Context(context.catalogue, output.target.name, None, context.threads)
+    bound = bind_switches_of(algorithms, switches, binding)
     return gdal_command("convert", bound, context, (source, output))
 
 

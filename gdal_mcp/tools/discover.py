@@ -40,21 +40,25 @@ def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResul
     tools = (
         one for one in context.surface.callable.values() if one is not GDAL_SEARCH
     )  # never its own answer
-    picked = [(one.name, one.title, one.description) for one in tools if not is_algorithm(one.name)]
-    found = search(arguments.query, limit=50, picked=picked)
+    picked = [
+        (one.name, one.title, one.description)
+        for one in tools
+        if not is_algorithm(context.catalogue, one.name)
+    ]
+    found = search(context.catalogue, arguments.query, limit=50, picked=picked)
     hits = [hit for hit in found if not hit.path or context.permits(hit.path)]
     return ImmediateResult({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
 
 
 def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateResult:
-    step = step_named(arguments.algorithm)
-    if step is not None and not is_algorithm(arguments.algorithm):
-        return ImmediateResult(describe_step(step))
-    return ImmediateResult(describe(algorithm_named(arguments.algorithm, context)))
+    step = step_named(context.catalogue, arguments.algorithm)
+    if step is not None and not is_algorithm(context.catalogue, arguments.algorithm):
+        return ImmediateResult(describe_step(context.catalogue, step))
+    return ImmediateResult(describe(context.catalogue, algorithm_named(arguments.algorithm, context)))
 
 
-def _formats(arguments: FormatsArguments, _context: DraftContext) -> ImmediateResult:
-    return ImmediateResult(formats(arguments.kind, arguments.name))
+def _formats(arguments: FormatsArguments, context: DraftContext) -> ImmediateResult:
+    return ImmediateResult(formats(context.catalogue, arguments.kind, arguments.name))
 
 
 def _find_crs(arguments: FindCrsArguments, _context: DraftContext) -> Draft:

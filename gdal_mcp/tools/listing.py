@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Final
 
+from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.tools.convert import CONVERT
 from gdal_mcp.tools.direct import brief_tool
 from gdal_mcp.tools.discover import FIND_CRS, FORMATS, GDAL_DESCRIBE, GDAL_SEARCH
@@ -54,16 +55,16 @@ _BRIEF: Final = (
 )
 
 
-@lru_cache(maxsize=1)
-def core() -> tuple[Tool, ...]:
-    """The tools of the default set. Some are made from the catalogue, which is chosen when a server starts."""
+@lru_cache(maxsize=4)
+def core(catalogue: Catalogue) -> tuple[Tool, ...]:
+    """The tools of the default set. Some are made from the catalogue."""
     return (
         LIST_WORKSPACE,
         INFO,
         PREVIEW,
         CONVERT,
         REPROJECT,
-        *(brief_tool(*row) for row in _BRIEF),
+        *(brief_tool(catalogue, *row) for row in _BRIEF),
         PIPELINE,
         VALIDATE_CALL,
         FORMATS,

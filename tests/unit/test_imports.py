@@ -220,7 +220,6 @@ def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries():
             (
                 "sandbox.engines",
                 "gdal_mcp.host.image",
-                "gdal_mcp.host.standin",
                 "gdal_mcp.host.pulling",
                 "gdal_mcp.gdal.catalogue.capture",
                 "gdal_mcp.gdal.catalogue.store",

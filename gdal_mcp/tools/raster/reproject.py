@@ -13,7 +13,6 @@ from gdal_mcp.tools.common import (
     Number,
     Options,
     OutputPath,
-    algorithms,
     gdal_command,
     numbers,
     option_texts,
@@ -56,8 +55,9 @@ class ReprojectArguments(Arguments):
 def _draft(arguments: ReprojectArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.input)
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    binding = Context(output.target.name, None, context.threads)
-    bound = bind_switches_of(algorithms("raster reproject"), _switches(arguments), binding)
+    binding = Context(context.catalogue, output.target.name, None, context.threads)
+    algorithm = context.catalogue.algorithms["raster reproject"]
+    bound = bind_switches_of([algorithm], _switches(arguments), binding)
     return gdal_command("raster reproject", bound, context, (source, output))
 
 
