@@ -15,8 +15,9 @@ from gdal_mcp.access.kinds import behind, kinds_of, unkinded
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tools.algorithm import spelling
+from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.direct import direct_tool
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.look import PREVIEW
 from gdal_mcp.tools.model import Tool
 
@@ -92,19 +93,21 @@ def _all_groups() -> tuple[str, ...]:
 
 def _toolset(name: str) -> tuple[Tool, ...]:
     if name == "core":
-        return core()
+        return core(catalogue())
     if name == "classic":
         return CLASSIC
     return tuple(
-        direct_tool(path) for path in catalogue().algorithms if path.split(" ")[0] == name and " " in path
+        direct_tool(catalogue(), path)
+        for path in catalogue().algorithms
+        if path.split(" ")[0] == name and " " in path
     )
 
 
 @lru_cache(maxsize=1)
 def known_tools() -> Mapping[str, Tool]:
     """Every tool there is, by name."""
-    generated = [direct_tool(path) for path in catalogue().algorithms if " " in path]
-    return {tool.name: tool for tool in (*generated, *CLASSIC, *core())}
+    generated = [direct_tool(catalogue(), path) for path in catalogue().algorithms if " " in path]
+    return {tool.name: tool for tool in (*generated, *CLASSIC, *core(catalogue()))}
 
 
 def _refuse_unknown(settings: Settings) -> None:

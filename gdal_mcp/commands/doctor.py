@@ -298,11 +298,10 @@ def _policy(policy: Policy) -> Iterator[Row]:
 
 def _http(settings: Settings) -> Iterator[Row]:
     """What a server over HTTP would go by; nothing where none was ever thought of."""
-    from gdal_mcp.access.tokens import TokensUnavailable
-    from gdal_mcp.commands.tokens import store
+    from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
 
     try:
-        tokens = len(store(settings).all())
+        tokens = len(TokenStore(settings.state.tokens).all())
     except TokensUnavailable as error:
         yield Row("http", "tokens", "failed", str(error), "Correct what it names, then run doctor again.")
         return
