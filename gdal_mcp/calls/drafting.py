@@ -54,7 +54,7 @@ class Drafting:
     def draft(self, ticket: Ticket, tool: Tool) -> Draft | ImmediateResult:
         """What the tool makes of the arguments; a draft that writes is refused where the caller only reads.
 
-        Notes on the ticket what is foreseen of it. Raises ToolError.
+        Notes on the ticket what its preflight says. Raises ToolError.
         """
         try:
             draft = tool.draft(ticket.request.arguments, self._desk(ticket))
@@ -70,7 +70,7 @@ class Drafting:
         if draft.writes and not ticket.request.who.holds(WRITE):
             raise missing_scope(WRITE)
         draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
-        ticket.foreseen = ticket.reach.foresight.check(draft)
+        ticket.preflight = ticket.reach.preflight.check(draft)
         self.accept(draft)
         return draft
 
@@ -80,7 +80,7 @@ class Drafting:
         threads = gdal_threads(reach.limits)
         paths = Paths(reach.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
         verdict = partial(self._verdict, ticket.request)
-        return DraftContext(self.paths(paths), reach.settings, reach.surface, reach.foresight, verdict)
+        return DraftContext(self.paths(paths), reach.settings, reach.surface, reach.preflight, verdict)
 
     def _verdict(self, request: Request, tool: str, draft: Draft) -> Verdict:
         """What the policy would say of such a call by this caller."""
