@@ -7,9 +7,9 @@ from starlette.routing import BaseRoute
 
 from gdal_mcp.access.identity import Principal
 from gdal_mcp.app import App
-from gdal_mcp.console import notices
-from gdal_mcp.console.beside import made, noticed
-from gdal_mcp.console.entrance import Verify
+from gdal_mcp.console import runtime_file
+from gdal_mcp.console.local_server import made, advertisement
+from gdal_mcp.console.auth import Verify
 from gdal_mcp.console.routes import PATH
 from gdal_mcp.http import address
 from gdal_mcp.settings import Settings
@@ -26,8 +26,8 @@ def console_routes(app: App, port: int, knows: Knows) -> list[BaseRoute]:
     if settings.console == "off":
         return []
     home = f"{address.base_url(settings, port)}{PATH}/"
-    notice = noticed(app, home)
-    notices.put(settings.state_dir, notice)
+    notice = advertisement(app, home)
+    runtime_file.put(settings.state_dir, notice)
 
     async def door(_needed: bool) -> str:  # noqa: FBT001 - as every door
         return home

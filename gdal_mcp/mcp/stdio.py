@@ -4,10 +4,10 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from gdal_mcp.app import App
-from gdal_mcp.console.opening import Opening
+from gdal_mcp.console.autostart import Autostart
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.server import build
-from gdal_mcp.mcp.unread import Answered
+from gdal_mcp.mcp.parse_errors import Answered
 from gdal_mcp.settings import Settings
 
 
@@ -20,7 +20,7 @@ async def serve(app: App) -> None:
         group.start_soon(end_on_signal, serving, app)
         group.start_soon(get_ready, app)
         group.start_soon(reap, app)
-        group.start_soon(Opening(app).attend)
+        group.start_soon(Autostart(app).attend)
         with serving:
             async with stdio_server() as (reading, writing):
                 read = Answered(reading, writing)

@@ -56,7 +56,7 @@ LAYERS = {  # from the top; a part imports from its own layer's modules and thos
     "tools": ("gdal_mcp.tools",),
     "knowledge": (
         *("gdal_mcp.gdal.discovery", "gdal_mcp.access.policy", "gdal_mcp.gdal.answers.chaining"),
-        "gdal_mcp.access.kinds",
+        "gdal_mcp.access.aliases",
         *("gdal_mcp.gdal.datasets.operations", "gdal_mcp.gdal.datasets.listing"),
         *("gdal_mcp.gdal.preflight.service", "gdal_mcp.operations.comparison", "gdal_mcp.ledger.provenance"),
     ),

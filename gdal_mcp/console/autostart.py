@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from gdal_mcp.console import notices
+from gdal_mcp.console import runtime_file
 from gdal_mcp.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ LOOK_SECONDS: Final = 1.0  # between two looks whether a person asks for the pag
 _log = structlog.get_logger()
 
 
-class Opening:
+class Autostart:
     """The console of one server. For one event loop."""
 
     def __init__(self, app: "App") -> None:
@@ -56,7 +56,7 @@ class Opening:
             self._settled.set()
 
     async def _until_wanted(self) -> None:
-        look = partial(notices.is_asked, self._app.settings.state_dir)
+        look = partial(runtime_file.is_asked, self._app.settings.state_dir)
         while not (self._needed.is_set() or look()):
             with anyio.move_on_after(LOOK_SECONDS):
                 await self._needed.wait()
@@ -67,4 +67,4 @@ class Opening:
 
 
 def _loaded() -> Any:
-    return import_module("gdal_mcp.console.beside").serve
+    return import_module("gdal_mcp.console.local_server").serve

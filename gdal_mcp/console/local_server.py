@@ -13,14 +13,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from gdal_mcp.app import App, local_user
-from gdal_mcp.console import notices
-from gdal_mcp.console.desk import Desk
-from gdal_mcp.console.entrance import Entrance, Verify
+from gdal_mcp.console import runtime_file
+from gdal_mcp.console.service import ConsoleService
+from gdal_mcp.console.auth import ConsoleAuth, Verify
 from gdal_mcp.console.live import Live
-from gdal_mcp.console.notices import Notice
+from gdal_mcp.console.runtime_file import Advertisement
 from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.routes import PATH, Console
-from gdal_mcp.console.tickets import Tickets
+from gdal_mcp.console.login_tokens import LoginTokens
 from gdal_mcp.http.gate import Gate
 from gdal_mcp.http.guard import Names, Outermost
 from gdal_mcp.http.serving import Listening, bind, port_of, serve_routes
@@ -41,13 +41,13 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
     address = f"http://{HOST}:{port}{PATH}/"
     gate = Gate(_REQUESTS, _REQUESTS)
     names = Names([f"{name}:{port}" for name in _NAMES], [f"http://{name}:{port}" for name in _NAMES])
-    notice = noticed(app, address)
+    notice = advertisement(app, address)
     console = made(app, notice, names.origins, None)
     page = Starlette(routes=[Route("/", _to_page), *console.routes()])
 
     def started() -> None:
         try:
-            notices.put(app.settings.state_dir, notice)
+            runtime_file.put(app.settings.state_dir, notice)
         except OSError as error:  # nobody can come in, and calls go on
             _log.warning("console_not_noted", reason=str(error))
         opened(address)
@@ -61,7 +61,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
             ending=gate.close,
         )
     finally:
-        notices.drop(app.settings.state_dir, app.owner.id)
+        runtime_file.drop(app.settings.state_dir, app.owner.id)
 
 
 def _bound(port: int) -> socket.socket:
@@ -73,18 +73,18 @@ def _bound(port: int) -> socket.socket:
         ) from error
 
 
-def noticed(app: App, address: str) -> Notice:
+def advertisement(app: App, address: str) -> Advertisement:
     """What `gdal-mcp console` needs to let this user in."""
     places = tuple(str(one.root) for one in app.workspaces.items)
-    return Notice(app.owner.id, address, secrets.token_urlsafe(32), places, time.time())
+    return Advertisement(app.owner.id, address, secrets.token_urlsafe(32), places, time.time())
 
 
-def made(app: App, notice: Notice, origins: Collection[str], verify: Verify | None) -> Console:
+def made(app: App, notice: Advertisement, origins: Collection[str], verify: Verify | None) -> Console:
     """The console of a server, for the user who runs it and for whoever `verify` knows."""
     # Cookies are told apart by host and name, not by port: two servers of one host need two names.
-    entrance = Entrance(local_user(), Tickets(notice.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
+    entrance = ConsoleAuth(local_user(), LoginTokens(notice.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
     secure = notice.address.startswith("https:")
-    return Console(Desk(app), entrance, Live(app), Pictures(app, ArtifactStore(app.registry)), secure=secure)
+    return Console(ConsoleService(app), entrance, Live(app), Pictures(app, ArtifactStore(app.registry)), secure=secure)
 
 
 async def _to_page(_request: Request) -> Response:
