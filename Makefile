@@ -14,10 +14,10 @@ workers ?= 2
 spread := -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine engines image browser lock lint format types unit test fuzz conformance demo bench faults soak docs snapshots clean
+.PHONY: help setup venv engine engines image browser lock lint format types unit test test-all fuzz conformance demo bench faults soak docs snapshots clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: image ## virtual environment, container engine and GDAL image; quick when all is there
 
@@ -28,7 +28,7 @@ engine: venv
 	@scripts/engine.sh
 
 image: engine
-	@$(python) -m gdal_mcp.host.image ensure
+	@$(python) -m gdal_mcp.host.image ensure || $(python) scripts/standin.py
 
 lock: venv ## write the lock file anew (UPGRADE=1 moves to the newest versions)
 	@scripts/lock.sh $(if $(UPGRADE),--upgrade)
@@ -44,8 +44,8 @@ format: venv ## let ruff format and mend what it safely can
 types: venv ## mypy, strict
 	$(python) -m mypy
 
-unit: venv ## the tests that need no container engine
-	$(python) -m pytest $(spread) -m 'not engine' $(pytest_options)
+unit: venv ## those of `make test` that need no container engine
+	$(python) -m pytest $(spread) -m 'not engine and not nightly' $(pytest_options)
 
 browser: ## a Chromium for the tests of the console; installed where it may be
 	@scripts/browser.sh
@@ -53,7 +53,10 @@ browser: ## a Chromium for the tests of the console; installed where it may be
 engines: ## Podman and gVisor for the tests of engines; installed where they may be
 	@scripts/engines.sh
 
-test: setup browser engines lint types ## everything that must pass: set-up, lint, types, all tests
+test: setup lint types ## what every change must pass, in minutes: lint, types, and the tests that are not nightly
+	$(python) -m pytest $(spread) -m 'not nightly' $(pytest_options)
+
+test-all: setup browser engines lint types ## everything, in about twenty minutes; needs Chromium, Podman, gVisor and npm
 	$(python) -m pytest $(spread) $(pytest_options)
 
 fuzz: setup ## the property tests at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much

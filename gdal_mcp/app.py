@@ -27,7 +27,7 @@ from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.records import Records
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.gdal.catalogue import load, store
-from gdal_mcp.gdal.catalogue.aliases import aliases
+from gdal_mcp.gdal.catalogue.aliases import aliases_of
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.host.hosting import Hosting
@@ -144,7 +144,7 @@ def _pipeline(
 ) -> Pipeline:
     """The life of the calls of a server that has all of this reach."""
     settings, owner = whole.settings, ledger.owner
-    policy = load_policy(settings, _names, aliases())
+    policy = load_policy(settings, _names, aliases_of(catalogue()))
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
     return Pipeline(

@@ -31,6 +31,9 @@ hypothesis.settings.load_profile("ours")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What waits for containers begins first: the short files at the end then keep every worker busy to the last."""
     items.sort(key=lambda item: "unit" in item.path.parts)
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):  # `make test` needs no Chromium
+            item.add_marker(pytest.mark.nightly)
 
 
 MIB = 1 << 20

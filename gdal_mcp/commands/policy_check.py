@@ -13,6 +13,7 @@ from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import json_object, out_json
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.environment import gdal_threads
 from gdal_mcp.operations.uploading import TOOL as UPLOAD_TOOL
@@ -67,6 +68,7 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
         reach.settings,
         reach.surface,
         reach.foresight,
+        catalogue(),
         lambda other, draft: explained(case(draft, other, principal), app.policy)[0],
     )
     return tool.draft(arguments, desk)

@@ -7,8 +7,7 @@ from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, render
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.paths import Source, reading
 from gdal_mcp.gdal.datasets.reading import Reading
@@ -28,7 +27,7 @@ def algorithm_named(name: str, desk: DraftContext) -> Algorithm:
 
     Raises ToolError for one that does not exist or that this server excludes.
     """
-    known = _by_spelling()
+    known = _by_spelling(desk.catalogue)
     path = known.get(spelling(name))
     if path is None:
         raise ToolError(
@@ -44,7 +43,7 @@ def algorithm_named(name: str, desk: DraftContext) -> Algorithm:
             f"this server was started without {path}.",
             "Use another algorithm, or ask the person who runs the server.",
         )
-    return catalogue().algorithms[path]
+    return desk.catalogue.algorithms[path]
 
 
 def spelling(name: str) -> str:
@@ -53,18 +52,18 @@ def spelling(name: str) -> str:
     return words.removeprefix("gdal_")
 
 
-def is_algorithm(name: str) -> bool:
+def is_algorithm(catalogue: Catalogue, name: str) -> bool:
     """Whether a tool of this name is an algorithm of the catalogue."""
-    return spelling(name) in _by_spelling()
+    return spelling(name) in _by_spelling(catalogue)
 
 
-def step_named(name: str) -> str | None:
+def step_named(catalogue: Catalogue, name: str) -> str | None:
     """The key of a step of pipelines, however it is spelt; None if there is none."""
-    return next((key for key in catalogue().steps if spelling(key) == spelling(name)), None)
+    return next((key for key in catalogue.steps if spelling(key) == spelling(name)), None)
 
 
-def _by_spelling() -> Mapping[str, str]:
-    return {spelling(path): path for path in catalogue().algorithms}
+def _by_spelling(catalogue: Catalogue) -> Mapping[str, str]:
+    return {spelling(path): path for path in catalogue.algorithms}
 
 
 def may_write(algorithm: Algorithm) -> bool:
@@ -109,7 +108,7 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
 
 
 def context_of(desk: DraftContext) -> Context:
-    return Context(threads=desk.threads, allow_sql=desk.settings.allow_sql)
+    return Context(desk.catalogue, threads=desk.threads, allow_sql=desk.settings.allow_sql)
 
 
 @dataclass

@@ -10,7 +10,6 @@ from gdal_mcp.tools.common import (
     ExtraArguments,
     Options,
     OutputPath,
-    algorithms,
     gdal_command,
     option_texts,
     present_command,
@@ -35,8 +34,12 @@ def _draft(arguments: ConvertArguments, desk: DraftContext) -> Draft:
         *(f"--creation-option={text}" for text in option_texts(arguments.creation_options)),
         *(arguments.extra_args or ()),
     ]
-    context = Context(output.target.name, None, desk.threads)  # the format is among the switches
-    bound = bind_switches_of(algorithms("raster convert", "vector convert"), switches, context)
+    context = Context(
+        desk.catalogue, output.target.name, None, desk.threads
+    )  # the format is among the switches
+    bound = bind_switches_of(
+        [desk.catalogue.algorithms[path] for path in ("raster convert", "vector convert")], switches, context
+    )
     return gdal_command("convert", bound, desk, (source, output))
 
 

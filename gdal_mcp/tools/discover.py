@@ -38,21 +38,23 @@ class FindCrsArguments(Arguments):
 
 def _search(arguments: SearchArguments, desk: DraftContext) -> ImmediateResult:
     tools = (one for one in desk.surface.callable.values() if one is not GDAL_SEARCH)  # never its own answer
-    picked = [(one.name, one.title, one.description) for one in tools if not is_algorithm(one.name)]
-    found = search(arguments.query, limit=50, picked=picked)
+    picked = [
+        (one.name, one.title, one.description) for one in tools if not is_algorithm(desk.catalogue, one.name)
+    ]
+    found = search(desk.catalogue, arguments.query, limit=50, picked=picked)
     hits = [hit for hit in found if not hit.path or desk.permits(hit.path)]
     return ImmediateResult({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
 
 
 def _describe(arguments: DescribeArguments, desk: DraftContext) -> ImmediateResult:
-    step = step_named(arguments.algorithm)
-    if step is not None and not is_algorithm(arguments.algorithm):
-        return ImmediateResult(describe_step(step))
-    return ImmediateResult(describe(algorithm_named(arguments.algorithm, desk)))
+    step = step_named(desk.catalogue, arguments.algorithm)
+    if step is not None and not is_algorithm(desk.catalogue, arguments.algorithm):
+        return ImmediateResult(describe_step(desk.catalogue, step))
+    return ImmediateResult(describe(desk.catalogue, algorithm_named(arguments.algorithm, desk)))
 
 
-def _formats(arguments: FormatsArguments, _desk: DraftContext) -> ImmediateResult:
-    return ImmediateResult(formats(arguments.kind, arguments.name))
+def _formats(arguments: FormatsArguments, desk: DraftContext) -> ImmediateResult:
+    return ImmediateResult(formats(desk.catalogue, arguments.kind, arguments.name))
 
 
 def _find_crs(arguments: FindCrsArguments, _desk: DraftContext) -> Draft:

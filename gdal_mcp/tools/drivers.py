@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.catalogue.model import Kind
+from gdal_mcp.gdal.catalogue.model import Catalogue, Kind
 
 DEFAULTS: dict[str, str] = {"raster": "GTiff", "vector": "GPKG"}
 
@@ -17,18 +16,18 @@ class Format:
     extension: str  # with its dot
 
 
-def raster_format(name: str | None, path: str | None) -> Format:
+def raster_format(catalogue: Catalogue, name: str | None, path: str | None) -> Format:
     """Raises ArgumentRefused for a format that cannot be written."""
-    return _format(name, path, "raster")
+    return _format(catalogue, name, path, "raster")
 
 
-def vector_format(name: str | None, path: str | None) -> Format:
+def vector_format(catalogue: Catalogue, name: str | None, path: str | None) -> Format:
     """Raises ArgumentRefused for a format that cannot be written."""
-    return _format(name, path, "vector")
+    return _format(catalogue, name, path, "vector")
 
 
-def _format(name: str | None, path: str | None, kind: Kind) -> Format:
-    by_name = driver_for(path, kind) if path else None
-    driver = output_format(name or by_name or DEFAULTS[kind], kind)
-    extensions = catalogue().driver_names[driver.lower()].extensions
+def _format(catalogue: Catalogue, name: str | None, path: str | None, kind: Kind) -> Format:
+    by_name = driver_for(catalogue, path, kind) if path else None
+    driver = output_format(catalogue, name or by_name or DEFAULTS[kind], kind)
+    extensions = catalogue.driver_names[driver.lower()].extensions
     return Format(driver, f".{extensions[0]}" if extensions else "")

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Final
 
+from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.tools.classic.gdal2xyz import GDAL2XYZ
 from gdal_mcp.tools.classic.gdal_merge import GDAL_MERGE
 from gdal_mcp.tools.classic.gdal_polygonize import GDAL_POLYGONIZE
@@ -62,16 +63,16 @@ _BRIEF: Final = (
 )
 
 
-@lru_cache(maxsize=1)
-def core() -> tuple[Tool, ...]:
-    """The tools of the default set. Some are made from the catalogue, which is chosen when a server starts."""
+@lru_cache(maxsize=4)
+def core(catalogue: Catalogue) -> tuple[Tool, ...]:
+    """The tools of the default set. Some are made from the catalogue."""
     return (
         LIST_WORKSPACE,
         INFO,
         PREVIEW,
         CONVERT,
         REPROJECT,
-        *(brief_tool(*row) for row in _BRIEF),
+        *(brief_tool(catalogue, *row) for row in _BRIEF),
         PIPELINE,
         VALIDATE_CALL,
         FORMATS,

@@ -14,7 +14,6 @@ from pydantic import Field
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.catalogue.model import Step
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.algorithm import PIPELINES, Places, context_of, spelling, together
@@ -75,7 +74,7 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], desk: DraftContext) 
 
 def _draft(path: str, arguments: PipelineArguments, desk: DraftContext) -> Draft:
     given = arguments.steps
-    calls = _from_notation(given) if isinstance(given, str) else _from_json(given)
+    calls = _from_notation(given, desk) if isinstance(given, str) else _from_json(given)
     _refuse_many(calls)
     readings = _agreed(path, calls, desk)
     steps = readings[0]
@@ -128,15 +127,15 @@ def _from_json(steps: Sequence[StepArguments]) -> tuple[StepCall, ...]:
     )
 
 
-def _from_notation(text: str) -> tuple[StepCall, ...]:
-    return tuple(_call(step) for step in parse_notation(text))
+def _from_notation(text: str, desk: DraftContext) -> tuple[StepCall, ...]:
+    return tuple(_call(step, desk) for step in parse_notation(text))
 
 
-def _call(parsed: ParsedStep) -> StepCall:
-    branches = tuple(tuple(_call(step) for step in branch) for branch in parsed.branches)
+def _call(parsed: ParsedStep, desk: DraftContext) -> StepCall:
+    branches = tuple(tuple(_call(step, desk) for step in branch) for branch in parsed.branches)
     texts = parsed.words.texts
     longer = f"{parsed.name} {texts[0]}" if texts else ""
-    if longer and any(step.name == longer for step in catalogue().steps.values()):  # `grid count`
+    if longer and any(step.name == longer for step in desk.catalogue.steps.values()):  # `grid count`
         return StepCall(longer, Words(texts[1:]), branches)
     return StepCall(parsed.name, parsed.words, branches)
 
@@ -195,7 +194,9 @@ def _extended(
 def _variants(path: str, name: str, desk: DraftContext) -> list[Step]:
     plain = spelling(name)
     found = [
-        step for step in catalogue().steps.values() if spelling(step.name) == plain and path in step.pipelines
+        step
+        for step in desk.catalogue.steps.values()
+        if spelling(step.name) == plain and path in step.pipelines
     ]
     if not found:
         raise ArgumentRefused(

@@ -45,7 +45,7 @@ def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Can
     nonce = secrets.token_hex(16)
     folders = [str(mount.target) for mount in template.mounts if mount.read_only]
     (staging / NONCE_FILE).write_text(nonce, encoding="utf-8")
-    sent = delivered(worker_command(source("sandbox", "probe.py")))
+    sent = delivered(worker_command(source("sandbox.isolation", "probe.py")))
     probing = replace(template, cgroup_visible=True, command=sent.command, program=sent.program)
     request = {"files": [str(STAGING_TARGET / NONCE_FILE)], "folders": folders}
     result = runner.run(Job(f"attest-{nonce[:8]}", probing, request), cancel)

@@ -15,7 +15,7 @@ from tests.conformance.suite import ERAS, Check, Expected, complaints, expected,
 from tests.mcp.talk import Place
 from tests.web.hosted import hosting
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 # what an era requires of every server, whatever its tools are
 GENERIC = {

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.tools.listing import core
 from tests.conformance.node import Programs
 from tests.mcp.talk import Place, environment
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 CALLS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("calls.toml").read_text())
 ERAS = ("legacy", "modern")
-# each call is a server and a Node of its own: `make conformance` makes all in both eras, `make test` every second in one
+# each call is a server and a Node of its own: `make conformance` makes all in both eras, `make test-all` every second in one
 ALL = os.environ.get("CONFORMANCE") == "all"
 CALLED = [
     (era, tool) for number, tool in enumerate(CALLS) for era in (ERAS if ALL else (ERAS[number % len(ERAS)],))
@@ -44,7 +45,7 @@ def test_every_tool_is_listed_and_no_schema_of_any_is_wrong(
     ended = inspect(pinned, place, home, era, "--method", "tools/list", "--strict")
     assert ended.returncode == 0, ended.stderr[-3000:]
     listed = [one["name"] for one in json.loads(ended.stdout)["result"]["tools"]]
-    assert listed == [one.name for one in core()]
+    assert listed == [one.name for one in core(packaged())]
     assert set(listed) == set(CALLS)
 
 

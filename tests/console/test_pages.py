@@ -13,7 +13,7 @@ from tests.console.rows import approvals, asked, published
 from tests.mcp.conftest import Containers
 from tests.waiting import until
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'><b>bold</b>"
 LONG = {

@@ -16,7 +16,7 @@ from sandbox.runner import Runner
 from tests.conftest import USER, handler
 from tests.waiting import until
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 API = "/v1.41"
 SOME_ID = "0123456789abcdef" * 4

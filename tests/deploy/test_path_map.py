@@ -15,7 +15,7 @@ from gdal_mcp.testing.samples import write_samples
 from sandbox.errors import AttestationFailed
 from sandbox.labels import OWNER
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 
 def folder(path: Path, *names: str) -> Path:

@@ -13,7 +13,7 @@ from gdal_mcp.testing.samples import write_samples
 from tests.deploy.server_image import TAG, server_image
 from tests.waiting import until
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 
 @pytest.fixture(scope="module")

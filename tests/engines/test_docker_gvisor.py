@@ -23,7 +23,7 @@ from sandbox.runner import Job, Runner
 from tests.engines.kit import bench_on, every_check, holds, not_tried
 from tests.private_engine import private_engine
 
-pytestmark = [pytest.mark.engine, pytest.mark.claim("engine.gvisor-is-judged-by-effect")]
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("engine.gvisor-is-judged-by-effect")]
 
 ROOMY = replace(
     LIMITS, pids=256

@@ -14,10 +14,14 @@ from sandbox.conformance.known import PODMAN
 from sandbox.conformance.suite import Check
 from sandbox.engines.opening import unanswered
 from sandbox.engines.podman import PodmanEngine
-from tests.cli.conftest import DraftContext
+from tests.cli.conftest import Desk
 from tests.engines.kit import PodmanService, bench_on, every_check, holds, podman_service
 
-pytestmark = [pytest.mark.engine, pytest.mark.claim("engine.podman-does-what-an-engine-must")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.engine,
+    pytest.mark.claim("engine.podman-does-what-an-engine-must"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +58,7 @@ def test_a_call_of_the_server_runs_there_and_leaves_no_container(
 ) -> None:
     for name in ("ws", "state"):
         (tmp_path / name).mkdir()
-    desk = DraftContext(tmp_path / "ws", tmp_path / "state")
+    desk = Desk(tmp_path / "ws", tmp_path / "state")
     (desk.workspace / "points.csv").write_text("x,y,name\n1,2,a\n")
     chosen = ("--engine", service.address, "--image", image.reference)
     done = desk.call("convert", {"input": "points.csv", "output": "out.gpkg"}, "--yes", *chosen)

@@ -18,7 +18,7 @@ from sandbox.engines.podman import PodmanEngine
 from sandbox.errors import IsolationRefused, SandboxError
 from tests.engines.kit import PodmanService, podman_service
 
-pytestmark = [pytest.mark.engine, pytest.mark.claim("engine.ignored-limits-are-noticed")]
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("engine.ignored-limits-are-noticed")]
 USER = 65534
 
 

@@ -14,7 +14,7 @@ from tests.faults.nursery import Nursery
 from tests.faults.scenes import OLD, Scene, outcome_of, seen
 from tests.mcp.talk import Place
 
-pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.disk-fails-typed")]
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.disk-fails-typed")]
 
 _DISK = 8 * MIB
 LARGE = Scene(

@@ -18,6 +18,7 @@ from tests.mcp.talk import Place
 from tests.private_engine import PrivateEngine, private_engine
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.engine,
     pytest.mark.claim("faults.engine-fails-typed"),
     pytest.mark.xdist_group("private engine"),  # which takes long to fill

@@ -20,7 +20,7 @@ from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes
 from tests.mcp.talk import Place
 
-pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
 
 # part of the request's first line, and the row that tells what comes of silence there
 REQUESTS = {

@@ -15,7 +15,7 @@ from tests.faults.scenes import Scene, outcome_of, seen
 from tests.mcp.pipes import Pipes
 from tests.mcp.talk import Place
 
-pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.records-fail-closed")]
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.records-fail-closed")]
 
 _SCENE = writes("unrecorded.tif")
 _ASKED = writes("unrecorded.tif", approval="writes")

@@ -16,7 +16,7 @@ from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import ERAS, Place
 from tests.web.hosted import Hosted, bearer, hosting
 
-pytestmark = [pytest.mark.engine, pytest.mark.claim("resources.server-goes-on")]
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("resources.server-goes-on")]
 
 METHODS = st.sampled_from(
     ("tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",

@@ -11,7 +11,7 @@ from tests.data.make import make_data
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import STAGING, Oracle
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 EXTENT = [440000, 3748200, 442400, 3751200]
 READS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -17,7 +17,7 @@ from tests.data.make import make_data
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import STAGING, Oracle
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 RUNS = tomllib.loads((Path(__file__).parents[1] / "data" / "runs.toml").read_text())
 PREPARE = RUNS.pop("data")["prepare"]

@@ -2,8 +2,8 @@
 
 import ast
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -11,119 +11,140 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDARD = frozenset(sys.stdlib_module_names)
-# touch the world; what is pure imports none of them
-WORLD = frozenset(
-    {
-        "os",
-        "io",
-        "socket",
-        "subprocess",
-        "sqlite3",
-        "urllib",
-        "shutil",
-        "tempfile",
-        "threading",
-        "time",
-        "random",
-        "secrets",
-    }
-    | {"docker", "mcp", "anyio", "structlog", "logging", "asyncio", "select", "signal"}
-)
-LAYERS = {  # from the top; a part imports from its own layer's modules and those below, never from one above
-    "doors": (
-        *("gdal_mcp.mcp", "gdal_mcp.web", "gdal_mcp.console", "gdal_mcp.testing"),
-        *("gdal_mcp.cli", "gdal_mcp.__main__", "gdal_mcp.commands"),
-        *("gdal_mcp.operations.rehearsal", "gdal_mcp.operations.undoing", "gdal_mcp.operations.uploading"),
-    ),
-    "app": ("gdal_mcp.app",),
-    "pipeline": (
-        *(
-            "gdal_mcp.pipeline",
-            "gdal_mcp.calls.activity",
-            "gdal_mcp.calls.changes",
-            "gdal_mcp.calls.drafting",
-            "gdal_mcp.calls.refusals",
-            "gdal_mcp.calls.ticket",
-        ),
-    ),
-    "parts": (
-        *("gdal_mcp.approval", "gdal_mcp.recovery", "gdal_mcp.surface", "gdal_mcp.calls.execution"),
-        *("gdal_mcp.calls.results", "gdal_mcp.calls.longresults"),
-        *("gdal_mcp.access.policy_file", "gdal_mcp.entitlements"),
-        *("gdal_mcp.calls.records", "gdal_mcp.ledger.statement", "gdal_mcp.ledger.shelf"),
-        *("gdal_mcp.ledger.metrics", "gdal_mcp.ledger.exposition"),
-    ),
-    "tools": ("gdal_mcp.tools",),
-    "knowledge": (
-        *("gdal_mcp.gdal.discovery", "gdal_mcp.access.policy", "gdal_mcp.gdal.answers.chaining"),
-        "gdal_mcp.access.aliases",
-        *("gdal_mcp.gdal.datasets.operations", "gdal_mcp.gdal.datasets.listing"),
-        *("gdal_mcp.gdal.preflight.service", "gdal_mcp.operations.comparison", "gdal_mcp.ledger.provenance"),
-    ),
-    "ground": (
-        *("gdal_mcp.gdal.catalogue", "gdal_mcp.gdal.preflight", "gdal_mcp.plan"),
-        *("gdal_mcp.gdal.datasets.names", "gdal_mcp.gdal.datasets.paths"),
-        *("gdal_mcp.gdal.datasets.files", "gdal_mcp.gdal.datasets.scope", "gdal_mcp.gdal.datasets.reading"),
-        *("gdal_mcp.gdal.answers.described", "gdal_mcp.gdal.answers.described_report"),
-        *("gdal_mcp.gdal.answers.described_words", "gdal_mcp.calls.printed", "gdal_mcp.calls.translation"),
-        *("gdal_mcp.ledger.registry", "gdal_mcp.ledger.tasks", "gdal_mcp.ledger.audit"),
-        *(
-            "gdal_mcp.access.admission",
-            "gdal_mcp.access.rates",
-            "gdal_mcp.host.hosting",
-            "gdal_mcp.host.nested",
-        ),
-    ),
-    "base": (
-        *("gdal_mcp.errors", "gdal_mcp.logs", "gdal_mcp.untrusted"),
-        *("gdal_mcp.settings", "gdal_mcp.state"),
-        *("gdal_mcp.ledger.audit_files", "gdal_mcp.ledger.audit_reading", "gdal_mcp.ledger.audit_record"),
-        *("gdal_mcp.ledger.rows", "gdal_mcp.ledger.schema"),
-        *("gdal_mcp.access.identity", "gdal_mcp.access.tokens"),
-        *("gdal_mcp.gdal.environment", "gdal_mcp.settings.pathmap", "gdal_mcp.gdal.worker_source"),
-        *("gdal_mcp.host.image", "gdal_mcp.host.standin", "gdal_mcp.host.pulling"),
-    ),
-    "inside": ("gdal_mcp.gdal.inside",),
+# from top to bottom: a folder, or a module that stands alone, imports what is below it and nothing above
+ORDER = """
+gdal_mcp/__main__
+gdal_mcp/cli
+gdal_mcp/commands
+gdal_mcp/web
+gdal_mcp/mcp
+gdal_mcp/console
+gdal_mcp/http
+gdal_mcp/operations
+gdal_mcp/app
+gdal_mcp/recovery
+gdal_mcp/pipeline
+gdal_mcp/calls
+gdal_mcp/approval
+gdal_mcp/entitlements
+gdal_mcp/surface
+gdal_mcp/host
+gdal_mcp/tools
+gdal_mcp/gdal/answers
+gdal_mcp/gdal/discovery
+gdal_mcp/gdal/preflight
+gdal_mcp/ledger
+gdal_mcp/gdal/datasets
+gdal_mcp/access
+gdal_mcp/gdal/catalogue
+gdal_mcp/gdal/inside
+gdal_mcp/gdal/inside/parts
+gdal_mcp/gdal
+gdal_mcp/testing
+gdal_mcp/plan
+gdal_mcp/settings
+gdal_mcp/state
+gdal_mcp/logs
+gdal_mcp/untrusted
+gdal_mcp/errors
+gdal_mcp/__init__
+sandbox/conformance
+sandbox/engines
+sandbox/pool
+sandbox/isolation
+sandbox/runner
+sandbox/slot
+sandbox/reaper
+sandbox/outputs
+sandbox/idmap
+sandbox/mounted
+sandbox/mountinfo
+sandbox/owner
+sandbox/workspace
+sandbox/conversation
+sandbox/hardening
+sandbox/seccomp
+sandbox/syscalls
+sandbox/capacity
+sandbox/engine
+sandbox/program
+sandbox/protocol
+sandbox/worker
+sandbox/outcome
+sandbox/template
+sandbox/labels
+sandbox/cancel
+sandbox/ending
+sandbox/waiting
+sandbox/errors
+sandbox/__init__
+""".split()
+# one folder to a reader: the specification fixes the paths of some of its modules
+JOINED = {
+    "gdal_mcp/tools/raster": "gdal_mcp/tools",
+    "gdal_mcp/tools/classic": "gdal_mcp/tools",
+    "gdal_mcp/gdal/preflight/headers": "gdal_mcp/gdal/preflight",
+    "gdal_mcp/commands/parsers": "gdal_mcp/commands",
 }
-FOLDERS = (
-    "access",
-    "answers",
-    "calls",
-    "datasets",
-    "host",
-    "ledger",
-)  # a subject each, through several layers
+# being cut
+STILL_UPWARD = ("sandbox.slot -> sandbox.isolation", "gdal_mcp.console.figures -> gdal_mcp.commands")
+# sent into containers as text, where it meets GDAL and nothing of ours
+INSIDE = (
+    "sandbox.worker",
+    "sandbox.isolation.probe",
+    "sandbox.isolation.attempts",
+    "sandbox.isolation.looks",
+    "gdal_mcp.gdal.inside",
+    "gdal_mcp.gdal.catalogue.capture_program",
+)
+# a module that calls itself pure imports none of these
+WORLD = frozenset(
+    """os io socket subprocess sqlite3 urllib shutil tempfile threading time random secrets docker mcp anyio structlog
+    logging asyncio select signal""".split()
+)
 
 
-def modules(package: str) -> dict[str, Path]:
-    """Module name -> file, without what is not code."""
+def modules() -> dict[str, Path]:
+    """Module name -> file."""
     found = {}
-    for path in sorted((ROOT / package).rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    assert found
+    for package in ("sandbox", "gdal_mcp"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = path
     return found
 
 
+ALL = modules()
+
+
 @cache
-def imports(path: Path, *, everywhere: bool = True) -> tuple[str, ...]:
-    """The modules a file imports; without `everywhere` only when it is loaded, and not for type checkers."""
-    return tuple(_imports(path, everywhere=everywhere))
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _imports(path: Path, *, everywhere: bool) -> Iterator[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = ast.walk(tree) if everywhere else iter(tree.body)
-    for node in nodes:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
+    """The modules a file imports anywhere but for type checkers alone."""
+    tree = tree_of(path)
+    typing = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if id(node) in typing:
+            continue
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            names += [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
-            yield node.module or ""
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+            names += [node.module or "", *(f"{node.module}.{name.name}" for name in node.names)]
+    return tuple(names)
 
 
-def tops(path: Path) -> set[str]:
+def libraries(path: Path) -> set[str]:
     return {name.partition(".")[0] for name in imports(path)}
 
 
@@ -131,216 +152,132 @@ def within(module: str, *packages: str) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
-ALL = modules("sandbox") | modules("gdal_mcp")
-# asks an image, and keeps what it said
-CATALOGUE_IO = (
-    "gdal_mcp.gdal.catalogue.capture",
-    "gdal_mcp.gdal.catalogue.capture_program",
-    "gdal_mcp.gdal.catalogue.store",
-)
-# sent into containers as text, where it meets GDAL and nothing of ours
-INSIDE = (
-    *("sandbox.worker", "sandbox.isolation.probe", "sandbox.isolation.attempts", "sandbox.isolation.looks"),
-    *("gdal_mcp.gdal.inside", "gdal_mcp.gdal.catalogue.capture_program"),
-)
+def room(module: str) -> str:
+    """The folder of a module; a module at the top of its package stands alone."""
+    path = ALL[module].relative_to(ROOT)
+    folder = "/".join(path.parts[:-1]) if len(path.parts) > 2 else path.with_suffix("").as_posix()
+    return JOINED.get(folder, folder)
 
 
-@pytest.mark.parametrize("module", [name for name in ALL if within(name, "sandbox")])
-def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries(module: str):
-    allowed = STANDARD | {"sandbox", "structlog", "pydantic"}
-    if within(module, "sandbox.engines"):
-        allowed |= {"docker", "requests", "urllib3"}
-    assert tops(ALL[module]) <= allowed
+def test_every_folder_has_its_place():
+    assert sorted({room(module) for module in ALL} ^ set(ORDER)) == []
+    assert len(ORDER) == len(set(ORDER))
 
 
-@pytest.mark.claim("content.no-native-reader")
-@pytest.mark.parametrize("module", [name for name in ALL if within(name, *INSIDE)])
-def test_what_runs_in_a_container_needs_nothing_of_ours(module: str):
-    """The parts of the worker are sent together, and may use one another."""
-    together = "gdal_mcp.gdal.inside.parts"
-    outside = [
-        name for name in imports(ALL[module]) if not within(module, together) or not within(name, together)
+def test_folders_import_only_what_is_below_them():
+    place = {name: number for number, name in enumerate(ORDER)}
+    upward = [
+        f"{module} -> {name}"
+        for module, path in ALL.items()
+        for name in imports(path)
+        if name in ALL and place[room(name)] < place[room(module)]
     ]
-    assert {name.partition(".")[0] for name in outside} <= STANDARD | {"osgeo", "osgeo_utils", "numpy"}
-
-
-@pytest.mark.claim("content.no-native-reader")
-@pytest.mark.parametrize("module", [name for name in ALL if not within(name, *INSIDE)])
-def test_what_runs_in_a_container_is_never_loaded_outside(module: str):
-    loaded = [name for name in imports(ALL[module]) if within(name, *INSIDE)]
-    if (
-        module == "gdal_mcp.host.hosting"
-    ):  # reads the sources of both, to know when a host must be attested anew
-        assert set(loaded) <= {"sandbox.isolation.probe", "sandbox.worker"}
-    else:
-        assert loaded == []
-    assert tops(ALL[module]).isdisjoint({"osgeo", "osgeo_utils", "numpy"})
-
-
-@pytest.mark.parametrize("module", ALL)
-def test_only_the_mcp_folder_imports_the_protocol_and_only_the_sandbox_the_engine(module: str):
-    names = tops(ALL[module])
-    if not within(module, "gdal_mcp.mcp", "gdal_mcp.testing"):
-        assert names.isdisjoint({"mcp", "mcp_types"})
-    if not within(module, "gdal_mcp.web", "gdal_mcp.console"):
-        assert names.isdisjoint({"starlette", "uvicorn"})
-    if not within(module, "gdal_mcp.web", "gdal_mcp.testing"):
-        assert names.isdisjoint({"jwt", "httpx2"})
-    if not within(
-        module,
-        "sandbox.engines",
-        "gdal_mcp.host.image",
-        "gdal_mcp.host.standin",
-        "gdal_mcp.host.pulling",
-        *CATALOGUE_IO,
-    ):
-        assert "docker" not in names
-
-
-PURE = ("gdal_mcp.plan", "gdal_mcp.access.policy", "gdal_mcp.calls.translation", "gdal_mcp.untrusted", "gdal_mcp.gdal.environment", "gdal_mcp.errors",
-        "gdal_mcp.ledger.audit_record", "gdal_mcp.gdal.answers.described", "gdal_mcp.gdal.answers.described_report", "gdal_mcp.gdal.answers.described_words", "gdal_mcp.gdal.discovery", "gdal_mcp.gdal.answers.chaining",
-        "gdal_mcp.calls.results", "gdal_mcp.operations.comparison", "gdal_mcp.gdal.datasets.names", "gdal_mcp.gdal.preflight", "gdal_mcp.tools",
-        "gdal_mcp.gdal.catalogue", "sandbox.protocol", "sandbox.outcome", "sandbox.template", "sandbox.errors", "sandbox.isolation.attest")  # fmt: skip
-# a lock around what was read, and the only reader of files
-FORESIGHT_IO = ("gdal_mcp.gdal.preflight.cache", "gdal_mcp.gdal.preflight.headers.window")
-
-
-def _calls_itself_pure(path: Path) -> bool:
-    return bool(re.search(r"\bPure\.", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""))
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        name
-        for name, path in ALL.items()
-        if not within(name, *CATALOGUE_IO, *FORESIGHT_IO)
-        and (within(name, *PURE) or _calls_itself_pure(path))
-    ],
-)
-def test_the_pure_parts_import_nothing_that_touches_the_world(module: str):
-    assert (tops(ALL[module]) & WORLD) <= _harmless(ALL[module])
-
-
-def _harmless(path: Path) -> set[str]:
-    """Modules of the world of which a file uses nothing but functions of texts."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    used = {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os"
-    }
-    found = {"os"} if "os" in set(imports(path)) and used <= {"fsencode", "fsdecode", "sep"} else set()
-    loaded = {name for name in imports(path) if within(name, "urllib")}
-    return found | ({"urllib"} if all(within(name, "urllib.parse") for name in loaded) else set())
+    assert [one for one in upward if not one.startswith(STILL_UPWARD)] == []
 
 
 @pytest.mark.claim("content.host-reads-headers")
-def test_foresight_opens_files_in_one_place_alone():
+def test_headers_are_read_in_one_place_alone():
     opening = {"open_file", "open_folder", "open", "Path"}
+    rooms = ("gdal_mcp/gdal/preflight", "gdal_mcp/tools", "gdal_mcp/gdal/discovery")
     found = {
-        name
-        for name, path in ALL.items()
-        if within(
-            name,
-            "gdal_mcp.gdal.preflight",
-            "gdal_mcp.tools",
-            "gdal_mcp.gdal.catalogue",
-            "gdal_mcp.gdal.discovery",
-        )
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Name) and node.id in opening
+        module
+        for module, path in ALL.items()
+        if room(module) in rooms
+        and any(isinstance(node, ast.Name) and node.id in opening for node in ast.walk(tree_of(path)))
     }
-    assert found <= {"gdal_mcp.gdal.preflight.headers.window", *CATALOGUE_IO}
-
-
-def test_every_module_has_its_layer():
-    known = [package for packages in LAYERS.values() for package in packages]
-    folders = {"gdal_mcp", *(f"gdal_mcp.{folder}" for folder in FOLDERS)}
-    placed = {name for name in ALL if within(name, "gdal_mcp")} - folders
-    assert [name for name in placed if not within(name, *known)] == []
-    assert all(ALL[name].read_text(encoding="utf-8") == "" for name in folders - {"gdal_mcp"})
-    assert [package for package in known if package not in ALL] == []
-
-
-@pytest.mark.parametrize("module", [name for name in ALL if within(name, "gdal_mcp")])
-def test_dependencies_point_one_way(module: str):
-    order = list(LAYERS)
-    if module == "gdal_mcp" or module.removeprefix("gdal_mcp.") in FOLDERS:
-        assert not [name for name in imports(ALL[module]) if within(name, "gdal_mcp", "sandbox")]
-        return
-    own = next(order.index(layer) for layer, packages in LAYERS.items() if within(module, *packages))
-    above = [package for layer in order[:own] for package in LAYERS[layer]]
-    assert not [name for name in imports(ALL[module], everywhere=False) if within(name, *above)]
-
-
-@pytest.mark.parametrize(
-    "package",
-    [
-        *(
-            "gdal_mcp.gdal.catalogue",
-            "gdal_mcp.access.policy",
-            "gdal_mcp.tools",
-            "gdal_mcp.gdal.preflight",
-            "gdal_mcp.gdal.discovery",
-        ),
-        *(
-            "gdal_mcp.gdal.answers.chaining",
-            "gdal_mcp.gdal.answers.described",
-            "gdal_mcp.gdal.datasets.operations",
-            "gdal_mcp.gdal.datasets.listing",
-        ),
-        "gdal_mcp.gdal.answers.described_report",
-    ],
-)
-def test_what_judges_a_call_knows_no_door_and_no_state(package: str):
-    reached = {name for module, path in ALL.items() if within(module, package) for name in imports(path)}
-    forbidden = (
-        "gdal_mcp.pipeline",
-        "gdal_mcp.app",
-        "gdal_mcp.mcp",
-        "gdal_mcp.ledger.registry",
-        "gdal_mcp.ledger.audit",
-        "gdal_mcp.host.hosting",
-        "gdal_mcp.calls.execution",
-    )
-    assert not [name for name in reached if within(name, *forbidden)]
+    assert found <= {"gdal_mcp.gdal.preflight.headers.window"}
 
 
 def test_no_module_imports_itself_through_others():
-    graph = {
-        module: {name for name in imports(path, everywhere=False) if name in ALL and name != module}
-        for module, path in ALL.items()
-    }
     done: set[str] = set()
 
     def visit(module: str, trail: tuple[str, ...]) -> None:
         assert module not in trail, " -> ".join((*trail, module))
-        if module in done:
-            return
-        for inner in graph[module]:
-            visit(inner, (*trail, module))
-        done.add(module)
+        if module not in done:
+            for inner in {name for name in imports(ALL[module]) if name in ALL and name != module}:
+                visit(inner, (*trail, module))
+            done.add(module)
 
-    for module in graph:
+    for module in ALL:
         visit(module, ())
 
 
+def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries():
+    for module, path in ALL.items():
+        if within(module, "sandbox"):
+            engines = {"docker", "requests", "urllib3"} if within(module, "sandbox.engines") else set()
+            assert libraries(path) <= STANDARD | {"sandbox", "structlog", "pydantic"} | engines, module
+
+
+# each library has its one place
+@pytest.mark.parametrize(
+    ("names", "places"),
+    [
+        ({"mcp", "mcp_types"}, ("gdal_mcp.mcp", "gdal_mcp.testing")),
+        ({"starlette", "uvicorn"}, ("gdal_mcp.http", "gdal_mcp.web", "gdal_mcp.console")),
+        ({"jwt", "httpx2"}, ("gdal_mcp.http", "gdal_mcp.web", "gdal_mcp.testing")),
+        (
+            {"docker"},
+            (
+                "sandbox.engines",
+                "gdal_mcp.host.image",
+                "gdal_mcp.host.pulling",
+                "gdal_mcp.gdal.catalogue.capture",
+                "gdal_mcp.gdal.catalogue.store",
+            ),
+        ),
+    ],
+    ids=["protocol", "http", "tokens", "engine"],
+)
+def test_a_library_is_imported_in_its_own_place(names: set[str], places: tuple[str, ...]):
+    assert [m for m, path in ALL.items() if not within(m, *places) and libraries(path) & names] == []
+
+
+@pytest.mark.claim("content.no-native-reader")
+def test_what_runs_in_a_container_needs_nothing_of_ours_and_is_never_loaded_outside():
+    parts = "gdal_mcp.gdal.inside.parts"  # sent together, and may use one another
+    for module, path in ALL.items():
+        if within(module, *INSIDE):
+            ours = [one for one in imports(path) if not (within(module, parts) and within(one, parts))]
+            allowed = STANDARD | {"osgeo", "osgeo_utils", "numpy"}
+            assert {name.partition(".")[0] for name in ours} <= allowed, module
+        else:
+            loaded = {one for one in imports(path) if within(one, *INSIDE)}
+            # reads the sources of both, to know when a host must be attested anew
+            reads = (
+                {"sandbox.isolation.probe", "sandbox.worker"} if module == "gdal_mcp.host.hosting" else set()
+            )
+            assert loaded <= reads, module
+            assert libraries(path).isdisjoint({"osgeo", "osgeo_utils", "numpy"}), module
+
+
+def test_what_calls_itself_pure_touches_nothing():
+    pure = [m for m, path in ALL.items() if re.search(r"\bPure\.", ast.get_docstring(tree_of(path)) or "")]
+    assert len(pure) > 20
+    for module in pure:
+        assert (libraries(ALL[module]) & WORLD) <= _harmless(ALL[module]), module
+
+
+def _harmless(path: Path) -> set[str]:
+    """Modules of the world of which a file uses nothing but functions of texts."""
+    used = {
+        node.attr
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os"
+    }
+    found = {"os"} if used <= {"fsencode", "fsdecode", "sep"} else set()
+    loaded = {name for name in imports(path) if within(name, "urllib")}
+    return found | ({"urllib"} if all(within(name, "urllib.parse") for name in loaded) else set())
+
+
 def test_a_package_does_nothing_when_it_is_imported():
+    harmless = ast.Expr | ast.Assign | ast.ImportFrom | ast.AnnAssign | ast.FunctionDef
     for path in ALL.values():
         if path.name == "__init__.py":
-            body = ast.parse(path.read_text(encoding="utf-8")).body
-            assert all(
-                isinstance(node, ast.Expr | ast.Assign | ast.ImportFrom | ast.AnnAssign | ast.FunctionDef)
-                for node in body
-            ), path
+            assert all(isinstance(node, harmless) for node in tree_of(path).body), path
 
 
 def test_the_program_starts_without_loading_what_help_does_not_need():
-    from subprocess import run
-
     code = "import sys, gdal_mcp.cli; gdal_mcp.cli.build_parser(); print(sorted({'mcp', 'docker', 'structlog', 'anyio'} & set(sys.modules)))"
-    assert (
-        run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
-        == "[]\n"
-    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert ran.stdout == "[]\n"

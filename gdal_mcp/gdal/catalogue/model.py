@@ -247,9 +247,12 @@ class OptionRule:
     suggestion: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Everything that is known of one GDAL version and what may be said to it. Drivers are in GDAL's own order."""
+    """What one GDAL can be told and what of it a client may say. Drivers are in GDAL's own order.
+
+    Made once, in the composition root, and handed on. Compared and hashed by identity, so it can be the key of a cache.
+    """
 
     gdal_version: str
     skipped: tuple[str, ...]

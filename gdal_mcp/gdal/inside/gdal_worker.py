@@ -5,6 +5,7 @@ stderr is printed there in the same form.
 """
 
 import importlib
+import itertools
 import os
 import sys
 from importlib.machinery import ModuleSpec
@@ -18,9 +19,8 @@ class Parts:
 
     def __init__(self, words):
         named = (word.partition("\n") for word in words)
-        self._sources = dict.fromkeys(("gdal_mcp", "gdal_mcp.gdal.inside", PARTS), "") | {
-            f"{PARTS}.{name}": text for name, _, text in named
-        }
+        packages = list(itertools.accumulate(PARTS.split("."), "{}.{}".format))
+        self._sources = dict.fromkeys(packages, "") | {f"{PARTS}.{name}": text for name, _, text in named}
 
     def find_spec(self, name, _path=None, _target=None):
         if name not in self._sources:

@@ -19,7 +19,7 @@ class MergeArguments(Arguments):
 
 def _draft(arguments: MergeArguments, desk: DraftContext) -> Draft:
     sources = desk.paths.inputs(arguments.src_datasets)
-    driver = raster_format(None, arguments.dst_dataset)
+    driver = raster_format(desk.catalogue, None, arguments.dst_dataset)
     if arguments.dst_dataset is None:
         output = desk.paths.new_output(f"{sources[0].path.stem}_merge", driver.extension)
     else:

@@ -28,7 +28,7 @@ def _draft(arguments: PolygonizeArguments, desk: DraftContext) -> Draft:
     source = desk.paths.input(arguments.src_dataset)
     mask = desk.paths.input(arguments.mask) if arguments.mask is not None else None
     inputs = (source, *([mask] if mask else []))
-    driver = vector_format(None, arguments.dst_vector)
+    driver = vector_format(desk.catalogue, None, arguments.dst_vector)
     if arguments.dst_vector is None:
         output = desk.paths.new_output(f"{source.path.stem}_polygons", driver.extension)
     else:

@@ -26,7 +26,7 @@ class RasterizeArguments(Arguments):
 
 def _draft(arguments: RasterizeArguments, desk: DraftContext) -> Draft:
     source = desk.paths.input(arguments.src_vector)
-    driver = raster_format(None, arguments.dst_raster)
+    driver = raster_format(desk.catalogue, None, arguments.dst_raster)
     if arguments.dst_raster is None:
         output = desk.paths.new_output(f"{source.path.stem}_raster", driver.extension)
     else:

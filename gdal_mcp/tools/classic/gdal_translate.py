@@ -34,7 +34,7 @@ class TranslateArguments(Arguments):
 
 def _draft(arguments: TranslateArguments, desk: DraftContext) -> Draft:
     source = desk.paths.input(arguments.src_dataset)
-    driver = raster_format(arguments.output_format, arguments.dst_dataset)
+    driver = raster_format(desk.catalogue, arguments.output_format, arguments.dst_dataset)
     if arguments.dst_dataset is None:
         output = desk.paths.new_output(f"{source.path.stem}_translate", driver.extension)
     else:

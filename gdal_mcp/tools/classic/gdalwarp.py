@@ -46,7 +46,7 @@ class WarpArguments(Arguments):
 
 def _draft(arguments: WarpArguments, desk: DraftContext) -> Draft:
     sources = desk.paths.inputs(arguments.src_datasets)
-    driver = raster_format(None, arguments.dst_dataset)
+    driver = raster_format(desk.catalogue, None, arguments.dst_dataset)
     if arguments.dst_dataset is None:
         output = desk.paths.new_output(f"{sources[0].path.stem}_warp", driver.extension)
     else:

@@ -13,7 +13,6 @@ from gdal_mcp.tools.common import (
     Number,
     Options,
     OutputPath,
-    algorithms,
     gdal_command,
     numbers,
     option_texts,
@@ -56,8 +55,8 @@ class ReprojectArguments(Arguments):
 def _draft(arguments: ReprojectArguments, desk: DraftContext) -> Draft:
     source = desk.paths.source(arguments.input)
     output = desk.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    context = Context(output.target.name, None, desk.threads)
-    bound = bind_switches_of(algorithms("raster reproject"), _switches(arguments), context)
+    context = Context(desk.catalogue, output.target.name, None, desk.threads)
+    bound = bind_switches_of([desk.catalogue.algorithms["raster reproject"]], _switches(arguments), context)
     return gdal_command("raster reproject", bound, desk, (source, output))
 
 
