@@ -27,7 +27,6 @@ from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.records import Records
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.gdal.catalogue import load, store
-from gdal_mcp.gdal.catalogue.aliases import aliases_of
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.host.hosting import Hosting
@@ -37,6 +36,7 @@ from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import BESIDES, Surface, known_tools, surface
+from gdal_mcp.tools.aliases import aliases_of
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.undo import Retention
 from sandbox.owner import Owner

@@ -18,10 +18,10 @@ from gdal_mcp.access.admission import Admission
 from gdal_mcp.access.identity import READ
 from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
-from gdal_mcp.approval.service import expired_error
-from gdal_mcp.approval.waiting import ApprovalQueue, Call
 from gdal_mcp.approval.model import Suspended
 from gdal_mcp.approval.question import Where
+from gdal_mcp.approval.service import expired_error
+from gdal_mcp.approval.waiting import ApprovalQueue, Call
 from gdal_mcp.calls.activity import Activity, Running
 from gdal_mcp.calls.changes import Changes, changed_by
 from gdal_mcp.calls.drafting import Drafting, Drafts

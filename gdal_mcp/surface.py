@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 
-from gdal_mcp.gdal.catalogue.aliases import aliases_of
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tools.algorithm import spelling
+from gdal_mcp.tools.aliases import aliases_of
 from gdal_mcp.tools.direct import direct_tool
 from gdal_mcp.tools.listing import CLASSIC, core
 from gdal_mcp.tools.look import PREVIEW

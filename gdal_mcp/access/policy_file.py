@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gdal_mcp.access.aliases import Aliases
+from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.access.policy import WAYS, ApprovalMode, Entry, Policy, Rule, Way
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings, SettingsError
@@ -74,7 +74,7 @@ class _File(_Table):
 
 
 def load_policy(
-    settings: Settings, names: Callable[[], Iterable[str]], aliases: Aliases = Aliases()
+    settings: Settings, names: Callable[[], Iterable[str]], aliases: Aliases = NO_ALIASES
 ) -> Policy:
     """The policy of a server with these settings; `names` gives those of every tool and algorithm there is, and `aliases`
     which of them stand for others.

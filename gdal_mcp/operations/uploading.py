@@ -26,8 +26,8 @@ from pydantic import Field
 from gdal_mcp.access.identity import Principal
 from gdal_mcp.access.policy import Entry
 from gdal_mcp.app import App
-from gdal_mcp.approval.waiting import Patience
 from gdal_mcp.approval.model import Nobody
+from gdal_mcp.approval.waiting import Patience
 from gdal_mcp.calls.execution import Ways, publish
 from gdal_mcp.calls.refusals import denied, reads_only
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
