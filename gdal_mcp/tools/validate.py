@@ -22,43 +22,43 @@ class ValidateArguments(Arguments):
     arguments: Mapping[str, Any]
 
 
-def _draft(arguments: ValidateArguments, desk: DraftContext) -> Draft | ImmediateResult:
-    tool = desk.surface.callable.get(arguments.tool)
+def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | ImmediateResult:
+    tool = context.surface.callable.get(arguments.tool)
     if tool is None or tool.name == VALIDATE_CALL.name:
         raise ToolError(
             Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool to validate.", "Name a tool of tools/list."
         )
-    draft = tool.draft(arguments.arguments, desk)
+    draft = tool.draft(arguments.arguments, context)
     if isinstance(draft, ImmediateResult):
         return ImmediateResult({"valid": True, "effect": "read", "container": False})
     draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
-    look = desk.preflight.description(draft)
+    look = context.preflight.description(draft)
     # a person is not asked for a validation: it then says what is known without looking
-    unasked = look is not None and isinstance(desk.verdict(VALIDATE_CALL.name, look), Allow)
+    unasked = look is not None and isinstance(context.verdict(VALIDATE_CALL.name, look), Allow)
     if look is None or draft.algorithm in FILE_OPERATIONS or not unasked:
-        return ImmediateResult(_told(tool.name, draft, desk))
+        return ImmediateResult(_told(tool.name, draft, context))
 
     def present(answer: Answer) -> Mapping[str, Any]:
-        desk.preflight.described(look, answer.parsed)
-        return _told(tool.name, draft, desk)
+        context.preflight.described(look, answer.parsed)
+        return _told(tool.name, draft, context)
 
     return replace(look, present=present)
 
 
-def _told(tool: str, draft: Draft, desk: DraftContext) -> dict[str, Any]:
-    seen = desk.preflight.look(draft)
+def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
+    seen = context.preflight.look(draft)
     effect = effect_of(draft)
-    verdict = desk.verdict(tool, draft)
+    verdict = context.verdict(tool, draft)
     told: dict[str, Any] = {
         "valid": seen.violation is None,
         "argv": list(draft.command.argv),
         "effect": str(effect),
         "needs_approval": not isinstance(verdict, Allow | Deny),
         **({"denied": verdict.reason} if isinstance(verdict, Deny) else {}),
-        "inputs": [_input(located, desk) for located in draft.inputs],
+        "inputs": [_input(located, context) for located in draft.inputs],
         "container": True,
     }
-    if desk.settings.mount_scope == "inputs":
+    if context.settings.mount_scope == "inputs":
         told["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
         told |= _written(draft)
@@ -94,13 +94,13 @@ def _expected(seen: PreflightReport) -> dict[str, Any]:
     return told
 
 
-def _input(located: Located, desk: DraftContext) -> dict[str, Any]:
+def _input(located: Located, context: DraftContext) -> dict[str, Any]:
     told: dict[str, Any] = {"path": str(located)}
     if located.is_folder:
         return {**told, "folder": True}
     if located.identity is not None:
         told["bytes"] = located.identity.size
-    facts = desk.preflight.known.get(located)
+    facts = context.preflight.known.get(located)
     return told | (_facts(facts) if facts is not None else {})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.preflight.facts import facts_of
 from gdal_mcp.gdal.preflight.service import Preflight, crs_named
@@ -37,7 +38,7 @@ def desk_in(root: Path, state: Path, **known: dict[str, Any]) -> DraftContext:
     root.mkdir()
     settings = load_settings(workspaces=(root,), state_dir=state)
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    desk = DraftContext(paths, settings, surface(settings), Preflight(settings.limits()))
+    desk = DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
     for name, facts in known.items():
         (root / f"{name}.png").write_bytes(b"not opened by anybody here")
         desk.preflight.learn(paths.source(f"{name}.png").located, facts)
