@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.app import local_user
-from gdal_mcp.console import notices
+from gdal_mcp.console import runtime_file
 from tests.console.conftest import sampled
 from tests.console.kit import SECONDS, Person, console_links, links, plain
 from tests.console.rows import approvals, published
@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def opened(place: Place) -> list[str]:
-    return [path.stem for path in (place.state / notices.FOLDER).glob("*.json")]
+    return [path.stem for path in (place.state / runtime_file.FOLDER).glob("*.json")]
 
 
 def console(place: Place) -> "subprocess.CompletedProcess[str]":
@@ -40,7 +40,7 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
         assert opened(place) == []  # nothing needed it
         result = talk.call("convert", input="dem.tif", output="a.tif")
         told = result.structured_content["error"]["requiresConfirmation"]
-        (notice,) = notices.living(place.state, lambda _server: True)
+        (notice,) = runtime_file.living(place.state, lambda _server: True)
         assert told["console"] == f"{notice.address}#approval={told['approval']}"
         said = result.model_dump_json() + (tmp_path / "log").read_text()
         assert notice.secret not in said
