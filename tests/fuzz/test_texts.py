@@ -40,7 +40,7 @@ LONGEST = 40_000  # letters; more than the longest text that any check reads
 
 
 def situation(check: str) -> Situation:
-    return Situation(ARGUMENTS[check], None, (), ("GTiff",), 4, allow_sql=True, given={})
+    return Situation(catalogue(), ARGUMENTS[check], None, (), ("GTiff",), 4, allow_sql=True, given={})
 
 
 def texts_of(seeds: list[Any]) -> st.SearchStrategy[str]:
