@@ -25,35 +25,34 @@ class Step:
 def next_steps(
     made_by: str,
     outputs: Sequence[Mapping[str, Any]],
-    arguments: Mapping[str, Any],
+    inputs: Sequence[str],
     served: Container[str] | None = None,
 ) -> tuple[Step, ...]:
     """At most one next call for each thing that is wrong with the outputs.
 
     `made_by` is the algorithm that ran, or the one that the tool is most like; `outputs` are the rows of the result's `outputs`
-    (path, description, checks); `arguments` those of the call; `served` the algorithms that this server has, None for all.
+    (path, description, checks); `inputs` the paths that the call gave as its input; `served` the algorithms that this server
+    has, None for all.
     """
     found: dict[str, Step] = {}
     for row in outputs:
-        for step in (_look_at_input(made_by, row, arguments), _add_overviews(made_by, row)):
+        for step in (_look_at_input(made_by, row, inputs), _add_overviews(made_by, row)):
             if step is not None and (served is None or step.algorithm in served):
                 found.setdefault(step.algorithm, step)
     return tuple(found.values())
 
 
-def _look_at_input(made_by: str, row: Mapping[str, Any], arguments: Mapping[str, Any]) -> Step | None:
+def _look_at_input(made_by: str, row: Mapping[str, Any], inputs: Sequence[str]) -> Step | None:
     """An output without a feature or a valid pixel is explained by the input, of which there must be one."""
-    given = arguments.get("input")
-    names = given if isinstance(given, list) else [given]
-    if len(names) != 1 or not isinstance(names[0], str):
+    if len(inputs) != 1:
         return None
     codes = {check.get("code") for check in row.get("checks", ())}
     if "zero_features" in codes and made_by in _CHANGES_FEATURES:
         reason = "No feature passed. Compare the condition with the extent, the CRS and the field names of the input."
-        return Step("vector info", reason, {"input": names[0]})
+        return Step("vector info", reason, {"input": inputs[0]})
     if "all_nodata" in codes and made_by == "raster clip":
         reason = "Every pixel is nodata. Compare the window with the extent of the input."
-        return Step("raster info", reason, {"input": names[0]})
+        return Step("raster info", reason, {"input": inputs[0]})
     return None
 
 
