@@ -47,7 +47,7 @@ def structured(ran: Ran) -> dict[str, Any]:
         result["return_code"] = done.return_code
     if done.published is not None:
         result |= _written(draft, done, done.published)
-        inputs = [str(located) for name, located in draft.named if name == "input"]
+        inputs = [str(located) for name, located in draft.named or () if name == "input"]
         steps = next_steps(draft.algorithm, result["outputs"], inputs, ran.served)
         if rows := [row for step in steps if (row := _next(step, ran.tools))]:
             result["next"] = rows
