@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gdal_mcp.approval.asking import ApprovalService, Patience
 from gdal_mcp.approval.model import Approval, Decision, Grant
+from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, out_json, say, seconds_of
@@ -20,8 +20,7 @@ from gdal_mcp.untrusted import shown_text
 def _service(settings: Settings) -> Iterator[ApprovalService]:
     approvals = Approvals(settings.state.registry)
     try:
-        patience = Patience(settings.approval_seconds, settings.approval_wait)
-        yield ApprovalService(approvals, AuditLog(settings.state.audit).append, patience, "terminal")
+        yield ApprovalService(approvals, AuditLog(settings.state.audit).append, "terminal")
     finally:
         approvals.close()
 
