@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gdal_mcp.gdal.answers.described_report import facts_of_report
+from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.tools.common import DatasetPath
 from gdal_mcp.tools.model import Answer, Arguments, DraftContext, Tool, schema_of, typed
@@ -15,8 +15,8 @@ class InfoArguments(Arguments):
     format: Literal["json", "text"] = Field("json", description="text: the report as GDAL prints it")
 
 
-def _draft(arguments: InfoArguments, desk: DraftContext) -> Draft:
-    source = desk.paths.source(arguments.path)
+def _draft(arguments: InfoArguments, context: DraftContext) -> Draft:
+    source = context.paths.source(arguments.path)
     # positional: with --input= the shortcut does not say why a dataset could not be opened; the path is absolute
     options = ("info", f"--output-format={arguments.format}", source.name)
     return Draft(Command("gdal", options), (source.located,), wants_json=arguments.format == "json")
