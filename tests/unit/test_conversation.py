@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from sandbox import conversation
 from sandbox.conversation import Conversation
-from sandbox.protocol import Final
+from sandbox.outcome import Declined
+from sandbox.protocol import Final, Interim
 from sandbox.template import Limits
 
 MARK = b"0123456789abcdef"
@@ -53,3 +54,11 @@ def test_without_an_answer_nothing_is_over():
     heard = conversing()
     heard.hear_error(MARK)
     assert not heard.told
+
+
+def test_what_a_job_reports_before_it_works_may_end_it():
+    heard, told = conversing(), []
+    assert heard.hear(Interim({"a": 1})) is None
+    heard.on_interim = told.append
+    assert heard.hear(Interim({"a": 2})) == Declined()
+    assert told == [{"a": 2}]
