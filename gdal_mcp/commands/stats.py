@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any, Literal
 
-from gdal_mcp.commands.durations import seconds_of
 from gdal_mcp.commands.exits import Exit
-from gdal_mcp.commands.streams import out, out_json, say
+from gdal_mcp.commands.streams import out, out_json, say, seconds_of
 from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.ledger.figures import Now, containers, figures, staging_folders
 from gdal_mcp.settings import Settings
