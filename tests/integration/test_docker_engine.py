@@ -20,7 +20,7 @@ from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused, Sa
 from sandbox.labels import OWNER, labels
 from sandbox.outcome import Exited
 from sandbox.runner import Job, Runner
-from sandbox.template import Mount
+from sandbox.template import Mount, host_source
 from sandbox.waiting import readable
 from tests.conftest import handler
 from tests.integration.engine_proxy import EngineProxy
@@ -129,7 +129,7 @@ def test_an_image_that_is_not_here_is_missing_and_never_pulled(engine, quiet, ma
 def test_a_mount_whose_source_is_not_there_makes_nothing(engine, quiet, marks, tmp_path):
     absent = tmp_path / "absent"
     with pytest.raises(SandboxError):
-        engine.create(replace(quiet, mounts=(Mount(str(absent), PurePosixPath("/data")),)), marks)
+        engine.create(replace(quiet, mounts=(Mount(host_source(absent), PurePosixPath("/data")),)), marks)
     assert not absent.exists()  # some ways of mounting make it
 
 

@@ -7,12 +7,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from sandbox.cancel import Cancellation
 from sandbox.labels import labels
 from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea
 from sandbox.runner import Job
 from sandbox.slot import launch
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.conftest import ENVIRONMENT, USER, handler
 
@@ -104,7 +104,7 @@ def seen(runner, make_template, place, secret):
     cancel = Cancellation()
     with StagingArea(Workspace.at(place, writable=True)).open("staging-0001", USER) as staging:
         (place / ".gdal-mcp/secret").write_text(secret)
-        made = make_template(handler(LOOK), workspace=place, staging=staging.mount_source)
+        made = make_template(handler(LOOK), workspace=place, staging=staging.path)
         template = replace(made, masks=(PurePosixPath(place / ".gdal-mcp"),))
         result = runner.run(Job("call-0001", template, {"workspace": str(place)}), cancel)
     cancel.close()
@@ -221,7 +221,7 @@ def area(workspace):
 
 def found_by_another(run, area):
     with area.open("staging-0002", USER) as staging:
-        result = run(FIND, staging=staging.mount_source)
+        result = run(FIND, staging=staging.path)
     assert result.outcome == Exited(0), result.stderr
     return result.final
 
@@ -236,10 +236,10 @@ def test_a_container_finds_nothing_of_the_one_before_it(run, area):
     with area.open("staging-0001", USER) as staging:
         first = run(
             LEAVE + "return {'code': 0, 'left': left, 'hostname': os.uname().nodename}",
-            staging=staging.mount_source,
+            staging=staging.path,
         )
         assert {"/tmp", "/staging"} <= set(first.final["left"])
-        assert Path(staging.mount_source, MARK).exists()
+        assert Path(staging.path, MARK).exists()
         final = found_by_another(run, area)
     assert_saw_nothing(final)
     assert final["hostname"] == first.final["hostname"]
@@ -248,10 +248,10 @@ def test_a_container_finds_nothing_of_the_one_before_it(run, area):
 def test_a_container_finds_nothing_of_one_that_runs_beside_it(engine, owner, make_template, run, area):
     leave = LEAVE.strip().replace("\n", "\n    ")
     with area.open("staging-0001", USER) as staging:
-        template = make_template(handler("", leave), staging=staging.mount_source)
+        template = make_template(handler("", leave), staging=staging.path)
         slot = launch(engine, template, labels(owner.id, "call-0002", 60.0))
         try:
-            assert Path(staging.mount_source, MARK).exists()
+            assert Path(staging.path, MARK).exists()
             final = found_by_another(run, area)
             assert engine.state(slot.container).running
         finally:

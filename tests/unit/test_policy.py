@@ -8,7 +8,7 @@ import pytest
 
 from gdal_mcp.access.policy import Allow, Case, Deny, Entry, Policy, RequireApproval, Rule, case, decide
 from gdal_mcp.plan import Effect, Plan
-from sandbox.outputs.publication import Transfer
+from sandbox.outputs.store import Transfer
 from tests.unit.values import SPACE, draft, located, output, plan
 
 READ, CREATE, REPLACE = (plan(draft(made)) for made in (None, output(), output(replaces=("out.tif",))))

@@ -24,7 +24,7 @@ from gdal_mcp.surface import known_tools, surface
 from gdal_mcp.tools.listing import CLASSIC, core
 from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
 from sandbox.outcome import Usage
-from sandbox.outputs.publication import Published, PublishedFile
+from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
 from tests.unit.values import RECEIPT, draft, output, plan
 
