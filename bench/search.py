@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.discovery.search import Hit, index, search
 
 QUESTIONS = Path(__file__).parent.parent / "tests" / "data" / "questions.toml"
@@ -36,7 +36,7 @@ class Asked:
 def main() -> int:
     catalogue()
     begun = time.perf_counter()
-    index(())
+    index(packaged(), ())
     built = (time.perf_counter() - begun) * 1000
     groups = {
         name: list(ask(entries)) for name, entries in tomllib.loads(QUESTIONS.read_text("utf-8")).items()
@@ -64,7 +64,7 @@ def ask(entries: list[dict[str, list[str] | str]]) -> Iterator[Asked]:
         times = []
         for _ in range(ROUNDS):
             begun = time.perf_counter()
-            hits = search(question, 10)
+            hits = search(packaged(), question, 10)
             times.append((time.perf_counter() - begun) * 1000)
         yield Asked(question, tuple(entry["expected"]), hits, statistics.median(times))
 

@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from docs.page import complete, first_sentence, table
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.settings import TOOLSETS, Settings
 from gdal_mcp.surface import surface
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import Tool
 
 SETS: Mapping[str, str] = {
@@ -39,7 +40,8 @@ ROLES: Mapping[Role, str] = {
 
 def tools() -> Iterator[str]:
     rows = [
-        (f"`{tool.name}`", _effect(tool), first_sentence(tool.description)) for tool in (*core(), *CLASSIC)
+        (f"`{tool.name}`", _effect(tool), first_sentence(tool.description))
+        for tool in (*core(packaged()), *CLASSIC)
     ]
     yield from table(("tool", "effect", "what it does"), rows)
 

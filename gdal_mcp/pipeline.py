@@ -18,9 +18,10 @@ from gdal_mcp.access.admission import Admission
 from gdal_mcp.access.identity import READ
 from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
-from gdal_mcp.approval.asking import ApprovalService, Call, expired
 from gdal_mcp.approval.model import Suspended
 from gdal_mcp.approval.question import Where
+from gdal_mcp.approval.service import expired_error
+from gdal_mcp.approval.waiting import ApprovalQueue, Call
 from gdal_mcp.calls.activity import Activity, Running
 from gdal_mcp.calls.changes import Changes, changed_by
 from gdal_mcp.calls.drafting import Drafting, Drafts
@@ -59,7 +60,7 @@ class Pipeline:
     reaches: EntitlementResolver
     hosting: Hosting
     execution: Execution
-    asking: ApprovalService
+    approvals: ApprovalQueue
     records: Records
     results: ResultStore
     rates: Rates
@@ -162,7 +163,7 @@ class Pipeline:
         ticket.enter("waiting for approval")
         estimate = ticket.foreseen.estimate if ticket.foreseen else None
         question = Call(plan, verdict, ticket.request.approver, estimate, self._where(host), ticket.tell)
-        grant = await self.asking.settle(question)
+        grant = await self.approvals.settle(question)
         if grant is not None:
             ticket.approval = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
         return await self._unchanged(ticket, tool, plan)
@@ -181,7 +182,7 @@ class Pipeline:
             async with self.admission.place(principal, partial(_tell_waiting, ticket)):
                 ticket.lap("queue", begun)
                 if not ticket.approval:  # used up only now: a call that found no place may be sent again
-                    ticket.approval = self.asking.used(plan)
+                    ticket.approval = self.approvals.service.consume(plan)
                 ticket.enter("running")
                 return await self._run(ticket, plan, host)
 
@@ -224,7 +225,7 @@ class Pipeline:
         assert isinstance(draft, Draft)
         plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool, draft))
         if plan.digest != asked.digest:
-            raise expired("what would run changed while the question was open.")
+            raise expired_error("what would run changed while the question was open.")
         ticket.plan, ticket.host = plan, host
         return plan, host
 

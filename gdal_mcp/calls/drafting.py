@@ -29,6 +29,7 @@ from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
 from gdal_mcp.calls.ticket import Request, Ticket
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.environment import gdal_threads
 from gdal_mcp.plan import Draft
@@ -80,7 +81,9 @@ class Drafting:
         threads = gdal_threads(reach.limits)
         paths = Paths(reach.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
         verdict = partial(self._verdict, ticket.request)
-        return DraftContext(self.paths(paths), reach.settings, reach.surface, reach.foresight, verdict)
+        return DraftContext(
+            self.paths(paths), reach.settings, reach.surface, reach.foresight, catalogue(), verdict
+        )
 
     def _verdict(self, request: Request, tool: str, draft: Draft) -> Verdict:
         """What the policy would say of such a call by this caller."""

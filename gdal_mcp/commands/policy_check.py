@@ -13,6 +13,7 @@ from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import json_object, out_json
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.environment import gdal_threads
 from gdal_mcp.operations.uploading import TOOL as UPLOAD_TOOL
@@ -67,6 +68,7 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
         reach.settings,
         reach.surface,
         reach.foresight,
+        catalogue(),
         lambda other, draft: explained(case(draft, other, principal), app.policy)[0],
     )
     return tool.draft(arguments, desk)
@@ -83,7 +85,7 @@ def _word(verdict: Verdict) -> str:
 def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -> dict[str, Any]:
     if isinstance(verdict, Allow | Deny):
         return {}
-    grants = [app.asking.approvals.granted(principal, tool, str(root)) for root in draft.touched]
+    grants = [app.approvals.approvals.granted(principal, tool, str(root)) for root in draft.touched]
     held = [one for one in grants if one is not None]
     granted = bool(grants) and len(held) == len(grants) and verdict.grantable
     return {

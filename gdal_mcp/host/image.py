@@ -1,12 +1,13 @@
-"""The GDAL image: finding it for the server, and bringing it onto the engine's host at set-up.
+"""The GDAL image: finding it for the server, and pulling it onto the engine's host at set-up.
 
 Invariants:
-* `resolve` never pulls or builds; `ensure`, which does, is called by a person's set-up and never by a call;
+* `resolve` never pulls; `ensure`, which does, is called by a person's set-up and never by a call;
 * a reference that a person named is used or is an error; no other image takes its place;
-* an image whose GDAL is too old is refused; one that does not say its version is asked by the server, in a container.
+* an image whose GDAL is too old is refused; a server asks a container when the image does not tell its version.
 
-`python -m gdal_mcp.host.image ensure` brings the image here, `show` says which is in use.
-Both obey GDAL_MCP_IMAGE.
+`python -m gdal_mcp.host.image ensure` pulls what is missing, `show` says which image is in use. Both obey
+GDAL_MCP_IMAGE. A stand-in, the image that `scripts/standin.py` builds from Debian's packages where the official one
+cannot be pulled, is used like any other and is always named as one.
 """
 
 import os
@@ -21,7 +22,6 @@ import docker.errors
 import requests.exceptions
 
 from gdal_mcp.host import pulling as registry_pull
-from gdal_mcp.host import standin
 from sandbox.engines import discovery
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError
 
@@ -29,9 +29,13 @@ OFFICIAL = "ghcr.io/osgeo/gdal:ubuntu-small-3.13.3"
 OLDEST = (3, 11)  # the first with the `gdal` program, which every tool is built on
 OLDEST_SAFE = (3, 13, 2)  # fixes the two ways to remote code execution of June 2026
 
+STANDIN = "gdal-mcp-standin"  # the repository of the stand-ins, and the labels that they carry
+STANDIN_LABEL = "io.gdal-mcp.standin"
+VERSION_LABEL = "io.gdal-mcp.gdal-version"
+
 # Ours first, as it says just that. The pattern keeps out Ubuntu's "24.04", which unreleased builds inherit.
 _VERSION_LABELS = (
-    standin.VERSION_LABEL,
+    VERSION_LABEL,
     "org.opencontainers.image.version",
     "org.opencontainers.image.revision",
 )
@@ -60,9 +64,7 @@ def resolve(client: docker.DockerClient, reference: str | None = None) -> Image:
     Raises ImageMissing when there is none, ImageUnsuitable when its GDAL cannot be used.
     """
     try:
-        found = reference or _preferred(
-            client.api.images(filters={"reference": [OFFICIAL, standin.REPOSITORY]})
-        )
+        found = reference or _preferred(client.api.images(filters={"reference": [OFFICIAL, STANDIN]}))
         inspected = client.api.inspect_image(found) if found else None  # type: ignore[no-untyped-call]
     except docker.errors.ImageNotFound:
         inspected = None
@@ -77,26 +79,21 @@ def resolve(client: docker.DockerClient, reference: str | None = None) -> Image:
 
 
 def ensure(client: docker.DockerClient, reference: str | None, report: Callable[[str], None]) -> Image:
-    """As `resolve`, after bringing what is missing: pulled, or a stand-in built when nobody named an image.
-
-    `report` is given lines of progress. Raises ImageMissing when the image can neither be pulled nor built.
-    """
+    """As `resolve`, after pulling what is missing. `report` is given lines of progress."""
     try:
         return resolve(client, reference)
     except ImageUnsuitable:
         raise
     except ImageMissing:
-        report(f"{reference or OFFICIAL} is not here yet; pulling it")
+        wanted = reference or OFFICIAL
+        report(f"{wanted} is not here yet; pulling it")
     try:
-        registry_pull.pull(client, reference or OFFICIAL, report)
+        registry_pull.pull(client, wanted, report)
     except registry_pull.PullFailed as error:
-        if reference:
-            raise ImageMissing(
-                f"{reference} cannot be pulled: {error}. Check the name and the network."
-            ) from error
-        report(f"{OFFICIAL} cannot be pulled: {error}")
-        report("building a local stand-in from Debian's packages instead; this takes a minute or two")
-        standin.build(client, report, OLDEST)
+        raise ImageMissing(
+            f"{wanted} cannot be pulled: {error}. Check the name and the network, or load the image from a file. "
+            "In a clone of the project `make setup` builds a stand-in when no image is named."
+        ) from error
     return resolve(client, reference)
 
 
@@ -133,7 +130,7 @@ def _preferred(listed: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def _is_standin_name(tag: str) -> bool:
-    return tag.removeprefix("localhost/").startswith(f"{standin.REPOSITORY}:")  # Podman puts localhost/ first
+    return tag.removeprefix("localhost/").startswith(f"{STANDIN}:")  # Podman puts localhost/ first
 
 
 def _image(reference: str, inspected: Mapping[str, Any]) -> Image:
@@ -143,7 +140,7 @@ def _image(reference: str, inspected: Mapping[str, Any]) -> Image:
     names = tuple(sorted(entry.partition("=")[0] for entry in config.get("Env") or ()))
     content = _sha256(inspected["Id"])
     digest = _digest(reference, inspected.get("RepoDigests") or ()) or content
-    return Image(reference, content, digest, version, labels.get(standin.LABEL) == "true", names)
+    return Image(reference, content, digest, version, labels.get(STANDIN_LABEL) == "true", names)
 
 
 def _sha256(content: str) -> str:

@@ -138,7 +138,7 @@ def _crs(value: PromptValue, text: str) -> str:
 
 def _driver(value: PromptValue, text: str) -> str:
     try:
-        return output_format(text, None)
+        return output_format(catalogue(), text, None)
     except ArgumentRefused as error:
         raise _refused(value.name, f"{error.message} {error.suggestion}") from error
 

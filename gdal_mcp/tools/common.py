@@ -7,8 +7,7 @@ from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Bound, render
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.model import Argument, Role
 from gdal_mcp.gdal.datasets.paths import Source
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.model import Answer, DraftContext
@@ -64,12 +63,7 @@ def numbers(values: Sequence[float]) -> str:
     return ",".join(number(value) for value in values)
 
 
-def algorithms(*paths: str) -> tuple[Algorithm, ...]:
-    """Algorithms of the catalogue by their command paths, such as `raster convert`."""
-    return tuple(catalogue().algorithms[path] for path in paths)
-
-
-def gdal_command(path: str, bound: Bound, desk: DraftContext, ends: tuple[Source, Output]) -> Draft:
+def gdal_command(path: str, bound: Bound, context: DraftContext, ends: tuple[Source, Output]) -> Draft:
     """`gdal PATH` from an input to an output.
 
     Both are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it
@@ -86,7 +80,7 @@ def gdal_command(path: str, bound: Bound, desk: DraftContext, ends: tuple[Source
                 "extra_args may only name inputs.",
                 "Use the tool's own output.",
             )
-        found = desk.paths.source(text)
+        found = context.paths.source(text)
         read.append(found.located)
         return found.name
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.plan import Draft
@@ -19,12 +19,12 @@ OPTIONS = "options"
 
 
 @lru_cache(maxsize=256)
-def direct_tool(path: str) -> Tool:
+def direct_tool(catalogue: Catalogue, path: str) -> Tool:
     """The tool of one algorithm with all of its arguments."""
-    algorithm = catalogue().algorithms[path]
+    algorithm = catalogue.algorithms[path]
 
-    def draft(arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
-        return draft_call(algorithm_named(path, desk), arguments, desk)
+    def draft(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
+        return draft_call(algorithm_named(path, context), arguments, context)
 
     writes = may_write(algorithm)
     return Tool(
@@ -41,10 +41,10 @@ def direct_tool(path: str) -> Tool:
     )
 
 
-def brief_tool(path: str, shown: tuple[str, ...], description: str) -> Tool:
+def brief_tool(catalogue: Catalogue, path: str, shown: tuple[str, ...], description: str) -> Tool:
     """The same with a few arguments in its schema and the others, by their names, in one object `options`."""
-    full = direct_tool(path)
-    algorithm = catalogue().algorithms[path]
+    full = direct_tool(catalogue, path)
+    algorithm = catalogue.algorithms[path]
 
     def schema() -> dict[str, Any]:
         complete = input_schema(algorithm, compact=True)
@@ -56,11 +56,11 @@ def brief_tool(path: str, shown: tuple[str, ...], description: str) -> Tool:
         required = [name for name in complete.get("required", ()) if name in properties]
         return {**complete, "properties": properties, "required": required}
 
-    def draft(arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
+    def draft(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
         more = arguments.get(OPTIONS, {})
         if not isinstance(more, Mapping):
             raise ArgumentRefused("`options` is no object.", 'Give its arguments by name: {"NAME": VALUE}.')
         merged = {key: value for key, value in arguments.items() if key != OPTIONS}
-        return draft_call(algorithm_named(path, desk), {**more, **merged}, desk)
+        return draft_call(algorithm_named(path, context), {**more, **merged}, context)
 
     return replace(full, description=description, schema=schema, draft=draft)

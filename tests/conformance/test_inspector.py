@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.tools.listing import core
 from tests.conformance.node import Programs
 from tests.mcp.talk import Place, environment
@@ -44,7 +45,7 @@ def test_every_tool_is_listed_and_no_schema_of_any_is_wrong(
     ended = inspect(pinned, place, home, era, "--method", "tools/list", "--strict")
     assert ended.returncode == 0, ended.stderr[-3000:]
     listed = [one["name"] for one in json.loads(ended.stdout)["result"]["tools"]]
-    assert listed == [one.name for one in core()]
+    assert listed == [one.name for one in core(packaged())]
     assert set(listed) == set(CALLS)
 
 

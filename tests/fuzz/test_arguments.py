@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.preflight.service import Foresight
@@ -26,8 +26,6 @@ from gdal_mcp.tools.notation import Words, parse_notation
 from sandbox.workspace import Workspace, Workspaces
 from tests.fuzz.kit import anything, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING
-
-pytestmark = pytest.mark.nightly
 
 REFUSALS = (ToolError, ArgumentRefused, ValidationError)
 FILES = (
@@ -57,7 +55,7 @@ def desk() -> DraftContext:
         (root / name).write_bytes(b"x")
     settings = Settings(workspaces=[root], state_dir=base / "state", toolsets=("all",), allow_sql=True)
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef", 2)
-    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()))
+    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()), packaged())
 
 
 HOSTILE = st.sampled_from(

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-
 from sandbox.conversation import Conversation
+
 from sandbox.engines.docker import DockerWire
 from sandbox.protocol import HEADER, LONGEST, MAX_MESSAGE, Final, FrameReader, ProtocolBreach
 from sandbox.template import Limits
 from tests.fuzz.kit import anything, tries
 from tests.quick import quick
 
-pytestmark = [pytest.mark.nightly, pytest.mark.claim("content.frames-strict")]
+pytestmark = pytest.mark.claim("content.frames-strict")
 LIMITS = Limits(stdout_bytes=64, stderr_bytes=64)
 MARK = b"<end>"
 

@@ -10,7 +10,6 @@ import docker
 import pytest
 
 from gdal_mcp import cli
-from gdal_mcp.commands.doctor import examine
 from gdal_mcp.gdal.catalogue import capture
 from gdal_mcp.gdal.catalogue.binding import Context, bind_named, render
 from gdal_mcp.gdal.catalogue.capture import CaptureFailed, captured, output_of
@@ -18,10 +17,11 @@ from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.drift import INTERFACE, differences
 from gdal_mcp.gdal.catalogue.errors import CrsRefused
 from gdal_mcp.gdal.catalogue.formats import driver_for
-from gdal_mcp.gdal.catalogue.load import catalogue, catalogue_of, packaged_text
+from gdal_mcp.gdal.catalogue.load import catalogue, catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS
 from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 from gdal_mcp.host.image import Image
+from gdal_mcp.operations.examine import examine
 from gdal_mcp.settings import load_settings
 from sandbox import labels
 
@@ -232,7 +232,7 @@ def test_the_driver_for_a_name_is_the_one_that_gdal_takes(ask: Ask) -> None:
     assert chosen.pop("vector a.mbtiles") == "MVT"  # MBTiles is taken, and has MVT do the writing
     assert {"raster a.tif", "raster a.nc", "vector a.gpkg", "vector a.json", "vector a.shp"} <= set(chosen)
     assert len(chosen) > 40
-    said = {key: driver_for(key.split(" ", 1)[1], key.split(" ", 1)[0]) for key in chosen}  # type: ignore[arg-type]
+    said = {key: driver_for(packaged(), key.split(" ", 1)[1], key.split(" ", 1)[0]) for key in chosen}  # type: ignore[arg-type]
     assert said == chosen
 
 
@@ -273,7 +273,7 @@ SAID = {
 
 
 def test_gdal_reads_rendered_words_as_the_values_that_were_bound(ask: Ask) -> None:
-    bound = bind_named(catalogue().algorithms["raster reproject"], SAID, Context())
+    bound = bind_named(catalogue().algorithms["raster reproject"], SAID, Context(packaged()))
     read = ask(READ, ["raster reproject", render(bound.resolve(lambda _role, text: text))])
     assert read["output"] == SAID["output"][0]
     assert read["like"] == SAID["like"][0]
@@ -289,7 +289,7 @@ def test_gdal_reads_rendered_words_as_the_values_that_were_bound(ask: Ask) -> No
 def test_gdal_takes_each_value_of_a_packed_list_for_one(ask: Ask) -> None:
     layers = ["plain", "two words", "it's", "back\\slash", "-dash", "--config", "[x]"]
     given = {"input": ["/ws/in.gpkg"], "output": ["/ws/out.gpkg"], "input-layer": layers}
-    bound = bind_named(catalogue().algorithms["vector convert"], given, Context())
+    bound = bind_named(catalogue().algorithms["vector convert"], given, Context(packaged()))
     assert (
         ask(READ, ["vector convert", render(bound.resolve(lambda _role, text: text))])["input-layer"]
         == layers
@@ -313,7 +313,7 @@ print(json.dumps(sorted(os.listdir("/tmp"))))
 )
 def test_a_list_of_datasets_holds_each_path_whole(ask: Ask, name: str) -> None:
     given = {"input": [f"/tmp/{name}"], "output": ["/tmp/o,o.png"]}
-    bound = bind_named(catalogue().algorithms["raster convert"], given, Context())
+    bound = bind_named(catalogue().algorithms["raster convert"], given, Context(packaged()))
     assert ask(CONVERTED, [given["input"][0], render(bound.resolve(lambda _role, text: text))]) == sorted(
         [name, "o,o.png"]
     )
@@ -346,6 +346,7 @@ print(json.dumps(wrong))
 """
 
 
+@pytest.mark.nightly
 def test_crss_of_every_authority_pass_in_every_form_and_mean_the_same_afterwards(ask: Ask) -> None:
     forms = [form for entry in ask(DEFINITIONS, 400) for form in entry]
     pairs = []

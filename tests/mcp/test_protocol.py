@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.tools.listing import core
 from tests.mcp.talk import Place, Talk
 
@@ -22,7 +23,7 @@ READING = {
 
 def test_every_tool_is_listed_with_schemas_and_true_annotations(talk: Talk):
     tools = talk.ask("list_tools").tools
-    assert [one.name for one in tools] == [one.name for one in core()]
+    assert [one.name for one in tools] == [one.name for one in core(packaged())]
     for one in tools:
         assert one.title
         assert one.description

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.tools.listing import core
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import ERAS, Place
@@ -110,7 +111,7 @@ def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_ne
             offered = pipes.ask("initialize", params)["result"]["protocolVersion"]
             assert offered == (version if version.startswith("202") else "2025-11-25")
             pipes.notify("notifications/initialized")
-            assert len(pipes.ask("tools/list")["result"]["tools"]) == len(core())
+            assert len(pipes.ask("tools/list")["result"]["tools"]) == len(core(packaged()))
 
 
 @pytest.mark.claim("content.errors-tell-nothing")

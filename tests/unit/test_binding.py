@@ -14,14 +14,14 @@ from gdal_mcp.gdal.catalogue.binding import (
     render,
 )
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CrsRefused, UnknownArgument
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 
 RASTER, VECTOR, REPROJECT = (
     catalogue().algorithms[path] for path in ("raster convert", "vector convert", "raster reproject")
 )
-CONTEXT = Context(output_name="out.tif", threads=4)
-GPKG = Context(output_name="out.gpkg")
+CONTEXT = Context(packaged(), output_name="out.tif", threads=4)
+GPKG = Context(packaged(), output_name="out.gpkg")
 
 RESERVED = [
     *(
@@ -96,7 +96,9 @@ def test_layers_are_given_one_by_one_or_packed() -> None:
 @pytest.mark.parametrize("name", ["a,b", 'a"b', ""])
 def test_a_value_that_gdal_would_split_or_drop_is_refused(name: str) -> None:
     with pytest.raises(ArgumentRefused):
-        bind_named(VECTOR, {"input": ["i"], "output": ["o.gpkg"], "input-layer": ["x", name]}, Context())
+        bind_named(
+            VECTOR, {"input": ["i"], "output": ["o.gpkg"], "input-layer": ["x", name]}, Context(packaged())
+        )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,7 @@ def test_changing_an_existing_output_is_not_the_callers(switch: str) -> None:
 
 
 def test_what_the_tool_passes_itself_cannot_be_given_again() -> None:
-    context = Context(output_name="o.tif", taken=frozenset(("output-crs", "size")))
+    context = Context(packaged(), output_name="o.tif", taken=frozenset(("output-crs", "size")))
     for switch in ("--output-crs=EPSG:4326", "--t_srs=EPSG:4326", "--resolution=1,1"):
         with pytest.raises(ArgumentRefused):
             bind_switches(REPROJECT, [switch], context)
@@ -218,14 +220,16 @@ def test_a_switch_in_the_place_of_a_value_is_refused_even_where_any_text_would_d
 
 def test_creation_options_follow_the_format_wherever_it_is_said() -> None:
     with pytest.raises(ArgumentRefused):
-        bind_switches(RASTER, ["--co=COMPRESS=LZW"], Context(output_name="out"))
-    assert words(RASTER, "--co=COMPRESS=LZW", context=Context(output_format="GTiff")) == (
+        bind_switches(RASTER, ["--co=COMPRESS=LZW"], Context(packaged(), output_name="out"))
+    assert words(RASTER, "--co=COMPRESS=LZW", context=Context(packaged(), output_format="GTiff")) == (
         "--creation-option=COMPRESS=LZW",
     )
     with pytest.raises(ArgumentRefused):
-        bind_switches(RASTER, ["--co=COMPRESS=LZW"], Context(output_name="out.tif", output_format="PNG"))
+        bind_switches(
+            RASTER, ["--co=COMPRESS=LZW"], Context(packaged(), output_name="out.tif", output_format="PNG")
+        )
     with pytest.raises(ArgumentRefused):
-        bind_switches(RASTER, ["--of=GTiff"], Context(output_format="GTiff"))
+        bind_switches(RASTER, ["--of=GTiff"], Context(packaged(), output_format="GTiff"))
 
 
 def test_a_path_stays_as_written_until_it_is_resolved() -> None:
@@ -275,18 +279,22 @@ def test_an_unknown_switch_suggests_a_near_one() -> None:
 
 
 def test_arguments_by_name_bind_input_and_output_too() -> None:
-    bound = bind_named(RASTER, {"input": ["a,b.tif"], "output": ["o.tif"], "co": ["TILED=YES"]}, Context())
+    bound = bind_named(
+        RASTER, {"input": ["a,b.tif"], "output": ["o.tif"], "co": ["TILED=YES"]}, Context(packaged())
+    )
     assert placed(bound) == ("--input=/ws/a,b.tif", "--output=/ws/o.tif", "--creation-option=TILED=YES")
     with pytest.raises(ArgumentRefused):
-        bind_named(RASTER, {"input": ["a.tif"]}, Context())
+        bind_named(RASTER, {"input": ["a.tif"]}, Context(packaged()))
     with pytest.raises(ArgumentRefused):
-        bind_named(RASTER, {"input": ["a.tif"], "output": ["o.tif"], "config": ["X=Y"]}, Context())
+        bind_named(RASTER, {"input": ["a.tif"], "output": ["o.tif"], "config": ["X=Y"]}, Context(packaged()))
     with pytest.raises(ArgumentRefused):
-        bind_named(RASTER, {"input": ["a.tif", "b.tif"], "output": ["o.tif"]}, Context())
+        bind_named(RASTER, {"input": ["a.tif", "b.tif"], "output": ["o.tif"]}, Context(packaged()))
 
 
 def test_what_the_server_decides_is_returned_and_not_rendered() -> None:
-    bound = bind_named(RASTER, {"input": ["a"], "output": ["o.tif"], "overwrite": ["true"]}, Context())
+    bound = bind_named(
+        RASTER, {"input": ["a"], "output": ["o.tif"], "overwrite": ["true"]}, Context(packaged())
+    )
     assert bound.get("overwrite") == ("true",)
     assert placed(bound) == ("--input=/ws/a", "--output=/ws/o.tif")
 

@@ -7,7 +7,7 @@ import pytest
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument
 
 REPROJECT, VECTOR = (catalogue().algorithms[path] for path in ("raster reproject", "vector convert"))
@@ -23,7 +23,7 @@ def placed(bound: Bound) -> tuple[str, ...]:
 
 
 def json_words(algorithm: Algorithm, **call: Any) -> tuple[str, ...]:
-    return placed(bind_json(algorithm, call, Context(threads=4)))
+    return placed(bind_json(algorithm, call, Context(packaged(), threads=4)))
 
 
 def test_json_values_become_single_words() -> None:
@@ -60,17 +60,17 @@ def test_null_and_false_are_as_if_left_out() -> None:
         "overwrite": False,
         "append": False,
     }
-    bound = bind_json(CLIP, call, Context())
+    bound = bind_json(CLIP, call, Context(packaged()))
     assert placed(bound) == ("--input=/ws/a.tif", "--output=/ws/b.tif", "--window=0,0,5,5")
     assert (bound.replaces, bound.updates) == (False, False)
 
 
 def test_what_becomes_of_an_existing_output_is_told_and_not_always_rendered() -> None:
     call = {**CALL, "window": [0, 0, 5, 5]}
-    replacing = bind_json(CLIP, {**call, "overwrite": True}, Context())
+    replacing = bind_json(CLIP, {**call, "overwrite": True}, Context(packaged()))
     assert (replacing.replaces, replacing.updates) == (True, False)
     assert not [word for word in placed(replacing) if "overwrite" in word]
-    changing = bind_json(CLIP, {**call, "append": True}, Context())
+    changing = bind_json(CLIP, {**call, "append": True}, Context(packaged()))
     assert (changing.replaces, changing.updates) == (False, True)
     assert "--append" in placed(changing)
 
@@ -109,7 +109,7 @@ def test_the_resolver_sees_the_inner_path_alone() -> None:
         return f"/ws/{text}"
 
     call = {"input": ["A=a.tif", "B=sub/b.tif"], "calc": "A+B", "output": "c.tif"}
-    words_of = render(bind_json(CALC, call, Context()).resolve(resolver))
+    words_of = render(bind_json(CALC, call, Context(packaged())).resolve(resolver))
     assert seen == [("input", "a.tif"), ("input", "sub/b.tif"), ("output", "c.tif")]
     assert words_of[:2] == ("--input=A=/ws/a.tif", "--input=B=/ws/sub/b.tif")
 
@@ -117,13 +117,15 @@ def test_the_resolver_sees_the_inner_path_alone() -> None:
 def test_a_part_of_a_file_is_an_input_and_never_an_output() -> None:
     names = {"a.nc": 'NETCDF:"/ws/a.nc":temp', "b.tif": "/staging/b.tif", "c.tif": 'NETCDF:"/ws/c.nc":temp'}
     call = {"input": "a.nc", "output": "b.tif", "window": [0, 0, 5, 5]}
-    words_of = render(bind_json(CLIP, call, Context()).resolve(lambda _argument, text: names[text]))
+    words_of = render(bind_json(CLIP, call, Context(packaged())).resolve(lambda _argument, text: names[text]))
     assert words_of[0] == '--input=NETCDF:"/ws/a.nc":temp'
     with pytest.raises(ValueError, match="output"):
-        bind_json(CLIP, {**call, "output": "c.tif"}, Context()).resolve(lambda _argument, text: names[text])
+        bind_json(CLIP, {**call, "output": "c.tif"}, Context(packaged())).resolve(
+            lambda _argument, text: names[text]
+        )
     for answer in ("a.tif", "", "@/ws/a", "PG:dbname=x", "http://host/x", "/ws/a\0b"):
         with pytest.raises(ValueError, match="input"):
-            bind_json(CLIP, call, Context()).resolve(lambda _argument, _text, answer=answer: answer)
+            bind_json(CLIP, call, Context(packaged())).resolve(lambda _argument, _text, answer=answer: answer)
 
 
 def test_what_is_wrong_with_several_arguments_is_told_at_once() -> None:
@@ -172,7 +174,7 @@ def test_what_is_wrong_with_several_arguments_is_told_at_once() -> None:
 )
 def test_json_of_another_type_or_name_is_refused(spoiled: dict[Any, Any]) -> None:
     with pytest.raises(ArgumentRefused) as caught:
-        bind_json(CLIP, {**CALL, "window": [0, 0, 5, 5], **spoiled}, Context())
+        bind_json(CLIP, {**CALL, "window": [0, 0, 5, 5], **spoiled}, Context(packaged()))
     assert caught.value.suggestion
     assert len(caught.value.message) < 2000
 
@@ -185,11 +187,11 @@ def test_a_list_of_one_is_the_value_itself() -> None:
 
 def test_sql_of_a_call_is_one_statement_and_never_changes_the_input() -> None:
     call = {"input": "a.gpkg", "output": "b.gpkg", "sql": ["SELECT * FROM poly"]}
-    assert bind_json(SQL, call, Context(allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
+    assert bind_json(SQL, call, Context(packaged(), allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
     for spoiled in (
         {"update": True},
         {"sql": ["SELECT 1", "DELETE FROM poly"]},
         {"dialect": "INDIRECT_SQLITE"},
     ):
         with pytest.raises(ArgumentRefused):
-            bind_json(SQL, {**call, **spoiled}, Context(allow_sql=True))
+            bind_json(SQL, {**call, **spoiled}, Context(packaged(), allow_sql=True))

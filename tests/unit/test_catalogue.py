@@ -13,7 +13,7 @@ from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.checks import CHECKS
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CatalogueBroken
 from gdal_mcp.gdal.catalogue.formats import driver_for, drivers_for, input_format, output_format
-from gdal_mcp.gdal.catalogue.load import build, catalogue, data_text
+from gdal_mcp.gdal.catalogue.load import build, catalogue, data_text, packaged
 from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS, Argument, Role, Scope
 from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 
@@ -183,15 +183,15 @@ def test_patterns_are_valid_and_none_lets_a_path_through(parts: Files) -> None:
     ],
 )
 def test_the_name_of_an_output_says_the_driver(name: str, kind: Any, driver: str | None) -> None:
-    assert driver_for(name, kind) == driver
+    assert driver_for(packaged(), name, kind) == driver
 
 
 def test_without_a_kind_the_name_says_every_driver_that_may_write_it() -> None:
-    assert drivers_for("a.gpkg", None) == ("GPKG",)
-    assert drivers_for("a.tif", None) == ("GTiff",)
-    assert drivers_for("a.geojson", None) == ("GeoJSON",)
-    assert drivers_for("a.unheard-of", None) == ()
-    assert driver_for("a.gpkg", None) == "GPKG"
+    assert drivers_for(packaged(), "a.gpkg", None) == ("GPKG",)
+    assert drivers_for(packaged(), "a.tif", None) == ("GTiff",)
+    assert drivers_for(packaged(), "a.geojson", None) == ("GeoJSON",)
+    assert drivers_for(packaged(), "a.unheard-of", None) == ()
+    assert driver_for(packaged(), "a.gpkg", None) == "GPKG"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_without_a_kind_the_name_says_every_driver_that_may_write_it() -> None:
     ],
 )
 def test_a_format_that_can_be_written_passes_in_gdals_spelling(name: str, kind: Any, canonical: str) -> None:
-    assert output_format(name, kind) == canonical
+    assert output_format(packaged(), name, kind) == canonical
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_format_that_can_be_written_passes_in_gdals_spelling(name: str, kind: 
 )
 def test_a_format_that_cannot_or_must_not_be_written_is_refused(name: str, kind: Any) -> None:
     with pytest.raises(ArgumentRefused):
-        output_format(name, kind)
+        output_format(packaged(), name, kind)
 
 
 @pytest.mark.parametrize(
@@ -238,21 +238,21 @@ def test_a_format_that_cannot_or_must_not_be_written_is_refused(name: str, kind:
 def test_network_and_database_formats_are_a_matter_of_the_network(name: str) -> None:
     for check in (output_format, input_format):
         with pytest.raises(ArgumentRefused) as caught:
-            check(name, None)
+            check(packaged(), name, None)
         assert caught.value.code == Code.NETWORK_BLOCKED
 
 
 def test_an_input_format_is_one_that_reads_that_kind() -> None:
-    assert input_format("csv", "vector") == "CSV"
-    assert input_format("libertiff", "raster") == "LIBERTIFF"
+    assert input_format(packaged(), "csv", "vector") == "CSV"
+    assert input_format(packaged(), "libertiff", "raster") == "LIBERTIFF"
     with pytest.raises(ArgumentRefused):
-        input_format("CSV", "raster")
+        input_format(packaged(), "CSV", "raster")
 
 
 def test_every_driver_that_may_be_written_has_a_canonical_name() -> None:
     for driver in catalogue().drivers:
         if driver.writes("raster") and driver.name.lower() not in catalogue().unwritten:
-            assert output_format(driver.name.upper(), "raster") == driver.name
+            assert output_format(packaged(), driver.name.upper(), "raster") == driver.name
 
 
 def test_options_are_read_whole() -> None:

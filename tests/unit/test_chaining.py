@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.gdal.answers.chaining import CONDITIONS, MOST, Rule, RulesBroken, next_steps, parse_rule, rules
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 
 OUT = "/maps/out.tif"
 ONE_INPUT = {"input": "in.tif"}
@@ -52,7 +52,7 @@ def test_every_rule_names_what_exists_and_may_be_called(rule: Rule):
     known = set(catalogue().algorithms) | {"convert", "reproject"}
     assert rule.after | rule.never_after <= known
     arguments = {name: filled(value) for name, value in rule.arguments.items()}
-    assert bind_json(catalogue().algorithms[rule.call], arguments, Context()).paths == (rule.call,)
+    assert bind_json(catalogue().algorithms[rule.call], arguments, Context(packaged())).paths == (rule.call,)
 
 
 def test_a_large_raster_without_overviews_gets_some():

@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery.describe import (
@@ -38,7 +38,7 @@ def test_every_example_may_be_called(one: Example):
     if one.algorithm in PIPELINES:
         assert isinstance(one.arguments["pipeline"], str)
         return
-    bound = bind_json(algorithm(one.algorithm), one.arguments, Context(allow_sql=True))
+    bound = bind_json(algorithm(one.algorithm), one.arguments, Context(packaged(), allow_sql=True))
     assert {argument.name for argument in bound.arguments} >= {
         name for name, value in one.arguments.items() if value is not False
     }
@@ -65,7 +65,7 @@ def test_related_algorithms_exist_and_are_others():
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_description_is_json_with_the_schema(path: str):
-    told = json.loads(json.dumps(describe(algorithm(path))))
+    told = json.loads(json.dumps(describe(packaged(), algorithm(path))))
     assert told["algorithm"] == path
     assert told["url"].startswith("https://gdal.org/") or path == "driver"
     assert told["input_schema"]["type"] == "object"
@@ -73,14 +73,14 @@ def test_a_description_is_json_with_the_schema(path: str):
 
 
 def test_the_schema_is_the_one_that_is_given():
-    told = describe(algorithm("raster hillshade"), lambda one: {"of": one.path})
+    told = describe(packaged(), algorithm("raster hillshade"), lambda one: {"of": one.path})
     assert told["input_schema"] == {"of": "raster hillshade"}
 
 
 def test_steps_of_a_pipeline_are_told_as_such():
-    assert describe(algorithm("raster hillshade"))["pipeline_step"]["takes"] == "raster"
-    assert describe(algorithm("raster polygonize"))["pipeline_step"]["gives"] == "vector"
-    assert describe(algorithm("vsi list"))["pipeline_step"] is None
+    assert describe(packaged(), algorithm("raster hillshade"))["pipeline_step"]["takes"] == "raster"
+    assert describe(packaged(), algorithm("raster polygonize"))["pipeline_step"]["gives"] == "vector"
+    assert describe(packaged(), algorithm("vsi list"))["pipeline_step"] is None
 
 
 EFFECTS = {
@@ -125,7 +125,7 @@ def test_what_no_role_says_exists_and_has_a_reason():
 def test_what_is_told_of_approval_is_what_the_policy_does():
     from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED
 
-    told = {path: describe(algorithm(path))["effects"]["needs_approval"] for path in PATHS}
+    told = {path: describe(packaged(), algorithm(path))["effects"]["needs_approval"] for path in PATHS}
     assert {path for path, word in told.items() if word == "always"} == ALWAYS_ASKED
     assert told["raster info"] == "no"
     assert told["raster hillshade"] not in ("no", "always")
@@ -141,8 +141,12 @@ def test_every_example_fits_its_schema(one: Example):
 
 
 def test_a_pipeline_names_its_steps_and_each_step_is_described() -> None:
-    named = [key for keys in describe(catalogue().algorithms["pipeline"])["steps"].values() for key in keys]
+    named = [
+        key
+        for keys in describe(packaged(), catalogue().algorithms["pipeline"])["steps"].values()
+        for key in keys
+    ]
     assert set(named) == {key for key, step in catalogue().steps.items() if "pipeline" in step.pipelines}
-    told = describe_step("vector limit")
+    told = describe_step(packaged(), "vector limit")
     assert (told["takes"], told["gives"]) == ("vector", "vector")
     assert "limit" in told["input_schema"]["properties"]

@@ -6,7 +6,7 @@ import pytest
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import output_format
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Kind, Scope
 from gdal_mcp.gdal.catalogue.options import check_option, decide
 from gdal_mcp.gdal.discovery.formats import formats
@@ -19,13 +19,13 @@ def can(rows: list[list[str]], name: str) -> str:
 
 
 def test_the_table_of_all_formats_is_short():
-    table = formats()
+    table = formats(packaged())
     assert len(json.dumps(table)) < 12_000
     assert len(table["formats"]) > 100
 
 
 def test_abilities_are_told():
-    rows = formats()["formats"]
+    rows = formats(packaged())["formats"]
     assert can(rows, "GTiff") == "r:rwu"
     assert can(rows, "COG") == "r:w"
     assert "v:rwu" in can(rows, "GPKG")
@@ -34,24 +34,24 @@ def test_abilities_are_told():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_told_to_be_written_may_be_written_and_the_rest_not(kind: Kind):
-    told = {row[0] for row in formats(kind)["formats"] if "w" in row[1]}
+    told = {row[0] for row in formats(packaged(), kind)["formats"] if "w" in row[1]}
     for driver in catalogue().drivers:
         if driver.name in told:
-            assert output_format(driver.name, kind) == driver.name
+            assert output_format(packaged(), driver.name, kind) == driver.name
         else:
             with pytest.raises(ArgumentRefused):
-                output_format(driver.name, kind)
+                output_format(packaged(), driver.name, kind)
 
 
 def test_one_kind_leaves_the_others_out():
-    names = {row[0] for row in formats("vector")["formats"]}
+    names = {row[0] for row in formats(packaged(), "vector")["formats"]}
     assert "GPKG" in names
     assert "GTiff" not in names
-    assert all("r:" not in row[1] for row in formats("vector")["formats"])
+    assert all("r:" not in row[1] for row in formats(packaged(), "vector")["formats"])
 
 
 def test_a_format_tells_its_options_with_their_choices():
-    told = formats(name="gtiff")
+    told = formats(packaged(), name="gtiff")
     compress = next(one for one in told["options"]["creation"] if one["name"] == "COMPRESS")
     assert told["name"] == "GTiff"
     assert {"LZW", "DEFLATE"} <= set(compress["choices"])
@@ -59,38 +59,40 @@ def test_a_format_tells_its_options_with_their_choices():
 
 @pytest.mark.parametrize("driver", catalogue().drivers, ids=lambda driver: driver.name)
 def test_every_option_is_told_once_as_allowed_or_as_refused_with_a_reason(driver):
-    told = formats(name=driver.name)
+    told = formats(packaged(), name=driver.name)
     for scope in (Scope.CREATION, Scope.LAYER, Scope.OPEN):
         specs = driver.options.get(scope, ())
         allowed = {one["name"] for one in told["options"].get(scope.value, [])}
         refused = told["refused_options"].get(scope.value, {})
         assert allowed | set(refused) == {spec.name for spec in specs}
         assert all(refused.values())
-        assert all((decide(driver.name, scope, spec).shape is None) == (spec.name in refused) for spec in specs)  # fmt: skip
+        assert all((decide(packaged(), driver.name, scope, spec).shape is None) == (spec.name in refused) for spec in specs)  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "option"), [("MRF", "DATANAME"), ("PDF", "JAVASCRIPT_FILE"), ("netCDF", "CONFIG_FILE")])  # fmt: skip
 def test_an_option_that_is_told_as_refused_is_refused(name: str, option: str):
-    assert option in formats(name=name)["refused_options"]["creation"]
+    assert option in formats(packaged(), name=name)["refused_options"]["creation"]
     with pytest.raises(ArgumentRefused):
-        check_option(Scope.CREATION, (name,), f"{option}=x")
+        check_option(packaged(), Scope.CREATION, (name,), f"{option}=x")
 
 
 def test_an_option_that_is_told_as_allowed_is_allowed():
     for name in ("GTiff", "COG", "netCDF"):
         for scope in (Scope.CREATION, Scope.OPEN):
-            for option in formats(name=name)["options"].get(scope.value, []):
+            for option in formats(packaged(), name=name)["options"].get(scope.value, []):
                 if option.get("choices"):
-                    assert check_option(scope, (name,), f"{option['name']}={option['choices'][0]}")
+                    assert check_option(
+                        packaged(), scope, (name,), f"{option['name']}={option['choices'][0]}"
+                    )
 
 
 @pytest.mark.parametrize("name", ["PostgreSQL", "WMS", "nosuchformat", "", "GTiff\n", "x" * 10_000])
 def test_a_format_that_is_not_there_is_refused_without_its_text(name: str):
     with pytest.raises(ArgumentRefused) as refused:
-        formats(name=name)
+        formats(packaged(), name=name)
     assert len(refused.value.message + refused.value.suggestion) < 400
 
 
 def test_formats_that_are_never_written_say_why():
-    assert formats(name="MEM")["never_written"]
-    assert "never_written" not in formats(name="GTiff")
+    assert formats(packaged(), name="MEM")["never_written"]
+    assert "never_written" not in formats(packaged(), name="GTiff")

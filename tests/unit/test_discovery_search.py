@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, search
 from gdal_mcp.gdal.discovery.words import stem, stems, vocabulary
@@ -22,7 +22,7 @@ def answered(group: str) -> list[str]:
     return [
         one["ask"]
         for one in QUESTIONS[group]
-        if {hit.path for hit in search(one["ask"], FOUND)} & set(one["expected"])
+        if {hit.path for hit in search(packaged(), one["ask"], FOUND)} & set(one["expected"])
     ]
 
 
@@ -39,23 +39,23 @@ def test_plain_questions_find_their_algorithm(group: str, reached: int):
 
 @pytest.mark.parametrize("path", sorted(catalogue().algorithms))
 def test_an_algorithm_is_found_by_its_own_name(path: str):
-    assert path in [hit.path for hit in search(path.replace("-", " "), FOUND)]
-    assert path in [hit.path for hit in search(tool_name(path), FOUND)]
+    assert path in [hit.path for hit in search(packaged(), path.replace("-", " "), FOUND)]
+    assert path in [hit.path for hit in search(packaged(), tool_name(path), FOUND)]
 
 
 @pytest.mark.parametrize(("wrong", "right"), [("hilshade", "raster hillshade"), ("contuor lines", "raster contour"), ("polygonise", "raster polygonize"), ("poligonize", "raster polygonize"), ("reprojct a shapefile", "vector reproject"), ("viewshd", "raster viewshed")])  # fmt: skip
 def test_a_mistyped_word_is_taken_for_the_nearest(wrong: str, right: str):
-    assert right in [hit.path for hit in search(wrong, FOUND)]
+    assert right in [hit.path for hit in search(packaged(), wrong, FOUND)]
 
 
 def test_what_nothing_is_near_to_finds_nothing():
-    assert search("qqqqzzzz wwxxyy") == ()
-    assert search("") == ()
-    assert search("the of and !!! ???") == ()
+    assert search(packaged(), "qqqqzzzz wwxxyy") == ()
+    assert search(packaged(), "") == ()
+    assert search(packaged(), "the of and !!! ???") == ()
 
 
 def test_a_hit_says_what_it_is_and_why():
-    hit = search("shade the mountains")[0]
+    hit = search(packaged(), "shade the mountains")[0]
     told = hit.as_dict()
     assert (told["algorithm"], told["tool"], told["effect"]) == (
         "raster hillshade",
@@ -67,42 +67,50 @@ def test_a_hit_says_what_it_is_and_why():
 
 
 def test_reading_and_writing_are_told_apart():
-    effects = {hit.path: hit.effect for query in ("info", "hillshade", "delete") for hit in search(query, 50)}
+    effects = {
+        hit.path: hit.effect
+        for query in ("info", "hillshade", "delete")
+        for hit in search(packaged(), query, 50)
+    }
     assert effects["raster info"] == effects["vector info"] == "reads"
-    assert search("raster pixel info")[0].effect == "may write"
+    assert search(packaged(), "raster pixel info")[0].effect == "may write"
     assert effects["raster hillshade"] == effects["dataset delete"] == effects["vsi delete"] == "writes"
 
 
 def test_a_toolset_keeps_to_itself():
-    hits = search("clip", 20, "vector")
+    hits = search(packaged(), "clip", 20, "vector")
     assert hits
     assert all(hit.path.startswith("vector ") for hit in hits)
-    assert search("clip", 20, "nonsense") == ()
+    assert search(packaged(), "clip", 20, "nonsense") == ()
 
 
 def test_hand_picked_tools_are_found_too():
     picked = [("find_crs", "Find a CRS", "Coordinate reference systems by code, name or area.")]
-    hit = next(hit for hit in search("find coordinate reference systems by area", 3, picked=picked))
+    hit = next(
+        hit for hit in search(packaged(), "find coordinate reference systems by area", 3, picked=picked)
+    )
     assert (hit.path, hit.tool) == ("", "find_crs")
-    assert "find_crs" not in [hit.tool for hit in search("find coordinate reference systems by area", 50)]
+    assert "find_crs" not in [
+        hit.tool for hit in search(packaged(), "find coordinate reference systems by area", 50)
+    ]
 
 
 def test_the_first_hits_of_many_are_the_hits_of_few():
-    assert search("raster", 3) == search("raster", 50)[:3]
-    assert len(search("raster vector input output", 10_000)) <= MAX_HITS
-    assert search("raster", 0) == ()
+    assert search(packaged(), "raster", 3) == search(packaged(), "raster", 50)[:3]
+    assert len(search(packaged(), "raster vector input output", 10_000)) <= MAX_HITS
+    assert search(packaged(), "raster", 0) == ()
 
 
 def test_scores_only_fall():
-    scores = [hit.score for hit in search("cut out an area of an image", 50)]
+    scores = [hit.score for hit in search(packaged(), "cut out an area of an image", 50)]
     assert scores == sorted(scores, reverse=True)
     assert len(scores) > 5
 
 
 @given(st.text(max_size=3000))
 def test_any_text_is_a_question(text: str):
-    hits = search(text)
-    assert hits == search(text)
+    hits = search(packaged(), text)
+    assert hits == search(packaged(), text)
     assert all(hit.why and hit.score > 0 for hit in hits)
 
 
@@ -112,15 +120,20 @@ def test_case_and_signs_do_not_matter(text: str):
 
 
 def test_of_a_very_long_question_only_the_beginning_is_read():
-    assert search("shade the mountains" + " " * MAX_LETTERS + "contour") == search("shade the mountains")
-    assert search(" ".join(["zq"] + [f"zq{number}" for number in range(MAX_WORDS)] + ["contour"])) == ()
+    assert search(packaged(), "shade the mountains" + " " * MAX_LETTERS + "contour") == search(
+        packaged(), "shade the mountains"
+    )
+    assert (
+        search(packaged(), " ".join(["zq"] + [f"zq{number}" for number in range(MAX_WORDS)] + ["contour"]))
+        == ()
+    )
 
 
 @pytest.mark.parametrize(("one", "other"), [("contours", "contour"), ("clipping", "clip"), ("polygonized", "polygonize"), ("boundaries", "boundary"), ("merged", "merge")])  # fmt: skip
 def test_endings_of_a_word_do_not_matter(one: str, other: str):
-    hits = search(one, FOUND)
+    hits = search(packaged(), one, FOUND)
     assert hits
-    assert {hit.path for hit in hits} & {hit.path for hit in search(other, FOUND)}
+    assert {hit.path for hit in hits} & {hit.path for hit in search(packaged(), other, FOUND)}
 
 
 def test_the_vocabulary_names_existing_algorithms_only_and_all_of_them():

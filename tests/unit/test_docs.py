@@ -15,7 +15,7 @@ from docs import container, operation, surface
 from docs.page import Drift, filled, first_sentence, pages, table
 from gdal_mcp.cli import build_parser
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.preflight.service import Foresight
@@ -24,7 +24,8 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import TOOLSETS, Settings, load_settings
 from gdal_mcp.surface import known_tools
 from gdal_mcp.surface import surface as surface_of
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import DraftContext, ImmediateResult
 from sandbox.workspace import Workspace, Workspaces
 
@@ -114,7 +115,7 @@ def cells(part):
 
 
 def test_every_tool_setting_and_code_has_its_row():
-    assert cells("tools") == {tool.name for tool in (*core(), *CLASSIC)}
+    assert cells("tools") == {tool.name for tool in (*core(packaged()), *CLASSIC)}
     assert cells("toolsets") == set(TOOLSETS)
     assert cells("settings") == set(Settings.model_fields)
     assert cells("errors") == {str(code) for code in Code}
@@ -129,7 +130,7 @@ def test_every_toolset_role_and_prompt_has_its_row():
 def test_a_toolset_is_counted_as_it_is_listed():
     rows = (line.split("|") for line in docs.PARTS["toolsets"]() if line.startswith("| `"))
     counted = {name.strip(" `"): int(number) for _, name, number, *_ in rows}
-    assert counted["core"] == len(core())
+    assert counted["core"] == len(core(packaged()))
     assert counted["all"] == len(known_tools())
 
 
@@ -229,7 +230,7 @@ def desk(tmp_path):
         (folder / name).touch()
     settings = load_settings(workspaces=[folder], state_dir=tmp_path / "state")
     paths = Paths(Workspaces((Workspace.at(folder, writable=True),)), "outputs", "0" * 16, 1)
-    return DraftContext(paths, settings, surface_of(settings), Foresight(settings.limits()))
+    return DraftContext(paths, settings, surface_of(settings), Foresight(settings.limits()), packaged())
 
 
 @pytest.mark.parametrize(("tool", "given"), tuple(examples()))

@@ -11,12 +11,12 @@ from jsonschema import Draft202012Validator
 from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.groups import companions
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.schema import input_schema, offered
 from gdal_mcp.gdal.catalogue.switches import read_switches
 
-CONTEXT = Context(threads=4, allow_sql=True)
+CONTEXT = Context(packaged(), threads=4, allow_sql=True)
 EVERY = {
     **{f"gdal {path}": algorithm for path, algorithm in catalogue().algorithms.items()},
     **{f"step {path}": step.algorithm for path, step in catalogue().steps.items()},

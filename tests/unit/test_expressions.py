@@ -21,7 +21,7 @@ from gdal_mcp.gdal.catalogue.expressions import (
     check_pixel_argument,
 )
 from gdal_mcp.gdal.catalogue.geometry import check_geometry
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.plain import PLAIN
 from tests.quick import quick
 
@@ -88,14 +88,14 @@ def test_a_call_that_could_reach_another_engine_is_refused(text: str) -> None:
 def test_the_dialect_of_a_call_decides_on_its_formula() -> None:
     calc = catalogue().algorithms["raster calc"]
     call = {"input": ["A=a.tif"], "output": "b.tif", "calc": "A+1"}
-    assert bind_json(calc, call, Context()).get("calc") == ("A+1",)
+    assert bind_json(calc, call, Context(packaged())).get("calc") == ("A+1",)
     for spoiled in (
         {"dialect": "builtin"},
         {"dialect": "exprtk"},
         {"calc": "expression(dialect=exprtk)", "dialect": "builtin"},
     ):
         with pytest.raises(ArgumentRefused):
-            bind_json(calc, {**call, **spoiled}, Context())
+            bind_json(calc, {**call, **spoiled}, Context(packaged()))
 
 
 def test_a_pixel_expression_needs_the_engine_that_only_computes() -> None:
@@ -329,7 +329,7 @@ def test_text_of_a_page_holds_no_markup(text: str) -> None:
     tile = catalogue().algorithms["raster tile"]
     for name in ("title", "copyright", "url"):
         with pytest.raises(ArgumentRefused):
-            bind_json(tile, {"input": "a.tif", "output": "tiles", name: text}, Context())
+            bind_json(tile, {"input": "a.tif", "output": "tiles", name: text}, Context(packaged()))
 
 
 # What fuzzing found: texts that took minutes, or that ended in another exception

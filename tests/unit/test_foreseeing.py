@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.settings import load_settings
@@ -34,7 +35,7 @@ def desk(tmp_path: Path) -> DraftContext:
     (root / "small.png").write_bytes(png(20, 20))
     settings = load_settings(workspaces=(root,), state_dir=tmp_path / "state")
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()))
+    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()), packaged())
 
 
 def check(desk: DraftContext, algorithm: str, **arguments: object) -> None:

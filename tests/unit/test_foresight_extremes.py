@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from test_foreseeing import png
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.preflight.advice import advise
 from gdal_mcp.gdal.preflight.cache import HeaderCache
@@ -125,7 +125,7 @@ def desk(tmp_path: Path) -> DraftContext:
     (root / "small.png").write_bytes(png(20, 20))
     made = load_settings(workspaces=(root,), state_dir=tmp_path / "state")
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    return DraftContext(paths, made, surface(made), Foresight(made.limits()))
+    return DraftContext(paths, made, surface(made), Foresight(made.limits()), packaged())
 
 
 def check(desk: DraftContext, algorithm: str, **arguments: object) -> None:

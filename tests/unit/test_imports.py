@@ -80,7 +80,6 @@ sandbox/__init__
 # one folder to a reader: the specification fixes the paths of some of its modules
 JOINED = {
     "gdal_mcp/tools/raster": "gdal_mcp/tools",
-    "gdal_mcp/tools/classic": "gdal_mcp/tools",
     "gdal_mcp/gdal/preflight/headers": "gdal_mcp/gdal/preflight",
     "gdal_mcp/commands/parsers": "gdal_mcp/commands",
 }
@@ -219,7 +218,6 @@ def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries():
             (
                 "sandbox.engines",
                 "gdal_mcp.host.image",
-                "gdal_mcp.host.standin",
                 "gdal_mcp.host.pulling",
                 "gdal_mcp.gdal.catalogue.capture",
                 "gdal_mcp.gdal.catalogue.store",

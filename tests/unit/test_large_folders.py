@@ -17,7 +17,7 @@ from staging_kit import write
 
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.switches import read_switches
 from gdal_mcp.gdal.datasets.browse import opened
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
@@ -69,7 +69,7 @@ def desk_of(root: Path, listings: Listings | None = None) -> DraftContext:
     settings = Settings(workspaces=[root], state_dir=root.parent / "state")
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     paths = Paths(workspaces, "outputs", "0123456789abcdef", 2, listings or Listings())
-    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()))
+    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()), packaged())
 
 
 def draft(root: Path, tool: str, **arguments: Any) -> Draft | ImmediateResult:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import OptionSpec, Scope
 from gdal_mcp.gdal.catalogue.options import (
     check_open_option,
@@ -154,7 +154,7 @@ REFUSED = [
 
 
 def test_every_declared_option_has_a_decision_with_a_reason() -> None:
-    rules = [(row, decide(*row)) for row in ROWS]
+    rules = [(row, decide(packaged(), *row)) for row in ROWS]
     assert len(rules) > 1000
     assert [row for row, rule in rules if not rule.reason] == []
     assert [row for row, rule in rules if rule.shape is not None and rule.shape.kind not in KINDS] == []
@@ -183,8 +183,8 @@ def test_a_person_has_decided_on_every_text_option_and_on_all_that_sound_dangero
     ],
 )
 def test_an_option_that_nobody_has_seen_is_refused_unless_it_is_plainly_closed(spec: OptionSpec) -> None:
-    assert decide("GTiff", Scope.CREATION, spec).shape is None
-    assert decide("GTiff", Scope.CREATION, OptionSpec("BRAND_NEW", "boolean")).shape is not None
+    assert decide(packaged(), "GTiff", Scope.CREATION, spec).shape is None
+    assert decide(packaged(), "GTiff", Scope.CREATION, OptionSpec("BRAND_NEW", "boolean")).shape is not None
 
 
 def test_every_rule_is_about_an_option_that_exists() -> None:
@@ -205,35 +205,35 @@ def test_options_that_open_write_or_run_something_never_pass(
     driver: str, name: str, scope: Scope, value: str
 ) -> None:
     with pytest.raises(ArgumentRefused):
-        check_option(scope, (driver,), f"{name}={value}")
+        check_option(packaged(), scope, (driver,), f"{name}={value}")
 
 
 @pytest.mark.parametrize(("driver", "scope", "text", "passed"), PERMITTED)
 def test_a_plain_option_passes_in_the_declared_spelling(
     driver: str, scope: Scope, text: str, passed: str
 ) -> None:
-    assert check_option(scope, (driver,), text).text == passed
+    assert check_option(packaged(), scope, (driver,), text).text == passed
 
 
 @pytest.mark.parametrize(("driver", "scope", "text"), REFUSED)
 def test_anything_else_is_refused(driver: str, scope: Scope, text: str) -> None:
     with pytest.raises(ArgumentRefused):
-        check_option(scope, (driver,), text)
+        check_option(packaged(), scope, (driver,), text)
 
 
 def test_a_creation_option_needs_to_know_the_driver() -> None:
-    assert check_option(Scope.CREATION, ("gtiff",), "COMPRESS=LZW").key == "COMPRESS"
-    assert check_option(Scope.LAYER, ("GPKG",), "FID=id").text == "FID=id"
+    assert check_option(packaged(), Scope.CREATION, ("gtiff",), "COMPRESS=LZW").key == "COMPRESS"
+    assert check_option(packaged(), Scope.LAYER, ("GPKG",), "FID=id").text == "FID=id"
     with pytest.raises(ArgumentRefused):
-        check_option(Scope.CREATION, (), "COMPRESS=LZW")
+        check_option(packaged(), Scope.CREATION, (), "COMPRESS=LZW")
 
 
 def test_an_open_option_for_an_unknown_input_passes_only_if_no_driver_refuses_it() -> None:
-    assert check_open_option((), "NUM_THREADS=2").text == "NUM_THREADS=2"
-    assert check_open_option((), "AUTODETECT_TYPE=YES").text == "AUTODETECT_TYPE=YES"
+    assert check_open_option(packaged(), (), "NUM_THREADS=2").text == "NUM_THREADS=2"
+    assert check_open_option(packaged(), (), "AUTODETECT_TYPE=YES").text == "AUTODETECT_TYPE=YES"
     for text in ("ROOT_PATH=x", "XSD=x", "OGR_SCHEMA=x", "PRELUDE_STATEMENTS=SELECT 1", "LAYER=x"):
         with pytest.raises(ArgumentRefused):
-            check_open_option((), text)
+            check_open_option(packaged(), (), text)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_an_open_option_for_an_unknown_input_passes_only_if_no_driver_refuses_it
      "OPTIMIZE_SIZE=TRUE", "CUTLINE_ALL_TOUCHED=YES", "UNIFIED_SRC_NODATA=PARTIAL", "EXCLUDED_VALUES=(0,0,0),(1,1,1)"],
 )  # fmt: skip
 def test_plain_warp_options_pass(text: str) -> None:
-    assert check_warp_option(text).text == text
+    assert check_warp_option(packaged(), text).text == text
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_plain_warp_options_pass(text: str) -> None:
 )
 def test_other_warp_options_do_not(text: str) -> None:
     with pytest.raises(ArgumentRefused):
-        check_warp_option(text)
+        check_warp_option(packaged(), text)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_other_warp_options_do_not(text: str) -> None:
      "RPC_HEIGHT_SCALE=1", "GCPS_OK=YES", "ONLY_BEST=YES", "AREA_OF_INTEREST=1,2,3,4", "NUM_THREADS=ALL_CPUS"],
 )  # fmt: skip
 def test_plain_transform_options_pass(text: str) -> None:
-    assert check_transform_option(text).text == text
+    assert check_transform_option(packaged(), text).text == text
 
 
 @pytest.mark.claim("args.options-allow-listed")
@@ -271,7 +271,7 @@ def test_plain_transform_options_pass(text: str) -> None:
 )  # fmt: skip
 def test_transform_options_that_name_datasets_grids_or_crss_do_not(text: str) -> None:
     with pytest.raises(ArgumentRefused) as caught:
-        check_transform_option(text)
+        check_transform_option(packaged(), text)
     assert caught.value.suggestion
 
 
@@ -288,7 +288,7 @@ def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(
     driver, scope, spec = row
     text = f"{spec.name.replace('*', '0')}={head}{path}{tail}"
     try:
-        passed = check_option(scope, (driver,), text)
+        passed = check_option(packaged(), scope, (driver,), text)
     except ArgumentRefused:
         return
     assert "/" not in passed.value or passed.value in spec.choices
@@ -300,7 +300,7 @@ def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(
 def test_whatever_passes_is_one_printable_line_under_a_declared_key(row: Row, value: str) -> None:
     driver, scope, spec = row
     try:
-        passed = check_option(scope, (driver,), f"{spec.name.replace('*', '0')}={value}")
+        passed = check_option(packaged(), scope, (driver,), f"{spec.name.replace('*', '0')}={value}")
     except ArgumentRefused:
         return
     assert passed.text.isprintable()

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.catalogue.schema import input_schema, offered
 
@@ -24,7 +24,7 @@ def accepts(path: str, call: dict[str, Any], *, compact: bool = False) -> bool:
 
 def binds(path: str, call: dict[str, Any]) -> bool:
     try:
-        bind_json(EVERY[path], call, Context(threads=4))
+        bind_json(EVERY[path], call, Context(packaged(), threads=4))
     except ArgumentRefused:
         return False
     return True

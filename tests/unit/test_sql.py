@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.sql import (
     MAX_CONDITION,
     MAX_STATEMENT,
@@ -213,8 +213,8 @@ def test_ordinary_conditions_pass_as_they_are(text: str) -> None:
 def test_sql_is_refused_where_the_server_was_not_started_for_it() -> None:
     call = {"input": "a.gpkg", "output": "b.gpkg", "sql": "SELECT * FROM poly"}
     with pytest.raises(ArgumentRefused):
-        bind_json(SQL, call, Context())
-    assert bind_json(SQL, call, Context(allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
+        bind_json(SQL, call, Context(packaged()))
+    assert bind_json(SQL, call, Context(packaged(), allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
 
 
 @pytest.mark.claim("sql.off-by-default")
@@ -230,10 +230,10 @@ def test_every_argument_that_carries_sql_needs_the_permission(path: str) -> None
             {"size": [10, 10], "burn": [1], "extent": [0, 0, 1, 1]} if path == "vector rasterize" else {}
         )
         with pytest.raises(ArgumentRefused):
-            bind_json(algorithm, {**needed, argument.name: value}, Context())
+            bind_json(algorithm, {**needed, argument.name: value}, Context(packaged()))
         known = {"pipeline", "raster pipeline", "vector pipeline"}
         if path not in known and not algorithm.one_of and set(needed) <= {"input", "output"}:
-            bind_json(algorithm, {**needed, argument.name: value}, Context(allow_sql=True))
+            bind_json(algorithm, {**needed, argument.name: value}, Context(packaged(), allow_sql=True))
 
 
 def test_only_the_two_dialects_are_named() -> None:

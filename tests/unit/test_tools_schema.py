@@ -14,14 +14,15 @@ from gdal_mcp.calls.execution import Done
 from gdal_mcp.calls.results import Ran, structured
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import known_tools, surface
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
@@ -76,7 +77,7 @@ each = pytest.mark.parametrize("tool", ALL, ids=[tool.name for tool in ALL])
 def test_every_algorithm_and_every_hand_written_tool_is_walked():
     generated = {tool_name(path) for path in catalogue().algorithms if " " in path}
     assert len(generated) > 100
-    assert {tool.name for tool in ALL} == generated | {tool.name for tool in (*core(), *CLASSIC)}
+    assert {tool.name for tool in ALL} == generated | {tool.name for tool in (*core(packaged()), *CLASSIC)}
     assert [name for name, tool in known_tools().items() if name != tool.name] == []
 
 
@@ -152,7 +153,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> DraftContext:
         (root / name).write_bytes(b"x")
     settings = load_settings(workspaces=(root,))
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()))
+    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()), packaged())
 
 
 def call(desk: DraftContext, tool: str, arguments: Any) -> Draft | ImmediateResult:
@@ -194,7 +195,7 @@ def test_an_argument_that_the_schema_does_not_know_is_refused_before_anything_el
         assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-BRIEF = [tool for tool in core() if "options" in tool.input_schema["properties"]]
+BRIEF = [tool for tool in core(packaged()) if "options" in tool.input_schema["properties"]]
 
 
 @pytest.mark.parametrize("tool", BRIEF, ids=lambda tool: tool.name)

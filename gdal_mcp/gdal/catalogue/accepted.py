@@ -8,7 +8,7 @@ from gdal_mcp.gdal.catalogue.checks import CHECKS, Situation, extra_formats
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import drivers_for, input_format, output_format
 from gdal_mcp.gdal.catalogue.forms import split
-from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Kind, Role, Shape
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Catalogue, Kind, Role, Shape
 from gdal_mcp.gdal.catalogue.switches import Given
 from gdal_mcp.gdal.catalogue.text import choices_text
 from gdal_mcp.gdal.catalogue.values import check_shape
@@ -24,6 +24,7 @@ _KINDS: Final[Mapping[str, Kind]] = {"raster": "raster", "vector": "vector", "mu
 class Asked:
     """A call: every argument's values by name, and what the tool has decided."""
 
+    catalogue: Catalogue
     algorithm: Algorithm
     given: Mapping[str, tuple[str, ...]]
     output_name: str = ""
@@ -51,6 +52,7 @@ def unsplit(argument: Argument, value: str) -> str:
 def _situation(asked: Asked, argument: Argument) -> Situation:
     reads = argument.rule.check in _INPUT_CHECKS
     return Situation(
+        asked.catalogue,
         argument,
         _input_kind(asked.algorithm) if reads else _output_kind(asked.algorithm),
         _input_drivers(asked) if reads else (),
@@ -80,7 +82,7 @@ def _kind(argument: Argument) -> Kind | None:
 
 def _input_drivers(asked: Asked) -> tuple[str, ...]:
     kind = _input_kind(asked.algorithm)
-    return tuple(input_format(name, kind) for name in asked.given.get("input-format", ()))
+    return tuple(input_format(asked.catalogue, name, kind) for name in asked.given.get("input-format", ()))
 
 
 def _output_drivers(asked: Asked) -> tuple[str, ...]:
@@ -92,8 +94,8 @@ def _output_drivers(asked: Asked) -> tuple[str, ...]:
     argument = asked.algorithm.long_names.get("output-format")
     chosen = named[0] if named else asked.output_format or _default_format(argument)
     if chosen is not None and _names_driver(argument, chosen):
-        return (output_format(chosen, kind),)
-    return drivers_for(_output_name(asked), kind)
+        return (output_format(asked.catalogue, chosen, kind),)
+    return drivers_for(asked.catalogue, _output_name(asked), kind)
 
 
 def _names_driver(argument: Argument | None, chosen: str) -> bool:

@@ -17,7 +17,7 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.groups import check_groups, check_missing
 from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
-from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.catalogue.problems import Problems
 from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
 
@@ -31,6 +31,7 @@ Resolver = Callable[[Argument, str], str]
 class Context:
     """What the tool has decided already."""
 
+    catalogue: Catalogue
     output_name: str = ""  # file name of the output; without a format its extension names the driver
     output_format: str | None = None  # the tool's own argument, if it was given
     threads: int = 1  # the most that the container has
@@ -84,7 +85,7 @@ class Bound:
         return replace(self, arguments=tuple(_resolved(one, resolver) for one in self.arguments))
 
 
-def bind_switches(algorithm: Algorithm, switches: Sequence[str], context: Context = Context()) -> Bound:
+def bind_switches(algorithm: Algorithm, switches: Sequence[str], context: Context) -> Bound:
     """Extra arguments of a tool that names input and output itself. Raises ArgumentRefused."""
     given = read_switches(algorithm, switches)
     for one in given:
@@ -202,6 +203,7 @@ def _refuse_owned(argument: Argument, context: Context) -> None:
 def _bind(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:
     check_groups(algorithm, frozenset(one.argument.name for one in given) | context.taken)
     asked = Asked(
+        context.catalogue,
         algorithm,
         {one.argument.name: one.values for one in given},
         output_name=context.output_name,

@@ -19,7 +19,7 @@ from gdal_mcp.gdal.catalogue.expressions import (
 )
 from gdal_mcp.gdal.catalogue.formats import input_format, output_format
 from gdal_mcp.gdal.catalogue.geometry import check_geometry
-from gdal_mcp.gdal.catalogue.model import Argument, Kind, Scope, Shape
+from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Kind, Scope, Shape
 from gdal_mcp.gdal.catalogue.options import (
     check_open_option,
     check_option,
@@ -40,6 +40,7 @@ _NO_CRS: Final = ("none", "null")  # GDAL knows them in small letters alone
 class Situation:
     """What a check needs to know besides the text."""
 
+    catalogue: Catalogue
     argument: Argument
     kind: Kind | None  # of the data that the argument is about
     input_drivers: tuple[str, ...]  # those that an input format names; empty is any
@@ -76,14 +77,16 @@ def _position_crs(_situation: Situation, text: str) -> str:
 
 
 def _input_format(situation: Situation, text: str) -> str:
-    return input_format(text, situation.kind)
+    return input_format(situation.catalogue, text, situation.kind)
 
 
 def _output_format(situation: Situation, text: str) -> str:
     if situation.argument.choices:
         return _choice(situation, text)
     reports = extra_formats(situation.argument)
-    return text.lower() if text.lower() in reports else output_format(text, situation.kind)
+    return (
+        text.lower() if text.lower() in reports else output_format(situation.catalogue, text, situation.kind)
+    )
 
 
 def extra_formats(argument: Argument) -> tuple[str, ...]:
@@ -94,19 +97,19 @@ def extra_formats(argument: Argument) -> tuple[str, ...]:
 
 
 def _open_option(situation: Situation, text: str) -> str:
-    return check_open_option(situation.input_drivers, text).text
+    return check_open_option(situation.catalogue, situation.input_drivers, text).text
 
 
 def _output_open_option(situation: Situation, text: str) -> str:
-    return check_open_option(situation.output_drivers, text).text
+    return check_open_option(situation.catalogue, situation.output_drivers, text).text
 
 
 def _creation_option(situation: Situation, text: str) -> str:
-    return check_option(Scope.CREATION, _writers(situation), text).text
+    return check_option(situation.catalogue, Scope.CREATION, _writers(situation), text).text
 
 
 def _layer_option(situation: Situation, text: str) -> str:
-    return check_option(Scope.LAYER, _writers(situation), text).text
+    return check_option(situation.catalogue, Scope.LAYER, _writers(situation), text).text
 
 
 def _writers(situation: Situation) -> tuple[str, ...]:
@@ -118,12 +121,12 @@ def _writers(situation: Situation) -> tuple[str, ...]:
     return situation.output_drivers
 
 
-def _warp_option(_situation: Situation, text: str) -> str:
-    return check_warp_option(text).text
+def _warp_option(situation: Situation, text: str) -> str:
+    return check_warp_option(situation.catalogue, text).text
 
 
-def _transform_option(_situation: Situation, text: str) -> str:
-    return check_transform_option(text).text
+def _transform_option(situation: Situation, text: str) -> str:
+    return check_transform_option(situation.catalogue, text).text
 
 
 def _layer(situation: Situation, text: str) -> str:

@@ -4,8 +4,7 @@ from typing import Final
 
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.catalogue.model import Driver, Kind
+from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, Kind
 from gdal_mcp.gdal.catalogue.text import check_text
 
 # Extensions of two parts; GDAL looks at these before it takes what stands behind the last dot.
@@ -14,26 +13,26 @@ _PIPELINE: Final = ".gdalg.json"
 _MAX_NAME: Final = 64
 
 
-def driver_for(name: str, kind: Kind | None) -> str | None:
+def driver_for(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
     """The driver that GDAL itself takes for an output of this file name, if no format is given; None if it finds none.
 
     For `kind` None (the commands that look at the data first) it is the driver on which raster and vector agree.
     """
-    found = drivers_for(name, kind)
+    found = drivers_for(catalogue, name, kind)
     return found[0] if len(found) == 1 else None
 
 
-def drivers_for(name: str, kind: Kind | None) -> tuple[str, ...]:
+def drivers_for(catalogue: Catalogue, name: str, kind: Kind | None) -> tuple[str, ...]:
     """Every driver that GDAL might take for an output of this name: one for each kind of data, or none."""
     kinds: tuple[Kind, ...] = ("raster", "vector") if kind is None else (kind,)
-    found = (_first(name, one) for one in kinds)
+    found = (_first(catalogue, name, one) for one in kinds)
     return tuple(dict.fromkeys(driver for driver in found if driver is not None))
 
 
-def output_format(name: str, kind: Kind | None) -> str:
+def output_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
     """GDAL's spelling of the name of a format that may be written. Raises ArgumentRefused."""
-    driver = _known(name)
-    reason = catalogue().unwritten.get(driver.name.lower())
+    driver = _known(catalogue, name)
+    reason = catalogue.unwritten.get(driver.name.lower())
     if reason is not None:
         raise ArgumentRefused(f"{driver.name} is never written: {reason}.", _writable(kind))
     if not driver.writes(kind):
@@ -42,9 +41,9 @@ def output_format(name: str, kind: Kind | None) -> str:
     return driver.name
 
 
-def input_format(name: str, kind: Kind | None) -> str:
+def input_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
     """GDAL's spelling of the name of a format that may be read. Raises ArgumentRefused."""
-    driver = _known(name)
+    driver = _known(catalogue, name)
     if not driver.reads(kind):
         raise ArgumentRefused(
             f"GDAL cannot read {kind or 'data'} as {driver.name}.", "Leave the input format out."
@@ -52,18 +51,16 @@ def input_format(name: str, kind: Kind | None) -> str:
     return driver.name
 
 
-def _first(name: str, kind: Kind) -> str | None:
+def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
     if name.lower().endswith(_PIPELINE):
-        return "GDALG" if "gdalg" in catalogue().driver_names else None
+        return "GDALG" if "gdalg" in catalogue.driver_names else None
     extension = _extension(name)
     found = [
-        driver.name
-        for driver in catalogue().drivers
-        if extension in driver.extensions and driver.writes(kind)
+        driver.name for driver in catalogue.drivers if extension in driver.extensions and driver.writes(kind)
     ]
     if "GMT" in found and "netCDF" in found:  # GDAL's own exception: GMT comes first for reading only
         return "netCDF"
-    return found[0] if found and found[0].lower() not in catalogue().unwritten else None
+    return found[0] if found and found[0].lower() not in catalogue.unwritten else None
 
 
 def _extension(name: str) -> str:
@@ -72,18 +69,18 @@ def _extension(name: str) -> str:
     return double or ("." in low and low.rpartition(".")[2]) or ""
 
 
-def _known(name: str) -> Driver:
+def _known(catalogue: Catalogue, name: str) -> Driver:
     text = check_text(name, "the format", _MAX_NAME)
-    driver = catalogue().driver_names.get(text.lower())
+    driver = catalogue.driver_names.get(text.lower())
     if driver is not None:
         return driver
-    if text.lower() in {skipped.lower() for skipped in catalogue().skipped}:
+    if text.lower() in {skipped.lower() for skipped in catalogue.skipped}:
         raise ArgumentRefused(
             f"the format {text} reaches a network, a database or another program, and is switched off.",
             "Use a file format such as GTiff or GPKG.",
             code=Code.NETWORK_BLOCKED,
         )
-    reason = catalogue().unwritten.get(text.lower())
+    reason = catalogue.unwritten.get(text.lower())
     if reason is not None:
         raise ArgumentRefused(
             f"{text} is never written: {reason}.", "Use a file format such as GTiff or GPKG."

@@ -77,7 +77,13 @@ def use(text: str) -> None:
 @lru_cache(maxsize=1)
 def catalogue() -> Catalogue:
     """The catalogue of the data in use. Raises CatalogueBroken."""
-    return catalogue_of(data_text())
+    return catalogue_of(_chosen[0]) if _chosen else packaged()
+
+
+@lru_cache(maxsize=1)
+def packaged() -> Catalogue:
+    """The catalogue of this package's own data. Raises CatalogueBroken."""
+    return catalogue_of(packaged_text())
 
 
 def catalogue_of(text: str) -> Catalogue:

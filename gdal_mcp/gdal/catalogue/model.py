@@ -247,9 +247,12 @@ class OptionRule:
     suggestion: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Everything that is known of one GDAL version and what may be said to it. Drivers are in GDAL's own order."""
+    """What one GDAL can be told and what of it a client may say. Drivers are in GDAL's own order.
+
+    Made once, in the composition root, and handed on. Compared and hashed by identity, so it can be the key of a cache.
+    """
 
     gdal_version: str
     skipped: tuple[str, ...]
@@ -259,6 +262,15 @@ class Catalogue:
     shared_options: Mapping[Scope, tuple[OptionSpec, ...]]  # warp and transform options belong to no driver
     option_rules: Mapping[tuple[str, Scope, str], OptionRule]  # driver or "*", scope, declared option name
     unwritten: Mapping[str, str]  # driver name in lower case -> why it is never an output
+
+    @property
+    def summary(self) -> str:
+        """One line of numbers."""
+        arguments = sum(len(algorithm.arguments) for algorithm in self.algorithms.values())
+        return (
+            f"GDAL {self.gdal_version}: {len(self.algorithms)} algorithms, {arguments} arguments, {len(self.steps)} pipeline "
+            f"steps, {len(self.drivers)} drivers"
+        )
 
     @property
     def release(self) -> tuple[int, int]:

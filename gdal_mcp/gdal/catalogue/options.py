@@ -15,8 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.catalogue.model import Driver, OptionRule, OptionSpec, Scope, Shape
+from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, OptionRule, OptionSpec, Scope, Shape
 from gdal_mcp.gdal.catalogue.text import check_text
 from gdal_mcp.gdal.catalogue.values import check_shape
 
@@ -52,28 +51,31 @@ class CheckedOption:
         return f"{self.key}={self.value}"
 
 
-def check_open_option(drivers: Sequence[str], text: str) -> CheckedOption:
+def check_open_option(catalogue: Catalogue, drivers: Sequence[str], text: str) -> CheckedOption:
     """An open option for a file that one of these drivers opens; any driver, if none is named. Raises ArgumentRefused."""
-    return check_option(Scope.OPEN, drivers or _readers(), text)
+    return check_option(catalogue, Scope.OPEN, drivers or _readers(catalogue), text)
 
 
-def check_warp_option(text: str) -> CheckedOption:
+def check_warp_option(catalogue: Catalogue, text: str) -> CheckedOption:
     """`--warp-option` of `gdal raster reproject`, `-wo` of gdalwarp. Raises ArgumentRefused."""
-    return check_option(Scope.WARP, (), text)
+    return check_option(catalogue, Scope.WARP, (), text)
 
 
-def check_transform_option(text: str) -> CheckedOption:
+def check_transform_option(catalogue: Catalogue, text: str) -> CheckedOption:
     """`--transform-option` of `gdal raster reproject`, `-to` of gdalwarp. Raises ArgumentRefused."""
-    return check_option(Scope.TRANSFORM, (), text)
+    return check_option(catalogue, Scope.TRANSFORM, (), text)
 
 
-def check_option(scope: Scope, drivers: Sequence[str], text: str) -> CheckedOption:
+def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], text: str) -> CheckedOption:
     """An option that at least one of the drivers takes and none of them is refused. Raises ArgumentRefused."""
     key, value = _split(_OPTION_NAMES[scope], text)
     what = f"{_OPTION_NAMES[scope]} {key.upper()}"
-    found = [(name, spec, decide(name, scope, spec)) for name, spec in _declared(scope, drivers, key)]
+    found = [
+        (name, spec, decide(catalogue, name, scope, spec))
+        for name, spec in _declared(catalogue, scope, drivers, key)
+    ]
     if not found:
-        raise ArgumentRefused(f"{what} does not exist{_for(drivers)}.", _existing(scope, drivers))
+        raise ArgumentRefused(f"{what} does not exist{_for(drivers)}.", _existing(catalogue, scope, drivers))
     for name, _, rule in found:
         if rule.shape is None:
             raise ArgumentRefused(
@@ -82,9 +84,9 @@ def check_option(scope: Scope, drivers: Sequence[str], text: str) -> CheckedOpti
     return _first_fitting(found, key, value, what)
 
 
-def decide(driver: str, scope: Scope, spec: OptionSpec) -> OptionRule:
+def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) -> OptionRule:
     """Whether an option may be passed, why, and the shape of its values. `driver` is "*" for warp and transform options."""
-    rules = catalogue().option_rules
+    rules = catalogue.option_rules
     rule = rules.get((driver, scope, spec.name)) or rules.get(("*", scope, spec.name))
     if rule is not None:
         closed = rule.shape is not None and rule.shape.kind == "closed"
@@ -134,10 +136,12 @@ def _split(what: str, text: str) -> tuple[str, str]:
     return key, check_text(value, f"the value of {what} {key}")
 
 
-def _declared(scope: Scope, drivers: Iterable[str], key: str) -> list[tuple[str, OptionSpec]]:
+def _declared(
+    catalogue: Catalogue, scope: Scope, drivers: Iterable[str], key: str
+) -> list[tuple[str, OptionSpec]]:
     if scope in (Scope.WARP, Scope.TRANSFORM):
-        return [("*", spec) for spec in catalogue().shared_options[scope] if spec.canonical(key)]
-    names = catalogue().driver_names
+        return [("*", spec) for spec in catalogue.shared_options[scope] if spec.canonical(key)]
+    names = catalogue.driver_names
     found = [(names[name.lower()], name) for name in drivers if name.lower() in names]
     return [
         (driver.name, spec)
@@ -166,21 +170,23 @@ def _first_fitting(
     raise refusal
 
 
-@lru_cache(maxsize=1)
-def _readers() -> tuple[str, ...]:
-    return tuple(driver.name for driver in catalogue().drivers if driver.reads(None))
+@lru_cache(maxsize=4)
+def _readers(catalogue: Catalogue) -> tuple[str, ...]:
+    return tuple(driver.name for driver in catalogue.drivers if driver.reads(None))
 
 
 def _for(drivers: Sequence[str]) -> str:
     return f" for {drivers[0]}" if len(drivers) == 1 and drivers[0] != "*" else ""
 
 
-def _existing(scope: Scope, drivers: Sequence[str]) -> str:
+def _existing(catalogue: Catalogue, scope: Scope, drivers: Sequence[str]) -> str:
     if len(drivers) > 1:
         return "Name the format of the input, or leave the option out."
-    driver = catalogue().driver_names.get(drivers[0].lower()) if drivers else None
-    specs = options_of(driver, scope) if driver else catalogue().shared_options.get(scope, ())
+    driver = catalogue.driver_names.get(drivers[0].lower()) if drivers else None
+    specs = options_of(driver, scope) if driver else catalogue.shared_options.get(scope, ())
     names = sorted(
-        spec.name for spec in specs if decide(driver.name if driver else "*", scope, spec).shape is not None
+        spec.name
+        for spec in specs
+        if decide(catalogue, driver.name if driver else "*", scope, spec).shape is not None
     )
     return f"Known here: {', '.join(names[:40])}." if names else "There are none."

@@ -6,8 +6,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.catalogue.model import Algorithm, Step
+from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Step
 from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery.effects import effects
 from gdal_mcp.gdal.discovery.entries import tool_name
@@ -25,7 +24,7 @@ class Example:
     arguments: Mapping[str, Any]
 
 
-def describe(algorithm: Algorithm, schema: Schema = input_schema) -> dict[str, Any]:
+def describe(catalogue: Catalogue, algorithm: Algorithm, schema: Schema = input_schema) -> dict[str, Any]:
     """Name, help, input schema, effects, worked examples, and what goes with it. `schema` makes the schema of its arguments."""
     told = {
         "algorithm": algorithm.path,
@@ -33,20 +32,20 @@ def describe(algorithm: Algorithm, schema: Schema = input_schema) -> dict[str, A
         "line": algorithm.description,
         "url": algorithm.url,
         "effects": effects(algorithm).as_dict(),
-        "pipeline_step": _step(catalogue().steps.get(algorithm.path)),
+        "pipeline_step": _step(catalogue.steps.get(algorithm.path)),
         "examples": [
             {"does": one.does, "arguments": dict(one.arguments)} for one in examples_of(algorithm.path)
         ],
         "related": list(related().get(algorithm.path, ())),
         "input_schema": schema(algorithm),
     }
-    steps = _steps_of(algorithm.path)
+    steps = _steps_of(catalogue, algorithm.path)
     return {**told, "steps": steps} if steps else told
 
 
-def describe_step(path: str, schema: Schema = input_schema) -> dict[str, Any]:
+def describe_step(catalogue: Catalogue, path: str, schema: Schema = input_schema) -> dict[str, Any]:
     """A step of pipelines by its key, such as `raster read`: what it takes and gives, and the schema of its arguments."""
-    step = catalogue().steps[path]
+    step = catalogue.steps[path]
     told = _step(step)
     assert told is not None
     return {
@@ -57,10 +56,10 @@ def describe_step(path: str, schema: Schema = input_schema) -> dict[str, Any]:
     }
 
 
-def _steps_of(pipeline: str) -> dict[str, list[str]]:
+def _steps_of(catalogue: Catalogue, pipeline: str) -> dict[str, list[str]]:
     """The steps of a pipeline command by what they do to the data; nothing for other algorithms."""
     found: dict[str, list[str]] = {}
-    for path, step in catalogue().steps.items():
+    for path, step in catalogue.steps.items():
         if pipeline in step.pipelines:
             found.setdefault(f"{step.takes or 'nothing'} -> {step.gives or 'nothing'}", []).append(path)
     return found

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Role
 from gdal_mcp.gdal.discovery.effects import effects
 from gdal_mcp.gdal.discovery.words import plain_words, stems, vocabulary
 
@@ -55,9 +54,9 @@ class Entry:
     factor: float = 1.0
 
 
-def of_algorithm(algorithm: Algorithm) -> Entry:
+def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
     usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
-    own = [one for one in usable if not _everywhere(one)]
+    own = [one for one in usable if one.name not in _common(catalogue)]
     phrases = _phrases().get(algorithm.path, ())
     hit = Hit(
         algorithm.path,
@@ -104,14 +103,10 @@ def of_tool(tool: Picked) -> Entry:
     return Entry(hit, CORE, fields, (" ".join(plain_words(name)),))
 
 
-def _everywhere(argument: Argument) -> bool:
-    """Whether an argument says nothing of its algorithm, because many have it."""
-    return argument.name in _common()
-
-
-@lru_cache(maxsize=1)
-def _common() -> frozenset[str]:
-    algorithms = catalogue().algorithms.values()
+@lru_cache(maxsize=4)
+def _common(catalogue: Catalogue) -> frozenset[str]:
+    """The arguments that say nothing of their algorithm, because many have them."""
+    algorithms = catalogue.algorithms.values()
     counts = Counter(argument.name for one in algorithms for argument in one.arguments)
     return frozenset(name for name, count in counts.items() if count > max(8, len(algorithms) // 8))
 

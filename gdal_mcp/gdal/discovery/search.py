@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.discovery.entries import Entry, Hit, Picked, of_algorithm, of_tool
 from gdal_mcp.gdal.discovery.words import plain_words, stem, stems, vocabulary
 
@@ -39,16 +39,22 @@ _SHORT: Final = 4  # letters; a shorter unknown word is near to too many
 
 
 def search(
-    query: str, limit: int = 10, toolset: str | None = None, picked: Sequence[Picked] = ()
+    catalogue: Catalogue,
+    query: str,
+    limit: int = 10,
+    toolset: str | None = None,
+    picked: Sequence[Picked] = (),
 ) -> tuple[Hit, ...]:
     """The best answers first; none if no word is known. `toolset` is the first word of an algorithm, or "core"."""
-    return index(tuple(picked)).search(query, min(limit, MAX_HITS), toolset)
+    return index(catalogue, tuple(picked)).search(query, min(limit, MAX_HITS), toolset)
 
 
 @lru_cache(maxsize=4)
-def index(picked: tuple[Picked, ...]) -> "Index":
+def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
     """The index of the catalogue in use and these tools, made at the first question."""
-    return Index([*map(of_algorithm, catalogue().algorithms.values()), *map(of_tool, picked)])
+    return Index(
+        [*(of_algorithm(catalogue, one) for one in catalogue.algorithms.values()), *map(of_tool, picked)]
+    )
 
 
 class Index:

@@ -140,4 +140,4 @@ def _driver(draft: Draft) -> str:
         return given[0]
     kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
     assert draft.output is not None
-    return driver_for(draft.output.target.name, kind) or ""
+    return driver_for(catalogue(), draft.output.target.name, kind) or ""

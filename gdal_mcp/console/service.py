@@ -14,8 +14,8 @@ from typing import Any, Final
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.console import shown
-from gdal_mcp.console.entrance import Refused
+from gdal_mcp.console import serializers
+from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit import tail
 from gdal_mcp.ledger.registry import Artifact, Call, Page, Wanted
@@ -37,18 +37,18 @@ class Answer:
     yours: bool
 
     def as_dict(self) -> dict[str, Any]:
-        return {**shown.decision(self.row), "yours": self.yours}
+        return {**serializers.decision(self.row), "yours": self.yours}
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ConsoleService:
     """Over one server."""
 
     app: App
 
     @property
     def approvals(self) -> Approvals:
-        return self.app.asking.approvals
+        return self.app.approvals.approvals
 
     def decide(self, viewer: Viewer, approval_id: str, *, approved: bool) -> Answer:
         """Raises ToolError for a yes in a way that the policy does not accept, AuditUnavailable."""
@@ -59,7 +59,7 @@ class Desk:
             return Answer(row, yours=False)
         begun = time.time()
         decision = Decision(approved, viewer.name, viewer.how, "console")
-        after = self.app.asking.decide(row.id, decision)
+        after = self.app.approvals.decide(row.id, decision)
         if after is None:
             raise Refused(404, "There is no such question.")
         mine = after.decided_how == viewer.how and (after.decided_at or 0.0) >= begun
@@ -72,17 +72,21 @@ class Desk:
             raise Refused(400, f"A yes for some time is for {GRANT_MINUTES} minutes.")
         assert isinstance(minutes, int)
         row = self._question(viewer, approval_id)
-        if not shown.can_be_granted(row):
+        if not serializers.can_be_granted(row):
             raise Refused(409, "Such calls are decided one by one.")
         answer = self.decide(viewer, approval_id, approved=True)
         for workspace in row.workspaces if answer.yours else ():
             made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how)
-            self.app.asking.grant(made, minutes * 60.0)
+            self.app.approvals.grant(made, minutes * 60.0)
         return answer
 
     def question(self, viewer: Viewer, approval_id: str) -> dict[str, Any]:
         row = self._question(viewer, approval_id)
-        return {"state": row.state, "question": shown.question(row, viewer), **shown.decision(row)}
+        return {
+            "state": row.state,
+            "question": serializers.question(row, viewer),
+            **serializers.decision(row),
+        }
 
     def _question(self, viewer: Viewer, approval_id: str) -> Approval:
         row = self.approvals.approval(approval_id)
@@ -108,7 +112,7 @@ class Desk:
             found = self.app.registry.search(wanted, ROWS)
         except ValueError as error:
             raise Refused(400, str(error)) from error
-        return {"calls": [shown.listed(one) for one in found.calls], "next": found.next_cursor}
+        return {"calls": [serializers.listed(one) for one in found.calls], "next": found.next_cursor}
 
     def call(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         """All that is kept of a call."""
@@ -119,7 +123,7 @@ class Desk:
             "principal": call.principal,
             "record": record(call),
             "statement": statement(call),
-            "artifacts": [shown.artifact(one, datasets.get(one.path)) for one in artifacts],
+            "artifacts": [serializers.artifact(one, datasets.get(one.path)) for one in artifacts],
             "audit": self._audited(call.id),
             "undoable": viewer.may_undo(call.principal) and can_undo(self.app, call.id),
         }
@@ -157,7 +161,7 @@ class Desk:
         for call_id in {one.call_id for one in page.items}:
             call = self.app.registry.call(call_id)
             datasets |= {(call_id, str(row["path"])): row for row in (call.outputs if call else ())}
-        rows = [shown.artifact(one, datasets.get((one.call_id, one.path))) for one in page.items]
+        rows = [serializers.artifact(one, datasets.get((one.call_id, one.path))) for one in page.items]
         return {"outputs": rows, "next": page.next_cursor}
 
     def artifact(self, viewer: Viewer, number: int) -> Artifact:
@@ -169,14 +173,14 @@ class Desk:
     def grants(self, viewer: Viewer) -> dict[str, Any]:
         now = time.time()
         seen = (one for one in self.approvals.grants() if viewer.sees_question(one.principal))
-        return {"grants": [shown.grant(one, now, viewer) for one in seen]}
+        return {"grants": [serializers.grant(one, now, viewer) for one in seen]}
 
     def revoke(self, viewer: Viewer, grant_id: str) -> dict[str, Any]:
         found = next((one for one in self.approvals.grants() if one.id == grant_id), None)
         if found is None or not viewer.sees_question(found.principal):
             raise Refused(404, "There is no such grant.")
         now = time.time()
-        if found.holds(now) and not shown.grant(found, now, viewer)["revocable"]:
+        if found.holds(now) and not serializers.grant(found, now, viewer)["revocable"]:
             raise Refused(403, "Revoking it needs the scope gdal:admin.")
-        after = self.app.asking.revoke(grant_id, viewer.name)
-        return shown.grant(after or found, time.time(), viewer)
+        after = self.app.approvals.revoke(grant_id, viewer.name)
+        return serializers.grant(after or found, time.time(), viewer)

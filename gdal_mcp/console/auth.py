@@ -17,8 +17,8 @@ import anyio
 from starlette.requests import Request
 
 from gdal_mcp.access.identity import READ, Principal
+from gdal_mcp.console.login_tokens import LoginTokens
 from gdal_mcp.console.sessions import Session, Sessions, Viewer
-from gdal_mcp.console.tickets import Tickets
 from gdal_mcp.http.guard import Left, TooLarge, TooSlow, whole_body
 
 KEY_HEADER: Final = "X-Console-Key"
@@ -40,7 +40,7 @@ class Refused(Exception):
         self.reason = reason
 
 
-class Porch:
+class LoginThrottle:
     """Where strangers stand while it is read what they bring. For one event loop."""
 
     def __init__(self) -> None:
@@ -63,16 +63,16 @@ class Porch:
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class ConsoleAuth:
     """The way into one console. `cookie` is its name, `origins` those of its own page, `verify` tells whose a token is."""
 
     local: Principal
-    tickets: Tickets
+    tickets: LoginTokens
     cookie: str
     origins: Collection[str]
     verify: Verify | None = None
     sessions: Sessions = field(default_factory=Sessions)
-    porch: Porch = field(default_factory=Porch)
+    porch: LoginThrottle = field(default_factory=LoginThrottle)
 
     async def enter(self, request: Request) -> Session:
         """A session for a good ticket or token. Raises Refused."""

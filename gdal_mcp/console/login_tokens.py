@@ -17,13 +17,13 @@ SECONDS: Final = 60  # from the command that made it to the browser that shows i
 _TICKET: Final = re.compile(r"(\d{10})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
 
 
-def minted(secret: str, now: float) -> str:
+def new_login_token(secret: str, now: float) -> str:
     """A new ticket; `now` in seconds since the epoch."""
     body = f"{int(now) + SECONDS:010d}.{secrets.token_urlsafe(16)}"
     return f"{body}.{_proof(secret, body)}"
 
 
-class Tickets:
+class LoginTokens:
     """What one server takes. For one event loop."""
 
     def __init__(self, secret: str, clock: Callable[[], float] = time.time) -> None:

@@ -19,7 +19,7 @@ _FRESH: Final = 30.0  # seconds that a wish for a console is answered in
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Advertisement:
     """One console: its server, its address, and the secret that tickets for it are made with."""
 
     server: str
@@ -29,7 +29,7 @@ class Notice:
     since: float  # seconds since the epoch
 
 
-def put(state: Path, notice: Notice) -> None:
+def put(state: Path, notice: Advertisement) -> None:
     """Says where a console is. Raises OSError."""
     put_private(_path(state / FOLDER, notice.server), json.dumps(asdict(notice)).encode())
 
@@ -39,7 +39,7 @@ def drop(state: Path, server: str) -> None:
         _path(state / FOLDER, server).unlink()
 
 
-def living(state: Path, alive: Callable[[str], bool]) -> tuple[Notice, ...]:
+def living(state: Path, alive: Callable[[str], bool]) -> tuple[Advertisement, ...]:
     """The consoles there are, the newest first; the files of dead servers go."""
     found = []
     for path in (state / FOLDER).glob("*.json"):
@@ -74,9 +74,9 @@ def _path(folder: Path, server: str) -> Path:
     return folder / f"{server}.json"
 
 
-def _read(path: Path) -> Notice | None:
+def _read(path: Path) -> Advertisement | None:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        return Notice(**{**told, "workspaces": tuple(told["workspaces"])})
+        return Advertisement(**{**told, "workspaces": tuple(told["workspaces"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -2,11 +2,14 @@
 
 It is not the official image, and its labels say so: other drivers, other versions of the libraries it uses.
 Debian's signatures are checked; only the expiry of the index is not, so that a snapshot mirror works.
+
+`make setup` runs it when the official image cannot be pulled and GDAL_MCP_IMAGE names no other.
 """
 
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections import deque
@@ -17,11 +20,10 @@ import docker
 import docker.errors
 import requests.exceptions
 
-from sandbox.errors import ImageMissing
+from gdal_mcp.host import image
+from sandbox.engines import discovery
+from sandbox.errors import ImageMissing, SandboxError
 
-REPOSITORY = "gdal-mcp-standin"
-LABEL = "io.gdal-mcp.standin"
-VERSION_LABEL = "io.gdal-mcp.gdal-version"
 SUITES = ("forky", "sid")  # stable (trixie) has GDAL 3.10, without the `gdal` program
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -35,10 +37,10 @@ _PACKAGES = (
 _INSTALL = ("apt-get", "install", "--yes", "--no-install-recommends", *_PACKAGES)
 
 
-def build(client: docker.DockerClient, report: Callable[[str], None], oldest: tuple[int, int]) -> str:
+def build(client: docker.DockerClient, report: Callable[[str], None]) -> str:
     """Makes `gdal-mcp-standin:<GDAL version>` and returns that name.
 
-    Raises ImageMissing without mmdebstrap and the right to install it, or when no suite has GDAL `oldest`.
+    Raises ImageMissing without mmdebstrap and the right to install it, or when no suite has a GDAL new enough.
     """
     program = _mmdebstrap(report)
     problems: list[str] = []
@@ -49,8 +51,8 @@ def build(client: docker.DockerClient, report: Callable[[str], None], oldest: tu
             if problem := _bootstrap(program, suite, archive, report):
                 problems.append(f"{suite}: {problem}")
                 continue
-            version = upstream_version(_installed_version(archive))
-            if tuple(int(part) for part in version.split(".")[:2]) < oldest:
+            version = upstream_version(_packaged_version(archive))
+            if tuple(int(part) for part in version.split(".")[:2]) < image.OLDEST:
                 problems.append(f"{suite}: it has GDAL {version}")
                 continue
             report(f"importing GDAL {version} into the engine")
@@ -73,14 +75,10 @@ def _mmdebstrap(report: Callable[[str], None]) -> str:
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise ImageMissing(f"mmdebstrap, which builds the stand-in, is not installed. Run: sudo {command}")
     report("installing mmdebstrap")
-    _run(("apt-get", "update"), _ignore)  # should it fail and matter, the next step says so
-    if problem := _run(_INSTALL, _ignore):
+    _run(("apt-get", "update"))  # should it fail and matter, the next step says so
+    if problem := _run(_INSTALL):
         raise ImageMissing(f"mmdebstrap could not be installed: {problem}. Run: {command}")
     return shutil.which("mmdebstrap") or "mmdebstrap"
-
-
-def _ignore(_line: str) -> None:
-    pass
 
 
 def _bootstrap(program: str, suite: str, archive: Path, report: Callable[[str], None]) -> str | None:
@@ -99,8 +97,8 @@ def _bootstrap(program: str, suite: str, archive: Path, report: Callable[[str], 
     return _run(command, lambda line: report(line.removeprefix("I: ")) if line.startswith("I: ") else None)
 
 
-def _run(command: Sequence[str], each: Callable[[str], None]) -> str | None:
-    """Runs to the end, giving each line it prints. None when it went well, else its last words."""
+def _run(command: Sequence[str], each: Callable[[str], None] = lambda _line: None) -> str | None:
+    """Runs the command and gives `each` every line it prints. None when it went well, else its last three lines."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": _LARGE, "LC_ALL": "C"}
     last: deque[str] = deque(maxlen=3)
     with subprocess.Popen(  # noqa: S603 - fixed words, no shell
@@ -118,7 +116,7 @@ def _run(command: Sequence[str], each: Callable[[str], None]) -> str | None:
     return (" / ".join(last) or "it said nothing") if process.returncode else None
 
 
-def _installed_version(archive: Path) -> str:
+def _packaged_version(archive: Path) -> str:
     with tarfile.open(archive) as tar:
         status = tar.extractfile("./var/lib/dpkg/status")
         text = status.read().decode() if status else ""
@@ -133,17 +131,34 @@ def _installed_version(archive: Path) -> str:
 
 def _import(client: docker.DockerClient, archive: Path, version: str) -> str:
     labels = {
-        LABEL: "true",
-        VERSION_LABEL: version,
+        image.STANDIN_LABEL: "true",
+        image.VERSION_LABEL: version,
         "org.opencontainers.image.title": "GDAL from Debian, local stand-in",
         "org.opencontainers.image.version": version,
     }
     changes = [f'LABEL {name}="{value}"' for name, value in labels.items()]
     changes += [f"ENV PATH={_PATH}", 'CMD ["/bin/bash"]']
     try:
-        answer = client.api.import_image(str(archive), repository=REPOSITORY, tag=version, changes=changes)
+        answer = client.api.import_image(str(archive), repository=image.STANDIN, tag=version, changes=changes)
     except (docker.errors.APIError, requests.exceptions.RequestException) as error:
         raise ImageMissing(f"the engine did not import the stand-in: {error}. Is its disk full?") from error
     if '"error"' in str(answer):  # the engine says so in a stream that began with success
         raise ImageMissing(f"the engine did not import the stand-in: {answer}. Is its disk full?")
-    return f"{REPOSITORY}:{version}"
+    return f"{image.STANDIN}:{version}"
+
+
+def main() -> int:
+    if os.environ.get("GDAL_MCP_IMAGE"):
+        print("GDAL_MCP_IMAGE names an image, so no stand-in is built in its place", file=sys.stderr)
+        return 1
+    print("building a local stand-in from Debian's packages instead; this takes a minute or two", flush=True)
+    try:
+        build(discovery.connect(), lambda line: print(line, flush=True))
+    except SandboxError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return image.main(["show"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.app import local_user
-from gdal_mcp.console import notices
+from gdal_mcp.console import runtime_file
 from tests.console.conftest import sampled
 from tests.console.kit import SECONDS, Person, console_links, links, plain
 from tests.console.rows import approvals, published
@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def opened(place: Place) -> list[str]:
-    return [path.stem for path in (place.state / notices.FOLDER).glob("*.json")]
+    return [path.stem for path in (place.state / runtime_file.FOLDER).glob("*.json")]
 
 
 def console(place: Place) -> "subprocess.CompletedProcess[str]":
@@ -40,7 +40,7 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
         assert opened(place) == []  # nothing needed it
         result = talk.call("convert", input="dem.tif", output="a.tif")
         told = result.structured_content["error"]["requiresConfirmation"]
-        (notice,) = notices.living(place.state, lambda _server: True)
+        (notice,) = runtime_file.living(place.state, lambda _server: True)
         assert told["console"] == f"{notice.address}#approval={told['approval']}"
         said = result.model_dump_json() + (tmp_path / "log").read_text()
         assert notice.secret not in said
@@ -52,6 +52,7 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
         assert not talk.call("convert", input="dem.tif", output="a.tif").is_error  # the very same call again
 
 
+@pytest.mark.nightly
 def test_a_person_who_asks_opens_the_page_and_it_goes_with_its_server(place: Place, tmp_path: Path):
     with talking(place.command("--console", "auto"), tmp_path / "log"):
         until(lambda: place.owners)
@@ -73,6 +74,7 @@ def test_a_killed_server_s_page_is_not_named_any_more(place: Place, tmp_path: Pa
         assert opened(place) == []
 
 
+@pytest.mark.nightly
 def test_a_server_without_a_console_opens_none(place: Place, tmp_path: Path):
     with talking(place.command("--console", "off", "--approval-wait", "0"), tmp_path / "log") as talk:
         error = talk.failed("convert", input="dem.tif", output="a.tif")
@@ -80,6 +82,7 @@ def test_a_server_without_a_console_opens_none(place: Place, tmp_path: Path):
         assert opened(place) == []
 
 
+@pytest.mark.nightly
 def test_a_port_that_is_taken_ends_no_server(place: Place, tmp_path: Path):
     import socket
 
@@ -92,6 +95,7 @@ def test_a_port_that_is_taken_ends_no_server(place: Place, tmp_path: Path):
             assert error["requiresConfirmation"]["console"] is None
 
 
+@pytest.mark.nightly
 def test_an_open_page_does_not_keep_a_server_from_ending(place: Place, tmp_path: Path):
     with piped(place.command("--console", "on"), tmp_path / "log") as pipes:
         pipes.hello()

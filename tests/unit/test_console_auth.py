@@ -8,16 +8,24 @@ import pytest
 from starlette.requests import Request
 
 from gdal_mcp.access.identity import APPROVE, READ, Principal
-from gdal_mcp.console.entrance import BODY_SECONDS, STRANGERS, TICKET_BYTES, Entrance, Porch, Refused, Verify
-from gdal_mcp.console.tickets import Tickets, minted
+from gdal_mcp.console.auth import (
+    BODY_SECONDS,
+    STRANGERS,
+    TICKET_BYTES,
+    ConsoleAuth,
+    LoginThrottle,
+    Refused,
+    Verify,
+)
+from gdal_mcp.console.login_tokens import LoginTokens, new_login_token
 from tests.unit.virtual_time import run, settle
 
 ORIGIN = "http://here"
 LOCAL = Principal("local:me", frozenset({READ}))
 
 
-def entrance(verify: Verify | None = None) -> Entrance:
-    return Entrance(LOCAL, Tickets("secret", lambda: 1_000_000_000.0), "cookie", (ORIGIN,), verify)
+def entrance(verify: Verify | None = None) -> ConsoleAuth:
+    return ConsoleAuth(LOCAL, LoginTokens("secret", lambda: 1_000_000_000.0), "cookie", (ORIGIN,), verify)
 
 
 def signing_in(*parts: bytes, pause: float = 0.0, ends: bool = True) -> Request:
@@ -33,10 +41,10 @@ def signing_in(*parts: bytes, pause: float = 0.0, ends: bool = True) -> Request:
 
 
 def ticket() -> bytes:
-    return json.dumps({"ticket": minted("secret", 1_000_000_000.0)}).encode()
+    return json.dumps({"ticket": new_login_token("secret", 1_000_000_000.0)}).encode()
 
 
-def refused(door: Entrance, request: Request) -> tuple[int, float]:
+def refused(door: ConsoleAuth, request: Request) -> tuple[int, float]:
     """The status that somebody is refused with, and after how many seconds."""
 
     async def attempt() -> tuple[int, float]:
@@ -63,7 +71,7 @@ def test_of_a_stranger_no_more_is_read_than_a_ticket_has():
 
 @pytest.mark.claim("console.strangers-bounded")
 def test_who_has_stood_for_longest_makes_room_for_who_comes():
-    door, ended = Porch(), []
+    door, ended = LoginThrottle(), []
 
     async def stand(number: int) -> None:
         try:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.app import local_user
-from gdal_mcp.console import notices
+from gdal_mcp.console import runtime_file
+from gdal_mcp.console.login_tokens import SECONDS, LoginTokens, new_login_token
 from gdal_mcp.console.routes import Console
-from gdal_mcp.console.tickets import SECONDS, Tickets, minted
 from tests.console.kit import Person, Stage, origin, plain
 from tests.console.rows import approvals, asked, published
 
 pytestmark = pytest.mark.engine
 
-STATIC = Path(notices.__file__).parent / "static"
+STATIC = Path(runtime_file.__file__).parent / "static"
 
 
 def paths(method: str) -> list[str]:
@@ -100,13 +100,13 @@ def test_a_link_opens_the_page_once(stage: Stage):
 
 @pytest.mark.claim("console.links-once")
 def test_a_link_that_is_old_forged_or_for_another_server_opens_nothing(stage: Stage, base: str):
-    (notice,) = notices.living(stage.place.state, lambda _server: True)
-    good = minted(notice.secret, time.time())
+    (notice,) = runtime_file.living(stage.place.state, lambda _server: True)
+    good = new_login_token(notice.secret, time.time())
     ends, nonce, proof = good.split(".")
     forged = [
-        minted(notice.secret, time.time() - SECONDS - 1),
-        minted(notice.secret, time.time() + 10 * SECONDS),
-        minted("another", time.time()),
+        new_login_token(notice.secret, time.time() - SECONDS - 1),
+        new_login_token(notice.secret, time.time() + 10 * SECONDS),
+        new_login_token("another", time.time()),
         f"{int(ends) + 30}.{nonce}.{proof}",
         f"{ends}.{nonce}.{'0' * 64}",
         "",
@@ -122,13 +122,13 @@ def test_a_link_that_is_old_forged_or_for_another_server_opens_nothing(stage: St
 
 def test_a_ticket_is_forgotten_only_when_its_time_is_over():
     now = 1_000_000_000.0
-    taken = Tickets("secret", lambda: now)
-    text = minted("secret", now)
+    taken = LoginTokens("secret", lambda: now)
+    text = new_login_token("secret", now)
     assert taken.take(text)
     for _ in range(SECONDS + 2):
         now += 1
         assert not taken.take(text)
-        taken.take(minted("secret", now))
+        taken.take(new_login_token("secret", now))
 
 
 def test_who_leaves_is_out(stage: Stage):
@@ -148,7 +148,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(stage: Stage):
 
 
 def test_the_file_that_lets_in_is_private(stage: Stage, base: str):
-    folder = stage.place.state / notices.FOLDER
+    folder = stage.place.state / runtime_file.FOLDER
     assert folder.stat().st_mode & 0o077 == 0
     assert [path.stat().st_mode & 0o077 for path in folder.glob("*.json")] == [0]
 

@@ -1,0 +1,115 @@
+"""The stand-in image for hosts that cannot reach the official one. Debian's archive and the engine are fakes."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from sandbox.errors import ImageMissing
+from scripts import standin
+
+STATUS = b"Package: gdal-data\nVersion: 9.9\n\nPackage: gdal-bin\nStatus: ok\nVersion: 3.13.3+dfsg-2\nDescription: x\n y: z\n\n"
+TOO_OLD = STATUS.replace(b"3.13.3", b"3.10.3")
+
+
+class ImportingClient:
+    """Stands for the engine at the one call that building makes."""
+
+    def __init__(self, answer: str = "") -> None:
+        self.api = self
+        self.answer = answer
+        self.imported: list[tuple[str, list[str]]] = []
+
+    def import_image(self, source: str, repository: str, tag: str, changes: list[str]) -> str:
+        assert Path(source).is_file()
+        self.imported.append((f"{repository}:{tag}", changes))
+        return self.answer
+
+
+def silent(_line: str) -> None:
+    pass
+
+
+def bootstrap_with(monkeypatch: pytest.MonkeyPatch, statuses: dict[str, bytes | str]) -> None:
+    """Per suite: what its dpkg status holds, or why it cannot be fetched."""
+
+    def bootstrap(_program: str, suite: str, archive: Path, _report: object) -> str | None:
+        found = statuses[suite]
+        if isinstance(found, str):
+            return found
+        with tarfile.open(archive, "w") as tar:
+            entry = tarfile.TarInfo("./var/lib/dpkg/status")
+            entry.size = len(found)
+            tar.addfile(entry, io.BytesIO(found))
+        return None
+
+    monkeypatch.setattr(standin, "_mmdebstrap", lambda _: "mmdebstrap")
+    monkeypatch.setattr(standin, "_bootstrap", bootstrap)
+
+
+def test_it_says_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap_with(monkeypatch, {"forky": STATUS})
+    client = ImportingClient()
+    assert standin.build(client, silent) == "gdal-mcp-standin:3.13.3"
+    ((name, changes),) = client.imported
+    assert name == "gdal-mcp-standin:3.13.3"
+    assert 'LABEL io.gdal-mcp.standin="true"' in changes
+    assert 'LABEL io.gdal-mcp.gdal-version="3.13.3"' in changes
+
+
+def test_a_suite_that_does_not_serve_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    for first in ("no route", TOO_OLD, b"Package: other\nVersion: 1\n\n"):
+        bootstrap_with(monkeypatch, {"forky": first, "sid": STATUS})
+        client = ImportingClient()
+        standin.build(client, silent)
+        assert [name for name, _ in client.imported] == ["gdal-mcp-standin:3.13.3"]
+
+
+def test_no_suite_that_serves_is_an_error_and_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap_with(monkeypatch, {"forky": "no route", "sid": TOO_OLD})
+    client = ImportingClient()
+    with pytest.raises(ImageMissing):
+        standin.build(client, silent)
+    assert client.imported == []
+
+
+def test_an_import_that_fails_halfway_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap_with(monkeypatch, {"forky": STATUS})
+    with pytest.raises(ImageMissing):
+        standin.build(ImportingClient('{"status":"x"}\r\n{"error":"no space left on device"}'), silent)
+
+
+def test_without_the_right_to_install_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[object] = []
+    found = {"apt-get": "/usr/bin/apt-get"}
+    monkeypatch.setattr(standin.shutil, "which", found.get)
+    monkeypatch.setattr(standin.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(standin, "_run", lambda *given: ran.append(given))
+    with pytest.raises(ImageMissing):
+        standin.build(ImportingClient(), silent)
+    assert ran == []
+
+
+@pytest.mark.claim("supply.image-named")
+def test_it_does_not_take_the_place_of_an_image_that_a_person_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDAL_MCP_IMAGE", "mine/gdal:3.13.3")
+    monkeypatch.setattr(standin, "build", lambda *_: pytest.fail("it was built"))
+    assert standin.main() == 1
+
+
+def test_what_a_program_says_last_is_the_reason_it_failed() -> None:
+    seen: list[str] = []
+    assert standin._run(("sh", "-c", "echo out; echo err >&2; exit 3"), seen.append) == "out / err"
+    assert seen == ["out", "err"]
+    assert standin._run(("sh", "-c", "cat; echo fine")) is None  # with nothing to read, it does not wait
+
+
+def test_debians_version_becomes_gdals() -> None:
+    for package, version in {
+        "3.13.3+dfsg-2": "3.13.3",
+        "1:3.14.0~beta1+dfsg-1~exp1": "3.14.0",
+        "3.12.0-1": "3.12.0",
+        "": "0.0",
+    }.items():
+        assert standin.upstream_version(package) == version
