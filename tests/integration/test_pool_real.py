@@ -18,8 +18,9 @@ from sandbox.labels import OWNER
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
-from sandbox.pool.inventory import REFILLS, WarmPool
+from sandbox.pool.inventory import REFILLS
 from sandbox.pool.lease import SlotKey
+from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import Sizes
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
@@ -144,7 +145,7 @@ def call(pool: WarmPool, kind: SlotKey, code: str = "") -> tuple[str, SandboxRes
     cancel = Cancellation()
     name = f"call-{next(NUMBERS):04}"
     with pool.claim(kind, name, cancel) as lease:
-        container = lease._one.slot.container
+        container = lease._claimed.slot.container
         result = lease.run(Job(name, lease.template, {"code": code}, answers=lease.staging is None), cancel)
     cancel.close()
     return container, result
