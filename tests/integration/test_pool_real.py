@@ -268,7 +268,7 @@ def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(
     job = Job("call-0000", template, {"code": 0, "mine": 1})
     held.hold(job.message, 5.0)
     until(lambda: not runner.engine.state(idle.container).running)
-    assert not idle.waits
+    assert not idle.is_idle
     assert runner.engine.state(held.container).running
     idle.remove()
     assert runner.serve(held, job, cancel).final["mine"] == 1
