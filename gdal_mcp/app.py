@@ -28,7 +28,7 @@ from gdal_mcp.calls.records import Records
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry
@@ -108,7 +108,7 @@ def running(
         hosting = Hosting(settings, workspaces, owner, areas)
         stack.callback(hosting.close)
         tools = surface(settings)
-        reach = Entitlements(settings, workspaces, tools, Foresight(settings.limits()))
+        reach = Entitlements(settings, workspaces, tools, Preflight(settings.limits()))
         ledger = _Ledger(audit, registry, owner)
         approvals = Approvals(registry.path)
         stack.callback(approvals.close)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox.engine import STDERR
-from sandbox.outcome import Outcome, OutputLimitExceeded, ProtocolViolated
-from sandbox.protocol import Attachment, Final, Frame, FrameReader, Printed, Progress, ProtocolBreach
+from sandbox.outcome import Declined, Outcome, OutputLimitExceeded, ProtocolViolated
+from sandbox.protocol import Attachment, Final, Frame, FrameReader, Interim, Printed, Progress, ProtocolBreach
 from sandbox.template import Limits
 
 PROGRESS_GAP = 0.05  # seconds; half of a worker's, so that only what no worker sends is left out
@@ -17,13 +17,14 @@ WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments 
 
 @dataclass(slots=True)
 class Session:
-    """The output of one job. `end_mark` is what its worker prints as the last thing on stderr."""
+    """The output of one job. `end_mark` is what its worker prints as the last thing on stderr; `on_interim` is as in `Job`."""
 
     limits: Limits
     frames: FrameReader
     stderr: bytearray
     on_progress: Callable[[float, str], None]
     end_mark: bytes
+    on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
     stdout: bytearray = field(default_factory=bytearray)
     attachments: dict[str, bytes] = field(default_factory=dict)
     final: Mapping[str, Any] | None = None
@@ -83,6 +84,8 @@ class Session:
                 if fraction > self._fraction and (now >= self._next_progress or fraction >= 1.0):
                     self._fraction, self._next_progress = fraction, now + PROGRESS_GAP
                     self.on_progress(fraction, message)
+            case Interim(value):
+                return None if self.on_interim(value) else Declined()
             case Attachment(name, data):
                 self.attachments[name] = data
             case Final(value):
