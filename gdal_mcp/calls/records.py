@@ -23,7 +23,7 @@ from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.settings import Settings
 from gdal_mcp.tools.model import Receipt
 from sandbox.outcome import Usage
-from sandbox.outputs.publication import PublishedFile
+from sandbox.outputs.store import PublishedFile
 
 if TYPE_CHECKING:
     from gdal_mcp.calls.ticket import Ticket

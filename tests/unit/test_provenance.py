@@ -14,7 +14,8 @@ from gdal_mcp.ledger import provenance
 from gdal_mcp.ledger.provenance import Material, Materials
 from gdal_mcp.ledger.registry import Call
 from gdal_mcp.ledger.statement import FOLDER_DIGEST, record, statement
-from sandbox.outputs.inspection import Part, tree_digest
+from sandbox.outputs.inspection import tree_digest
+from sandbox.outputs.store import Part
 from sandbox.workspace import Identity, Located, Workspace, Workspaces
 from tests.waiting import until
 
