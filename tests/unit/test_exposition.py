@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gdal_mcp.access.admission import Load, Standing
 from gdal_mcp.ledger.figures import Now
 from gdal_mcp.ledger.metrics import SECONDS, Metrics
-from gdal_mcp.ledger.registry import Call, Finish, Registry
+from gdal_mcp.ledger.registry import Call, CallEnd, Registry
 
 Shown = Callable[..., str]
 KNOWN = frozenset({"info", "convert"})
@@ -33,7 +33,7 @@ def shown(folder: Path) -> Callable[..., str]:
             for number, (tool, outcome, more) in enumerate(calls):
                 limits = {"memory_bytes": 1 << 29, "cpus": 2.0, "wall_seconds": 60.0}
                 registry.begin_call(Call(f"c{number}", "ann", tool, {}, started=10.0, limits=limits))
-                registry.finish_call(f"c{number}", Finish(outcome, **more))
+                registry.finish_call(f"c{number}", CallEnd(outcome, **more))
         metrics = Metrics(path, KNOWN)
         metrics.refresh()
         return metrics.text(now or Now())

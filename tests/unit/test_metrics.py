@@ -23,7 +23,7 @@ from gdal_mcp.ledger.figures import (
     staging_folders,
 )
 from gdal_mcp.ledger.metrics import Metrics
-from gdal_mcp.ledger.registry import Call, Finish, Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import Call, CallEnd, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import MIGRATIONS
 from sandbox.engine import ContainerState, Leftover
 from sandbox.labels import labels
@@ -53,7 +53,7 @@ class Book:
         return self.registry.begin_call(call).id
 
     def end(self, call: str, outcome: str = "OK", **more: Any) -> None:
-        self.registry.finish_call(call, Finish(outcome, **more))
+        self.registry.finish_call(call, CallEnd(outcome, **more))
 
     def run(self, tool: str = "info", outcome: str = "OK", **more: Any) -> None:
         self.end(self.begin(tool), outcome, **more)
