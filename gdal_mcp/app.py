@@ -28,13 +28,14 @@ from gdal_mcp.calls.records import Records
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
 from gdal_mcp.settings import Settings
+from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import BESIDES, Surface, known_tools, surface
 from gdal_mcp.tools.aliases import aliases_of
 from sandbox.outputs.staging import StagingArea
@@ -107,7 +108,7 @@ def running(
         hosting = Hosting(settings, workspaces, owner, areas)
         stack.callback(hosting.close)
         tools = surface(settings)
-        reach = Entitlements(settings, workspaces, tools, Foresight(settings.limits()))
+        reach = Entitlements(settings, workspaces, tools, Preflight(settings.limits()))
         ledger = _Ledger(audit, registry, owner)
         approvals = Approvals(registry.path)
         stack.callback(approvals.close)
@@ -130,10 +131,13 @@ class _Ledger:
 def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> dict[Path, StagingArea]:
     """Where outputs are staged, by the root of the workspace; what is kept for undo is pruned behind the calls."""
     keep = Retention(settings.undo_calls, settings.undo_size)
+    path_map = PathMap.parse(settings.path_map)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)
     writable = (one for one in workspaces.items if one.writable)
-    areas = {one.root: StagingArea(one, keep, later=pruning.submit) for one in writable}
+    areas = {
+        one.root: StagingArea(one, keep, later=pruning.submit, source=path_map.source) for one in writable
+    }
     for area in areas.values():
         area.prepare()
     return areas

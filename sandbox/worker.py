@@ -67,6 +67,10 @@ class Report:
             self._last, self._next = fraction, now + PROGRESS_GAP
             self._wire.send_json(b"P", {"fraction": fraction, "message": message[:200]})
 
+    def interim(self, value):
+        """An object, once, before the work itself: the host may end the job for it, and is not waited for."""
+        self._wire.send_json(b"I", value)
+
     def attach(self, name, data):
         self._wire.send(b"B", name.encode() + b"\0" + data)
 
@@ -199,13 +203,12 @@ def _unescape(text):
 
 
 def read_exactly(count):
-    data = b""
+    data = bytearray()
     while len(data) < count:
         chunk = os.read(0, count - len(data))
         if not chunk:
-            os._exit(
-                0 if not data else EXIT_ORPHANED
-            )  # no job will come: a slot that was not used ends quietly
+            # no job will come: a slot that was not used ends quietly
+            os._exit(EXIT_ORPHANED if data else 0)
         data += chunk
     return data
 

@@ -67,7 +67,7 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
         paths,
         reach.settings,
         reach.surface,
-        reach.foresight,
+        reach.preflight,
         catalogue(),
         lambda other, draft: explained(case(draft, other, principal), app.policy)[0],
     )

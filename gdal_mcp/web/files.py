@@ -34,9 +34,9 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.http import replies
 from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.http.sending import ChangedWhileSent, OpenFile
+from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
-from gdal_mcp.ledger.shelf import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened, Print
 from gdal_mcp.ledger.statement import time_text
 from gdal_mcp.web import links
 from gdal_mcp.web.links import CredentialStatus, Signer, Subject
@@ -119,7 +119,7 @@ class Files:
             return Response(None, status, {**_ALWAYS, "ETag": etag})
 
         def check() -> None:
-            if Print.of(opened.file) != opened.print:
+            if Fingerprint.of(opened.file) != opened.fingerprint:
                 raise ChangedWhileSent(f"{artifact.path} was changed while it was sent")
 
         modified = formatdate(int(artifact.created), usegmt=True)
@@ -145,7 +145,7 @@ class Files:
 
     def _row(self, one: Artifact) -> dict[str, Any]:
         row = {"name": one.name, "bytes": one.size, "published": time_text(one.created)}
-        same = self.shelf.glanced(one)
+        same = self.shelf.quick_check(one)
         if same is not None:
             row |= {"sha256": one.sha256} if same else {"changed": True}
         if one.media_type == FOLDER:

@@ -25,7 +25,7 @@ from gdal_mcp.http.auth import Authenticator, TokenVerifier
 from gdal_mcp.http.concurrency import RequestLimit
 from gdal_mcp.http.guard import HostFilter, Names
 from gdal_mcp.http.serving import Listening, bind, port_of, require_certificate, serve_routes
-from gdal_mcp.ledger.shelf import ArtifactStore
+from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.http import Bounds, Protocol
 from gdal_mcp.operations.uploading import Uploads

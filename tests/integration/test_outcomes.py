@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from sandbox.cancel import Cancellation
 from sandbox.engine import STDERR
 from sandbox.engines.docker import DockerEngine
 from sandbox.labels import OWNER
@@ -27,11 +26,12 @@ from sandbox.outcome import (
     StagingLimitExceeded,
     TimedOut,
 )
-from sandbox.outputs.filetree import StagingUsage
 from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.store import StagingUsage
 from sandbox.owner import Owner
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.conftest import MIB, SMALL, USER, handler
 from tests.faults.disks import small_disk
@@ -84,28 +84,26 @@ def hearing(client, image, owner):
 # --- a job that ends by itself ---
 
 
-@pytest.mark.parametrize("code", [0, 1, 42])
-def test_a_job_that_ends_gives_its_code_and_its_answer(run, code):
-    result = run(f"return {{'code': {code}, 'said': job['say']}}", {"say": "ü\n"})
-    assert result.outcome == Exited(code)
-    assert result.final["said"] == "ü\n"
+def test_a_job_that_ends_gives_its_code_and_its_answer(run, subtests):
+    for code in (0, 1, 42):
+        with subtests.test(code=code):
+            result = run(f"return {{'code': {code}, 'said': job['say']}}", {"say": "ü\n"})
+            assert result.outcome == Exited(code)
+            assert result.final["said"] == "ü\n"
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
+def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, subtests):
+    for body, code in (
         ("raise ValueError('no')", CRASHED),
         ("sys.exit(4)", CRASHED),
         ("os._exit(3)", 3),
         ("import ctypes; ctypes.string_at(0)", 128 + signal.SIGSEGV),
-    ],
-    ids=["exception", "sys.exit", "os._exit", "segfault"],
-)
-def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, body, code):
-    result = run(f"os.write(2, {LAST_WORDS!r})\n{body}")
-    assert result.outcome == Killed(code)
-    assert result.stderr.startswith(LAST_WORDS)
-    assert result.final is None
+    ):
+        with subtests.test(body=body, code=code):
+            result = run(f"os.write(2, {LAST_WORDS!r})\n{body}")
+            assert result.outcome == Killed(code)
+            assert result.stderr.startswith(LAST_WORDS)
+            assert result.final is None
 
 
 def test_all_that_is_printed_on_stdout_is_kept_in_order_whoever_printed_it(run):
@@ -193,9 +191,9 @@ try:
 except OSError:
     return {"code": 1}
 """
-    result = run(body, staging=staging.mount_source, quota=staging)
+    result = run(body, staging=staging.path, quota=staging)
     assert result.outcome == FileSizeExceeded(SMALL.file_bytes)
-    assert (staging.mount_source / "big").stat().st_size == SMALL.file_bytes
+    assert (staging.path / "big").stat().st_size == SMALL.file_bytes
 
 
 MANY_FILES = "for n in range(60): open(f'/staging/{n}', 'w').close()\n"
@@ -212,7 +210,7 @@ MANY_BYTES = "for n in range(3): open(f'/staging/{n}', 'wb').write(bytes(4 << 20
     ids=["files", "bytes"],
 )
 def test_staging_over_its_quota_ends_a_running_job(run, staging, body, outcome):
-    assert run(body + FOREVER, staging=staging.mount_source, quota=staging).outcome == outcome
+    assert run(body + FOREVER, staging=staging.path, quota=staging).outcome == outcome
 
 
 UNLINKED = """
@@ -239,9 +237,9 @@ def small_staging(tmp_path):
 
 @pytest.mark.claim("resources.disk-never-filled")
 def test_files_that_no_folder_shows_end_a_job_before_they_fill_the_disk(run, small_staging):
-    result = run(UNLINKED + FOREVER, staging=small_staging.mount_source, quota=small_staging)
+    result = run(UNLINKED + FOREVER, staging=small_staging.path, quota=small_staging)
     assert result.outcome == DiskLow()
-    disk = os.statvfs(small_staging.mount_source)
+    disk = os.statvfs(small_staging.path)
     assert disk.f_bavail * disk.f_frsize > 60 * MIB  # all of it came back with the container
 
 
@@ -251,7 +249,7 @@ def test_staging_is_looked_at_again_once_the_container_is_gone(run, engine, owne
         runs = any(one.labels[OWNER] == owner.id for one in engine.leftovers())
         return StagingUsage(files=0, bytes=0) if runs else staging.usage(limits)
 
-    result = run(MANY_FILES, staging=staging.mount_source, quota=SimpleNamespace(usage=usage))
+    result = run(MANY_FILES, staging=staging.path, quota=SimpleNamespace(usage=usage))
     assert result.outcome == StagingLimitExceeded("files", SMALL.staging_files)
 
 
@@ -282,7 +280,7 @@ def run_heard(hearing, make_template, workspace, staging, cancel):
     def one(body):
         words = f"os.write(2, {LAST_WORDS!r})\nwhile not os.path.exists(job['heard']): pass\n"
         source = handler(words + body)
-        template = make_template(source, BRIEF, workspace=workspace, staging=staging.mount_source)
+        template = make_template(source, BRIEF, workspace=workspace, staging=staging.path)
         heard = workspace / "heard"
         return hearing(heard.touch).run(Job("call-0001", template, {"heard": str(heard)}, staging), cancel)
 
@@ -332,9 +330,8 @@ def test_a_job_cancelled_by_another_thread_ends(hearing, make_template, cancel, 
 
 
 @pytest.mark.claim("content.frames-strict")
-@pytest.mark.parametrize(
-    "frames",
-    [
+def test_a_forged_frame_ends_the_job(run, subtests):
+    for frames in (
         "b'garbage, not a frame'",
         "HEADER.pack(b'O', 0xFFFFFFFF)",
         "HEADER.pack(b'F', 2) + b'[]'",
@@ -342,17 +339,18 @@ def test_a_job_cancelled_by_another_thread_ends(hearing, make_template, cancel, 
         "HEADER.pack(b'P', 2) + b'{}'",
         "HEADER.pack(b'R', 2) + b'{}'",
         "HEADER.pack(b'F', 10) + b'{\"code\":0}'",  # the worker's own is the second
-    ],
-    ids=["garbage", "giant", "list", "not json", "progress", "ready", "second final"],
-)
-def test_a_forged_frame_ends_the_job(run, frames):
-    body = f"import struct\nHEADER = struct.Struct('>cI')\nos.write(report._wire._descriptor, {frames})"
-    assert isinstance(run(body).outcome, ProtocolViolated)
+    ):
+        with subtests.test(frames=frames):
+            body = (
+                f"import struct\nHEADER = struct.Struct('>cI')\nos.write(report._wire._descriptor, {frames})"
+            )
+            assert isinstance(run(body).outcome, ProtocolViolated)
 
 
-@pytest.mark.parametrize("code", ["'0'", "True", "None", "[0]"])
-def test_an_answer_without_a_code_is_no_success(run, code):
-    assert isinstance(run(f"return {{'code': {code}}}").outcome, ProtocolViolated)
+def test_an_answer_without_a_code_is_no_success(run, subtests):
+    for code in ("'0'", "True", "None", "[0]"):
+        with subtests.test(code=code):
+            assert isinstance(run(f"return {{'code': {code}}}").outcome, ProtocolViolated)
 
 
 @pytest.mark.claim("resources.output-capped")
