@@ -34,7 +34,7 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.http import replies
 from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.http.sending import ChangedWhileSent, OpenFile
-from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
+from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Fingerprint, Gone, Opened
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
 from gdal_mcp.ledger.statement import time_text
