@@ -93,7 +93,7 @@ def _value(name: str, value: Any) -> str:
         case "Mounts":
             return "<br>".join(f"`{row['Target']}` {'ro' if row['ReadOnly'] else 'rw'}" for row in value)
         case "SecurityOpt":
-            return "`no-new-privileges:true`, `seccomp=sandbox/seccomp.json`"
+            return "`no-new-privileges:true`, `seccomp=sandbox/isolation/seccomp.json`"
         case "Ulimits":
             return ", ".join(f"`{row['Name']}={row['Soft']}`" for row in value)
         case "Tmpfs" | "Labels":

@@ -14,7 +14,7 @@ from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.isolation.cis import BENCHMARK
 from sandbox.isolation.rows import Row
-from sandbox.isolation.trying import Escape
+from sandbox.attestation import Escape
 
 _MARKS = {"held": "ok  ", "failed": "OUT ", "warning": "WARN", "note": "note", "n/a": "n/a "}
 _TITLES = {

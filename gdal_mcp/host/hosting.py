@@ -29,8 +29,8 @@ from sandbox.engines import libpod
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.idmap import Views, sweep
 from sandbox.isolation import probe
-from sandbox.isolation.attest import Row
-from sandbox.isolation.attestation import attest
+from sandbox.isolation.measured import Row
+from sandbox.attestation import attest
 from sandbox.mounted import ENTER, READ, may, refuse_closed
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
@@ -46,7 +46,7 @@ from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 if TYPE_CHECKING:
     from gdal_mcp.host.image import Image
     from sandbox.engines.docker import DockerEngine
-    from sandbox.isolation.trying import Escape
+    from sandbox.attestation import Escape
 
 NOBODY = 65534
 ATTESTATION_SECONDS = (
@@ -293,7 +293,7 @@ class Hosting:
 
     def try_to_escape(self) -> "Escape":
         """What the job of a container like a call's could not do. Raises SandboxError."""
-        from sandbox.isolation.trying import try_to_escape  # noqa: PLC0415 - no server needs it
+        from sandbox.attestation import try_to_escape  # noqa: PLC0415 - no server needs it
 
         host = self.ready()
         with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:

@@ -17,7 +17,7 @@ from gdal_mcp.settings.pathmap import PathMap
 from sandbox.cancel import Cancellation
 from sandbox.engine import ContainerState, Engine, EngineInfo, Leftover, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable
-from sandbox.isolation.attest import Row
+from sandbox.isolation.measured import Row
 from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner

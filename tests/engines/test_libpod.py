@@ -10,7 +10,7 @@ import pytest
 
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.hardening import MASKED, READ_ONLY
-from sandbox.seccomp import profile
+from sandbox.isolation.seccomp import profile
 from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
 
 pytestmark = pytest.mark.claim("engine.podman-is-read-back")

@@ -14,7 +14,7 @@ from sandbox.hardening import create_body
 from sandbox.isolation import rows as rows_module
 from sandbox.isolation.cis import BENCHMARK, CHECKS, Seen
 from sandbox.isolation.rows import Row, Tried, rows
-from sandbox.isolation.trying import Escape, try_to_escape
+from sandbox.attestation import Escape, try_to_escape
 from tests.conftest import USER
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("escape.doctor-tells")]

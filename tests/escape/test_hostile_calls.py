@@ -10,12 +10,12 @@ import pytest
 
 from sandbox.cancel import Cancellation
 from sandbox.isolation.rows import Tried, rows
-from sandbox.isolation.trying import PACKAGE, request
+from sandbox.attestation import PACKAGE, request
 from sandbox.outcome import Exited
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job
-from sandbox.seccomp import rules
-from sandbox.syscalls import NUMBERS
+from sandbox.isolation.seccomp import rules
+from sandbox.isolation.syscalls import NUMBERS
 from tests.conftest import USER
 from tests.escape.conftest import SECRET
 

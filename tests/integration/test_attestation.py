@@ -8,7 +8,7 @@ import pytest
 from sandbox.engines import docker as docker_module
 from sandbox.errors import AttestationFailed
 from sandbox.isolation import attestation
-from sandbox.isolation.attestation import attest
+from sandbox.attestation import attest
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea

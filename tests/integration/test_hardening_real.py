@@ -11,8 +11,8 @@ import pytest
 from hardening_box import ENVIRONMENT, LIMITS, USER, open_box
 
 from sandbox.hardening import HOSTNAME
-from sandbox.seccomp import rules
-from sandbox.syscalls import NUMBERS
+from sandbox.isolation.seccomp import rules
+from sandbox.isolation.syscalls import NUMBERS
 
 pytestmark = pytest.mark.engine
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.isolation.attest import rows, shortfalls
+from sandbox.isolation.measured import rows, shortfalls
 from sandbox.template import Limits, Mount, SandboxTemplate
 
 LIMITS = Limits(memory_bytes=1 << 30, cpus=1.5, pids=32, open_files=256, file_bytes=1 << 20)
