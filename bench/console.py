@@ -12,8 +12,8 @@ from bench.arena import Arena, NotMeasurable
 from bench.clients import BareClient
 from bench.report import Goal, Section, milliseconds
 from gdal_mcp.app import local_user
-from gdal_mcp.console import notices
-from gdal_mcp.console.tickets import minted
+from gdal_mcp.console import runtime_file
+from gdal_mcp.console.login_tokens import new_login_token
 from gdal_mcp.ledger.registry import Call
 from gdal_mcp.ledger.rows import insert
 from gdal_mcp.ledger.schema import connect
@@ -75,11 +75,11 @@ def _record(number: int, who: str, started: float) -> Call:
 
 def _link(state: Path) -> str:
     end = time.monotonic() + _WAIT_SECONDS
-    while not (found := notices.living(state, lambda _server: True)):
+    while not (found := runtime_file.living(state, lambda _server: True)):
         if time.monotonic() > end:
             raise NotMeasurable("the console did not open")
         time.sleep(0.05)
-    return f"{found[0].address}#ticket={minted(found[0].secret, time.time())}"
+    return f"{found[0].address}#ticket={new_login_token(found[0].secret, time.time())}"
 
 
 def _in_browser(link: str, rounds: int) -> tuple[list[float], list[float]]:

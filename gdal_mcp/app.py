@@ -17,8 +17,9 @@ from gdal_mcp.access.identity import Principal, local
 from gdal_mcp.access.policy import Policy
 from gdal_mcp.access.policy_file import load_policy
 from gdal_mcp.access.rates import Rates
-from gdal_mcp.approval.asking import ApprovalService, Patience
+from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
+from gdal_mcp.approval.waiting import ApprovalQueue, ConsoleUrl, Patience, no_console
 from gdal_mcp.calls.changes import Changes
 from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Execution
@@ -27,7 +28,7 @@ from gdal_mcp.calls.records import Records
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry
@@ -35,6 +36,7 @@ from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import BESIDES, Surface, known_tools, surface
+from gdal_mcp.tools.aliases import aliases_of
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.undo import Retention
 from sandbox.owner import Owner
@@ -68,9 +70,9 @@ class App:
         return self.pipeline.reaches
 
     @property
-    def asking(self) -> ApprovalService:
-        """Where calls get their yes."""
-        return self.pipeline.asking
+    def approvals(self) -> ApprovalService:
+        """Where decisions of people are recorded."""
+        return self.pipeline.approvals.service
 
     @property
     def changes(self) -> Changes:
@@ -79,8 +81,13 @@ class App:
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[App]:
+def running(
+    settings: Settings, console_url: ConsoleUrl = no_console, approve_options: tuple[str, ...] = ()
+) -> Iterator[App]:
     """A server's parts, recovered from whatever a predecessor left.
+
+    `console_url` tells where calls can be approved on a page; `approve_options` are what `gdal-mcp approve` needs to find
+    this server's questions.
 
     Raises:
         SandboxError: no workspace, or one that may not be used.
@@ -100,8 +107,14 @@ def running(settings: Settings) -> Iterator[App]:
         hosting = Hosting(settings, workspaces, owner, areas)
         stack.callback(hosting.close)
         tools = surface(settings)
-        reach = Entitlements(settings, workspaces, tools, Foresight(settings.limits()))
-        pipeline = _pipeline(reach, hosting, _Ledger(audit, registry, owner), stack)
+        reach = Entitlements(settings, workspaces, tools, Preflight(settings.limits()))
+        ledger = _Ledger(audit, registry, owner)
+        approvals = Approvals(registry.path)
+        stack.callback(approvals.close)
+        approvals.release_dead(lambda server: is_alive(server, owner))
+        service = ApprovalService(approvals, audit.append, owner.id)
+        queue = ApprovalQueue(service, _patience(settings), console_url, approve_options)
+        pipeline = _pipeline(reach, hosting, ledger, queue, stack)
         yield App(settings, workspaces, owner, hosting, registry, audit, areas, tools, pipeline)
 
 
@@ -126,13 +139,12 @@ def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> dict
     return areas
 
 
-def _pipeline(whole: Entitlements, hosting: Hosting, ledger: _Ledger, stack: ExitStack) -> Pipeline:
+def _pipeline(
+    whole: Entitlements, hosting: Hosting, ledger: _Ledger, approvals: ApprovalQueue, stack: ExitStack
+) -> Pipeline:
     """The life of the calls of a server that has all of this reach."""
     settings, owner = whole.settings, ledger.owner
-    policy = load_policy(settings, _names)
-    approvals = Approvals(ledger.registry.path)
-    stack.callback(approvals.close)
-    approvals.release_dead(lambda server: is_alive(server, owner))
+    policy = load_policy(settings, _names, aliases_of(catalogue()))
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
     return Pipeline(
@@ -141,7 +153,7 @@ def _pipeline(whole: Entitlements, hosting: Hosting, ledger: _Ledger, stack: Exi
         reaches=EntitlementResolver(whole, policy),
         hosting=hosting,
         execution=Execution(settings, hosting),
-        asking=ApprovalService(approvals, ledger.audit.append, _patience(settings), owner.id),
+        approvals=approvals,
         records=Records(settings, ledger.audit, ledger.registry, owner.id, policy.digest),
         results=store_of(settings),
         rates=rates,

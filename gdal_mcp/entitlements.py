@@ -12,7 +12,7 @@ from gdal_mcp.access.policy import Entry, Policy
 from gdal_mcp.access.rates import Bounds
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface, known_tools, surface
 from gdal_mcp.tools.algorithm import spelling
@@ -27,12 +27,12 @@ class Entitlements:
     settings: Settings
     workspaces: Workspaces
     surface: Surface
-    foresight: Foresight
+    preflight: Preflight
     entry: Entry | None = None
 
     @property
     def limits(self) -> Limits:
-        return self.foresight.limits
+        return self.preflight.limits
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def narrowed(whole: Entitlements, entry: Entry) -> Entitlements:
         settings,
         workspaces,
         surface(settings, _outside(entry)),
-        replace(whole.foresight, limits=limits),
+        replace(whole.preflight, limits=limits),
         entry,
     )
 

@@ -18,9 +18,10 @@ from gdal_mcp.access.admission import Admission
 from gdal_mcp.access.identity import READ
 from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
-from gdal_mcp.approval.asking import ApprovalService, Call, expired
 from gdal_mcp.approval.model import Suspended
 from gdal_mcp.approval.question import Where
+from gdal_mcp.approval.service import expired_error
+from gdal_mcp.approval.waiting import ApprovalQueue, Call
 from gdal_mcp.calls.activity import Activity, Running
 from gdal_mcp.calls.changes import Changes, changed_by
 from gdal_mcp.calls.drafting import Drafting, Drafts
@@ -34,7 +35,7 @@ from gdal_mcp.calls.translation import explain
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.scope import places
-from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.host.hosting import Host, Hosting, SandboxScope
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.settings import Settings
@@ -48,6 +49,7 @@ from sandbox.template import Limits
 __all__ = ["Pipeline", "Reply", "Request", "Ticket"]
 
 _log = structlog.get_logger()
+_VALIDATE = "validate_call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Pipeline:
     reaches: EntitlementResolver
     hosting: Hosting
     execution: Execution
-    asking: ApprovalService
+    approvals: ApprovalQueue
     records: Records
     results: ResultStore
     rates: Rates
@@ -128,7 +130,7 @@ class Pipeline:
         plan, host = await self._permitted(ticket, tool, plan, host)
         ticket.lap("approval", begun)
         done = await self._placed(ticket, plan, host)
-        self._learn(reach.foresight, plan.draft, done)
+        self._learn(reach.preflight, plan.draft, done)
         return self._reply(ticket, done)
 
     async def _drafted(self, ticket: Ticket, tool: Tool) -> Draft | ImmediateResult:
@@ -141,7 +143,7 @@ class Pipeline:
         assert plan is not None
         assert reach is not None
         tool, receipt = _look_up(reach.surface, plan.tool), self.records.receipt(ticket, done)
-        advice = ticket.foreseen.advice if ticket.foreseen else ()
+        advice = ticket.preflight.advice if ticket.preflight else ()
         ran = Ran(tool, plan, done, receipt, advice, reach.surface.algorithms, reach.surface.callable)
         return Reply(ticket.call_id, structured(ran), done)
 
@@ -159,13 +161,28 @@ class Pipeline:
         if isinstance(verdict, Allow):
             ticket.approval = f"allowed: {verdict.reason}"
             return plan, host
+        await self._described(ticket, plan)
         ticket.enter("waiting for approval")
-        estimate = ticket.foreseen.estimate if ticket.foreseen else None
+        estimate = ticket.preflight.estimate if ticket.preflight else None
         question = Call(plan, verdict, ticket.request.approver, estimate, self._where(host), ticket.tell)
-        grant = await self.asking.settle(question)
+        grant = await self.approvals.settle(question)
         if grant is not None:
             ticket.approval = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
         return await self._unchanged(ticket, tool, plan)
+
+    async def _described(self, ticket: Ticket, plan: Plan) -> None:
+        """Has the inputs described before a person is asked: a call of its own, where the policy allows that unasked.
+
+        Raises ToolError when the call is certain to break a limit.
+        """
+        assert ticket.reach is not None
+        preflight = ticket.reach.preflight
+        look = preflight.description(plan.draft)
+        if look is None or not isinstance(decide(case(look, _VALIDATE, plan.principal), self.policy), Allow):
+            return
+        arguments = {"tool": plan.tool, "arguments": plan.arguments}
+        await self.call(replace(ticket.request, tool=_VALIDATE, arguments=arguments, on_progress=_unheard))
+        ticket.preflight = preflight.check(plan.draft)
 
     def _where(self, host: Host) -> Where:
         image = host.image
@@ -181,17 +198,17 @@ class Pipeline:
             async with self.admission.place(principal, partial(_tell_waiting, ticket)):
                 ticket.lap("queue", begun)
                 if not ticket.approval:  # used up only now: a call that found no place may be sent again
-                    ticket.approval = self.asking.used(plan)
+                    ticket.approval = self.approvals.service.consume(plan)
                 ticket.enter("running")
                 return await self._run(ticket, plan, host)
 
     @staticmethod
-    def _learn(foresight: Foresight, draft: Draft, done: Done) -> None:
-        """What was written is known from its description, so that a call on it can be foreseen without a container."""
+    def _learn(preflight: Preflight, draft: Draft, done: Done) -> None:
+        """What was written is known from its description, so that the next call on it can be judged before it runs."""
         located = {file.located.path: file.located for file in done.published.files} if done.published else {}
         for output, described in zip(draft.outputs, done.outputs, strict=False):
             if output.target.path in located:
-                foresight.learn(located[output.target.path], described.facts)
+                preflight.learn(located[output.target.path], described.facts)
 
     def _plan(self, ticket: Ticket, tool: Tool, draft: Draft) -> tuple[Plan, Host]:
         """Deterministic for a given state, so that a call that is sent again reaches the same digest."""
@@ -224,7 +241,7 @@ class Pipeline:
         assert isinstance(draft, Draft)
         plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool, draft))
         if plan.digest != asked.digest:
-            raise expired("what would run changed while the question was open.")
+            raise expired_error("what would run changed while the question was open.")
         ticket.plan, ticket.host = plan, host
         return plan, host
 
@@ -260,7 +277,7 @@ class Pipeline:
         except ToolError as error:
             return error
         ticket.lap("audit", begun)
-        done = self.execution.run(Run(plan, host, ticket.tell, ticket, cancel))
+        done = self.execution.run(Run(plan, host, ticket.tell, ticket, cancel, partial(_heard, ticket)))
         if bounds_of(ticket.reach).by_day:
             self.rates.spent(ticket.request.principal, *_cost(ticket, done))
         return done
@@ -293,6 +310,17 @@ def _look_up(surface: Surface, name: str) -> Tool:
             f"The tools are: {', '.join(one.name for one in surface.listed[:40])}.",
         )
     return tool
+
+
+def _heard(ticket: Ticket, value: Mapping[str, Any]) -> None:
+    """What the container says of the inputs before it works. Raises ToolError to end it."""
+    assert ticket.reach is not None
+    assert ticket.plan is not None
+    ticket.preflight = ticket.reach.preflight.heard(ticket.plan.draft, value)
+
+
+def _unheard(_fraction: float, _message: str) -> None:
+    pass
 
 
 def _tell_waiting(ticket: Ticket) -> None:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 
-from gdal_mcp.access.kinds import behind, kinds_of, unkinded
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tools.algorithm import spelling
+from gdal_mcp.tools.aliases import aliases_of
+from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.direct import direct_tool
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.look import PREVIEW
 from gdal_mcp.tools.model import Tool
 
@@ -64,13 +65,14 @@ def surface(settings: Settings, outside: Iterable[str] = ()) -> Surface:
 def _written(names: Iterable[str]) -> frozenset[str]:
     """Spellings of what somebody excluded, and of the algorithms that may come to it."""
     excluded = {spelling(name) for name in names}
-    wider = {one for one in unkinded() if any(spelling(kind) in excluded for kind in kinds_of(one))}
+    generic = aliases_of(catalogue()).generic.items()
+    wider = {name for name, kinds in generic if any(spelling(kind) in excluded for kind in kinds)}
     return frozenset(excluded | wider)
 
 
 def _allowed(tool: Tool, settings: Settings, excluded: frozenset[str], written: frozenset[str]) -> bool:
     pictures = tool is PREVIEW and settings.lockdown  # a picture can show words
-    runs = (spelling(path) for path in behind(tool.name, tool.like))
+    runs = (spelling(path) for path in aliases_of(catalogue()).resolves_to(tool.name, tool.like))
     gone = spelling(tool.name) in excluded or any(path in written for path in runs)
     return not gone and not (settings.read_only and tool.writes) and not pictures
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from gdal_mcp.access.kinds import behind, unkinded
+from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.plan import Draft, Effect, effect_of
 
 ApprovalMode = Literal["writes", "always", "never"]
@@ -84,13 +84,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of one server, frozen at its start. `digest` names the file's text in every record."""
+    """The rules of one server, frozen at its start. `digest` names the file's text in every record; `aliases` tells which
+    names stand for others.
+    """
 
     mode: ApprovalMode = "writes"
     rules: tuple[Rule, ...] = ()
     entries: tuple[Entry, ...] = ()
     source: str = ""
     digest: str = ""
+    aliases: Aliases = NO_ALIASES
 
     def entry(self, principal: str) -> Entry | None:
         """The first entry that names a principal."""
@@ -136,7 +139,7 @@ def decide(asked: Case, policy: Policy) -> Verdict:
 
 def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
     """The decision, and the rule that made it."""
-    rule = next((one for one in policy.rules if _fits(one, asked)), None)
+    rule = next((one for one in policy.rules if _fits(one, asked, policy.aliases)), None)
     if rule is not None and rule.decision == "deny":
         return Deny(rule.reason or "a rule of the policy denies it"), rule
     if asked.always_asked:
@@ -164,24 +167,24 @@ def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
     return RequireApproval(_REASONS[effect], grantable=effect is not Effect.DESTROY)
 
 
-def _fits(rule: Rule, asked: Case) -> bool:
+def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:
     return (
         asked.effect in rule.effects
-        and _calls(rule, asked)
+        and _calls(rule, asked, aliases)
         and _named(asked.principal, rule.principals)
         and _covers(rule, asked.workspaces)
     )
 
 
-def _calls(rule: Rule, asked: Case) -> bool:
+def _calls(rule: Rule, asked: Case, aliases: Aliases) -> bool:
     """A rule that denies or asks fits with anything that the call may run; one that allows must fit with all of it."""
     patterns = tuple(_spelled(one) for one in rule.tools)
 
     def fits(name: str) -> bool:
         return _named(_spelled(name), patterns)
 
-    runs = behind(asked.tool, asked.algorithm)
-    if fits(asked.tool) or (asked.algorithm in unkinded() and fits(asked.algorithm)):
+    runs = aliases.resolves_to(asked.tool, asked.algorithm)
+    if fits(asked.tool) or (asked.algorithm in aliases.generic and fits(asked.algorithm)):
         return True
     if rule.decision == "allow":
         return bool(runs) and all(map(fits, runs))

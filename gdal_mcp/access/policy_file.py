@@ -21,12 +21,14 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.access.policy import WAYS, ApprovalMode, Entry, Policy, Rule, Way
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings, SettingsError
@@ -71,13 +73,16 @@ class _File(_Table):
     principal: tuple[_Entry, ...] = ()
 
 
-def load_policy(settings: Settings, names: Callable[[], Iterable[str]]) -> Policy:
-    """The policy of a server with these settings; `names` gives those of every tool and algorithm there is.
+def load_policy(
+    settings: Settings, names: Callable[[], Iterable[str]], aliases: Aliases = NO_ALIASES
+) -> Policy:
+    """The policy of a server with these settings; `names` gives those of every tool and algorithm there is, and `aliases`
+    which of them stand for others.
 
     Raises SettingsError with every problem found.
     """
     if settings.policy is None:
-        return Policy(settings.approval)
+        return Policy(settings.approval, aliases=aliases)
     data = _read(settings.policy)
     try:
         parsed = _File.model_validate(tomllib.loads(data.decode()))
@@ -85,7 +90,8 @@ def load_policy(settings: Settings, names: Callable[[], Iterable[str]]) -> Polic
         raise SettingsError(*(_sentence(settings.policy, row) for row in error.errors())) from error
     except (ValueError, RecursionError) as error:  # TOML's and Unicode's, and of brackets in brackets
         raise SettingsError(f"Policy file {settings.policy} is not TOML: {error}.") from error
-    policy = _made(parsed, settings.approval, settings.policy, hashlib.sha256(data).hexdigest())
+    made = _made(parsed, settings.approval, settings.policy, hashlib.sha256(data).hexdigest())
+    policy = replace(made, aliases=aliases)
     problems = [*_unknown_tools(policy, frozenset(names())), *_unknown_workspaces(policy, settings)]
     if problems:
         raise SettingsError(*(f"Policy file {settings.policy}: {problem}" for problem in problems))

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from gdal_mcp.approval.model import Approval, Question
+from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.preflight.estimate import Estimate
 from gdal_mcp.plan import Draft, Output, Plan
 from gdal_mcp.untrusted import shown_text
@@ -150,6 +152,34 @@ def _size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError
+
+
+def waiting_text(question: Question, command: str) -> str:
+    """The progress message of a call that waits for approval."""
+    ways = [f"open {question.url}"] if question.url else []
+    ways += [f"run `{command}`"] if "terminal" in question.ways else []
+    return f"waiting for approval: {', or '.join(ways)}" if ways else "waiting for approval"
+
+
+def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -> ToolError:
+    """For a call that nobody approved while it waited: what to show to a person, and that it can be sent again."""
+    told = {
+        "call_id": plan.call_id,
+        "approval": row.id,
+        "digest": plan.digest,
+        "summary": row.summary,
+        "ways": list(row.ways),
+        "console": url,
+        "command": command,
+        "expires": row.expires,
+    }
+    return ToolError(
+        Code.DENIED,
+        Stage.APPROVAL,
+        "the call needs a person's approval, and nobody has decided yet.",
+        "Show the person `requiresConfirmation`. Once they have approved it, send the very same call again.",
+        confirmation=told,
+    )
 
 
 def touched(draft: Draft) -> tuple[str, ...]:

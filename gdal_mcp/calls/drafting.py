@@ -55,7 +55,7 @@ class Drafting:
     def draft(self, ticket: Ticket, tool: Tool) -> Draft | ImmediateResult:
         """What the tool makes of the arguments; a draft that writes is refused where the caller only reads.
 
-        Notes on the ticket what is foreseen of it. Raises ToolError.
+        Notes on the ticket what its preflight says. Raises ToolError.
         """
         try:
             draft = tool.draft(ticket.request.arguments, self._desk(ticket))
@@ -71,7 +71,7 @@ class Drafting:
         if draft.writes and not ticket.request.who.holds(WRITE):
             raise missing_scope(WRITE)
         draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
-        ticket.foreseen = ticket.reach.foresight.check(draft)
+        ticket.preflight = ticket.reach.preflight.check(draft)
         self.accept(draft)
         return draft
 
@@ -82,7 +82,7 @@ class Drafting:
         paths = Paths(reach.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
         verdict = partial(self._verdict, ticket.request)
         return DraftContext(
-            self.paths(paths), reach.settings, reach.surface, reach.foresight, catalogue(), verdict
+            self.paths(paths), reach.settings, reach.surface, reach.preflight, catalogue(), verdict
         )
 
     def _verdict(self, request: Request, tool: str, draft: Draft) -> Verdict:

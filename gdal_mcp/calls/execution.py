@@ -12,6 +12,7 @@ from gdal_mcp.calls.translation import explain, judge, reported, stderr_of
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.described import Described, described
 from gdal_mcp.gdal.datasets.scope import ADVICE
+from gdal_mcp.gdal.preflight.service import crs_named
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.plan import Draft, Output, Plan
 from gdal_mcp.settings import Settings
@@ -65,6 +66,8 @@ class Run:
     on_progress: Callable[[float, str], None]
     log: CallLog
     cancel: Cancellation
+    # told what the container says of the inputs before it works, in the same thread; raises ToolError to end the job
+    heard: Callable[[Mapping[str, Any]], None] = lambda _value: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,20 @@ class Execution:
 
     def _answered(self, run: Run, lease: Lease) -> Done:
         """What the job said. Raises ToolError when it failed."""
-        result = lease.run(self._job(run, lease), run.cancel)
+        declined: list[ToolError] = []
+
+        def heard(value: Mapping[str, Any]) -> bool:
+            try:
+                run.heard(value)
+            except ToolError as error:
+                declined.append(error)
+            return not declined
+
+        result = lease.run(replace(self._job(run, lease), on_interim=heard), run.cancel)
         run.log.usage = result.usage
         run.log.lap("run", time.monotonic() - result.usage.run_seconds)
+        if declined:
+            raise declined[0]
         if failure := judge(result, writes=lease.staging is not None):
             raise self._with_places(failure, run.plan)
         done = self._done(run.plan, result)
@@ -159,6 +173,7 @@ class Execution:
             "inputs": command.inputs,
             "output": command.output,
             "as_array": command.as_array,
+            "crs": crs_named(plan.draft),
             "sources": tuple(str(located) for located in plan.draft.inputs),
             "outputs": [{"path": output.inside, "kind": output.kind} for output in plan.draft.outputs],
             "preview_pixels": self.settings.preview_pixels if self._pictures else 0,

@@ -12,7 +12,7 @@ from gdal_mcp.calls.activity import Running
 from gdal_mcp.calls.execution import Done
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.preflight.service import Foreseen
+from gdal_mcp.gdal.preflight.service import PreflightReport
 from gdal_mcp.host.hosting import Host
 from gdal_mcp.plan import Plan
 from sandbox.outcome import Usage
@@ -47,7 +47,7 @@ class Ticket:
     seconds: dict[str, float] = field(default_factory=dict)
     ended: Done | ToolError | None = None
     usage: Usage | None = None  # of its container, however the call ended
-    foreseen: Foreseen | None = None
+    preflight: PreflightReport | None = None
     reach: Entitlements | None = None
     running: Running | None = None  # as the console shows it
 

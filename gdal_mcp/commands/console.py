@@ -8,8 +8,8 @@ from typing import Final
 
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, say
-from gdal_mcp.console import notices
-from gdal_mcp.console.tickets import minted
+from gdal_mcp.console import runtime_file
+from gdal_mcp.console.login_tokens import new_login_token
 from gdal_mcp.settings import Settings
 from gdal_mcp.state import StateFolder
 from sandbox.owner import Owner
@@ -31,7 +31,7 @@ def show(settings: Settings, *, opens: bool) -> Exit:
             "or name its --state-dir."
         )
         return Exit.FAILED
-    addresses = [f"{one.address}#ticket={minted(one.secret, time.time())}" for one in found]
+    addresses = [f"{one.address}#ticket={new_login_token(one.secret, time.time())}" for one in found]
     for one, address in zip(found, addresses, strict=True):
         say(f"console of the server on {', '.join(one.workspaces)}; the link works once, for a minute")
         out(address)
@@ -40,7 +40,7 @@ def show(settings: Settings, *, opens: bool) -> Exit:
     return Exit.DONE
 
 
-def _found(state: StateFolder) -> tuple[notices.Notice, ...]:
+def _found(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
     """The consoles that are open, or that servers open now that somebody asks."""
     if not state.servers.is_dir():
         return ()
@@ -51,12 +51,14 @@ def _found(state: StateFolder) -> tuple[notices.Notice, ...]:
 
         others = [path.stem for path in owner.folder.glob("*.lock") if path.stem != owner.id]
         if not any(alive(server) for server in others):
-            return notices.living(state.root, alive)
-        notices.ask(state.root)
-        return _awaited(lambda: notices.living(state.root, alive))
+            return runtime_file.living(state.root, alive)
+        runtime_file.ask(state.root)
+        return _awaited(lambda: runtime_file.living(state.root, alive))
 
 
-def _awaited(look: Callable[[], tuple[notices.Notice, ...]]) -> tuple[notices.Notice, ...]:
+def _awaited(
+    look: Callable[[], tuple[runtime_file.Advertisement, ...]],
+) -> tuple[runtime_file.Advertisement, ...]:
     end = time.monotonic() + WAIT_SECONDS
     while not (found := look()) and time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)

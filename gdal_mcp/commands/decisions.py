@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gdal_mcp.approval.asking import ApprovalService, Patience
 from gdal_mcp.approval.model import Approval, Decision, Grant
+from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.commands.durations import seconds_of
 from gdal_mcp.commands.exits import Exit
@@ -19,11 +19,10 @@ from gdal_mcp.untrusted import shown_text
 
 
 @contextmanager
-def _desk(settings: Settings) -> Iterator[ApprovalService]:
+def _service(settings: Settings) -> Iterator[ApprovalService]:
     approvals = Approvals(settings.state.registry)
     try:
-        patience = Patience(settings.approval_seconds, settings.approval_wait)
-        yield ApprovalService(approvals, AuditLog(settings.state.audit).append, patience, "terminal")
+        yield ApprovalService(approvals, AuditLog(settings.state.audit).append, "terminal")
     finally:
         approvals.close()
 
@@ -35,10 +34,10 @@ def _user() -> str:
 
 
 def approve(given: argparse.Namespace, settings: Settings) -> Exit:
-    with _desk(settings) as desk:
+    with _service(settings) as service:
         if given.question is None:
-            return _list(desk.approvals.pending(), as_json=given.json)
-        row = desk.approvals.approval(given.question)
+            return _list(service.approvals.pending(), as_json=given.json)
+        row = service.approvals.approval(given.question)
         if row is None or row.state != "pending":
             say(
                 f"there is no open question {given.question[:64]!r}; `gdal-mcp approve` lists those there are."
@@ -46,7 +45,9 @@ def approve(given: argparse.Namespace, settings: Settings) -> Exit:
             return Exit.FAILED
         yes = given.yes or (not given.no and _asked(row))
         user = _user()
-        after = desk.decide(row.id, Decision(approved=yes, by=user, how="gdal-mcp approve", way="terminal"))
+        after = service.decide(
+            row.id, Decision(approved=yes, by=user, how="gdal-mcp approve", way="terminal")
+        )
         out(f"{row.id}: {after.state if after else 'gone'}")
         held = after is not None and after.state in ("approved", "used")
         return Exit.DONE if held or not yes else Exit.FAILED
@@ -87,8 +88,8 @@ def _row(one: Approval) -> dict[str, Any]:
 
 
 def grants(given: argparse.Namespace, settings: Settings) -> Exit:
-    with _desk(settings) as desk:
-        rows = desk.approvals.grants()
+    with _service(settings) as service:
+        rows = service.approvals.grants()
     now = time.time()
     told = [_granted(one, now) for one in rows]
     if given.json:
@@ -115,8 +116,8 @@ def grant(given: argparse.Namespace, settings: Settings) -> Exit:
     user = _user()
     made = Grant(given.principal or user, given.tool, str(root), user, "gdal-mcp grants")
     try:
-        with _desk(settings) as desk:
-            made = desk.grant(made, span)
+        with _service(settings) as service:
+            made = service.grant(made, span)
     except ValueError as error:
         raise SettingsError(str(error)) from error
     out(f"{made.id}: {made.principal} may write to {made.workspace} with {made.tool} for {given.span}")
@@ -124,8 +125,8 @@ def grant(given: argparse.Namespace, settings: Settings) -> Exit:
 
 
 def revoke(given: argparse.Namespace, settings: Settings) -> Exit:
-    with _desk(settings) as desk:
-        found = desk.revoke(given.grant, _user())
+    with _service(settings) as service:
+        found = service.revoke(given.grant, _user())
     if found is None:
         say(f"there is no grant {given.grant[:64]!r}; `gdal-mcp grants list` shows them.")
         return Exit.FAILED

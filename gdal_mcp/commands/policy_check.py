@@ -67,7 +67,7 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
         paths,
         reach.settings,
         reach.surface,
-        reach.foresight,
+        reach.preflight,
         catalogue(),
         lambda other, draft: explained(case(draft, other, principal), app.policy)[0],
     )
@@ -85,7 +85,7 @@ def _word(verdict: Verdict) -> str:
 def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -> dict[str, Any]:
     if isinstance(verdict, Allow | Deny):
         return {}
-    grants = [app.asking.approvals.granted(principal, tool, str(root)) for root in draft.touched]
+    grants = [app.approvals.approvals.granted(principal, tool, str(root)) for root in draft.touched]
     held = [one for one in grants if one is not None]
     granted = bool(grants) and len(held) == len(grants) and verdict.grantable
     return {

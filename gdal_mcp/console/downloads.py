@@ -18,7 +18,7 @@ import anyio.to_thread
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from gdal_mcp.console.entrance import Refused
+from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.headers import FILE_POLICY
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.registry import Artifact

@@ -22,8 +22,8 @@ from starlette.types import Receive, Scope, Send
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Approval
 from gdal_mcp.calls.activity import Running
-from gdal_mcp.console import shown
-from gdal_mcp.console.entrance import Refused
+from gdal_mcp.console import serializers
+from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.registry import Call
 from gdal_mcp.ledger.schema import RegistryUnavailable
@@ -50,14 +50,18 @@ class Snapshot:
     def questions(self, viewer: Viewer) -> dict[str, Any]:
         return {
             "pending": [
-                shown.question(one, viewer) for one in self.pending if viewer.sees_question(one.principal)
+                serializers.question(one, viewer)
+                for one in self.pending
+                if viewer.sees_question(one.principal)
             ],
-            "decided": [shown.decision(one) for one in self.decided if viewer.sees_question(one.principal)],
+            "decided": [
+                serializers.decision(one) for one in self.decided if viewer.sees_question(one.principal)
+            ],
         }
 
     def calls(self, viewer: Viewer) -> dict[str, Any]:
-        ours = [shown.running(one, viewer) for one in self.running if viewer.governs(one.principal)]
-        theirs = [shown.elsewhere(one) for one in self.elsewhere if viewer.governs(one.principal)]
+        ours = [serializers.running(one, viewer) for one in self.running if viewer.governs(one.principal)]
+        theirs = [serializers.elsewhere(one) for one in self.elsewhere if viewer.governs(one.principal)]
         return {"running": [*ours, *theirs]}
 
 
@@ -80,7 +84,7 @@ class Live:
             return self._seen
 
     async def _look(self) -> Snapshot:
-        approvals, registry, own = self.app.asking.approvals, self.app.registry, self.app.owner.id
+        approvals, registry, own = self.app.approvals.approvals, self.app.registry, self.app.owner.id
 
         def read() -> tuple[tuple[Approval, ...], tuple[Approval, ...], tuple[Call, ...]]:
             others = tuple(one for one in registry.unfinished() if one.server != own)

@@ -24,7 +24,7 @@ import anyio.to_thread
 from gdal_mcp.access.policy import Way
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Decision, Question
-from gdal_mcp.console.entrance import Refused
+from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.errors import Code
 from gdal_mcp.ledger.registry import Artifact

@@ -15,12 +15,12 @@ from gdal_mcp import __version__
 from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.console import figures
 from gdal_mcp.console.assets import asset
-from gdal_mcp.console.desk import GRANT_MINUTES, Desk
+from gdal_mcp.console.auth import ConsoleAuth, Refused
 from gdal_mcp.console.downloads import Links, download
-from gdal_mcp.console.entrance import Entrance, Refused
 from gdal_mcp.console.headers import Guarded
 from gdal_mcp.console.live import Live, Stream
 from gdal_mcp.console.pictures import Pictures
+from gdal_mcp.console.service import GRANT_MINUTES, ConsoleService
 from gdal_mcp.console.sessions import SECONDS, Viewer
 from gdal_mcp.errors import ToolError
 from gdal_mcp.http.bearer import Unavailable
@@ -40,8 +40,8 @@ Act = Callable[[Request, Viewer, dict[str, Any]], Awaitable[Any]]
 class Console:
     """One console. `secure` says whether browsers reach it by HTTPS alone."""
 
-    desk: Desk
-    entrance: Entrance
+    service: ConsoleService
+    auth: ConsoleAuth
     live: Live
     pictures: Pictures
     secure: bool = False
@@ -85,14 +85,14 @@ class Console:
 
     def _read(self, path: str, handler: Read) -> Route:
         async def one(request: Request) -> Any:
-            return await handler(request, await self.entrance.viewer(request))
+            return await handler(request, await self.auth.viewer(request))
 
         return Route(path, self._answered(one), methods=["GET"])
 
     def _act(self, path: str, handler: Act) -> Route:
         async def one(request: Request) -> Any:
-            viewer = await self.entrance.viewer(request)
-            return await handler(request, viewer, await self.entrance.body(request))
+            viewer = await self.auth.viewer(request)
+            return await handler(request, viewer, await self.auth.body(request))
 
         return Route(path, self._answered(one), methods=["POST"])
 
@@ -118,10 +118,10 @@ class Console:
         return answer
 
     async def _login(self, request: Request) -> Response:
-        session = await self.entrance.enter(request)
+        session = await self.auth.enter(request)
         reply = JSONResponse({"key": session.key, "principal": session.principal.id})
         reply.set_cookie(
-            self.entrance.cookie,
+            self.auth.cookie,
             session.id,
             max_age=int(SECONDS),
             path=PATH,
@@ -132,10 +132,10 @@ class Console:
         return reply
 
     async def _logout(self, request: Request) -> Response:
-        await self.entrance.viewer(request)
-        self.entrance.leave(request)
+        await self.auth.viewer(request)
+        self.auth.leave(request)
         reply = JSONResponse({})
-        reply.delete_cookie(self.entrance.cookie, path=PATH)
+        reply.delete_cookie(self.auth.cookie, path=PATH)
         return reply
 
     async def _me(self, _request: Request, viewer: Viewer) -> Any:
@@ -151,61 +151,61 @@ class Console:
     def _workspaces(self, viewer: Viewer) -> Workspaces:
         """All for who runs the server; of anybody else those that the policy gives."""
         if viewer.is_admin:
-            return self.desk.app.workspaces
+            return self.service.app.workspaces
         try:
-            return self.desk.app.reaches.of(viewer.name).workspaces
+            return self.service.app.reaches.of(viewer.name).workspaces
         except ToolError:
             return Workspaces(())
 
     async def _live(self, request: Request, viewer: Viewer) -> Stream:
         async def good() -> bool:
             try:
-                return await self.entrance.viewer(request) == viewer
+                return await self.auth.viewer(request) == viewer
             except (Refused, TokensUnavailable, Unavailable):
                 return False
 
         return Stream(self.live, viewer, good)
 
     async def _question(self, request: Request, viewer: Viewer) -> Any:
-        return await _thread(self.desk.question, viewer, request.path_params["id"])
+        return await _thread(self.service.question, viewer, request.path_params["id"])
 
     async def _decide(self, request: Request, viewer: Viewer, given: dict[str, Any]) -> Any:
         approved = given.get("approved")
         if not isinstance(approved, bool):
             raise Refused(400, "`approved` is true or false.")
-        work = partial(self.desk.decide, viewer, request.path_params["id"], approved=approved)
+        work = partial(self.service.decide, viewer, request.path_params["id"], approved=approved)
         return (await _thread(work)).as_dict()
 
     async def _allow(self, request: Request, viewer: Viewer, given: dict[str, Any]) -> Any:
         return (
-            await _thread(self.desk.allow, viewer, request.path_params["id"], given.get("minutes"))
+            await _thread(self.service.allow, viewer, request.path_params["id"], given.get("minutes"))
         ).as_dict()
 
     async def _cancel(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        return self.desk.cancel(viewer, request.path_params["id"])
+        return self.service.cancel(viewer, request.path_params["id"])
 
     async def _undo(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        done = await _thread(self.desk.undo, viewer, request.path_params["id"])
-        self.desk.app.changes.tell(done.changed)
+        done = await _thread(self.service.undo, viewer, request.path_params["id"])
+        self.service.app.changes.tell(done.changed)
         return done.as_dict()
 
     async def _revoke(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        return await _thread(self.desk.revoke, viewer, request.path_params["id"])
+        return await _thread(self.service.revoke, viewer, request.path_params["id"])
 
     async def _calls(self, request: Request, viewer: Viewer) -> Any:
         asked = request.query_params
         words = tuple(asked.get("q", "")[:400].split())
         wanted = (words, asked.get("outcome", ""), asked.get("cursor"))
-        return await _thread(self.desk.history, viewer, *wanted)
+        return await _thread(self.service.history, viewer, *wanted)
 
     async def _call(self, request: Request, viewer: Viewer) -> Any:
-        return await _thread(self.desk.call, viewer, request.path_params["id"])
+        return await _thread(self.service.call, viewer, request.path_params["id"])
 
     async def _outputs(self, request: Request, viewer: Viewer) -> Any:
-        return await _thread(self.desk.outputs, viewer, request.query_params.get("cursor"))
+        return await _thread(self.service.outputs, viewer, request.query_params.get("cursor"))
 
     async def _picture(self, request: Request, viewer: Viewer) -> Response:
-        artifact = await _thread(self.desk.artifact, viewer, request.path_params["number"])
+        artifact = await _thread(self.service.artifact, viewer, request.path_params["number"])
         picture = await self.pictures.of(artifact, viewer, self._workspaces(viewer))
         if picture is None:
             raise Refused(404, "There is no picture of this.")
@@ -213,17 +213,17 @@ class Console:
 
     async def _link(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
         number = request.path_params["number"]
-        await _thread(self.desk.artifact, viewer, number)
+        await _thread(self.service.artifact, viewer, number)
         return {"href": f"files/{self.links.new(viewer, number)}"}
 
     async def _file(self, request: Request) -> Response:
         viewer, number = self.links.take(request.path_params["link"])
-        artifact = await _thread(self.desk.artifact, viewer, number)
+        artifact = await _thread(self.service.artifact, viewer, number)
         found: Response = await _thread(download, self._workspaces(viewer), artifact)
         return found
 
     async def _grants(self, _request: Request, viewer: Viewer) -> Any:
-        return await _thread(self.desk.grants, viewer)
+        return await _thread(self.service.grants, viewer)
 
     async def _figures(self, _request: Request, viewer: Viewer) -> Any:
         return await self._for_admin(viewer, figures.figures)
@@ -240,7 +240,7 @@ class Console:
     async def _for_admin(self, viewer: Viewer, work: Callable[[Any], Any]) -> Any:
         if not viewer.is_admin:
             raise Refused(403, "That needs the scope gdal:admin.")
-        return await anyio.to_thread.run_sync(work, self.desk.app, limiter=self._one)
+        return await anyio.to_thread.run_sync(work, self.service.app, limiter=self._one)
 
 
 async def _to_page(_request: Request) -> Response:

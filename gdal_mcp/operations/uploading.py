@@ -26,8 +26,8 @@ from pydantic import Field
 from gdal_mcp.access.identity import Principal
 from gdal_mcp.access.policy import Entry
 from gdal_mcp.app import App
-from gdal_mcp.approval.asking import Patience
 from gdal_mcp.approval.model import Nobody
+from gdal_mcp.approval.waiting import Patience
 from gdal_mcp.calls.execution import Ways, publish
 from gdal_mcp.calls.refusals import denied, reads_only
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
@@ -284,12 +284,12 @@ class Uploads:
     def _pipeline(self, received: Received) -> Pipeline:
         """The server's own, with everything that it counts and records, for this one call."""
         own = self.app.pipeline
-        patience = Patience(own.asking.patience.open_seconds, 0.0)
+        patience = Patience(own.approvals.patience.open_seconds, 0.0)
         return replace(
             own,
             reaches=self._reaches,
             execution=replace(own.execution, ways=looking(received)),
-            asking=replace(own.asking, patience=patience),
+            approvals=replace(own.approvals, patience=patience),
         )
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 
@@ -75,7 +75,7 @@ class DraftContext:
     paths: Paths
     settings: Settings
     surface: Permits
-    foresight: Foresight
+    preflight: Preflight
     catalogue: Catalogue
     # what the policy says of a draft of a tool, for this caller
     verdict: Callable[[str, Draft], Verdict] = by_default
@@ -143,8 +143,8 @@ A = TypeVar("A", bound=Arguments)
 def typed(model: type[A], draft: Callable[[A, DraftContext], Draft | ImmediateResult]) -> Drafting:
     """The draft function of a tool whose arguments are a model. Raises pydantic's ValidationError."""
 
-    def validated(arguments: Mapping[str, Any], desk: DraftContext) -> Draft | ImmediateResult:
-        return draft(model.model_validate(dict(arguments)), desk)
+    def validated(arguments: Mapping[str, Any], context: DraftContext) -> Draft | ImmediateResult:
+        return draft(model.model_validate(dict(arguments)), context)
 
     return validated
 

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page
 
 from gdal_mcp.approval.model import Approval
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.console import notices
-from gdal_mcp.console.tickets import minted
+from gdal_mcp.console import runtime_file
+from gdal_mcp.console.login_tokens import new_login_token
 from tests.mcp.talk import Place, Talk
 from tests.waiting import until
 
@@ -66,8 +66,8 @@ class Stage:
 
 def links(state: Path) -> list[str]:
     """Addresses that let a person in, one for each console that said where it is."""
-    found = notices.living(state, lambda _server: True)
-    return [f"{one.address}#ticket={minted(one.secret, time.time())}" for one in found]
+    found = runtime_file.living(state, lambda _server: True)
+    return [f"{one.address}#ticket={new_login_token(one.secret, time.time())}" for one in found]
 
 
 def console_links(state: Path) -> list[str]:

@@ -98,14 +98,14 @@ def test_a_stream_ends_with_what_let_its_viewer_in(server: Any, monkeypatch: pyt
 def test_the_registry_is_asked_once_however_many_look(server: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(live, "LOOK_SECONDS", 3600.0)
     asked = 0
-    real = server.asking.approvals.pending
+    real = server.approvals.approvals.pending
 
     def counted() -> Any:
         nonlocal asked
         asked += 1
         return real()
 
-    monkeypatch.setattr(server.asking.approvals, "pending", counted)
+    monkeypatch.setattr(server.approvals.approvals, "pending", counted)
 
     async def look() -> None:
         streams = Live(server)
@@ -118,7 +118,7 @@ def test_the_registry_is_asked_once_however_many_look(server: Any, monkeypatch: 
 
 
 def test_each_is_sent_what_that_one_may_see(server: Any):
-    row = server.asking.approvals.request(
+    row = server.approvals.approvals.request(
         Asked(plan_digest="d", principal="token:bob", tool="t", text="?"), 60
     )
     snapshot = anyio.run(Live(server).now)

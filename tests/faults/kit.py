@@ -67,7 +67,7 @@ SEND = at("runner", "slot.send(")
 REMOVE = at("slot", "self.engine.remove(")
 PUBLISH = at("execution", "return staging.publish(")
 STARTED = at("pipeline", "self.records.started(ticket)")
-USED = at("pipeline", "self.asking.used(plan)")
+USED = at("pipeline", "self.approvals.service.consume(plan)")
 FINISHED = at("records", "self.audit.append(self._ending(")
 
 

@@ -13,16 +13,14 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from starlette.requests import Request
 
 from gdal_mcp.access.identity import READ, Principal
-from gdal_mcp.console.entrance import KEY_HEADER, Entrance, Refused
+from gdal_mcp.console.auth import KEY_HEADER, Entrance, Refused
+from gdal_mcp.console.login_tokens import SECONDS, Tickets, minted
 from gdal_mcp.console.sessions import Session, Sessions, Viewer
-from gdal_mcp.console.tickets import SECONDS, Tickets, minted
 from gdal_mcp.untrusted import CUT, clean_text, clean_value, shown_text
 from gdal_mcp.web.links import Signer, Subject
 from gdal_mcp.web.ranges import Part, Unsatisfiable, Version, part_of, precondition
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
-
-pytestmark = pytest.mark.nightly
 
 ANN = Principal("token:ann", frozenset({READ}))
 VERSION = Version("ab" * 32, 1_700_000_000)

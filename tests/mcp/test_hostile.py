@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import mcp_types as t
 import pytest
@@ -83,12 +82,13 @@ REFUSED_PATHS = {
 
 
 @pytest.mark.claim("paths.inside")
-@pytest.mark.parametrize("path", REFUSED_PATHS.values(), ids=REFUSED_PATHS.keys())
-def test_a_path_out_of_the_workspace_is_refused_before_anything_runs(victim: Talk, path: str):
-    for tool, name in (("info", "path"), ("gdalinfo", "dataset")):
-        result = victim.call(tool, **{name: path})
-        assert result.structured_content["error"]["stage"] in EARLY
-        told(result)
+def test_a_path_out_of_the_workspace_is_refused_before_anything_runs(victim: Talk, subtests: pytest.Subtests):
+    for path in REFUSED_PATHS.values():
+        with subtests.test(path=path):
+            for tool, name in (("info", "path"), ("gdalinfo", "dataset")):
+                result = victim.call(tool, **{name: path})
+                assert result.structured_content["error"]["stage"] in EARLY
+                told(result)
 
 
 DATASET_NAMES = [
@@ -111,17 +111,20 @@ DATASET_NAMES = [
 
 
 @pytest.mark.claim("names.files-only")
-@pytest.mark.parametrize("name", DATASET_NAMES)
-def test_a_dataset_name_that_is_no_file_is_refused_before_anything_runs(victim: Talk, name: str):
-    for tool, arguments in (
-        ("info", {"path": name}),
-        ("convert", {"input": name, "output": "x.tif"}),
-        ("gdalwarp", {"src_datasets": ["ok.tif", name], "t_srs": "EPSG:4326"}),
-        ("gdal_polygonize", {"src_dataset": "ok.tif", "mask": name}),
-    ):
-        result = victim.call(tool, **arguments)
-        assert result.structured_content["error"]["stage"] in EARLY
-        told(result)
+def test_a_dataset_name_that_is_no_file_is_refused_before_anything_runs(
+    victim: Talk, subtests: pytest.Subtests
+):
+    for name in DATASET_NAMES:
+        with subtests.test(name=name):
+            for tool, arguments in (
+                ("info", {"path": name}),
+                ("convert", {"input": name, "output": "x.tif"}),
+                ("gdalwarp", {"src_datasets": ["ok.tif", name], "t_srs": "EPSG:4326"}),
+                ("gdal_polygonize", {"src_dataset": "ok.tif", "mask": name}),
+            ):
+                result = victim.call(tool, **arguments)
+                assert result.structured_content["error"]["stage"] in EARLY
+                told(result)
 
 
 PARTS = [
@@ -149,13 +152,16 @@ def test_a_name_of_a_part_opens_that_file_of_the_workspace_or_nothing(victim: Ta
 
 
 @pytest.mark.claim("names.read-whole")
-@pytest.mark.parametrize("name", PARTS)
-def test_a_name_of_a_part_of_another_place_is_refused_before_anything_runs(victim: Talk, name: str):
-    for inside, astray in ASTRAY:
-        if inside in name:
-            result = victim.call("info", path=name.replace(inside, astray))
-            assert result.structured_content["error"]["stage"] in EARLY, astray
-            told(result)
+def test_a_name_of_a_part_of_another_place_is_refused_before_anything_runs(
+    victim: Talk, subtests: pytest.Subtests
+):
+    for name in PARTS:
+        with subtests.test(name=name):
+            for inside, astray in ASTRAY:
+                if inside in name:
+                    result = victim.call("info", path=name.replace(inside, astray))
+                    assert result.structured_content["error"]["stage"] in EARLY, astray
+                    told(result)
 
 
 OUT = {"input": "ok.tif", "output": "out.tif"}
@@ -210,14 +216,15 @@ ARGUMENTS = {
 
 
 @pytest.mark.claim("args.unknown-refused")
-@pytest.mark.parametrize(("tool", "arguments"), ARGUMENTS.values(), ids=ARGUMENTS.keys())
 def test_an_argument_that_reaches_further_is_refused_before_anything_runs(
-    victim: Talk, tool: str, arguments: dict[str, Any]
+    victim: Talk, subtests: pytest.Subtests
 ):
-    result = victim.call(tool, **arguments)
-    assert result.is_error, result.structured_content
-    assert result.structured_content["error"]["stage"] in EARLY
-    told(result)
+    for tool, arguments in ARGUMENTS.values():
+        with subtests.test(tool=tool, arguments=arguments):
+            result = victim.call(tool, **arguments)
+            assert result.is_error, result.structured_content
+            assert result.structured_content["error"]["stage"] in EARLY
+            told(result)
 
 
 @pytest.mark.claim("content.reads-nothing-outside")
@@ -229,16 +236,18 @@ def test_a_chain_of_our_own_outputs_stays_inside(victim: Talk, own: Place):
 
 
 @pytest.mark.claim("content.cleaned")
-@pytest.mark.parametrize(
-    ("name", "tool"),
-    [("injection.vrt", "info"), ("injection.geojson", "info"), ("injection.vrt", "gdalinfo")],
-)
-def test_text_from_inside_a_file_cannot_hide_or_drive_a_terminal(victim: Talk, name: str, tool: str):
-    result = victim.call(tool, **{"path" if tool == "info" else "dataset": name})
-    assert not result.is_error, result.structured_content
-    text = told(result)
-    assert "IGNORE" in text or name.endswith("geojson")  # cleaned, not left out
-    assert HIDDEN not in text
+def test_text_from_inside_a_file_cannot_hide_or_drive_a_terminal(victim: Talk, subtests: pytest.Subtests):
+    for name, tool in (
+        ("injection.vrt", "info"),
+        ("injection.geojson", "info"),
+        ("injection.vrt", "gdalinfo"),
+    ):
+        with subtests.test(name=name, tool=tool):
+            result = victim.call(tool, **{"path" if tool == "info" else "dataset": name})
+            assert not result.is_error, result.structured_content
+            text = told(result)
+            assert "IGNORE" in text or name.endswith("geojson")  # cleaned, not left out
+            assert HIDDEN not in text
 
 
 @pytest.mark.claim("content.cleaned")

@@ -17,11 +17,12 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.discovery.entries import tool_name
-from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import known_tools, surface
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
 from sandbox.outcome import Usage
 from sandbox.outputs.publication import Published, PublishedFile
@@ -152,7 +153,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> DraftContext:
         (root / name).write_bytes(b"x")
     settings = load_settings(workspaces=(root,))
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    return DraftContext(paths, settings, surface(settings), Foresight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
 
 
 def call(desk: DraftContext, tool: str, arguments: Any) -> Draft | ImmediateResult:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.access.identity import ADMIN, APPROVE, READ
-from gdal_mcp.console.entrance import STRANGERS
+from gdal_mcp.console.auth import STRANGERS
 from tests.console.kit import origin, plain
 from tests.mcp.talk import Place
 from tests.waiting import until

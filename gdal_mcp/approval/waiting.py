@@ -1,0 +1,217 @@
+"""How a call gets its approval: from a grant, from its client, from the console or from a terminal, whichever is first.
+
+Invariants:
+* nothing is approved but by a decision in the registry, bound to the plan's digest and its principal;
+* a call that ends without an answer leaves its question open, for the same call to be sent again, until it expires.
+"""
+
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from gdal_mcp.access.policy import RequireApproval
+from gdal_mcp.approval.model import Approval, Approver, Asked, Decision, Grant, Question, Suspended
+from gdal_mcp.approval.question import Where, parts, question_text, touched, unanswered_error, waiting_text
+from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
+from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.preflight.estimate import Estimate
+from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.schema import RegistryUnavailable
+from gdal_mcp.plan import Plan
+
+_T = TypeVar("_T")
+LOOK_SECONDS: Final = 0.25  # between two looks at a row that another process may fill in
+
+# The console's address, if there is one. Called with True, it opens the console first if need be.
+ConsoleUrl = Callable[[bool], Awaitable[str | None]]
+
+
+async def no_console(_needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleUrl has it
+    """The ConsoleUrl of a process without a console."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """In seconds: how long a question can be answered, and how long a call waits whose client asks nobody."""
+
+    open_seconds: float
+    wait_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The plan of a call that needs approval, why it does, and what is known of it."""
+
+    plan: Plan
+    verdict: RequireApproval
+    approver: Approver
+    estimate: Estimate | None
+    where: Where
+    tell: Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class ApprovalQueue:
+    """Puts calls to people and waits for their answers.
+
+    `console_url` tells where the console is. That address lets nobody in, so a model that reads it can approve nothing.
+    `options` are what `gdal-mcp approve` needs to find these records, told where whoever calls may know them.
+    """
+
+    service: ApprovalService
+    patience: Patience
+    console_url: ConsoleUrl = no_console
+    options: tuple[str, ...] = ()
+
+    async def settle(self, call: Call) -> Grant | None:
+        """Waits for approval. Returns the grant, or None if this plan itself was approved (and not consumed yet).
+
+        Raises ToolError if it was not approved, Suspended if the answer comes with a repetition of the call.
+        """
+        try:
+            given = call.approver.answered()
+            if given is not None:
+                await self._answered(call, *given)
+                return None
+            plan = call.plan
+            if call.verdict.grantable:
+                about = (plan.principal, plan.tool, touched(plan.draft))
+                if (grant := await _thread(self.service.granted, *about)) is not None:
+                    return grant
+            row = await _thread(self._row, call)
+            if row.state != "approved":
+                await self._wait(call, row)
+        except (RegistryUnavailable, AuditUnavailable) as error:
+            raise unavailable_error(error) from error
+        return None
+
+    def _row(self, call: Call) -> Approval:
+        """The open question of this very plan if nobody waits for it any more, else a new one."""
+        plan, store = call.plan, self.service.approvals
+        holder = self._holder(plan)
+        if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
+            return adopted
+        told = parts(plan, call.verdict.reason, call.estimate, call.where)
+        asked = Asked(
+            plan_digest=plan.digest,
+            principal=plan.principal,
+            tool=plan.tool,
+            text=question_text(told),
+            call_id=plan.call_id,
+            effect=str(plan.effect),
+            workspaces=touched(plan.draft),
+            ways=call.verdict.ways,
+            details=told,
+        )
+        try:
+            return store.request(asked, self.patience.open_seconds, holder)
+        except TooManyOpen as error:
+            raise ToolError(
+                Code.RATE_LIMITED,
+                Stage.APPROVAL,
+                f"{MOST_OPEN} of your questions are open already.",
+                "Have some of them answered, or wait until they expire.",
+            ) from error
+
+    def _holder(self, plan: Plan) -> str:
+        return f"{self.service.server}:{plan.call_id}"
+
+    async def _answered(self, call: Call, approval_id: str, decision: Decision | None) -> None:
+        """The call was sent again, with the answer, or after its user was shown the console."""
+        plan, store = call.plan, self.service.approvals
+        row: Approval | None = await _thread(store.approval, approval_id)
+        if row is None or (row.plan_digest, row.principal) != (plan.digest, plan.principal):
+            raise expired_error("the answer is to another question than this call asks now.")
+        await _thread(store.hold, row.id, self._holder(plan))
+        if decision is not None:
+            row = await _thread(self.service.decide, row.id, decision) or row
+        if row.state == "pending":
+            await self._wait(call, row, asks=False)
+        else:
+            _require_approved(row)
+
+    async def _wait(self, call: Call, row: Approval, *, asks: bool = True) -> None:
+        """Until somebody has decided, in whichever way comes first."""
+        store = self.service.approvals
+        address = await self.console_url(not call.approver.asks(call.verdict.ways))
+        url = f"{address}#approval={row.id}" if address else None
+        command = shlex.join(("gdal-mcp", "approve", row.id, *self.options))
+        question = Question(row.id, row.plan_digest, row.summary, call.verdict.ways, url)
+        call.tell(0.0, waiting_text(question, command))
+        try:
+            with anyio.move_on_after(self.patience.open_seconds):
+                decided = await self._first(call.approver if asks else None, question)
+                if decided is not None:
+                    _require_approved(decided)
+                    return
+        except Suspended:
+            await _thread(store.hold, row.id, SUSPENDED)
+            raise
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await _thread(store.drop, row.id)
+            raise
+        await _thread(store.hold, row.id)
+        now = await _thread(store.look, row.id) or row
+        if now.state == "expired":
+            raise expired_error("nobody answered in time.")
+        raise unanswered_error(call.plan, now, url, command)
+
+    async def _first(self, approver: Approver | None, question: Question) -> Approval | None:
+        """The row once it is decided, by the client's user or elsewhere; None if nobody decided in time."""
+        found: list[Approval | None] = []
+        raised: list[Exception] = []  # kept as values: a task group would wrap them
+
+        async def race(runner: Callable[[], Awaitable[Approval | None]]) -> None:
+            try:
+                found.append(await runner())
+            except (Suspended, ToolError, RegistryUnavailable, AuditUnavailable) as error:
+                raised.append(error)
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(race, partial(self._decided, question))
+            group.start_soon(race, partial(self._put_to_client, approver, question))
+        if raised:
+            raise raised[0]
+        return next((row for row in found if row is not None), None)
+
+    async def _put_to_client(self, approver: Approver | None, question: Question) -> Approval | None:
+        """The row as the client's user decided it; None if the client asks nobody, after the call's patience."""
+        decision = await approver.ask(question) if approver is not None else None
+        if decision is not None:
+            row: Approval | None = await _thread(self.service.decide, question.approval_id, decision)
+            return row
+        await anyio.sleep(self.patience.wait_seconds)  # meanwhile the row is watched
+        return None
+
+    async def _decided(self, question: Question) -> Approval | None:
+        """The row once it is no open question any more, whoever decided."""
+        while True:
+            row: Approval | None = await _thread(self.service.approvals.look, question.approval_id)
+            if row is None or row.state != "pending":
+                return row
+            await anyio.sleep(LOOK_SECONDS)
+
+
+async def _thread(work: Callable[..., _T], *given: Any) -> _T:
+    return await anyio.to_thread.run_sync(partial(work, *given))
+
+
+def _require_approved(row: Approval) -> None:
+    if row.state == "denied":
+        raise ToolError(
+            Code.DENIED,
+            Stage.APPROVAL,
+            f"{row.decided_by} said no.",
+            "Do not repeat the call unless the person asks for it.",
+        )
+    if row.state != "approved":
+        raise expired_error("nobody answered in time, or the approval was used already.")

@@ -1,0 +1,186 @@
+"""What a viewer is told, and what a viewer does: the console without HTTP.
+
+Invariants:
+* nothing of a principal's is told to another who may not see it, and it looks to that one as if it were not there;
+* whoever decides, undoes or revokes is in the audit log before it happens; whoever cancels, in the record of the call's end.
+
+Methods are for threads, `running` and `cancel` for the event loop. They raise Refused for what is not there or not allowed.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gdal_mcp.app import App
+from gdal_mcp.approval.model import Approval, Decision, Grant
+from gdal_mcp.approval.store import Approvals
+from gdal_mcp.console import serializers
+from gdal_mcp.console.auth import Refused
+from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.ledger.audit import tail
+from gdal_mcp.ledger.registry import Artifact, Call, Page, Wanted
+from gdal_mcp.ledger.statement import record, statement
+from gdal_mcp.operations.undoing import TakenBack, can_undo, undo
+
+ROWS: Final = 50  # of the history at once
+TILES: Final = 24  # outputs at once
+GRANT_MINUTES: Final = (15, 30, 60)
+_AUDIT_LOOK: Final = 2000  # records from the end that are looked through for those of one call
+_WORDS: Final = 8  # of a search; each is looked for in every row
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a decision. `yours` is False when the question had been decided already, or was too late."""
+
+    row: Approval
+    yours: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**serializers.decision(self.row), "yours": self.yours}
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleService:
+    """Over one server."""
+
+    app: App
+
+    @property
+    def approvals(self) -> Approvals:
+        return self.app.approvals.approvals
+
+    def decide(self, viewer: Viewer, approval_id: str, *, approved: bool) -> Answer:
+        """Raises ToolError for a yes in a way that the policy does not accept, AuditUnavailable."""
+        row = self._question(viewer, approval_id)
+        if not viewer.decides:
+            raise Refused(403, "Deciding needs the scope gdal:approve.")
+        if row.state not in ("pending", "approved") or (approved and row.state == "approved"):
+            return Answer(row, yours=False)
+        begun = time.time()
+        decision = Decision(approved, viewer.name, viewer.how, "console")
+        after = self.app.approvals.decide(row.id, decision)
+        if after is None:
+            raise Refused(404, "There is no such question.")
+        mine = after.decided_how == viewer.how and (after.decided_at or 0.0) >= begun
+        said = after.state in ("approved", "used") if approved else after.state == "denied"
+        return Answer(after, yours=mine and said)
+
+    def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> Answer:
+        """A yes to this question, and to further calls of its tool in its workspaces for some minutes."""
+        if minutes not in GRANT_MINUTES or isinstance(minutes, bool):
+            raise Refused(400, f"A yes for some time is for {GRANT_MINUTES} minutes.")
+        assert isinstance(minutes, int)
+        row = self._question(viewer, approval_id)
+        if not serializers.can_be_granted(row):
+            raise Refused(409, "Such calls are decided one by one.")
+        answer = self.decide(viewer, approval_id, approved=True)
+        for workspace in row.workspaces if answer.yours else ():
+            made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how)
+            self.app.approvals.grant(made, minutes * 60.0)
+        return answer
+
+    def question(self, viewer: Viewer, approval_id: str) -> dict[str, Any]:
+        row = self._question(viewer, approval_id)
+        return {
+            "state": row.state,
+            "question": serializers.question(row, viewer),
+            **serializers.decision(row),
+        }
+
+    def _question(self, viewer: Viewer, approval_id: str) -> Approval:
+        row = self.approvals.approval(approval_id)
+        if row is None or not viewer.sees_question(row.principal):
+            raise Refused(404, "There is no such question.")
+        return row
+
+    def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
+        running = {one.call_id: one for one in self.app.pipeline.activity.all()}
+        found = running.get(call_id)
+        if found is None or not viewer.governs(found.principal):
+            raise Refused(404, "That call does not run here, or has ended.")
+        return {"cancelled": self.app.pipeline.activity.cancel(call_id, viewer.name)}
+
+    def history(
+        self, viewer: Viewer, words: tuple[str, ...], outcome: str, cursor: str | None
+    ) -> dict[str, Any]:
+        """Calls with all of the words somewhere, newest first."""
+        if len(words) > _WORDS:
+            raise Refused(400, f"Look for at most {_WORDS} words.")
+        wanted = Wanted(words=words, outcome=outcome, of=viewer.of, cursor=cursor)
+        try:
+            found = self.app.registry.search(wanted, ROWS)
+        except ValueError as error:
+            raise Refused(400, str(error)) from error
+        return {"calls": [serializers.listed(one) for one in found.calls], "next": found.next_cursor}
+
+    def call(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
+        """All that is kept of a call."""
+        call = self._call(viewer, call_id)
+        datasets = {str(row["path"]): row for row in call.outputs}
+        artifacts = self.app.registry.artifacts_of(call.id)
+        return {
+            "principal": call.principal,
+            "record": record(call),
+            "statement": statement(call),
+            "artifacts": [serializers.artifact(one, datasets.get(one.path)) for one in artifacts],
+            "audit": self._audited(call.id),
+            "undoable": viewer.may_undo(call.principal) and can_undo(self.app, call.id),
+        }
+
+    def _call(self, viewer: Viewer, call_id: str) -> Call:
+        call = self.app.registry.call(call_id, viewer.of)
+        if call is None:
+            raise Refused(404, "There is no such call.")
+        return call
+
+    def _audited(self, call_id: str) -> list[dict[str, Any]]:
+        """Its records among the last of the log."""
+        return [
+            {"seq": one.seq, "time": one.time, "type": one.event.get("type"), "hash": one.hash}
+            for one in tail(self.app.audit.path, _AUDIT_LOOK)
+            if one.event.get("call") == call_id
+        ]
+
+    def undo(self, viewer: Viewer, call_id: str) -> TakenBack:
+        """Raises SandboxError when it cannot be taken back."""
+        call = self._call(viewer, call_id)
+        if not viewer.may_undo(call.principal):
+            raise Refused(
+                403, "Taking it back needs the scope gdal:approve, or gdal:admin for the calls of others."
+            )
+        return undo(self.app, call.id, viewer.name)
+
+    def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
+        """Listed outputs, newest first."""
+        try:
+            page: Page = self.app.registry.artifacts(cursor, TILES, of=viewer.of)
+        except ValueError as error:
+            raise Refused(400, str(error)) from error
+        datasets: dict[tuple[str, str], Any] = {}
+        for call_id in {one.call_id for one in page.items}:
+            call = self.app.registry.call(call_id)
+            datasets |= {(call_id, str(row["path"])): row for row in (call.outputs if call else ())}
+        rows = [serializers.artifact(one, datasets.get((one.call_id, one.path))) for one in page.items]
+        return {"outputs": rows, "next": page.next_cursor}
+
+    def artifact(self, viewer: Viewer, number: int) -> Artifact:
+        found = self.app.registry.artifact_numbered(number, viewer.of)
+        if found is None:
+            raise Refused(404, "There is no such output, or it was taken back.")
+        return found
+
+    def grants(self, viewer: Viewer) -> dict[str, Any]:
+        now = time.time()
+        seen = (one for one in self.approvals.grants() if viewer.sees_question(one.principal))
+        return {"grants": [serializers.grant(one, now, viewer) for one in seen]}
+
+    def revoke(self, viewer: Viewer, grant_id: str) -> dict[str, Any]:
+        found = next((one for one in self.approvals.grants() if one.id == grant_id), None)
+        if found is None or not viewer.sees_question(found.principal):
+            raise Refused(404, "There is no such grant.")
+        now = time.time()
+        if found.holds(now) and not serializers.grant(found, now, viewer)["revocable"]:
+            raise Refused(403, "Revoking it needs the scope gdal:admin.")
+        after = self.app.approvals.revoke(grant_id, viewer.name)
+        return serializers.grant(after or found, time.time(), viewer)

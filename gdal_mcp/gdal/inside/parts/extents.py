@@ -1,0 +1,124 @@
+"""Where data lies: CRS and extents, as facts and as names."""
+
+import math
+
+from osgeo import gdal, osr
+
+from gdal_mcp.gdal.inside.parts.reporting import plain, quiet
+
+DEGREE = math.pi / 180
+# between the corners of a box that is transformed; the sides of a projected box are curves
+POINTS_A_SIDE = 21
+BEYOND = 1.01  # a box of a geographic CRS may stick out by a pixel
+
+
+def crs_facts(crs):
+    """Authority code, kind, and whether it counts in degrees or metres; None without a CRS."""
+    if crs is None:
+        return None
+    authority, code = crs.GetAuthorityName(None), crs.GetAuthorityCode(None)
+    return {
+        "code": f"{authority}:{code}" if authority and code else None,
+        "kind": next((kind for kind, fits in KINDS.items() if fits(crs)), "other"),
+        "degrees": in_degrees(crs),
+        "metres": bool(crs.IsProjected()) and abs(crs.GetLinearUnits() - 1) < 1e-9,
+    }
+
+
+def in_degrees(crs):
+    return bool(crs.IsGeographic()) and abs(crs.GetAngularUnits() - DEGREE) < 1e-12
+
+
+KINDS = {
+    "compound": lambda crs: crs.IsCompound(),
+    "geographic": lambda crs: crs.IsGeographic(),
+    "projected": lambda crs: crs.IsProjected(),
+    "geocentric": lambda crs: crs.IsGeocentric(),
+    "vertical": lambda crs: crs.IsVertical(),
+    "local": lambda crs: crs.IsLocal(),
+}
+
+
+def crs_name(crs):
+    return crs.GetName() if crs is not None else None
+
+
+def raster_extent(dataset):
+    """[west, south, east, north] in the CRS of the raster, or None without a geotransform."""
+    transform = dataset.GetGeoTransform(can_return_null=True)
+    if transform is None:
+        return None
+    width, height = dataset.RasterXSize, dataset.RasterYSize
+    corners = [gdal.ApplyGeoTransform(transform, x, y) for x in (0, width) for y in (0, height)]
+    xs, ys = zip(*corners, strict=True)
+    return [plain(value) for value in (min(xs), min(ys), max(xs), max(ys))]
+
+
+def layer_extent(layer):
+    """As `raster_extent`; None for a layer without features."""
+    if not layer.GetLayerDefn().GetGeomFieldCount():
+        return None
+    box = layer.GetExtent(can_return_null=True)
+    return [plain(box[i]) for i in (0, 2, 1, 3)] if box else None
+
+
+def is_box(box):
+    return box is not None and all(isinstance(value, int | float) and math.isfinite(value) for value in box)
+
+
+def wgs84_box(box, crs):
+    """[west, south, east, north] in degrees, west above east across the antimeridian; None where it cannot be told."""
+    target = osr.SpatialReference()
+    target.ImportFromEPSG(4326)
+    found = box_in(box, crs, target)
+    return around_the_earth(box, found) if found else None
+
+
+def box_in(box, crs, target):
+    """A box of one CRS in another, around its sides, which may be curves there; None where it cannot be told."""
+    if crs is None or not is_box(box) or outside(box, crs):
+        return None
+    with quiet():
+        source = crs.Clone()
+        for one in (source, target):
+            one.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+        change = osr.CreateCoordinateTransformation(source, target)
+        found = change.TransformBounds(*box, POINTS_A_SIDE) if change is not None else None
+    return list(found) if is_box(found) else None
+
+
+def around_the_earth(box, found):
+    west, south, east, north = found
+    collapsed = (west == east and box[0] < box[2]) or (south == north and box[1] < box[3])
+    if collapsed or south < -90 * BEYOND or north > 90 * BEYOND:
+        return None
+    if east - west >= 360:
+        west, east = -180.0, 180.0
+    return [turned(west), max(south, -90.0), turned(east), min(north, 90.0)]
+
+
+def turned(longitude):
+    return longitude if -180 <= longitude <= 180 else (longitude + 180) % 360 - 180
+
+
+def outside(box, crs):
+    """Whether coordinates cannot be those of their CRS: degrees beyond the poles or twice around."""
+    if not is_box(box) or crs is None or not in_degrees(crs):
+        return False
+    return min(box[1], -box[3]) < -90 * BEYOND or box[0] < -360 * BEYOND or box[2] > 540 * BEYOND
+
+
+def apart(one, other):
+    """Whether two boxes in WGS 84 have no point in common; across the antimeridian counts as two boxes."""
+    return not any(
+        a[0] <= b[2] and b[0] <= a[2] and a[1] <= b[3] and b[1] <= a[3]
+        for a in halves(one)
+        for b in halves(other)
+    )
+
+
+def halves(box):
+    west, south, east, north = box
+    if west <= east:
+        return [box]
+    return [[west, south, 180.0, north], [-180.0, south, east, north]]

@@ -1,0 +1,107 @@
+"""The way into the console: what is read of strangers, and for how long."""
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from starlette.requests import Request
+
+from gdal_mcp.access.identity import APPROVE, READ, Principal
+from gdal_mcp.console.auth import (
+    BODY_SECONDS,
+    STRANGERS,
+    TICKET_BYTES,
+    ConsoleAuth,
+    LoginThrottle,
+    Refused,
+    Verify,
+)
+from gdal_mcp.console.login_tokens import LoginTokens, new_login_token
+from tests.unit.virtual_time import run, settle
+
+ORIGIN = "http://here"
+LOCAL = Principal("local:me", frozenset({READ}))
+
+
+def entrance(verify: Verify | None = None) -> ConsoleAuth:
+    return ConsoleAuth(LOCAL, LoginTokens("secret", lambda: 1_000_000_000.0), "cookie", (ORIGIN,), verify)
+
+
+def signing_in(*parts: bytes, pause: float = 0.0, ends: bool = True) -> Request:
+    """A request whose body comes in these parts, each after a pause in seconds."""
+    left = list(parts)
+
+    async def receive() -> Any:
+        await anyio.sleep(pause if left else 10_000)
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left) or not ends}
+
+    headers = [(b"origin", ORIGIN.encode()), (b"content-type", b"application/json")]
+    return Request({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive)
+
+
+def ticket() -> bytes:
+    return json.dumps({"ticket": new_login_token("secret", 1_000_000_000.0)}).encode()
+
+
+def refused(door: ConsoleAuth, request: Request) -> tuple[int, float]:
+    """The status that somebody is refused with, and after how many seconds."""
+
+    async def attempt() -> tuple[int, float]:
+        with pytest.raises(Refused) as caught:
+            await door.enter(request)
+        return caught.value.status, anyio.current_time()
+
+    found: tuple[int, float] = run(attempt)
+    return found
+
+
+@pytest.mark.claim("console.strangers-bounded")
+def test_a_stranger_has_seconds_however_the_body_drips():
+    status, after = refused(entrance(), signing_in(*[b" "] * 500, pause=1.0))
+    assert (status, after) == (408, BODY_SECONDS)
+    assert run(entrance().enter, signing_in(ticket(), pause=BODY_SECONDS - 1)).principal == LOCAL
+
+
+@pytest.mark.claim("console.strangers-bounded")
+def test_of_a_stranger_no_more_is_read_than_a_ticket_has():
+    long = b" " * (TICKET_BYTES + 1)
+    assert refused(entrance(), signing_in(long, ends=False))[0] == 413
+
+
+@pytest.mark.claim("console.strangers-bounded")
+def test_who_has_stood_for_longest_makes_room_for_who_comes():
+    door, ended = LoginThrottle(), []
+
+    async def stand(number: int) -> None:
+        try:
+            with door.place():
+                await anyio.sleep(1000)
+        except Refused as one:
+            ended.append((number, one.status))
+
+    async def crowd() -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(STRANGERS + 3):
+                group.start_soon(stand, number)
+                await settle()
+            assert ended == [(0, 408), (1, 408), (2, 408)]
+            group.cancel_scope.cancel()
+
+    run(crowd)
+
+
+@pytest.mark.claim("console.needs-read")
+def test_a_token_that_may_not_read_is_refused_and_one_that_lost_it_too():
+    scopes = {APPROVE}
+
+    async def verify(_text: str) -> Principal:
+        return Principal("token:ann", frozenset(scopes))
+
+    door, body = entrance(verify), json.dumps({"token": "x"}).encode()
+    assert refused(door, signing_in(body))[0] == 403
+    scopes.add(READ)
+    session = run(door.enter, signing_in(body))
+    scopes.discard(READ)
+    with pytest.raises(Refused):
+        run(door.is_good, session)
