@@ -15,6 +15,7 @@ from pathlib import Path
 from gdal_mcp.host.image import Image, resolve
 from gdal_mcp.settings import Settings, load_settings
 from sandbox.engines.discovery import discover
+from sandbox.engines.images import DockerImages
 
 ALWAYS_COLD = ("--pool-max", "0")
 
@@ -91,7 +92,7 @@ def arena(parent: Path) -> Iterator[Arena]:
     if program is None:
         raise NotMeasurable("the engine's client is not here to compare with. Install docker-cli or podman.")
     place, client = discover()
-    image = resolve(client, os.environ.get("GDAL_MCP_IMAGE") or None)
+    image = resolve(DockerImages(client.api), os.environ.get("GDAL_MCP_IMAGE") or None)
     client.close()
     folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-bench-", dir=parent))
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.arena import Arena, NotMeasurable
 from sandbox.engine import EngineInfo
-from sandbox.hardening import EngineFacts, create_body
+from sandbox.engines.docker_spec import create_body
 from sandbox.template import SandboxTemplate
 
 # Runs each command that comes as a line of JSON and says how long it took: the clock is inside the container, so neither
@@ -90,8 +90,7 @@ def usual_flags(arena: Arena) -> tuple[str, ...]:
 @contextmanager
 def hardened_flags(template: SandboxTemplate, info: EngineInfo) -> Iterator[tuple[str, ...]]:
     """The create body of a call as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
-    facts = EngineFacts(info.api_version, info.architecture, info.cgroup_version, info.security_options)
-    body = create_body(template, facts, {})
+    body = create_body(template, info, {})
     host = body["HostConfig"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
         profile.write(host["SecurityOpt"][1].partition("=")[2])

@@ -29,6 +29,11 @@ from sandbox.template import STAGING_TARGET, SandboxTemplate
 NONCE_FILE: Final = "attestation"
 # what an attestation tries: quick, and each a barrier of its own (mounts, the filter of system calls, the user)
 _QUICK: Final = ("writing", "sockets", "identities")
+_CODE: Final = {
+    "sandbox": ("program.py", "worker.py"),
+    "sandbox.isolation": ("look.py", "measured.py", "policy.py", "seccomp.json", "seccomp.py", "tried.py"),
+    "sandbox.engines": ("docker_spec.py", "libpod.py"),
+}
 
 
 def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Cancellation) -> tuple[Row, ...]:
@@ -117,6 +122,12 @@ def everything(architecture: str) -> dict[str, Any]:
     }
 
 
+def fingerprint() -> str:
+    """SHA-256 over the code that an attestation rests on: with other code a host is attested anew."""
+    texts = (source(package, name) for package, names in _CODE.items() for name in names)
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
 def _evidence(
     runner: Runner,
     template: SandboxTemplate,
@@ -145,7 +156,10 @@ def comparable_boot(info: EngineInfo) -> str:
 def _seen(result: SandboxResult) -> Mapping[str, Any]:
     """What the look program reported. Raises AttestationFailed when it did not finish."""
     if not isinstance(result.outcome, Exited) or result.final is None:
-        raise AttestationFailed(f"the container that looks at its isolation did not finish: {result.outcome}")
+        said = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]
+        raise AttestationFailed(
+            f"the container that looks at its isolation did not finish: {result.outcome}. It said: {said}"
+        )
     seen = result.final.get("look")
     return seen if isinstance(seen, Mapping) else {}
 

@@ -37,11 +37,11 @@ def _image(settings: Settings) -> "ImageParts":
     from gdal_mcp.commands.cyclonedx import ImageParts, system_packages  # noqa: PLC0415
     from gdal_mcp.gdal.catalogue.capture import output_of  # noqa: PLC0415
     from gdal_mcp.host.image import resolve  # noqa: PLC0415
-    from sandbox.engines.discovery import connect  # noqa: PLC0415
+    from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
-    client = connect(settings.engine)
-    image = resolve(client, settings.image)
-    said = output_of(client, image.id, _PROGRAM, "").decode(errors="replace")
+    engine = open_engine(settings.engine)
+    image = resolve(engine.images, settings.image)
+    said = output_of(engine, image.id, _PROGRAM, "").decode(errors="replace")
     system, _, listing = said.partition("\n")
     return ImageParts(
         image.reference, image.id, image.digest, image.gdal_version, system, system_packages(listing)

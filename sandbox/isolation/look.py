@@ -119,7 +119,8 @@ def in_child(work):
     os.close(writing)
     with os.fdopen(reading, "rb") as told:
         data = told.read()
-    return json.loads(data) if data else ending(os.waitpid(child, 0)[1])
+    status = os.waitpid(child, 0)[1]
+    return json.loads(data) if data else ending(status)
 
 
 def ending(status):

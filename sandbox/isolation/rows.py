@@ -10,13 +10,11 @@ so does a group of attempts that is missing or empty; what a container shows and
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from sandbox.template import SandboxTemplate
 
 Verdict = Literal["held", "failed", "warning", "note", "n/a"]
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _MALFORMED: Final = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, OSError)
 
 
@@ -50,10 +48,10 @@ class Evidence:
     """What is known of one container, and what the server sees of the same things."""
 
     template: SandboxTemplate
-    facts: Mapping[str, Any] = _NOTHING  # what its worker measured before any job
-    look: Mapping[str, Any] = _NOTHING  # what the look program found, by section
-    nonces: Mapping[str, str] = _NOTHING  # file inside -> what the server wrote there
-    folders: Mapping[str, Folder] = _NOTHING  # folder inside -> what the server sees there
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what its worker measured before any job
+    look: Mapping[str, Any] = field(default_factory=dict)  # what the look program found, by section
+    nonces: Mapping[str, str] = field(default_factory=dict)  # file inside -> what the server wrote there
+    folders: Mapping[str, Folder] = field(default_factory=dict)  # folder inside -> what the server sees there
     boot: str = (
         ""  # the boot of the engine's kernel, if device and inode numbers may be compared with the server's
     )

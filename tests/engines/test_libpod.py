@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sandbox.engines.libpod import create_spec, differences
-from sandbox.hardening import MASKED, READ_ONLY
+from sandbox.isolation.policy import MASKED, READ_ONLY
 from sandbox.isolation.seccomp import profile
 from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
 

@@ -7,7 +7,7 @@ import pytest
 
 from sandbox.conformance.bench import Bench
 from sandbox.conformance.known import MEMORY
-from sandbox.conformance.looking import (
+from sandbox.conformance.programs import (
     FORK,
     LEAVE_A_MARK,
     PRINT_MUCH,

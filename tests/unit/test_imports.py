@@ -84,7 +84,7 @@ JOINED = {
     "gdal_mcp/commands/parsers": "gdal_mcp/commands",
 }
 # being cut
-STILL_UPWARD = ("gdal_mcp.console.figures -> gdal_mcp.commands")
+STILL_UPWARD = "gdal_mcp.console.figures -> gdal_mcp.commands"
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = (
     "sandbox.worker",
