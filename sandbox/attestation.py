@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from sandbox.cancel import Cancellation
 from sandbox.engine import EngineInfo
 from sandbox.errors import AttestationFailed
 from sandbox.isolation.cis import benchmark
@@ -25,6 +24,7 @@ from sandbox.outcome import Exited, SandboxResult
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET, SandboxTemplate
+from sandbox.waiting import Cancellation
 
 NONCE_FILE: Final = "attestation"
 # what an attestation tries: quick, and each a barrier of its own (mounts, the filter of system calls, the user)
@@ -140,7 +140,7 @@ def _evidence(
     for target, place in writable.items():
         nonces[str(target / NONCE_FILE)] = nonce = secrets.token_hex(16)
         (place / NONCE_FILE).write_text(nonce, encoding="ascii")
-    folders = {str(one.target): folder_at(one.source) for one in template.mounts if one.read_only}
+    folders = {str(one.target): folder_at(one.source.path) for one in template.mounts if one.read_only}
     files = {"nonces": list(nonces), "folders": list(folders)}
     job = Job(f"attest-{secrets.token_hex(4)}", looking(template), {"files": files, **asked})
     result = runner.run(job, cancel)

@@ -9,14 +9,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gdal_mcp.calls.execution import Done
-from gdal_mcp.gdal.answers.chaining import Suggestion, next_steps
 from gdal_mcp.gdal.answers.described import Described
+from gdal_mcp.gdal.answers.next_steps import Step, next_steps
 from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.preflight.advice import Advice
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.model import Answer, Receipt, Tool
-from sandbox.outputs.publication import Published, PublishedFile
+from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Located
 
 
@@ -46,7 +47,8 @@ def structured(ran: Ran) -> dict[str, Any]:
         result["return_code"] = done.return_code
     if done.published is not None:
         result |= _written(draft, done, done.published)
-        steps = next_steps(draft.algorithm, result["outputs"], ran.plan.arguments, ran.served)
+        inputs = [str(located) for name, located in draft.named or () if name == "input"]
+        steps = next_steps(draft.algorithm, result["outputs"], inputs, ran.served)
         if rows := [row for step in steps if (row := _next(step, ran.tools))]:
             result["next"] = rows
     if ran.advice:
@@ -57,10 +59,10 @@ def structured(ran: Ran) -> dict[str, Any]:
     return result
 
 
-def _next(step: Suggestion, tools: Container[str]) -> dict[str, Any] | None:
+def _next(step: Step, tools: Container[str]) -> dict[str, Any] | None:
     """A next call as this server takes it: by the algorithm's own tool, else by the one that runs any algorithm."""
     arguments: dict[str, Any] = dict(step.arguments)
-    tool = step.tool
+    tool = tool_name(step.algorithm)
     if tool not in tools:
         tool = "gdal_write" if may_write(catalogue().algorithms[step.algorithm]) else "gdal_read"
         arguments = {"algorithm": step.algorithm, "arguments": arguments}

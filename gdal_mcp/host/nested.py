@@ -8,66 +8,16 @@ inode, the folder that the server sees. A map that is wrong in one pair refuses 
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from gdal_mcp.settings.pathmap import PathMap
 from sandbox.attestation import prove_folders
-from sandbox.cancel import Cancellation
-from sandbox.engine import ContainerState, Engine, EngineInfo, Images, Leftover, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.isolation.rows import Row, told
 from sandbox.outputs.staging import StagingArea
 from sandbox.runner import Runner
-from sandbox.template import Mount, SandboxTemplate
-
-
-@dataclass(frozen=True, slots=True)
-class MappedEngine:
-    """An engine that is told the host's name of each folder; everything else is the engine's own."""
-
-    inner: Engine
-    path_map: PathMap
-
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
-        mounts = tuple(replace(one, source=self.path_map.host(one.source)) for one in template.mounts)
-        return self.inner.create(replace(template, mounts=mounts), labels)
-
-    def info(self) -> EngineInfo:
-        return self.inner.info()
-
-    @property
-    def images(self) -> Images:
-        return self.inner.images
-
-    def close(self) -> None:
-        self.inner.close()
-
-    def attach(self, container: str) -> Wire:
-        return self.inner.attach(container)
-
-    def start(self, container: str) -> None:
-        self.inner.start(container)
-
-    def state(self, container: str) -> ContainerState | None:
-        return self.inner.state(container)
-
-    def process(self, container: str) -> int | None:
-        return self.inner.process(container)
-
-    def wait(self, container: str, seconds: float) -> ContainerState | None:
-        return self.inner.wait(container, seconds)
-
-    def remove(self, container: str) -> None:
-        self.inner.remove(container)
-
-    def leftovers(self) -> tuple[Leftover, ...]:
-        return self.inner.leftovers()
-
-
-def mapped(engine: Engine, path_map: PathMap) -> Engine:
-    """The engine itself where no folder has another name."""
-    return MappedEngine(engine, path_map) if path_map.pairs else engine
+from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 
 def prove(
@@ -82,8 +32,8 @@ def prove(
         for number, area in enumerate(areas):
             staged = stack.enter_context(area.open(f"mapped-{secrets.token_hex(4)}", template.user))
             target = PurePosixPath(f"/staging-{number}")
-            mounts.append(Mount(str(staged.mount_source), target, read_only=False))
-            places[target] = staged.mount_source
+            mounts.append(replace(staged.mount, target=target))
+            places[target] = staged.path
         try:
             found = prove_folders(runner, replace(template, mounts=tuple(mounts)), places, cancel)
         except EngineUnavailable as error:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from gdal_mcp.gdal.answers.described_report import facts_of_report
+from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
 from gdal_mcp.gdal.catalogue.model import Catalogue, Kind

@@ -20,7 +20,7 @@ from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from sandbox.labels import OWNER, labels
 from sandbox.program import delivered, with_rlimits
 from sandbox.protocol import Final, FrameReader, ProtocolBreach, Ready, encode_job
-from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 from sandbox.waiting import readable
 
 MIB = 1 << 20
@@ -105,8 +105,8 @@ class Bench:
             user=self.user,
             limits=self.limits,
             mounts=(
-                Mount(str(self.workspace), place),
-                Mount(str(self.staging), STAGING_TARGET, read_only=False),
+                Mount(host_source(self.workspace), place),
+                Mount(host_source(self.staging), STAGING_TARGET, read_only=False),
             ),
             masks=(place / "covered",),
             environment=ENVIRONMENT,

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from sandbox.attestation import attest
-from sandbox.cancel import Cancellation
 from sandbox.conformance.bench import IN_WORKSPACE, MIB, Bench, require
 from sandbox.conformance.programs import ASK_MEMORY, COMPUTE, FORK, TAKE_MEMORY
 from sandbox.runner import Runner
+from sandbox.waiting import Cancellation
 
 _FEW_PIDS = 48  # room for a runtime that counts threads of its own, and far fewer than the program tries
 _SHARE = 0.25  # of one processor

@@ -28,7 +28,7 @@ NUMBERS = [f"5.{number}" for number in range(1, 33)]
 def attested(runner, ground, like_a_call, cancel) -> tuple[Row, ...]:
     """This host as it is."""
     with ground.area.open("staging-0000", USER) as staging:
-        return attest(runner, like_a_call(staging.mount_source), staging.mount_source, cancel)
+        return attest(runner, like_a_call(staging.path), staging.path, cancel)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def escape(runner, ground, like_a_call, attested, cancel) -> Callable[[], Escape
 
     def one() -> Escape:
         with ground.area.open("staging-0001", USER) as staging:
-            return try_to_escape(runner, like_a_call(staging.mount_source), attested, cancel)
+            return try_to_escape(runner, like_a_call(staging.path), attested, cancel)
 
     return one
 

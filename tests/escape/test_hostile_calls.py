@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from sandbox.attestation import everything, looking
-from sandbox.cancel import Cancellation
 from sandbox.isolation.seccomp import rules
 from sandbox.isolation.syscalls import NUMBERS
 from sandbox.outcome import Exited
 from sandbox.runner import Job
+from sandbox.waiting import Cancellation
 from tests.conftest import USER
 from tests.escape.conftest import SECRET
 
@@ -33,9 +33,9 @@ def answer(runner, make_template, ground) -> Mapping[str, Any]:
     cancel = Cancellation()
     try:
         with ground.area.open("staging-0001", USER) as staging:
-            made = make_template("pass", workspace=ground.workspace, staging=staging.mount_source)
+            made = make_template("pass", workspace=ground.workspace, staging=staging.path)
             result = runner.run(Job("escape", looking(made), asked, staging), cancel)
-            left = os.listdir(staging.mount_source)
+            left = os.listdir(staging.path)
     finally:
         cancel.close()
     assert result.outcome == Exited(0), result.stderr

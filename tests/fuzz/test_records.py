@@ -19,7 +19,7 @@ from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.settings.pathmap import PathMap
 from sandbox.engines.images import split
 from sandbox.errors import IsolationRefused, StagingFailed
-from sandbox.mountinfo import submounts
+from sandbox.mounted import submounts
 from sandbox.workspace import RESERVED
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick

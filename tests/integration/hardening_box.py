@@ -13,7 +13,7 @@ import docker
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.docker_spec import create_body
-from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 
 USER = (os.getuid() or 65534, os.getgid() or 65534)
 WORKSPACE, STAGING = PurePosixPath("/workspace"), PurePosixPath("/staging")
@@ -49,7 +49,10 @@ class Box:
             command=("true",),
             user=USER,
             limits=LIMITS,
-            mounts=(Mount(str(root / "ws"), WORKSPACE), Mount(str(self.staging), STAGING, read_only=False)),
+            mounts=(
+                Mount(host_source(root / "ws"), WORKSPACE),
+                Mount(host_source(self.staging), STAGING, read_only=False),
+            ),
             masks=(WORKSPACE / ".gdal-mcp",),
             environment=ENVIRONMENT,
         )

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.load import GENERATOR
 from gdal_mcp.gdal.environment import FIXED
-from sandbox.cancel import Cancellation
 from sandbox.engine import Engine
 from sandbox.errors import SandboxError
 from sandbox.outcome import Exited
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import Limits, SandboxTemplate
+from sandbox.waiting import Cancellation
 
 _LISTS: Final = ("algorithms", "steps", "drivers", "warp", "transform")
 _WITH_ARGUMENTS: Final = frozenset({"algorithms", "steps"})
