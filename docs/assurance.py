@@ -13,6 +13,8 @@ from docs.claims import Claim, cited, manifest
 from docs.page import ROOT, table
 from docs.promises import sentences
 from sandbox.isolation.cis import BENCHMARK, CHECKS
+from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
+from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 
 
 def threats() -> Iterator[str]:
@@ -59,11 +61,13 @@ def front_links() -> Iterator[str]:
 
 def cis() -> Iterator[str]:
     """Every check of section 5, those that do not apply included."""
-    rows = (
-        (check.number, check.title, ", ".join(f"`{name}`" for name in check.settings), check.how)
+    rules = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS, *LIMITS_IN_FORCE)
+    for_number = {
+        check.number: [rule.name for rule in rules if check.number in rule.cis.split(", ")]
         for check in CHECKS
-    )
-    yield from table((BENCHMARK, "check", "settings", "here"), rows)
+    }
+    rows = ((one.number, one.title, one.how, ", ".join(for_number[one.number])) for one in CHECKS)
+    yield from table((BENCHMARK, "check", "here", "judged by, among others"), rows)
 
 
 def peers() -> Iterator[str]:

@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from docs.page import complete, table
-from sandbox.hardening import EngineFacts, create_body
+from sandbox.engine import EngineInfo
+from sandbox.engines.docker_spec import create_body
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 
 REASONS: Mapping[str, str] = {
@@ -78,8 +79,11 @@ def _sample_body() -> dict[str, Any]:
         ),
         masks=(PurePosixPath("/maps/.gdal-mcp"),),
     )
-    facts = EngineFacts((1, 44), "x86_64", "2", ("name=seccomp,profile=default",))
-    return create_body(template, facts, {"io.gdal-mcp.*": "..."}, ())
+    info = EngineInfo(
+        *("Docker", "25", (1, 44), "x86_64", "2"),
+        *(("name=seccomp,profile=default",), False, (), "unix:///var/run/docker.sock", ""),
+    )
+    return create_body(template, info, {"io.gdal-mcp.*": "..."}, ())
 
 
 def _says_nothing(value: Any) -> bool:
@@ -93,7 +97,7 @@ def _value(name: str, value: Any) -> str:
         case "Mounts":
             return "<br>".join(f"`{row['Target']}` {'ro' if row['ReadOnly'] else 'rw'}" for row in value)
         case "SecurityOpt":
-            return "`no-new-privileges:true`, `seccomp=sandbox/seccomp.json`"
+            return "`no-new-privileges:true`, `seccomp=sandbox/isolation/seccomp.json`"
         case "Ulimits":
             return ", ".join(f"`{row['Name']}={row['Soft']}`" for row in value)
         case "Tmpfs" | "Labels":
