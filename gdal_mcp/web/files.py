@@ -31,9 +31,9 @@ from gdal_mcp.http import replies
 from gdal_mcp.http.gate import Full, Gate
 from gdal_mcp.http.guard import Door
 from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
 from gdal_mcp.ledger.shelf import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
-from gdal_mcp.ledger.statement import time_text
 from gdal_mcp.web import links
 from gdal_mcp.web.endpoint import Endpoint
 from gdal_mcp.web.links import Signer, Standing, Subject
