@@ -27,7 +27,7 @@ from sandbox.conformance.known import KNOWN
 from sandbox.conformance.suite import CHECKS
 from sandbox.hardening import EngineFacts, create_body
 from sandbox.isolation import cis
-from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 
 Lines = Iterator[str]
 Parts = Mapping[str, Callable[[], Iterable[str]]]
@@ -176,8 +176,8 @@ def _usage(action: argparse.Action) -> str:
 def _hardening() -> Lines:
     """Every field of the create body: those with a value with their reason, the others in one sentence."""
     mounts = (
-        Mount("/maps", PurePosixPath("/maps")),
-        Mount("/maps/.gdal-mcp/...", STAGING_TARGET, read_only=False),
+        Mount(host_source("/maps"), PurePosixPath("/maps")),
+        Mount(host_source("/maps/.gdal-mcp/..."), STAGING_TARGET, read_only=False),
     )
     template = SandboxTemplate(
         image="sha256:...",
