@@ -25,8 +25,11 @@ from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import Tool
 from sandbox.conformance.known import KNOWN
 from sandbox.conformance.suite import CHECKS
-from sandbox.hardening import EngineFacts, create_body
+from sandbox.engine import EngineInfo
+from sandbox.engines.docker_spec import create_body
 from sandbox.isolation import cis
+from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
+from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 
 Lines = Iterator[str]
@@ -187,8 +190,11 @@ def _hardening() -> Lines:
         mounts=mounts,
         masks=(PurePosixPath("/maps/.gdal-mcp"),),
     )
-    facts = EngineFacts((1, 44), "x86_64", "2", ("name=seccomp,profile=default",))
-    body = create_body(template, facts, {"io.gdal-mcp.*": "..."}, ())
+    info = EngineInfo(
+        *("Docker", "25", (1, 44), "x86_64", "2"),
+        *(("name=seccomp,profile=default",), False, (), "unix:///var/run/docker.sock", ""),
+    )
+    body = create_body(template, info, {"io.gdal-mcp.*": "..."}, ())
     flat = {**{name: value for name, value in body.items() if name != "HostConfig"}, **body["HostConfig"]}
     said = {name: value for name, value in flat.items() if value not in ("", 0, False, None, [], {})}
     reasons = words("hardening", said)
@@ -206,7 +212,7 @@ def _value(name: str, value: Any) -> str:
         case "Mounts":
             return "<br>".join(f"`{row['Target']}` {'ro' if row['ReadOnly'] else 'rw'}" for row in value)
         case "SecurityOpt":
-            return "`no-new-privileges:true`, `seccomp=sandbox/seccomp.json`"
+            return "`no-new-privileges:true`, `seccomp=sandbox/isolation/seccomp.json`"
         case "Ulimits":
             return ", ".join(f"`{row['Name']}={row['Soft']}`" for row in value)
         case "Tmpfs" | "Labels":
@@ -243,11 +249,12 @@ def _checks() -> Lines:
 
 def _cis() -> Lines:
     """Every check of section 5, those that do not apply included."""
-    rows = (
-        (check.number, check.title, ", ".join(f"`{name}`" for name in check.settings), check.how)
-        for check in cis.CHECKS
-    )
-    yield from table((cis.BENCHMARK, "check", "settings", "here"), rows)
+    rules = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS, *LIMITS_IN_FORCE)
+    rows = []
+    for one in cis.CHECKS:
+        judges = [rule.name for rule in rules if one.number in rule.cis.split(", ")]
+        rows.append((one.number, one.title, one.how, ", ".join(judges)))
+    yield from table((cis.BENCHMARK, "check", "here", "judged by, among others"), rows)
 
 
 def _anchor(claim: Claim) -> str:

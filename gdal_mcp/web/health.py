@@ -89,7 +89,7 @@ def look(app: App) -> Seen:
     audit = {"audit": _audit(app)}
     try:
         host = app.hosting.ready()
-        if not host.engine.has_image(host.image.id):
+        if host.engine.images.find(host.image.id) is None:
             app.hosting.lost()  # a call would find out, and look again
             raise ImageMissing(f"image {host.image.reference} was removed.")
         counted = containers(host.engine, app.owner)  # asks the engine, which may be gone since

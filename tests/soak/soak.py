@@ -17,6 +17,7 @@ import docker
 
 from gdal_mcp.host.image import resolve
 from sandbox.engines.discovery import connect
+from sandbox.engines.images import DockerImages
 from tests.mcp.talk import ERAS, Person, Place, Talk, talking
 from tests.oracle.container import Oracle, oracle_over
 from tests.soak import traces
@@ -189,7 +190,7 @@ def run(folder: Path, plan: Plan) -> Found:
     """A soak on this host's engine and image."""
     client = connect()
     try:
-        image = resolve(client, os.environ.get("GDAL_MCP_IMAGE") or None)
+        image = resolve(DockerImages(client.api), os.environ.get("GDAL_MCP_IMAGE") or None)
         with oracle_over(image.id, folder) as oracle:
             return soak(oracle, client, folder / "soak", plan)
     finally:
