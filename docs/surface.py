@@ -32,7 +32,7 @@ ROLES: Mapping[Role, str] = {
     Role.UPDATE: "worked on as a copy, which then takes the place of the file",
     Role.SIDECAR: "a further file beside the output",
     Role.VALUE: "checked: a number, a choice, a name, an option of the allow-lists; opens nothing",
-    Role.EXPRESSION: "read by a parser of ours: SQL, formulas, geometries, pipelines",
+    Role.EXPRESSION: "of a form that we know: SQL, formulas, geometries, pipelines",
     Role.HOST_OWNED: "decided by the server, such as whether to replace",
     Role.FORBIDDEN: "never passed on, with the reason in the answer",
 }
