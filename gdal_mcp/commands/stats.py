@@ -6,9 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gdal_mcp.commands.durations import seconds_of
 from gdal_mcp.commands.exits import Exit
-from gdal_mcp.commands.streams import out, out_json, say
+from gdal_mcp.commands.streams import out, out_json, say, seconds_of
 from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.ledger.metrics import Now, Spread, Tally, containers, staging_folders, tallies
 from gdal_mcp.settings import Settings

@@ -83,7 +83,6 @@ sandbox/__init__
 JOINED = {
     "gdal_mcp/tools/raster": "gdal_mcp/tools",
     "gdal_mcp/gdal/preflight/headers": "gdal_mcp/gdal/preflight",
-    "gdal_mcp/commands/parsers": "gdal_mcp/commands",
 }
 # being cut
 STILL_UPWARD = ("sandbox.slot -> sandbox.isolation", "gdal_mcp.console.figures -> gdal_mcp.commands")

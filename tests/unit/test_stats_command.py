@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gdal_mcp.commands.durations import seconds_of
 from gdal_mcp.commands.stats import Figures, Form, _lines, show
+from gdal_mcp.commands.streams import seconds_of
 from gdal_mcp.ledger.metrics import Now, Tally
 from gdal_mcp.ledger.registry import Call, Finish, Registry
 from gdal_mcp.settings import Settings, SettingsError, load_settings
