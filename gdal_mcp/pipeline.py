@@ -41,10 +41,10 @@ from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface
 from gdal_mcp.tools.model import ImmediateResult, Tool
-from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
 from sandbox.outcome import Usage
 from sandbox.template import Limits
+from sandbox.waiting import Cancellation
 
 __all__ = ["Pipeline", "Reply", "Request", "Ticket"]
 

@@ -17,7 +17,7 @@ from gdal_mcp.gdal.preflight.advice import Advice
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.model import Answer, Receipt, Tool
-from sandbox.outputs.publication import Published, PublishedFile
+from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Located
 
 

@@ -130,7 +130,7 @@ def _changes(app: App, call: Call, host: Host) -> Iterator[dict[str, Any]]:
     """What goes into the call now and is not what was recorded."""
     pairs = (
         ("image", call.image, host.image.digest),
-        ("gdal_version", call.gdal_version, host.image.gdal_version),
+        ("tool_version", call.tool_version, host.image.gdal_version),
         ("catalogue", call.catalogue, catalogue_name()),
     )
     for what, was, now in pairs:

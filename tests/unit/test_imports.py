@@ -58,10 +58,10 @@ sandbox/reaper
 sandbox/outputs
 sandbox/idmap
 sandbox/mounted
-sandbox/mountinfo
 sandbox/owner
 sandbox/workspace
-sandbox/conversation
+sandbox/session
+sandbox/outcome
 sandbox/hardening
 sandbox/seccomp
 sandbox/syscalls
@@ -70,10 +70,8 @@ sandbox/engine
 sandbox/program
 sandbox/protocol
 sandbox/worker
-sandbox/outcome
 sandbox/template
 sandbox/labels
-sandbox/cancel
 sandbox/ending
 sandbox/waiting
 sandbox/errors

@@ -18,7 +18,7 @@ from gdal_mcp.pipeline import Reply
 from gdal_mcp.surface import known_tools
 from gdal_mcp.tools.model import Tool
 from sandbox.outcome import Usage
-from sandbox.outputs.publication import Published, PublishedFile
+from sandbox.outputs.store import Published, PublishedFile
 from tests.unit.values import located
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
