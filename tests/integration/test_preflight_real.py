@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from gdal_mcp.gdal.preflight.described import header_of_description
-from gdal_mcp.gdal.preflight.headers import read_header
 
 from gdal_mcp.gdal.inside import parts as worker_parts
 from gdal_mcp.gdal.preflight import crs
 from gdal_mcp.gdal.preflight.estimate import estimate
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.gdal.preflight.headers import read_header
 from gdal_mcp.gdal.preflight.request import Request
 from sandbox.workspace import Located, Workspace, Workspaces
 from tests.data.make import make_data
