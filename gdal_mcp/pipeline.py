@@ -41,10 +41,10 @@ from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface
 from gdal_mcp.tools.model import ImmediateResult, Tool
-from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
 from sandbox.outcome import Usage
 from sandbox.template import Limits
+from sandbox.waiting import Cancellation
 
 __all__ = ["Pipeline", "Reply", "Request", "Ticket"]
 
@@ -143,8 +143,8 @@ class Pipeline:
         assert plan is not None
         assert reach is not None
         tool, receipt = _look_up(reach.surface, plan.tool), self.records.receipt(ticket, done)
-        advice = ticket.preflight.advice if ticket.preflight else ()
-        ran = Ran(tool, plan, done, receipt, advice, reach.surface.algorithms, reach.surface.callable)
+        findings = ticket.preflight.findings if ticket.preflight else ()
+        ran = Ran(tool, plan, done, receipt, findings, reach.surface.algorithms, reach.surface.callable)
         return Reply(ticket.call_id, structured(ran), done)
 
     def _reach(self, request: Request) -> Entitlements:

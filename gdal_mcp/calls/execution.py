@@ -17,14 +17,13 @@ from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.plan import Draft, Output, Plan
 from gdal_mcp.settings import Settings
 from gdal_mcp.untrusted import clean_text, clean_value
-from sandbox.cancel import Cancellation
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage
-from sandbox.outputs.publication import Publication, Published
-from sandbox.outputs.staging import Staging
+from sandbox.outputs.store import OutputFolder, Publication, Published
 from sandbox.pool.lease import Lease
 from sandbox.runner import Job
 from sandbox.slot import LaunchCancelled
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspace, open_folder
 
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
@@ -75,8 +74,8 @@ class Ways:
     """The steps that some kinds of calls take in a way of their own."""
 
     copies: Callable[[Draft], bool]  # whether anything is copied to staging before the job
-    copy_in: Callable[[Plan, Staging, Callable[[Path], Path]], None]  # the last is `Hosting.seen`
-    publish: Callable[[Run, Staging], Published]
+    copy_in: Callable[[Plan, OutputFolder, Callable[[Path], Path]], None]  # the last is `Hosting.seen`
+    publish: Callable[[Run, OutputFolder], Published]
     failed: Callable[[ToolError], ToolError] = lambda error: error  # what the caller is told instead
 
 
@@ -128,7 +127,7 @@ class Execution:
             run.plan.draft.verify(done.parsed)
         return done
 
-    def _published(self, run: Run, staging: Staging, done: Done) -> Done:
+    def _published(self, run: Run, staging: OutputFolder, done: Done) -> Done:
         begun = time.monotonic()
         try:
             published = self.ways.publish(run, staging)
@@ -257,7 +256,7 @@ def _copies(draft: Draft) -> bool:
     return bool(draft.copies) or any(output.update for output in draft.outputs)
 
 
-def _copy_in(plan: Plan, staging: Staging, seen: Callable[[Path], Path]) -> None:
+def _copy_in(plan: Plan, staging: OutputFolder, seen: Callable[[Path], Path]) -> None:
     """What the command works on a copy of, and what the host itself copies for it. `seen` as `Hosting.seen`."""
     draft = plan.draft
     updated = (output for output in draft.outputs if output.update)
@@ -266,7 +265,7 @@ def _copy_in(plan: Plan, staging: Staging, seen: Callable[[Path], Path]) -> None
         staging.copy_in(located, name, plan.limits, seen(located.workspace.root))
 
 
-def publish(run: Run, staging: Staging) -> Published:
+def publish(run: Run, staging: OutputFolder) -> Published:
     """Publishes what the command left in staging that belongs to an output. Raises ToolError when anything else is there."""
     plan, draft = run.plan, run.plan.draft
     publications = tuple(_publication(one.name, draft) for one in staging.collect(plan.limits))

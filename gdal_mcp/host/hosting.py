@@ -17,36 +17,31 @@ from gdal_mcp.gdal.catalogue.drift import unfit
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.environment import environment
 from gdal_mcp.gdal.worker_source import gdal_command
-from gdal_mcp.host.nested import mapped, prove
+from gdal_mcp.host.nested import prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.state import put_private
-from sandbox import hardening, program, seccomp, worker
-from sandbox.cancel import Cancellation
-from sandbox.capacity import Capacity
+from sandbox.attestation import attest, fingerprint
+from sandbox.capacity import LockFileCapacity, machine_memory
 from sandbox.engine import Engine, EngineInfo
-from sandbox.engines import libpod
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.idmap import Views, sweep
-from sandbox.isolation import probe
-from sandbox.isolation.attest import Row
-from sandbox.isolation.attestation import attest
+from sandbox.isolation.rows import Row
 from sandbox.mounted import ENTER, READ, may, refuse_closed
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
 from sandbox.pool.lease import SlotKey
-from sandbox.pool.machine import memory
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.program import delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
-from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 if TYPE_CHECKING:
     from gdal_mcp.host.image import Image
-    from sandbox.engines.docker import DockerEngine
-    from sandbox.isolation.trying import Escape
+    from sandbox.attestation import Escape
 
 NOBODY = 65534
 ATTESTATION_SECONDS = (
@@ -58,7 +53,7 @@ ATTESTATION_SECONDS = (
 class Host:
     """An engine that answers, an image that is there, and the proof that containers are as asked."""
 
-    engine: "DockerEngine"
+    engine: Engine
     info: EngineInfo
     image: "Image"
     runner: Runner
@@ -69,7 +64,7 @@ class Host:
     def places(self, settings: Settings) -> int:
         """Containers that fit into the memory that all together are promised."""
         capacity = self.runner.capacity
-        return capacity.places(settings.memory) if capacity is not None else 0
+        return capacity.max_containers(settings.memory) if capacity is not None else 0
 
     def tier(self, settings: Settings) -> str:
         return settings.runtime or "runc"
@@ -104,7 +99,7 @@ class Hosting:
         self._areas = areas
         self._lock = threading.Lock()
         self._host: Host | None = None
-        self._capacity: Capacity | None = None
+        self._capacity: LockFileCapacity | None = None
         self._warm = False
         self._ending: list[threading.Thread] = []  # pools of engines that went away
         self._unremoved: set[str] = set()
@@ -171,14 +166,12 @@ class Hosting:
     def _connect(self, *, fresh: bool) -> Host:
         # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
         from gdal_mcp.host.image import ImageUnsuitable, resolve, suitable  # noqa: PLC0415
-        from sandbox.engines.discovery import connect  # noqa: PLC0415
-        from sandbox.engines.opening import engine_of  # noqa: PLC0415
+        from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
-        client = connect(self._settings.engine)
-        image = resolve(client, self._settings.image)
-        engine = engine_of(client, image.environment)
+        engine = open_engine(self._settings.engine)
+        image = resolve(engine.images, self._settings.image)
         info = engine.info()
-        runner = Runner(mapped(engine, self._path_map), self._owner.id, self._capacity_of(info))
+        runner = Runner(engine, self._owner.id, self._capacity_of(info))
         sweep(self._settings.state_dir / "views", self._owner)
         runner.unremoved = self._unremoved
         self._reap(engine)
@@ -193,11 +186,11 @@ class Hosting:
             pool.keep()
         return Host(engine, info, image, runner, pool, attested, self._concurrent(info))
 
-    def _capacity_of(self, info: EngineInfo) -> Capacity:
+    def _capacity_of(self, info: EngineInfo) -> LockFileCapacity:
         """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
         total = int(_memory_bytes(info) * self._settings.memory_share)
         if self._capacity is None:
-            self._capacity = Capacity(self._settings.state_dir / "memory.lock", total)
+            self._capacity = LockFileCapacity(self._settings.state_dir / "memory.lock", total)
         self._capacity.total_bytes = total
         return self._capacity
 
@@ -233,9 +226,9 @@ class Hosting:
         return found
 
     def template(
-        self, image: "Image", staging: Path | None, confines: SandboxScope | None = None
+        self, image: "Image", staging: Mount | None, confines: SandboxScope | None = None
     ) -> SandboxTemplate:
-        """The container of a call; `staging` is the host folder that it may write to, if any.
+        """The container of a call; `staging` is the folder that it may write to, if any.
 
         `confines` are all of the server's when they are not given.
         """
@@ -243,7 +236,7 @@ class Hosting:
         limits, user = confines.limits, self.user()
         mounts = [self._mount(one, user) for one in confines.seen]
         if staging is not None:
-            mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
+            mounts.append(staging)
         sent = delivered(gdal_command(self._settings.pool_seconds + IDLE_MARGIN))
         return SandboxTemplate(
             image=image.id,
@@ -274,7 +267,9 @@ class Hosting:
             refuse_closed(source, located, user)
         identity = located.identity
         told = (identity.device, identity.inode) if identity is not None else None
-        return Mount(str(source / located.relative), PurePosixPath(located.path), identity=told)
+        return Mount(
+            self._path_map.source(source / located.relative), PurePosixPath(located.path), identity=told
+        )
 
     def seen(self, root: Path) -> Path:
         """What containers are shown for the workspace at `root`: itself, or a view of it. Raises AttestationFailed."""
@@ -293,12 +288,12 @@ class Hosting:
 
     def try_to_escape(self) -> "Escape":
         """What the job of a container like a call's could not do. Raises SandboxError."""
-        from sandbox.isolation.trying import try_to_escape  # noqa: PLC0415 - no server needs it
+        from sandbox.attestation import try_to_escape  # noqa: PLC0415 - no server needs it
 
         host = self.ready()
         with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:
-            template = self.template(host.image, staging.mount_source)
-            return try_to_escape(host.runner, template, host.engine.inspect, self._cancel)
+            template = self.template(host.image, staging.mount)
+            return try_to_escape(host.runner, template, host.attested, self._cancel)
 
     def user(self) -> tuple[int, int]:
         """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
@@ -323,7 +318,7 @@ class Hosting:
 
     def _staging_areas(self) -> tuple[StagingArea, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
-        own = StagingArea(Workspace(self._settings.state_dir, writable=True))
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self._path_map.source)
         return tuple(self._areas.values()) or (own,)
 
     def _attested(self, runner: Runner, info: EngineInfo, image: "Image", *, fresh: bool) -> tuple[Row, ...]:
@@ -332,22 +327,16 @@ class Hosting:
         if not fresh and (rows := _remembered(path, key)):
             return rows
         with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
-            found = attest(
-                runner, self.template(image, staging.mount_source), staging.mount_source, self._cancel
-            )
-        _remember(path, key, found.rows)
-        return found.rows
+            found = attest(runner, self.template(image, staging.mount), staging.path, self._cancel)
+        _remember(path, key, found)
+        return found
 
     def _attestation_key(self, info: EngineInfo, image: "Image") -> str:
         """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        code = [
-            Path(module.__file__ or "").read_text(encoding="utf-8")
-            for module in (hardening, libpod, seccomp, probe, program, worker)
-        ]
         template = self.template(image, None)
-        parts = [boot, asdict(info), template.image, template.user, asdict(template.limits), template.runtime]
-        parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), *code]
+        engine = {**asdict(info), "rlimits": sorted(info.rlimits)}
+        parts = [engine, template.image, template.user, asdict(template.limits), template.runtime]
+        parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), fingerprint()]
         parts += [self._settings.path_map]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -362,7 +351,7 @@ def _refuse_absent(runtime: str, info: EngineInfo) -> None:
 
 def _memory_bytes(info: EngineInfo) -> int:
     """Of the engine's machine; one that does not say stands on this one."""
-    return info.memory_bytes or memory().get("MemTotal", 0)
+    return info.memory_bytes or machine_memory().get("MemTotal", 0)
 
 
 def _remembered(path: Path, key: str) -> tuple[Row, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from gdal_mcp.calls.execution import ORDINARY, Run
+from gdal_mcp.calls.execution import ORDINARY, Run, home
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.paths import Inputs, Paths
 from gdal_mcp.gdal.datasets.scope import places
@@ -22,13 +22,10 @@ from gdal_mcp.operations.comparison import Verdict, by_content, own_files
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.plan import Draft, Output, OutputKind, Plan
 from sandbox.errors import PathRefused
-from sandbox.outputs.inspection import Staged
-from sandbox.outputs.publication import Published
-from sandbox.outputs.staging import Staging
+from sandbox.outputs.store import OutputFolder, Published, Staged
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job
-from sandbox.template import STAGING_TARGET, Mount
-from sandbox.workspace import Located, Workspaces
+from sandbox.workspace import Located, Workspace, Workspaces
 
 
 @dataclass(frozen=True)
@@ -71,10 +68,10 @@ class Rehearsal:
         """Under the recorded call's id, which made the names of outputs that nobody named."""
         return FreshPaths(paths.workspaces, paths.outputs_folder, self.recorded.id, paths.threads)
 
-    def _compare(self, run: Run, staging: Staging) -> Published:
+    def _compare(self, run: Run, staging: OutputFolder) -> Published:
         """Nothing is published."""
         plan = run.plan
-        new = {one.name: _digest(one, staging) for one in staging.collect(plan.limits)}
+        new = {one.name: _digest(one, staging, home(plan.draft)) for one in staging.collect(plan.limits)}
         old = {PurePosixPath(row["path"]).name: row.get("sha256") for row in self.recorded.files}
         places = {output.target.name: output for output in plan.draft.outputs}
         known = {PurePosixPath(row["path"]).name for row in self.recorded.outputs}
@@ -93,7 +90,7 @@ class Rehearsal:
         row: Mapping[str, Any],
         output: Output | None,
         files: list[dict[str, str | None]],
-        staging: Staging,
+        staging: OutputFolder,
     ) -> Verdict:
         path = str(row["path"])
         old, new = files
@@ -117,11 +114,11 @@ class Rehearsal:
             return False
         return str(located) == path and Materials.digest(located) == old.get(located.name)
 
-    def _told(self, run: Run, path: str, output: Output, staging: Staging) -> object:
+    def _told(self, run: Run, path: str, output: Output, staging: OutputFolder) -> object:
         """What a container says of the recorded output and of the new one; None when it could not."""
         host = run.host
         template = self.hosting.template(host.image, None, self._confines(run.plan, path))
-        mount = Mount(str(staging.mount_source), STAGING_TARGET)
+        mount = replace(staging.mount, read_only=True)
         sent = delivered(worker_command(source("gdal_mcp.gdal.inside", "compare_program.py")))
         mounts = (*template.mounts, mount)
         template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
@@ -159,8 +156,7 @@ def _leaves_all(draft: Draft) -> bool:
     return not (draft.transfers or draft.removes or changes)
 
 
-def _digest(one: Staged, staging: Staging) -> str | None:
-    """The digest of what is staged, as `outputs.Sealed` has it."""
-    workspace = staging.area.workspace
-    relative = PurePosixPath(staging.mount_source.relative_to(workspace.root), one.name)
+def _digest(one: Staged, staging: OutputFolder, workspace: Workspace) -> str | None:
+    """The digest of what is staged, as `PublishedFile` has it."""
+    relative = PurePosixPath(staging.path.relative_to(workspace.root), one.name)
     return Materials.digest(Located(workspace, relative, is_folder=one.is_folder))

@@ -36,8 +36,9 @@ from gdal_mcp.gdal.datasets.paths import Paths, refuse_other_name
 from gdal_mcp.pipeline import Pipeline, Reply, Request, Ticket
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
-from sandbox.outputs.staging import Staging, StagingArea, is_low
-from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_folder
+from sandbox.outputs.staging import is_low
+from sandbox.outputs.store import OutputFolder, OutputStore
+from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
 _ID_BYTES: Final = 10
@@ -101,7 +102,7 @@ TOOL: Final = Tool(
 class Received:
     """A file that has arrived whole."""
 
-    staging: Staging
+    staging: OutputFolder
     located: Located
     size: int  # bytes
     sha256: str
@@ -110,7 +111,7 @@ class Received:
 class Reception:
     """A file while it arrives. Not for several threads at once."""
 
-    def __init__(self, staging: Staging, place: Located, file: int, most: int) -> None:
+    def __init__(self, staging: OutputFolder, place: Located, file: int, most: int) -> None:
         self._staging = staging
         self._place = place
         self._file = file
@@ -162,11 +163,11 @@ def too_large() -> ToolError:
 
 
 @contextmanager
-def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
+def reception(area: OutputStore, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
     """Takes up to `most` bytes in as a file of this name; afterwards nothing of it is left. Raises SandboxError."""
     staging_id = f"upload-{secrets.token_hex(_ID_BYTES)}"
     with area.open(staging_id, user) as staging:
-        folder = PurePosixPath(RESERVED, staging.mount_source.relative_to(area.workspace.root / RESERVED))
+        folder = PurePosixPath(staging.path.relative_to(area.workspace.root))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open_folder(area.workspace, folder) as opened:
             file = os.open(name, flags, 0o600, dir_fd=opened)
@@ -201,7 +202,7 @@ class _Offering(EntitlementResolver):
 class Destination:
     """Where an upload would go, as far as that can be told before it is sent."""
 
-    area: StagingArea
+    area: OutputStore
     output: Output
     most: int  # bytes
 

@@ -4,7 +4,7 @@ import threading
 from pathlib import PurePosixPath
 
 from sandbox.conformance.bench import MIB, PATIENCE, Bench, hear, require, unavailable
-from sandbox.conformance.looking import (
+from sandbox.conformance.programs import (
     CRASH,
     LEAVE_A_MARK,
     PRINT_MUCH,
@@ -15,7 +15,7 @@ from sandbox.conformance.looking import (
 from sandbox.engine import STDERR, STDOUT, Wire
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.labels import OWNER, labels
-from sandbox.template import Mount
+from sandbox.template import Mount, host_source
 from sandbox.waiting import readable
 
 ABSENT_IMAGE = "sha256:" + "0" * 64
@@ -40,8 +40,8 @@ def create_starts_nothing(bench: Bench) -> None:
 
 
 def images_are_told(bench: Bench) -> None:
-    require(bench.engine.has_image(bench.image), "the image in use is not told")
-    require(not bench.engine.has_image(ABSENT_IMAGE), "an image that is not there is told")
+    require(bench.engine.images.find(bench.image), "the image in use is not told")
+    require(bench.engine.images.find(ABSENT_IMAGE) is None, "an image that is not there is told")
 
 
 def create_refuses_an_image_that_is_not_there(bench: Bench) -> None:
@@ -58,7 +58,9 @@ def create_refuses_an_image_that_is_not_there(bench: Bench) -> None:
 
 def create_refuses_a_mount_without_a_source(bench: Bench) -> None:
     absent = bench.folder / "absent"
-    template = bench.template(SPEAK, "0", mounts=(Mount(str(absent), PurePosixPath("/data")),), masks=())
+    template = bench.template(
+        SPEAK, "0", mounts=(Mount(host_source(absent), PurePosixPath("/data")),), masks=()
+    )
     try:
         with bench.created(template) as container:
             bench.engine.start(container)

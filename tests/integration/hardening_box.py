@@ -10,8 +10,10 @@ from textwrap import dedent
 
 import docker
 
-from sandbox.hardening import EngineFacts, create_body
-from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.engines.discovery import connect
+from sandbox.engines.docker import DockerEngine
+from sandbox.engines.docker_spec import create_body
+from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 
 USER = (os.getuid() or 65534, os.getgid() or 65534)
 WORKSPACE, STAGING = PurePosixPath("/workspace"), PurePosixPath("/staging")
@@ -39,17 +41,18 @@ class Box:
 
     def __init__(self, api, image, root):
         self.api, self.staging = api, root / "staging"
-        info = api.info()
-        version = tuple(int(part) for part in api.api_version.split("."))
-        cgroup = info.get("CgroupVersion") or "1"
-        self.facts = EngineFacts(version, info["Architecture"], cgroup, tuple(info["SecurityOptions"]))
+        with closing(connect()) as client:
+            self.facts = DockerEngine(client).info()
         _prepare(root)
         self.template = SandboxTemplate(
             image=image,
             command=("true",),
             user=USER,
             limits=LIMITS,
-            mounts=(Mount(str(root / "ws"), WORKSPACE), Mount(str(self.staging), STAGING, read_only=False)),
+            mounts=(
+                Mount(host_source(root / "ws"), WORKSPACE),
+                Mount(host_source(self.staging), STAGING, read_only=False),
+            ),
             masks=(WORKSPACE / ".gdal-mcp",),
             environment=ENVIRONMENT,
         )

@@ -10,9 +10,9 @@ import pytest
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.sql import check_statement
 from gdal_mcp.gdal.environment import environment
-from sandbox.cancel import Cancellation
 from sandbox.outcome import Exited
 from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
 from tests.conftest import SMALL, TemplateMaker, handler
 
 pytestmark = pytest.mark.engine

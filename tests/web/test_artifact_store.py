@@ -1,0 +1,227 @@
+"""Published files and what may stand in their place: real files, a real registry, no server."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.access.identity import ADMIN, READ, Principal
+from gdal_mcp.ledger import artifacts as module
+from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
+from gdal_mcp.ledger.registry import Artifact, Call, Registry
+from sandbox.workspace import Workspace, Workspaces
+
+CALL = "0123456789abcdef"
+ANN = Principal("token:ann", frozenset({READ}))
+BOB = Principal("token:bob", frozenset({READ}))
+ROOT = Principal("token:root", frozenset({READ, ADMIN}))
+OLD, NEW = b"what was published", b"WHAT STANDS THERE!"
+
+
+class Kept:
+    """A registry, a workspace, and what was published into it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "workspace"
+        self.root.mkdir()
+        self.registry = Registry(folder / "registry.sqlite")
+        self.workspaces = Workspaces((Workspace.at(self.root, writable=True),))
+        self.shelf = ArtifactStore(self.registry)
+        self.registry.begin_call(Call(CALL, ANN.id, "convert", {}))
+
+    def publish(self, name: str = "out.tif", data: bytes = OLD, kind: str = "image/tiff") -> Artifact:
+        path = self.root / name
+        if kind != FOLDER:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        made = Artifact(path.as_uri(), str(path), path.name, len(data), kind, sha256)
+        return self.registry.add_artifacts(CALL, [made])[0]
+
+    def open(self, artifact: Artifact) -> Opened:
+        return self.shelf.open(artifact, self.workspaces)
+
+    def read(self, artifact: Artifact) -> bytes:
+        opened = self.open(artifact)
+        try:
+            return opened.read(0, 1000)
+        finally:
+            opened.close()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    made = Kept(tmp_path)
+    yield made
+    made.registry.close()
+
+
+def write_in_place(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(NEW)
+
+
+def put_another(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(NEW)
+    other.rename(path)
+
+
+def link_to_a_copy(path: Path) -> None:
+    other = path.with_name("copy")
+    path.rename(other)
+    path.symlink_to(other)
+
+
+def link_outside(path: Path) -> None:
+    outside = path.parents[1] / "outside"
+    outside.write_bytes(OLD)
+    path.unlink()
+    path.symlink_to(outside)
+
+
+def make_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def make_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+SWAPS = [write_in_place, put_another, link_to_a_copy, link_outside, make_pipe, make_folder, Path.unlink]
+
+
+@pytest.mark.claim("http.files")
+@pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
+@pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
+def test_what_stands_in_the_place_of_a_file_is_never_given_out(
+    kept: Kept, swap: Callable[[Path], None], *, seen: bool
+):
+    artifact = kept.publish()
+    path, times = Path(artifact.path), os.stat(artifact.path)
+    if seen:
+        assert kept.read(artifact) == OLD
+    swap(path)
+    if path.exists():
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises((Absent, Gone)):
+        kept.read(artifact)
+
+
+@pytest.mark.claim("http.files")
+@pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
+def test_a_folder_that_is_put_in_the_place_of_another_brings_nothing_in(kept: Kept, *, seen: bool):
+    """Its files are as old as they look: only what they hold tells them apart."""
+    other = kept.root / "other"
+    other.mkdir()
+    (other / "out.tif").write_bytes(NEW)
+    artifact = kept.publish("folder/out.tif")
+    if seen:
+        assert kept.read(artifact) == OLD
+    (kept.root / "folder").rename(kept.root / "gone")
+    other.rename(kept.root / "folder")
+    with pytest.raises(Gone):
+        kept.read(artifact)
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_read_further(kept: Kept):
+    artifact = kept.publish()
+    opened = kept.open(artifact)
+    assert opened.read(0, 4) == OLD[:4]
+    write_in_place(Path(artifact.path))
+    with pytest.raises(Gone):
+        opened.read(4, 4)
+    opened.close()
+
+
+def test_an_untouched_file_is_digested_once(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+    digested: list[int] = []
+
+    def counted(file: int) -> str:
+        digested.append(file)
+        return hashlib.sha256(OLD).hexdigest()
+
+    monkeypatch.setattr(module, "digest", counted)
+    artifact = kept.publish()
+    assert [kept.read(artifact) for _ in range(5)] == [OLD] * 5
+    assert len(digested) == 1
+
+
+def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+):
+    def never(_file: int) -> str:
+        raise AssertionError
+
+    artifact = kept.publish()
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
+        patched.setattr(module, "digest", never)
+        assert kept.read(artifact) == OLD
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
+        write_in_place(Path(artifact.path))
+        with pytest.raises(Gone):
+            kept.read(artifact)
+
+
+def test_large_files_that_were_touched_are_compared_one_at_a_time(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
+    first, second, small = kept.publish("1.tif"), kept.publish("2.tif"), kept.publish("3.tif", OLD[:5])
+    for one in (first, second):
+        os.utime(one.path)
+    meanwhile: list[bytes] = []
+
+    def comparing(_file: int) -> str:
+        if not meanwhile:
+            meanwhile.append(b"x")
+            with pytest.raises(Busy):
+                kept.read(second)
+        return hashlib.sha256(OLD).hexdigest()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "digest", comparing)
+        assert kept.read(first) == OLD
+    assert meanwhile
+    assert (kept.read(second), kept.read(small)) == (OLD, OLD[:5])
+
+
+def test_a_workspace_that_is_not_among_ones_own_holds_nothing(kept: Kept, tmp_path: Path):
+    artifact = kept.publish()
+    (tmp_path / "elsewhere").mkdir()
+    others = Workspaces((Workspace.at(tmp_path / "elsewhere", writable=True),))
+    with pytest.raises(Absent):
+        kept.shelf.open(artifact, others)
+
+
+def test_a_call_is_seen_by_its_own_principal_and_by_those_who_see_all(kept: Kept):
+    assert kept.shelf.owner(CALL, ANN) == ANN.id
+    assert kept.shelf.owner(CALL, ROOT) == ANN.id
+    for call_id in (CALL, "0" * 16, "", "../etc", "%", CALL.upper(), CALL + "\n"):
+        with pytest.raises(Absent):
+            kept.shelf.owner(call_id, BOB)
+
+
+def test_what_was_undone_replaced_or_never_there_is_not_found(kept: Kept):
+    first = kept.publish()
+    kept.publish("tiles", kind=FOLDER)
+    for name in ("tiles", "nothing", "", ".", "../registry.sqlite", str(first.path)):
+        with pytest.raises(Absent):
+            kept.shelf.find(CALL, name)
+    later = "fedcba9876543210"
+    kept.registry.begin_call(Call(later, BOB.id, "convert", {}))
+    kept.registry.add_artifacts(later, [replace(first, id=0)])
+    with pytest.raises(Gone):
+        kept.shelf.find(CALL, "out.tif")
+    kept.registry.retract_artifacts(later)
+    assert kept.shelf.find(CALL, "out.tif").id == first.id
+    kept.registry.retract_artifacts(CALL)
+    with pytest.raises(Gone):
+        kept.shelf.find(CALL, "out.tif")
