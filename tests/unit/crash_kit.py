@@ -12,7 +12,7 @@ import pytest
 from crash_scenarios import ALL_AT_ONCE, FOLDER_OVER_FOLDER, KILLED, PUBLICATIONS, Dying, Work
 from staging_kit import Trail, area_at, leftovers, tree
 
-from sandbox.outputs.moves import POINTS, Moves
+from sandbox.outputs.dirops import POINTS, DirOps
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Finding
 
@@ -69,7 +69,7 @@ def each_step(
     first = tmp_path / "first"
     first.mkdir()
     setup(first)
-    work(area_at(first, Moves(trail, native=native)))
+    work(area_at(first, DirOps(trail, native=native)))
     assert set(trail.points) <= set(POINTS)
     for number, point in enumerate(trail.points):
         root = tmp_path / f"at-{number}"
@@ -104,5 +104,5 @@ def first_point(
     """The number of the first checkpoint of a name, counted in a workspace of its own."""
     setup(tmp_path / "twin")
     trail = Trail()
-    work(area_at(tmp_path / "twin", Moves(trail, native=native)))
+    work(area_at(tmp_path / "twin", DirOps(trail, native=native)))
     return next(number for number, passed in enumerate(trail.points) if passed.startswith(point))

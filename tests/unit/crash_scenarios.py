@@ -11,7 +11,7 @@ from typing import Protocol
 
 from staging_kit import CALL, Trail, Tree, area_at, rearrange
 
-from sandbox.outputs.moves import Moves
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.undo import Retention
 
@@ -107,7 +107,7 @@ def recover(area: StagingArea) -> None:
 
 
 def prune(area: StagingArea) -> None:
-    StagingArea(area.workspace, Retention(calls=1), area.moves).prune()
+    StagingArea(area.workspace, Retention(calls=1), area.ops).prune()
 
 
 def die(_point: str) -> None:
@@ -134,7 +134,7 @@ class Dying:
     native: bool
 
     def __call__(self) -> None:
-        self.work(area_at(self.root, Moves(Trail(die, self.number), native=self.native)))
+        self.work(area_at(self.root, DirOps(Trail(die, self.number), native=self.native)))
 
 
 @dataclass(frozen=True)
@@ -153,4 +153,4 @@ class FailingThenDying(Dying):
             if len(calls.points) - 1 == self.number + self.later:
                 die(where)
 
-        self.work(area_at(self.root, Moves(checkpoint, native=self.native)))
+        self.work(area_at(self.root, DirOps(checkpoint, native=self.native)))

@@ -26,7 +26,7 @@ from crash_scenarios import (
 from staging_kit import CALL, Trail, Tree, area_at, leftovers, publish, tree, write
 
 from sandbox.errors import SandboxError
-from sandbox.outputs.moves import POINTS, Moves
+from sandbox.outputs.dirops import POINTS, DirOps
 from sandbox.outputs.undo import Retention
 
 
@@ -45,7 +45,7 @@ def test_a_kill_at_any_step_of_a_publication_leaves_all_old_or_all_new(tmp_path,
     ):
         killed(root, number, scenario.run, native=native)
         _refuse_half_written(scenario, tree(root), point)
-        area = area_at(root, Moves(native=native))
+        area = area_at(root, DirOps(native=native))
         found = settled(area)
         assert found in (scenario.before, scenario.after), point
         if found == scenario.after:
@@ -79,12 +79,12 @@ def test_a_replaced_folder_never_vanishes_where_names_can_be_exchanged(tmp_path)
 def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, scenario, native):
     def setup(root: Path) -> None:
         write(root, scenario.before)
-        scenario.run(area_at(root, Moves(native=native)))
+        scenario.run(area_at(root, DirOps(native=native)))
 
     seen = set()
     for number, point, root in each_step(tmp_path, setup, undo, native=native):
         killed(root, number, undo, native=native)
-        area = area_at(root, Moves(native=native))
+        area = area_at(root, DirOps(native=native))
         found = settled(area)
         assert found in (scenario.before, scenario.after), point
         if found == scenario.after:
@@ -118,7 +118,7 @@ def test_a_kill_at_any_step_of_the_recovery_from_a_kill_at_any_step_loses_nothin
                 break
             assert code == KILLED, point
             again += 1
-        assert settled(area_at(root, Moves(native=native))) in (scenario.before, scenario.after), point
+        assert settled(area_at(root, DirOps(native=native))) in (scenario.before, scenario.after), point
 
 
 @NATIVE
@@ -127,7 +127,7 @@ def test_a_failure_at_any_step_is_taken_back_at_once(tmp_path, native):
     for number, point, root in each_step(
         tmp_path, lambda root: write(root, scenario.before), scenario.run, native=native
     ):
-        area = area_at(root, Moves(Trail(fail, number), native=native))
+        area = area_at(root, DirOps(Trail(fail, number), native=native))
         if point.startswith("discard"):  # published; that rubbish stays is no reason to say otherwise
             scenario.run(area)
             assert tree(root) == scenario.after, point
@@ -144,14 +144,14 @@ def test_a_failure_at_any_step_is_taken_back_at_once(tmp_path, native):
 def test_a_kill_while_a_failure_is_taken_back_leaves_all_old_or_all_new(tmp_path, point, native):
     trail = Trail()
     write(tmp_path / "first", ALL_AT_ONCE.before)
-    ALL_AT_ONCE.run(area_at(tmp_path / "first", Moves(trail, native=native)))
+    ALL_AT_ONCE.run(area_at(tmp_path / "first", DirOps(trail, native=native)))
     failing = len(trail.points) - 1 - trail.points[::-1].index(point)
     for later in range(1, 200):
         root = tmp_path / str(later)
         write(root, ALL_AT_ONCE.before)
         if in_child(FailingThenDying(ALL_AT_ONCE.run, root, failing, native, later)) != KILLED:
             break
-        assert settled(area_at(root, Moves(native=native))) in (ALL_AT_ONCE.before, ALL_AT_ONCE.after), later
+        assert settled(area_at(root, DirOps(native=native))) in (ALL_AT_ONCE.before, ALL_AT_ONCE.after), later
     assert later > len(ALL_AT_ONCE.staged) * 2
 
 
@@ -170,8 +170,8 @@ def test_a_disk_that_fails_from_any_step_on_is_put_right_when_it_works_again(tmp
                 fail(where)
 
         with suppress(SandboxError):
-            scenario.run(area_at(root, Moves(checkpoint, native=native)))
-        assert settled(area_at(root, Moves(native=native))) in (scenario.before, scenario.after), point
+            scenario.run(area_at(root, DirOps(checkpoint, native=native)))
+        assert settled(area_at(root, DirOps(native=native))) in (scenario.before, scenario.after), point
 
 
 @NATIVE
@@ -180,11 +180,11 @@ def test_a_failure_at_any_step_of_an_undo_is_taken_back_at_once(tmp_path, native
 
     def setup(root: Path) -> None:
         write(root, scenario.before)
-        scenario.run(area_at(root, Moves(native=native)))
+        scenario.run(area_at(root, DirOps(native=native)))
 
     for number, point, root in each_step(tmp_path, setup, undo, native=native):
         with pytest.raises(SandboxError):
-            area_at(root, Moves(Trail(fail, number), native=native)).undo(CALL)
+            area_at(root, DirOps(Trail(fail, number), native=native)).undo(CALL)
         assert tree(root) == scenario.after, point
         area_at(root).undo(CALL)
         assert tree(root) == scenario.before, point
@@ -214,7 +214,7 @@ def test_every_checkpoint_is_passed_by_these_scenarios(tmp_path):
         root.mkdir()
         write(root, ALL_AT_ONCE.before)
         trail = Trail()
-        area = area_at(root, Moves(trail, native=native), Retention(calls=1))
+        area = area_at(root, DirOps(trail, native=native), Retention(calls=1))
         ALL_AT_ONCE.run(area)
         area.undo(CALL)
         publish(area, {"another.tif": b""}, "call-0002")

@@ -10,8 +10,8 @@ import pytest
 from staging_kit import CALL, Trail, area_at, carry_out, plan, publish, tree, write
 
 from sandbox.errors import OutputRejected, StagingFailed
-from sandbox.outputs import moves
-from sandbox.outputs.moves import Moves
+from sandbox.outputs import dirops
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED
 
@@ -65,7 +65,7 @@ def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, p
             act(workspace / name)
             theirs.append(tree(workspace))
 
-    area = area_at(workspace, Moves(race, native=native))
+    area = area_at(workspace, DirOps(race, native=native))
     staged = {"z.zarr": "z.zarr/0", "with.tif.ovr": "with.tif"}.get(name, name)
     with pytest.raises(StagingFailed):
         publish(area, {"first.tif": b"new", staged: b"new"})
@@ -89,7 +89,7 @@ def test_what_cannot_be_put_back_because_its_name_is_taken_again_is_kept(workspa
             (workspace / "theirs").rename(workspace / "a.tif.ovr")
 
     with pytest.raises(StagingFailed):
-        publish(area_at(workspace, Moves(race, native=native)), {"a.tif": b"new"})
+        publish(area_at(workspace, DirOps(race, native=native)), {"a.tif": b"new"})
     assert tree(workspace) == {"a.tif": b"old", "a.tif.ovr": b"their second"}
     kept = workspace / RESERVED / "undo" / CALL
     assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
@@ -130,14 +130,14 @@ def events(monkeypatch) -> list[object]:
 
 def test_a_second_name_is_on_disk_before_the_first_one_goes(workspace, events):
     write(workspace, {"dem.tif": b"old"})
-    publish(area_at(workspace, Moves(events.append, native=False)), {"dem.tif": b"new"})
+    publish(area_at(workspace, DirOps(events.append, native=False)), {"dem.tif": b"new"})
     entry = (workspace / RESERVED / "undo" / CALL).stat().st_ino
     assert entry in events[events.index("swap.link.after") : events.index("swap.over.before")]
 
 
 def test_a_c_library_without_linux_s_own_calls_publishes_as_safely(workspace, events, monkeypatch):
     monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())
-    area = area_at(workspace, Moves(events.append))
+    area = area_at(workspace, DirOps(events.append))
     write(workspace, {"dem.tif": b"old"})
     staged = {"dem.tif": b"new", **{f"z.zarr/{n}": b"%d" % n for n in range(40)}}
     publish(area, staged)
@@ -147,7 +147,7 @@ def test_a_c_library_without_linux_s_own_calls_publishes_as_safely(workspace, ev
 
 
 def test_a_folder_is_on_disk_with_all_that_is_in_it_before_it_moves(workspace, events):
-    publish(area_at(workspace, Moves(events.append)), {"z.zarr/a/0": b"new"})
+    publish(area_at(workspace, DirOps(events.append)), {"z.zarr/a/0": b"new"})
     inodes = {(workspace / name).stat().st_ino for name in ("z.zarr", "z.zarr/a", "z.zarr/a/0")}
     assert inodes <= set(events[: events.index("adopt.before")])
 
@@ -155,7 +155,7 @@ def test_a_folder_is_on_disk_with_all_that_is_in_it_before_it_moves(workspace, e
 @pytest.mark.claim("outputs.all-or-nothing")
 def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, events):
     write(workspace, {"dem.tif": b"old"})
-    area = area_at(workspace, Moves(events.append))
+    area = area_at(workspace, DirOps(events.append))
     (file,) = publish(area, {"dem.tif": b"new"}).files
     entry = (workspace / RESERVED / "undo" / CALL).stat().st_ino
     undo = (workspace / RESERVED / "undo").stat().st_ino
@@ -173,11 +173,11 @@ def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, even
 @pytest.mark.parametrize("links", [True, False])
 def test_a_file_system_without_exchange_publishes_and_undoes_all_the_same(workspace, monkeypatch, links):
     if not links:
-        monkeypatch.setattr(moves, "_link", lambda _source, _target: False)
+        monkeypatch.setattr(dirops, "_link", lambda _source, _target: False)
     old = {"a.shp": b"old", "a.sbn": b"stale", "z.zarr/0": b"old"}
     new = {"a.shp": b"new", "b.tif": b"new", "z.zarr/1": b"new"}
     write(workspace, old)
-    area = area_at(workspace, Moves(native=False))
+    area = area_at(workspace, DirOps(native=False))
     publish(area, new)
     assert tree(workspace) == new
     area.undo(CALL)
@@ -188,5 +188,5 @@ def test_the_file_system_here_can_exchange_names(workspace):
     """Else the native half of these tests would test the other half twice."""
     write(workspace, {"dem.tif": b"old", "z.zarr/0": b"old"})
     trail = Trail()
-    publish(area_at(workspace, Moves(trail)), {"dem.tif": b"new", "z.zarr/0": b"new"})
+    publish(area_at(workspace, DirOps(trail)), {"dem.tif": b"new", "z.zarr/0": b"new"})
     assert not {"swap.link.before", "swap.aside.before"} & set(trail.points)

@@ -25,9 +25,9 @@ from staging_kit import (
 
 from sandbox.errors import OutputRejected, PathRefused, SandboxError, StagingFailed
 from sandbox.outputs import inspection as outputs
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.journal import JournalDamaged, load
-from sandbox.outputs.moves import Moves
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Finding, Publication, Transfer
 from sandbox.outputs.undo import Retention
@@ -50,7 +50,7 @@ def test_a_rename_moves_the_very_file_and_an_undo_moves_it_back(workspace, nativ
     write(workspace, {"a.tif": b"pixels", "sub/keep": b"1"})
     (workspace / "a.tif").chmod(0o640)
     before = (workspace / "a.tif").stat()
-    area = area_at(workspace, Moves(native=native))
+    area = area_at(workspace, DirOps(native=native))
     published = rearrange(area, {"a.tif": "sub/b.tif"})
     after = (workspace / "sub/b.tif").stat()
     assert not (workspace / "a.tif").exists()
@@ -72,7 +72,7 @@ def test_a_rename_moves_the_very_file_and_an_undo_moves_it_back(workspace, nativ
 @NATIVE
 def test_a_rename_over_another_keeps_the_other_for_undo(workspace, native):
     write(workspace, {"a.tif": b"new", "b.tif": b"old", "b.tif.ovr": b"stale"})
-    area = area_at(workspace, Moves(native=native))
+    area = area_at(workspace, DirOps(native=native))
     published = rearrange(area, {"a.tif": "b.tif"}, ["b.tif.ovr"])
     assert tree(workspace) == {"b.tif": b"new"}
     assert [one.name for one in published.replaced] == ["b.tif"]
@@ -303,7 +303,7 @@ def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, native, p
             doing(workspace / name)
             theirs.append(tree(workspace))
 
-    area = area_at(workspace, Moves(checkpoint, native=native))
+    area = area_at(workspace, DirOps(checkpoint, native=native))
     with pytest.raises(SandboxError):
         rearrange(area, {"a.tif": "b.tif", "c.tif": "free.tif"}, ["gone.tif"])
     expected = {"a.tif": b"a", "b.tif": b"b", "c.tif": b"c", "gone.tif": b"g"}
@@ -326,7 +326,7 @@ def test_a_file_that_is_seen_to_be_another_is_not_even_moved_for_an_instant(work
             _theirs(workspace / "a.tif")
 
     with pytest.raises(OutputRejected):
-        rearrange(area_at(workspace, Moves(checkpoint)), {"a.tif": "b.tif"})
+        rearrange(area_at(workspace, DirOps(checkpoint)), {"a.tif": "b.tif"})
     assert tree(workspace) == {"a.tif": b"theirs"}
     assert "swap.fetch.before" not in passed
 
@@ -337,7 +337,7 @@ def test_an_undo_that_finds_the_old_name_taken_moves_nothing_for_an_instant(work
     write(workspace, {"a.tif": b"another"})
     trail = Trail()
     with pytest.raises(StagingFailed):
-        area_at(workspace, Moves(trail)).undo(CALL)
+        area_at(workspace, DirOps(trail)).undo(CALL)
     assert not any(point.startswith("swap.") for point in trail.points)
 
 
@@ -351,7 +351,7 @@ def test_a_file_at_the_old_name_stops_the_way_back_and_both_are_kept(workspace):
             _theirs(workspace / "b.tif")  # so that it has to be taken back
             _theirs(workspace / "a.tif")  # where it cannot go
 
-    area = area_at(workspace, Moves(checkpoint))
+    area = area_at(workspace, DirOps(checkpoint))
     with pytest.raises(StagingFailed):
         rearrange(area, {"a.tif": "b.tif"})
     assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"theirs", "c.tif": b"c"}
@@ -455,7 +455,7 @@ def test_a_journal_from_before_there_were_renames_can_be_undone(workspace):
 
 def test_a_read_only_workspace_is_never_rearranged(workspace):
     write(workspace, {"a.tif": b"a"})
-    area = StagingArea(Workspace.at(workspace, writable=False), moves=Moves(Trail()))
+    area = StagingArea(Workspace.at(workspace, writable=False), ops=DirOps(Trail()))
     with pytest.raises(StagingFailed):
         area.open(CALL, USER)
     assert tree(workspace) == {"a.tif": b"a"}

@@ -8,7 +8,7 @@ from crash_kit import EVERY, NATIVE, each_step, first_point, killed
 from crash_scenarios import ALL_AT_ONCE, PUBLICATIONS, SHAPEFILE, undo
 from staging_kit import CALL, area_at, tree, write
 
-from sandbox.outputs.moves import Moves
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.store import Finding
 
 
@@ -45,7 +45,7 @@ def test_what_was_written_down_but_not_begun_is_taken_back(tmp_path, scenario, n
         tmp_path, "swap.", scenario.run, lambda twin: write(twin, scenario.before), native=native
     )
     killed(root, begins, scenario.run, native=native)
-    area = area_at(root, Moves(native=native))
+    area = area_at(root, DirOps(native=native))
     assert {one.finding for one in area.recover()} == {Finding.DISCARDED}
     assert tree(root) == scenario.before
 
@@ -75,7 +75,7 @@ def test_a_target_changed_after_the_crash_is_never_overwritten(tmp_path, native)
         for name in SHAPEFILE:
             (root / name).unlink()
             (root / name).write_bytes(b"edited since")
-        told = area_at(root, Moves(native=native)).recover()
+        told = area_at(root, DirOps(native=native)).recover()
         assert {tree(root)[name] for name in SHAPEFILE} == {b"edited since"}, point
         if any(one.finding is Finding.CONFLICT for one in told):
             conflicts += 1
@@ -98,7 +98,7 @@ def test_two_servers_that_start_at_once_do_not_recover_the_same_call(tmp_path):
         if point == "record.write.before":
             inner.append(area_at(root).recover())
 
-    outer = area_at(root, Moves(meanwhile)).recover()
+    outer = area_at(root, DirOps(meanwhile)).recover()
     assert [one.finding for one in outer] == [Finding.PUBLISHED]
     assert inner == [()]
     assert tree(root) == scenario.after

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from staging_kit import CALL, Trail, area_at, carry_out, leftovers, place, plan, publish, tree, write
 
 from sandbox.errors import StagingFailed
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.journal import Content, JournalDamaged, Mark, Record, State, Step, load, save
-from sandbox.outputs.moves import Moves
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Finding
 from sandbox.outputs.undo import Retention
@@ -130,7 +130,7 @@ def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace, native):
             acted.append(point)
 
     with pytest.raises(StagingFailed):
-        area_at(workspace, Moves(race, native=native)).undo(CALL)
+        area_at(workspace, DirOps(race, native=native)).undo(CALL)
     assert acted
     assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"new"}
 
@@ -164,7 +164,7 @@ def test_a_call_is_not_undone_by_two_at_once(workspace):
             assert area_at(workspace).recover() == ()
             area_at(workspace, keep=Retention(calls=0, bytes=0)).prune()
 
-    area_at(workspace, Moves(meanwhile)).undo(CALL)
+    area_at(workspace, DirOps(meanwhile)).undo(CALL)
     assert refusals
     assert tree(workspace) == OLD
 
@@ -244,7 +244,7 @@ def test_what_is_in_conflict_is_never_pruned(workspace):
             (workspace / "z.zarr").mkdir()
 
     with pytest.raises(StagingFailed):
-        publish(area_at(workspace, Moves(take, native=False)), {"z.zarr/0": b"new"})
+        publish(area_at(workspace, DirOps(take, native=False)), {"z.zarr/0": b"new"})
     assert json.loads((entry(workspace) / "manifest.json").read_text())["state"] == "conflict"
     area = area_at(workspace, keep=Retention(calls=1, bytes=0))
     publish(area, {"a.tif": b"1"}, "call-0002")
@@ -264,7 +264,7 @@ def forged(workspace: Path, **changes: object) -> dict[str, object]:
     write(workspace, {"a.tif": b"old"})
     trail = Trail()
     planned = plan(area_at(workspace), {"a.tif": b"new"})
-    carry_out(area_at(workspace, Moves(trail)), planned)
+    carry_out(area_at(workspace, DirOps(trail)), planned)
     manifest = entry(workspace) / "manifest.json"
     journal = {**json.loads(manifest.read_text()), **changes}
     manifest.write_text(json.dumps(journal))
@@ -369,7 +369,7 @@ def folder() -> Iterator[int]:
 @settings(deadline=None, max_examples=60)
 @given(record=RECORDS)
 def test_a_journal_is_read_as_it_was_written(folder, record):
-    save(record, folder, Moves())
+    save(record, folder, DirOps())
     assert load(folder, CALL) == record
 
 
@@ -404,7 +404,7 @@ def test_any_history_can_be_walked_back_step_by_step(first, history):
     with TemporaryDirectory() as path:
         root = Path(path)
         write(root, first)
-        area = area_at(root, Moves(native=len(history) % 2 == 0))
+        area = area_at(root, DirOps(native=len(history) % 2 == 0))
         states = [tree(root)]
         for number, (staged, undo_at_once) in enumerate(history):
             publish(area, staged, f"call-{number:04}")
