@@ -95,7 +95,25 @@ ALL_AT_ONCE = Scenario(
     },
     moves={"m.tif": "n.tif", "o.tif": "p.tif"},
 )
-FOLDER_OVER_FOLDER = PUBLICATIONS["a folder renamed over a folder"]
+NOTHING_REPLACED = Scenario(
+    before={
+        "gone.gdb/0": b"0",
+        "keep.tif": b"somebody else's",
+        "m.tif": b"m",
+        "old.zarr/0": b"0",
+        "stale.sbn": b"1",
+    },
+    staged={"b.tif": b"new", "cube.zarr/1": b"new"},
+    after={
+        "b.tif": b"new",
+        "cube.zarr/1": b"new",
+        "keep.tif": b"somebody else's",
+        "p.tif": b"m",
+        "q.zarr/0": b"0",
+    },
+    moves={"m.tif": "p.tif", "old.zarr": "q.zarr"},
+    removes=("gone.gdb", "stale.sbn"),
+)
 
 
 def undo(area: StagingArea) -> None:

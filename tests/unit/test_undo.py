@@ -117,8 +117,7 @@ def test_an_undo_that_would_lose_somebody_s_change_is_refused_and_does_nothing(w
         assert kept(workspace) == before_kept
 
 
-@pytest.mark.parametrize("native", [True, False])
-def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace, native):
+def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace):
     write(workspace, {"a.tif": b"old", "b.tif": b"old"})
     publish(area_at(workspace), {"a.tif": b"new", "b.tif": b"new"})
     acted = []
@@ -130,7 +129,7 @@ def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace, native):
             acted.append(point)
 
     with pytest.raises(StagingFailed):
-        area_at(workspace, DirOps(race, native=native)).undo(CALL)
+        area_at(workspace, DirOps(race)).undo(CALL)
     assert acted
     assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"new"}
 
@@ -237,20 +236,22 @@ def test_new_files_cost_nothing_and_the_newest_call_is_kept_at_any_price(workspa
 
 
 def test_what_is_in_conflict_is_never_pruned(workspace):
-    write(workspace, {"z.zarr/0": b"cells"})
+    write(workspace, {"b.gpkg": b"old", "b.gpkg-wal": b"log"})
+    theirs = iter([b"their first", b"their second"])
 
-    def take(point: str) -> None:
-        if point == "swap.aside.after" and not (workspace / "z.zarr").exists():
-            (workspace / "z.zarr").mkdir()
+    def replace_again(point: str) -> None:
+        if point == "swap.remove.before" and (contents := next(theirs, None)):
+            (workspace / "b.gpkg-wal").unlink()
+            (workspace / "b.gpkg-wal").write_bytes(contents)
 
     with pytest.raises(StagingFailed):
-        publish(area_at(workspace, DirOps(take, native=False)), {"z.zarr/0": b"new"})
+        publish(area_at(workspace, DirOps(replace_again)), {"b.gpkg": b"new"})
     assert json.loads((entry(workspace) / "manifest.json").read_text())["state"] == "conflict"
     area = area_at(workspace, keep=Retention(calls=1, bytes=0))
     publish(area, {"a.tif": b"1"}, "call-0002")
     publish(area, {"a.tif": b"2"}, "call-0003")
     area.recover()
-    assert b"cells" in kept(workspace)
+    assert b"their first" in kept(workspace)
     assert leftovers(workspace, "undo") == [CALL, "call-0003"]
     with pytest.raises(StagingFailed):
         area.undo(CALL)
@@ -404,7 +405,7 @@ def test_any_history_can_be_walked_back_step_by_step(first, history):
     with TemporaryDirectory() as path:
         root = Path(path)
         write(root, first)
-        area = area_at(root, DirOps(native=len(history) % 2 == 0))
+        area = area_at(root)
         states = [tree(root)]
         for number, (staged, undo_at_once) in enumerate(history):
             publish(area, staged, f"call-{number:04}")
