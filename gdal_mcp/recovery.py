@@ -13,7 +13,7 @@ import structlog
 
 from gdal_mcp.calls.records import media_type
 from gdal_mcp.ledger.audit import AuditLog
-from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry
+from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
 from sandbox.outputs.store import Finding, KeptPublication, OutputStore, PublishedFile, Recovery
 
 _log = structlog.get_logger()
@@ -42,7 +42,7 @@ def recover(
 
 def _ended(
     kept: Sequence[KeptPublication], audit: AuditLog, registry: Registry, server: str, call: Call
-) -> Finish:
+) -> CallEnd:
     """Written elsewhere first, so that a crash in here leaves a call to be ended by the next server."""
     made = _published(kept, call.id)
     if made and not registry.artifacts_of(call.id):
@@ -51,7 +51,7 @@ def _ended(
     message = "the server died during the call" + ("; what it published stands" if made else "")
     event = {"type": "call.finished", "call": call.id, "outcome": "INTERNAL", "message": message}
     audit.append({**event, "source": {"server": server}, **({"outputs": list(rows)} if rows else {})})
-    return Finish("INTERNAL", message, files=rows)
+    return CallEnd("INTERNAL", message, files=rows)
 
 
 def _retract(call_id: str, audit: AuditLog, registry: Registry, server: str) -> None:

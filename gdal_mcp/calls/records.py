@@ -15,9 +15,10 @@ from gdal_mcp.calls.results import file_row, place_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.described import Described
 from gdal_mcp.gdal.catalogue.load import catalogue, data_text
+from gdal_mcp.gdal.datasets.paths import companions
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
-from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry, RegistryUnavailable
 from gdal_mcp.ledger.rows import json_text
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.settings import Settings
@@ -79,13 +80,15 @@ class Records:
             self._append_started(ticket)
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
-        self.watched[ticket.call_id] = Materials.start(ticket.plan.draft.inputs, self.settings.digest_size)
+        self.watched[ticket.call_id] = Materials.start(
+            ticket.plan.draft.inputs, self.settings.digest_size, companions()
+        )
 
     def _append_started(self, ticket: "Ticket") -> None:
         try:
             self.audit.append({**self._event(ticket, "call.started"), "outcome": "started"})
         except AuditUnavailable as error:
-            self.registry.finish_call(ticket.call_id, Finish(str(Code.INTERNAL), str(error)))
+            self.registry.finish_call(ticket.call_id, CallEnd(str(Code.INTERNAL), str(error)))
             raise
 
     def answered(self, ticket: "Ticket") -> None:
@@ -108,7 +111,7 @@ class Records:
         if host is not None:
             image, tier = host.image, host.tier(self.settings)
             call = replace(call, image=image.digest, image_reference=image.reference, tier=tier)
-            call = replace(call, gdal_version=image.gdal_version)
+            call = replace(call, tool_version=image.gdal_version)
         return call
 
     def suspended(self, ticket: "Ticket") -> None:
@@ -141,7 +144,7 @@ class Records:
             )
         return None
 
-    def _ending(self, ticket: "Ticket", done: Done | None, finish: Finish) -> dict[str, Any]:
+    def _ending(self, ticket: "Ticket", done: Done | None, finish: CallEnd) -> dict[str, Any]:
         """The audit record of a call's end."""
         event = {
             **self._event(ticket, "call.finished"),
@@ -157,10 +160,10 @@ class Records:
             event["removed"] = list(finish.removed)
         return event
 
-    def _finish(self, ticket: "Ticket", done: Done | None, error: ToolError | None) -> Finish:
+    def _finish(self, ticket: "Ticket", done: Done | None, error: ToolError | None) -> CallEnd:
         """How the call ended, with all that can be told; what was published is told whatever fails of the rest."""
         published = done.published if done else None
-        ended = Finish(
+        ended = CallEnd(
             outcome=str(error.code) if error else "OK",
             message=error.message if error else "",
             durations=dict(ticket.seconds),
@@ -182,18 +185,18 @@ class Records:
         return tuple(one.row() for one in watched.result(touched=touched, patience=_patience(done)))
 
     def _results(self, ticket: "Ticket", done: Done | None) -> dict[str, Any]:
-        """What a call gave and cost, as fields of its `Finish`."""
+        """What a call gave and cost, as fields of its `CallEnd`."""
         if done is None or ticket.plan is None:
             return {"receipt": _cost(ticket.usage, ticket.seconds)} if ticket.usage else {}
         published = done.published
         return {
-            "gdal_version": done.gdal_version,
+            "tool_version": done.gdal_version,
             "receipt": self.receipt(ticket, done).model_dump(mode="json"),
             "outputs": _effects(ticket.plan.draft, done.outputs) if published and published.undo_id else (),
             "printed": _answer(done),
         }
 
-    def _register(self, ticket: "Ticket", done: Done | None, finish: Finish) -> None:
+    def _register(self, ticket: "Ticket", done: Done | None, finish: CallEnd) -> None:
         """Into the registry, also what failed before it ran; an answer without a container is in the audit log alone."""
         if (
             done is not None and done.published is not None

@@ -12,6 +12,7 @@ from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.calls.records import catalogue_name
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.streams import out, out_json
+from gdal_mcp.gdal.datasets.paths import companions
 from gdal_mcp.host.hosting import Host
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import Call
@@ -130,7 +131,7 @@ def _changes(app: App, call: Call, host: Host) -> Iterator[dict[str, Any]]:
     """What goes into the call now and is not what was recorded."""
     pairs = (
         ("image", call.image, host.image.digest),
-        ("gdal_version", call.gdal_version, host.image.gdal_version),
+        ("tool_version", call.tool_version, host.image.gdal_version),
         ("catalogue", call.catalogue, catalogue_name()),
     )
     for what, was, now in pairs:
@@ -152,7 +153,7 @@ def _inputs_now(app: App, paths: list[str]) -> dict[str, Mapping[str, Any]]:
         except PathRefused:
             continue
         found += [located] if str(located) == path else []
-    watched = Materials.start(found, app.settings.digest_size)
+    watched = Materials.start(found, app.settings.digest_size, companions())
     return {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
 
 

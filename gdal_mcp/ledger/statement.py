@@ -5,11 +5,11 @@ itself that its list of materials is not complete: a container may read the whol
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
 from gdal_mcp import __version__
+from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.registry import Call
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -28,7 +28,7 @@ def record(call: Call) -> dict[str, Any]:
         "argv": list(call.argv),
         "image": call.image_reference,
         "image_digest": call.image,
-        "gdal_version": call.gdal_version,
+        "tool_version": call.tool_version,
         "catalogue": call.catalogue,
         "tier": call.tier,
         "limits": dict(call.limits),
@@ -65,17 +65,12 @@ def statement(call: Call) -> dict[str, Any]:
     }
 
 
-def time_text(seconds: float) -> str:
-    """A time as RFC 3339 in UTC, to the millisecond."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _invocation(call: Call) -> dict[str, Any]:
     return {
         "configSource": {},
         "parameters": {"tool": call.tool, "arguments": dict(call.arguments), "argv": list(call.argv)},
         "environment": {
-            "gdal_version": call.gdal_version,
+            "tool_version": call.tool_version,
             "catalogue": call.catalogue,
             "tier": call.tier,
             "limits": dict(call.limits),

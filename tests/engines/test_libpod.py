@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sandbox.engines.libpod import create_spec, differences
-from sandbox.hardening import MASKED, READ_ONLY
-from sandbox.seccomp import profile
+from sandbox.isolation.policy import MASKED, READ_ONLY
+from sandbox.isolation.seccomp import profile
 from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
 
 pytestmark = pytest.mark.claim("engine.podman-is-read-back", "engine.podman-does-what-an-engine-must")

@@ -11,7 +11,7 @@ import pytest
 
 from gdal_mcp.host.image import Image
 from sandbox.conformance.bench import Bench
-from sandbox.conformance.looking import LEAVE_A_MARK
+from sandbox.conformance.programs import LEAVE_A_MARK
 from sandbox.engines.discovery import DOCKER_SOCKET
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import IsolationRefused
@@ -88,7 +88,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DroppingProxy]:
 def bench(proxy: DroppingProxy, image: Image) -> Iterator[Bench]:
     with (
         closing(docker.DockerClient(base_url=proxy.address)) as client,
-        bench_on(DockerEngine(client, image.environment), image.id, DockerEngine) as made,
+        bench_on(DockerEngine(client), image.id, DockerEngine) as made,
     ):
         yield made
 

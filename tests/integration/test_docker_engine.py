@@ -209,7 +209,7 @@ def behind(proxy, image, monkeypatch):
     monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.1)
     monkeypatch.setattr(runner_module, "STOP_SECONDS", 1.0)
     client = connect(proxy.address, timeout=1)
-    engine = DockerEngine(client, image.environment)
+    engine = DockerEngine(client)
     engine.info()
     yield engine
     client.close()
@@ -272,7 +272,7 @@ def test_a_stream_that_is_cut_in_the_middle_of_a_job_is_no_success(
 def test_an_engine_that_was_never_there_is_unavailable(proxy, image, method):
     client = connect(proxy.address, timeout=1)
     with contextlib.closing(client):
-        engine = DockerEngine(client, image.environment)
+        engine = DockerEngine(client)
         proxy.meet("hang up")
         with pytest.raises(EngineUnavailable):
             getattr(engine, method)()

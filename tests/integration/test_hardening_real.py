@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from hardening_box import LIMITS, USER, open_box
 
-from sandbox.seccomp import rules
-from sandbox.syscalls import NUMBERS
+from sandbox.isolation.seccomp import rules
+from sandbox.isolation.syscalls import NUMBERS
 
 pytestmark = pytest.mark.engine
 

@@ -47,8 +47,8 @@ LAST_WORDS = b"half a sent"
 class HearingEngine(DockerEngine):
     """The real engine. It says when something of a container's stderr has arrived here, and keeps who was made."""
 
-    def __init__(self, client, image_environment, on_stderr):
-        super().__init__(client, image_environment)
+    def __init__(self, client, on_stderr):
+        super().__init__(client)
         self.made, self._on_stderr = [], on_stderr
 
     def create(self, template, labels):
@@ -78,7 +78,7 @@ def _nothing_is_left(engine, owner):
 @pytest.fixture
 def hearing(client, image, owner):
     """`hearing(on_stderr)`: a runner on the real engine that calls it when a job's stderr has arrived here."""
-    return lambda on_stderr: Runner(HearingEngine(client, image.environment, on_stderr), owner.id)
+    return lambda on_stderr: Runner(HearingEngine(client, on_stderr), owner.id)
 
 
 # --- a job that ends by itself ---
@@ -372,9 +372,9 @@ from sandbox.protocol import encode_job
 from sandbox.slot import launch
 from sandbox.waiting import readable
 
-template, environment, folder, busy = pickle.load(sys.stdin.buffer)
+template, folder, busy = pickle.load(sys.stdin.buffer)
 owner = Owner(folder)
-slot = launch(DockerEngine(connect(), environment), template, labels(owner.id, "call-0002", 600.0))
+slot = launch(DockerEngine(connect()), template, labels(owner.id, "call-0002", 600.0))
 if busy:
     slot.wire.send(encode_job({}, 600.0), 10.0)
     while not any(stream == STDERR for stream, _ in slot.wire.receive()):
@@ -391,7 +391,7 @@ def host(make_template, image, tmp_path):
     with subprocess.Popen([sys.executable, "-c", HOST], stdin=-1, stdout=-1) as process:
 
         def begin(busy):
-            process.stdin.write(pickle.dumps((template, image.environment, tmp_path / "servers", busy)))
+            process.stdin.write(pickle.dumps((template, tmp_path / "servers", busy)))
             process.stdin.flush()
             return process, process.stdout.readline().decode().strip()
 

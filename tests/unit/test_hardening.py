@@ -7,7 +7,7 @@ import pytest
 from hardening_kit import DOCKER_20, DOCKER_28, IMAGE, LIMITS, body, host
 
 from sandbox.errors import IsolationRefused
-from sandbox.seccomp import profile
+from sandbox.isolation.seccomp import profile
 
 
 @pytest.mark.parametrize(

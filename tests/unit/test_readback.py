@@ -3,8 +3,8 @@
 import pytest
 from hardening_kit import DOCKER_20, DOCKER_28, body, host, truthful
 
+from sandbox.engines.docker_spec import differences
 from sandbox.errors import IsolationRefused
-from sandbox.hardening import differences
 
 
 @pytest.mark.parametrize("facts", [DOCKER_20, DOCKER_28])

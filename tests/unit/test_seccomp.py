@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from sandbox.errors import IsolationRefused
-from sandbox.seccomp import profile, rules
+from sandbox.isolation.seccomp import profile, rules
 
 ARCHITECTURES = ("x86_64", "aarch64")
 ALLOWED = 0

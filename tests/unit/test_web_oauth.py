@@ -25,18 +25,23 @@ OTHER = Issuer("https://other.example")
 Verify = Callable[[str], Principal | None]
 
 
-def verifying(*issuers: Issuer) -> Verify:
+class Given(Keys):
+    """The keys of an issuer that need not be fetched."""
+
+    def __init__(self, name: str, document: Any) -> None:
+        super().__init__(Known(name, f"{name}/jwks"))
+        self.document = document
+
+    def fetch_data(self) -> Any:
+        return self.document
+
+
+def verifying(*issuers: Issuer, document: Any = None) -> Verify:
     """Tries one token, as a server does that knows these issuers."""
 
-    def keys(issuer: Issuer) -> Keys:
-        async def fetch(_url: str) -> Any:
-            return issuer.keys
-
-        return Keys(Known(issuer.name, f"{issuer.name}/jwks"), fetch)
-
     def verify(text: str) -> Principal | None:
-        tokens = SignedTokens({one.name: keys(one) for one in issuers}, RESOURCE)
-        return anyio.run(tokens.verify, text)
+        known = {one.name: Given(one.name, document or one.keys) for one in issuers}
+        return anyio.run(SignedTokens(known, RESOURCE).verify, text)
 
     return verify
 
@@ -163,15 +168,8 @@ def test_a_shared_secret_among_the_keys_of_an_issuer_proves_nothing():
     issuer = Issuer()
     hs = {"kty": "oct", "k": part(secret), "kid": "k1", "alg": "HS256"}
     document = {"keys": [hs]}
-
-    async def fetch(_url: str) -> Any:
-        return document
-
     text = jwt.encode(issuer.claims(RESOURCE), secret, algorithm="HS256", headers={"kid": "k1"})
-    tokens = SignedTokens(
-        {issuer.name: Keys(Known(issuer.name, "https://issuer.example/jwks"), fetch)}, RESOURCE
-    )
-    assert anyio.run(tokens.verify, text) is None
+    assert verifying(issuer, document=document)(text) is None
 
 
 @pytest.mark.claim("identity.signed-tokens")
@@ -210,14 +208,7 @@ def test_what_must_be_understood_and_is_not_makes_a_token_bad():
 def test_a_key_for_something_else_proves_nothing(row: dict[str, str]):
     issuer = Issuer()
     document = {"keys": [{**issuer.signer.public, **row}]}
-
-    async def fetch(_url: str) -> Any:
-        return document
-
-    tokens = SignedTokens(
-        {issuer.name: Keys(Known(issuer.name, "https://issuer.example/jwks"), fetch)}, RESOURCE
-    )
-    assert anyio.run(tokens.verify, issuer.token(RESOURCE)) is None
+    assert verifying(issuer, document=document)(issuer.token(RESOURCE)) is None
 
 
 def test_a_short_key_proves_nothing():
@@ -232,14 +223,7 @@ def test_of_two_keys_without_names_neither_is_guessed():
     issuer = Issuer(signer=Signer(kid=None))
     other = Signer(kid=None, key=ec.generate_private_key(ec.SECP256R1()))
     document = {"keys": [issuer.signer.public, other.public]}
-
-    async def fetch(_url: str) -> Any:
-        return document
-
-    tokens = SignedTokens(
-        {issuer.name: Keys(Known(issuer.name, "https://issuer.example/jwks"), fetch)}, RESOURCE
-    )
-    assert anyio.run(tokens.verify, issuer.token(RESOURCE)) is None
+    assert verifying(issuer, document=document)(issuer.token(RESOURCE)) is None
 
 
 @pytest.mark.parametrize(

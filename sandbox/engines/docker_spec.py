@@ -1,73 +1,29 @@
-"""What every container is created with, and the comparison with what the engine made of it. Pure: no I/O.
+"""The policy in the words of Docker's API: a create body, and the comparison with what the engine made of it. Pure.
 
 Invariants:
-* a container gets no capability, no network, no device, no environment but the template's, and can write only
-  to its scratch and to the mounts that the template makes writable;
-* every field that is asked for is read back: one without a rule in `_CONFIG_RULES` or `_HOST_RULES` an error;
+* every field that is asked for is read back: one without a rule in `_CONFIG_RULES` or `_HOST_RULES` is an error;
 * what an image declares (command, environment, volumes, user, health check) is overridden or refused.
-
-Left out on purpose: RLIMIT_NPROC, which counts every process of a user id on the host, so that one call would
-starve another; `PidsLimit` counts per container.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from sandbox.engine import EngineInfo
 from sandbox.errors import IsolationRefused
-from sandbox.seccomp import profile
-from sandbox.template import SCRATCH_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.isolation.policy import HOSTNAME, READ_ONLY, Difference, masked, rlimits, tmpfs
+from sandbox.isolation.seccomp import profile
+from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 
-HOSTNAME: Final = "sandbox"  # fixed, so that outputs and messages do not depend on the container
 _OLDEST_API: Final = (1, 41)  # Docker 20.10: the first with private cgroup namespaces
 READ_ONLY_RECURSIVE: Final = (1, 44)  # Docker 25: read-only also for what is mounted below
-# core(5), fs/coredump.c: at 0 the kernel still hands cores to a program of the host's, as root, where core_pattern
-# names one; at 1 it makes none, neither there nor as a file
-_NO_CORES: Final = 1
-CPU_PERIOD: Final = 100_000  # microseconds; what engines use when none is given
 _ENGINE_ENVIRONMENT: Final = ("PATH", "HOSTNAME")  # what Docker adds when nobody sets it
-
-# Docker's own list, repeated because a list in a create body replaces it; then what tells a job about
-# the host's kernel and disks.
-MASKED: Final = (
-    *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
-    *("/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"),
-    *("/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/kallsyms", "/proc/modules"),
-    "/proc/partitions",
-    *("/dev/mqueue", "/dev/pts"),  # writable for everybody; terminals are kernel code that no job needs
-    *(
-        "/etc/passwd",
-        "/etc/group",
-    ),  # the image's, which a data file can name; nothing of ours looks a user up
-)
-_MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
-READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """What the create body depends on, in the words of `docker info` ("name=seccomp,profile=default")."""
-
-    api_version: tuple[int, int]
-    architecture: str
-    cgroup_version: str
-    security_options: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One field in which a container is not what was asked."""
-
-    field: str
-    asked: Any
-    got: Any
 
 
 def create_body(
     template: SandboxTemplate,
-    facts: EngineFacts,
+    info: EngineInfo,
     labels: Mapping[str, str],
     image_environment: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -77,7 +33,7 @@ def create_body(
     (by the low-level runtime, when the template does not set it). Raises IsolationRefused for an engine that
     cannot do what is asked.
     """
-    _refuse_weak_engine(facts)
+    _refuse_weak_engine(info)
     return {
         "Image": template.image,
         **_program(template, image_environment),
@@ -89,7 +45,7 @@ def create_body(
         "StdinOnce": True,  # stdin ends with the client that attached, and the worker with its stdin
         "NetworkDisabled": True,
         "StopSignal": "SIGKILL",
-        "HostConfig": _host_config(template, facts),
+        "HostConfig": _host_config(template, info),
     }
 
 
@@ -107,11 +63,11 @@ def _program(template: SandboxTemplate, image_environment: Sequence[str]) -> dic
     }
 
 
-def _host_config(template: SandboxTemplate, facts: EngineFacts) -> dict[str, Any]:
+def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
     return {
-        **_privileges(facts),
-        **_namespaces(facts),
-        **_files(template, facts),
+        **_privileges(info),
+        **_namespaces(info),
+        **_files(template, info),
         **_limits(template),
         "Runtime": template.runtime,
         "LogConfig": {"Type": "none", "Config": {}},
@@ -121,14 +77,14 @@ def _host_config(template: SandboxTemplate, facts: EngineFacts) -> dict[str, Any
     }
 
 
-def _privileges(facts: EngineFacts) -> dict[str, Any]:
+def _privileges(info: EngineInfo) -> dict[str, Any]:
     return {
         "Privileged": False,
         "CapAdd": [],
         "CapDrop": ["ALL"],
         "GroupAdd": [],
         # without no-new-privileges the runtime would set the user after loading the filter, which refuses it
-        "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile(facts.architecture)}"],
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile(info.architecture)}"],
         "Devices": [],
         "DeviceRequests": [],
         "DeviceCgroupRules": [],
@@ -136,8 +92,8 @@ def _privileges(facts: EngineFacts) -> dict[str, Any]:
     }
 
 
-def _namespaces(facts: EngineFacts) -> dict[str, Any]:
-    modern = {"CgroupnsMode": "private"} if facts.cgroup_version == "2" else {}
+def _namespaces(info: EngineInfo) -> dict[str, Any]:
+    modern = {"CgroupnsMode": "private"} if info.cgroup_version == "2" else {}
     return {
         **modern,
         "NetworkMode": "none",
@@ -157,17 +113,13 @@ def _namespaces(facts: EngineFacts) -> dict[str, Any]:
     }
 
 
-def _files(template: SandboxTemplate, facts: EngineFacts) -> dict[str, Any]:
+def _files(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
     return {
         "ReadonlyRootfs": True,
         "Binds": [],
         "VolumesFrom": [],
-        "Mounts": [_bind(mount, facts) for mount in template.mounts],
-        "Tmpfs": {
-            str(SCRATCH_TARGET): f"rw,noexec,nosuid,nodev,size={template.limits.scratch_bytes},mode=1777",
-            # one page: nothing is ever in it, and 0 would mean no limit
-            **{str(mask): "ro,noexec,nosuid,nodev,size=4096,mode=0555" for mask in template.masks},
-        },
+        "Mounts": [_bind(mount, info) for mount in template.mounts],
+        "Tmpfs": {str(one.target): ",".join(one.options) for one in tmpfs(template)},
         "MaskedPaths": [*masked(template)],
         "ReadonlyPaths": list(READ_ONLY),
         "StorageOpt": {},
@@ -187,25 +139,9 @@ def _limits(template: SandboxTemplate) -> dict[str, Any]:
     }
 
 
-def masked(template: SandboxTemplate) -> tuple[str, ...]:
-    """What a container sees nothing of; all below /sys but for one that shows its limits."""
-    return (*MASKED, *(_MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)))
-
-
-def rlimits(limits: Limits) -> dict[str, int]:
-    """The resource limits of a process, by the names that engines use."""
-    return {
-        "core": _NO_CORES,
-        "cpu": limits.cpu_seconds,
-        "data": limits.data_bytes,
-        "fsize": limits.file_bytes,
-        "nofile": limits.open_files,
-    }
-
-
-def _bind(mount: Mount, facts: EngineFacts) -> dict[str, Any]:
+def _bind(mount: Mount, info: EngineInfo) -> dict[str, Any]:
     """A bind that fails on a missing source. What is mounted below it is read-only too, or not there."""
-    recursive = mount.read_only and facts.api_version >= READ_ONLY_RECURSIVE
+    recursive = mount.read_only and info.api_version >= READ_ONLY_RECURSIVE
     below = {"ReadOnlyForceRecursive": True} if recursive else {"NonRecursive": True}
     return {
         "Type": "bind",
@@ -222,13 +158,13 @@ def _environment(ours: Mapping[str, str], image: Sequence[str]) -> list[str]:
     return [*(f"{name}={value}" for name, value in ours.items()), *sorted(foreign - set(ours))]
 
 
-def _refuse_weak_engine(facts: EngineFacts) -> None:
-    spoken = ".".join(map(str, facts.api_version))
-    if facts.api_version < _OLDEST_API:
+def _refuse_weak_engine(info: EngineInfo) -> None:
+    spoken = ".".join(map(str, info.api_version))
+    if info.api_version < _OLDEST_API:
         raise IsolationRefused(
             f"the engine speaks API {spoken}, which isolates too little. Use Docker 20.10 or newer."
         )
-    if not any("seccomp" in option for option in facts.security_options):
+    if not any("seccomp" in option for option in info.security_options):
         raise IsolationRefused(
             "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
         )

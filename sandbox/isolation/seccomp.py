@@ -46,7 +46,7 @@ def profile(architecture: str) -> str:
 @cache
 def rules() -> Mapping[str, Any]:
     """`seccomp.json` as it stands: groups of names, each with its reason."""
-    text = resources.files("sandbox").joinpath("seccomp.json").read_text(encoding="utf-8")
+    text = resources.files("sandbox.isolation").joinpath("seccomp.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 
