@@ -17,7 +17,7 @@ from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.drift import INTERFACE, differences
 from gdal_mcp.gdal.catalogue.errors import CrsRefused
 from gdal_mcp.gdal.catalogue.formats import driver_for
-from gdal_mcp.gdal.catalogue.load import catalogue, catalogue_of, packaged, packaged_text
+from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS
 from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 from gdal_mcp.host.image import Image
@@ -58,7 +58,7 @@ def test_a_build_is_what_the_image_says_and_can_be_served(fresh: str, image: Ima
     assert cli.main(["catalogue", "build", "--state-dir", str(tmp_path / "state"), "--image", image.id]) == 0
     stored = tmp_path / "state" / "catalogue" / f"{image.id.removeprefix('sha256:')}.json"
     assert stored.read_text() == fresh
-    assert catalogue_of(fresh).algorithms.keys() == catalogue().algorithms.keys()
+    assert catalogue_of(fresh).algorithms.keys() == packaged().algorithms.keys()
 
 
 def test_the_doctor_compares_the_image_with_the_data_in_use(image: Image, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ UNSHOWN = {
 
 
 def test_a_step_is_written_as_its_help_says(ask: Ask) -> None:
-    steps = catalogue().steps
+    steps = packaged().steps
     said = ask(ITSELF + WRITTEN, [[path, step.name, step.pipelines[0]] for path, step in steps.items()])
     assert said.keys() == steps.keys()
     for path, step in steps.items():
@@ -188,10 +188,10 @@ print(json.dumps(found))
 
 def test_gdal_says_the_same_of_what_steps_take_and_give(ask: Ask) -> None:
     """Of those that need no argument and whose name means one step only."""
-    names = [step.name for step in catalogue().steps.values()]
+    names = [step.name for step in packaged().steps.values()]
     rows = [
         [path, step.name, step.takes, step.gives]
-        for path, step in catalogue().steps.items()
+        for path, step in packaged().steps.items()
         if step.places == ("middle",)
         and names.count(step.name) == 1
         and not any(one.required for one in step.algorithm.arguments)
@@ -229,7 +229,7 @@ print(json.dumps(chosen))
 def test_the_driver_for_a_name_is_the_one_that_gdal_takes(ask: Ask) -> None:
     names = {
         (kind, f"a.{extension}")
-        for driver in catalogue().drivers
+        for driver in packaged().drivers
         for kind in ("raster", "vector")
         for extension in driver.extensions
     }
@@ -278,7 +278,7 @@ SAID = {
 
 
 def test_gdal_reads_rendered_words_as_the_values_that_were_bound(ask: Ask) -> None:
-    bound = bind_named(catalogue().algorithms["raster reproject"], SAID, Context(packaged()))
+    bound = bind_named(packaged().algorithms["raster reproject"], SAID, Context(packaged()))
     read = ask(READ, ["raster reproject", render(bound.resolve(lambda _role, text: text))])
     assert read["output"] == SAID["output"][0]
     assert read["like"] == SAID["like"][0]
@@ -294,7 +294,7 @@ def test_gdal_reads_rendered_words_as_the_values_that_were_bound(ask: Ask) -> No
 def test_gdal_takes_each_value_of_a_packed_list_for_one(ask: Ask) -> None:
     layers = ["plain", "two words", "it's", "back\\slash", "-dash", "--config", "[x]"]
     given = {"input": ["/ws/in.gpkg"], "output": ["/ws/out.gpkg"], "input-layer": layers}
-    bound = bind_named(catalogue().algorithms["vector convert"], given, Context(packaged()))
+    bound = bind_named(packaged().algorithms["vector convert"], given, Context(packaged()))
     assert (
         ask(READ, ["vector convert", render(bound.resolve(lambda _role, text: text))])["input-layer"]
         == layers
@@ -318,7 +318,7 @@ print(json.dumps(sorted(os.listdir("/tmp"))))
 )
 def test_a_list_of_datasets_holds_each_path_whole(ask: Ask, name: str) -> None:
     given = {"input": [f"/tmp/{name}"], "output": ["/tmp/o,o.png"]}
-    bound = bind_named(catalogue().algorithms["raster convert"], given, Context(packaged()))
+    bound = bind_named(packaged().algorithms["raster convert"], given, Context(packaged()))
     assert ask(CONVERTED, [given["input"][0], render(bound.resolve(lambda _role, text: text))]) == sorted(
         [name, "o,o.png"]
     )

@@ -1,9 +1,4 @@
-"""How many requests are open at once, in all and of one principal; and their end when the server ends.
-
-Invariants:
-* a request that finds no room is told so before anything of it is read;
-* once the gate is closed no request begins, and those that are open are cancelled.
-"""
+"""How many requests are open at once, in all and of one principal; all are cancelled when the server ends."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +11,7 @@ class Full(Exception):
     """There is no room for this request now."""
 
 
-class Gate:
+class RequestLimit:
     """For one event loop."""
 
     def __init__(self, requests: int, each: int) -> None:
@@ -33,7 +28,7 @@ class Gate:
 
     @contextmanager
     def request(self) -> Iterator[anyio.CancelScope]:
-        """One request, cancelled when the gate is closed. Raises Full."""
+        """One open request, cancelled by `close`. Raises Full."""
         if self.closed or len(self._open) >= self._requests:
             raise Full
         with anyio.CancelScope() as scope:
@@ -45,7 +40,7 @@ class Gate:
 
     @contextmanager
     def share(self, principal: str) -> Iterator[None]:
-        """The part of it that is this principal's. Raises Full."""
+        """One open request of this principal. Raises Full."""
         if self._of[principal] >= self._each:
             raise Full
         self._of[principal] += 1
@@ -57,6 +52,7 @@ class Gate:
                 del self._of[principal]
 
     def close(self) -> None:
+        """From now on no request begins, and those that are open are cancelled."""
         self.closed = True
         for scope in tuple(self._open):
             scope.cancel()
