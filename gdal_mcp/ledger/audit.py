@@ -22,9 +22,9 @@ where they cannot write, and give it to `verify`: rewriting what lies before it 
 
 import hashlib
 import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from gdal_mcp.ledger.audit_files import (
     write_head,
 )
 from gdal_mcp.ledger.audit_reading import Verification, backwards, tail, verify, walk
-from gdal_mcp.ledger.audit_record import EMPTY, AuditRecord, Checkpoint, parse_line, write_line
+from gdal_mcp.ledger.audit_record import EMPTY, AuditRecord, Checkpoint, parse_line, time_text, write_line
 
 __all__ = [
     "RECOVERED",
@@ -128,8 +128,7 @@ def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None
 
 def _write(files: Files, at: Checkpoint, event: Mapping[str, Any], before: Head) -> AuditRecord:
     """Append one record and move the head; on failure both are as before."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    line = write_line(at, now, event)
+    line = write_line(at, time_text(time.time()), event)
     record = parse_line(line)
     assert record is not None
     size = os.fstat(files.log).st_size

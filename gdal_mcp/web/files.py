@@ -36,8 +36,8 @@ from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.http.sending import ChangedWhileSent, OpenFile
 from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Fingerprint, Gone, Opened
 from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
-from gdal_mcp.ledger.statement import time_text
 from gdal_mcp.web import links
 from gdal_mcp.web.links import CredentialStatus, Signer, Subject
 
