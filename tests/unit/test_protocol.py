@@ -141,23 +141,19 @@ def test_anything_gives_frames_or_a_breach(data, sizes):
 
 
 @pytest.mark.claim("content.frames-strict")
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_frames_out_of_order_or_of_no_kind_are_a_breach(subtests):
+    for data in (
         *(FINAL, frame(b"O", b"early"), frame(b"P", {"fraction": 0}), frame(b"B", b"a\0b")),
         *(READY + READY, READY + FINAL + READY, READY + FINAL + FINAL, READY + FINAL + frame(b"O", b"late")),
         *(READY + FINAL + frame(b"O"), READY + frame(b"X"), frame(b"X"), READY + frame(b"r", {})),
         *(frame(b"I", {}), READY + frame(b"I", {}) * 2, READY + FINAL + frame(b"I", {})),
-    ],
-)
-def test_frames_out_of_order_or_of_no_kind_are_a_breach(data):
-    breaches(data)
+    ):
+        with subtests.test(data=data):
+            breaches(data)
 
 
-@pytest.mark.parametrize("kind", [b"R", b"P", b"I", b"F"])
-@pytest.mark.parametrize(
-    "payload",
-    [
+def test_a_frame_that_is_no_plain_json_object_is_a_breach(subtests):
+    for payload in (
         *(
             b"",
             b"[]",
@@ -171,10 +167,10 @@ def test_frames_out_of_order_or_of_no_kind_are_a_breach(data):
             b'{"a":[-Infinity]}',
         ),
         *(b'{"a":1e999}', b'{"a":-1e999}', b'{"a":%s}' % (b"9" * 21), b'{"a":' * 9000, b"[" * 4000),
-    ],
-)
-def test_a_frame_that_is_no_plain_json_object_is_a_breach(kind, payload):
-    breaches((b"" if kind == b"R" else READY) + frame(kind, payload))
+    ):
+        for kind in (b"R", b"P", b"I", b"F"):
+            with subtests.test(payload=payload, kind=kind):
+                breaches((b"" if kind == b"R" else READY) + frame(kind, payload))
 
 
 @pytest.mark.parametrize("fraction", ["true", "null", '"1"', "[]", "1e400", "9" * 400])

@@ -7,13 +7,13 @@ from jsonschema import Draft202012Validator
 
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.catalogue.schema import input_schema, offered
 
 EVERY = {
-    **catalogue().algorithms,
-    **{f"step {path}": step.algorithm for path, step in catalogue().steps.items()},
+    **packaged().algorithms,
+    **{f"step {path}": step.algorithm for path, step in packaged().steps.items()},
 }
 
 
@@ -66,7 +66,7 @@ def test_a_compact_schema_has_no_rule_at_the_top_that_clients_cannot_read() -> N
 def test_all_compact_schemas_together_stay_small() -> None:
     texts = [
         json.dumps(input_schema(one, compact=True), separators=(",", ":"))
-        for one in catalogue().algorithms.values()
+        for one in packaged().algorithms.values()
     ]
     assert sum(map(len, texts)) < 160_000
     assert max(map(len, texts)) < 4_000
@@ -115,12 +115,12 @@ def test_required_and_dependent_arguments_are_said() -> None:
 
 
 def test_every_argument_says_what_it_is() -> None:
-    for path, algorithm in catalogue().algorithms.items():
+    for path, algorithm in packaged().algorithms.items():
         for name, schema in input_schema(algorithm)["properties"].items():
             assert schema.get("description"), (path, name)
 
 
 def test_no_help_text_offers_what_is_refused() -> None:
-    for algorithm in catalogue().algorithms.values():
+    for algorithm in packaged().algorithms.values():
         assert "@<" not in json.dumps(input_schema(algorithm))
         assert {one.name for one in offered(algorithm)} == set(input_schema(algorithm)["properties"])
