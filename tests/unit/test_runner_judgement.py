@@ -8,13 +8,14 @@ import os
 import socket
 import time
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 
 from sandbox import runner as runner_module
 from sandbox import session as session_module
 from sandbox import slot as slot_module
-from sandbox.engine import STDERR, STDOUT, ContainerState
+from sandbox.engine import RLIMITS, STDERR, STDOUT, ContainerState
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.outcome import (
     Cancelled,
@@ -90,6 +91,9 @@ class ScriptEngine:
 
     def __init__(self, *script, state=ENDED):
         self.wire, self.end, self.calls = ScriptWire(script), state, []
+
+    def info(self):
+        return SimpleNamespace(rlimits=RLIMITS)
 
     def create(self, *_):
         self.calls.append("create")
