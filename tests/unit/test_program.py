@@ -30,11 +30,11 @@ def test_another_program_than_the_one_that_was_named_does_not_run():
     assert (done.returncode, done.stdout) == (EXIT_OTHER_PROGRAM, b"")
 
 
-@pytest.mark.parametrize("cut", [0, 2, 4, 20])
-def test_without_the_whole_program_nothing_runs(cut: int):
-    delivery = delivered(WORDS)
-    done = run(delivery, delivery.program[:cut])
-    assert (done.returncode, done.stdout) == (0, b"")
+def test_without_the_whole_program_nothing_runs():
+    for cut in [0, 2, 4, 20]:
+        delivery = delivered(WORDS)
+        done = run(delivery, delivery.program[:cut])
+        assert (done.returncode, done.stdout) == (0, b"")
 
 
 def test_the_command_is_short_and_another_one_for_another_program():
