@@ -16,7 +16,6 @@ from sandbox.template import STAGING_TARGET
 
 SMALL, LARGE = "small.tif", "large.tif"
 HARDENED = "`docker run`, the same argv and hardening"
-USUAL = "`docker run`, the same argv, usual flags"
 PLAIN = "plain process in the same root file system"
 DEFAULTS = "plain process with GDAL's own defaults"
 PEER = f"the in-process server gdal-mcp {PEER_VERSION} over stdio"
@@ -51,19 +50,17 @@ class Rivals:
     place: Place
     plain: Plain
     hardened: tuple[str, ...]
-    usual: tuple[str, ...]
+    environment: Mapping[str, str]  # of a call's container
 
     def contenders(self, server: "Server", case: Case) -> dict[str, Callable[[], float]]:
         """The command of the server's last call by `docker run` and as a plain process."""
-        place = self.place
 
-        def by_docker(flags: Sequence[str], folder: object) -> float:
-            return timed(lambda: docker_run(place, flags, server.argv(case, folder)))
+        def by_docker() -> None:
+            docker_run(self.place, self.hardened, server.argv(case, STAGING_TARGET))
 
         return {
-            HARDENED: lambda: by_docker(self.hardened, STAGING_TARGET),
-            USUAL: lambda: by_docker(self.usual, place.scratch),
-            PLAIN: lambda: self.by_plain(server, case, server.environment),
+            HARDENED: lambda: timed(by_docker),
+            PLAIN: lambda: self.by_plain(server, case, self.environment),
         }
 
     def by_plain(self, server: "Server", case: Case, environment: Mapping[str, str]) -> float:
@@ -84,11 +81,6 @@ class Server:
     receipts: list[Mapping[str, Any]] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
     misses: int = 0
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        hosting = self.place.app.hosting
-        return hosting.template(hosting.ready().image, None).environment
 
     def call(self, case: Case) -> float:
         """The seconds of one call, after which the pool comes to rest. One that was served otherwise is made again."""
@@ -266,11 +258,10 @@ def large_calls(rivals: Rivals, size: int, features: int, effort: Effort) -> lis
 
 
 def _large(rivals: Rivals, ours: Server, goal: str, case: Case, effort: Effort) -> Section:
-    alike = dict(ours.environment)
     contenders = {
         _name(ours): lambda: ours.call(case),
-        PLAIN: lambda: rivals.by_plain(ours, case, alike),
-        DEFAULTS: lambda: rivals.by_plain(ours, case, bare(alike)),
+        PLAIN: lambda: rivals.by_plain(ours, case, rivals.environment),
+        DEFAULTS: lambda: rivals.by_plain(ours, case, bare(rivals.environment)),
     }
     found = in_turn(contenders, effort)
     mine, parts = found[_name(ours)], ours.parts()
@@ -284,11 +275,9 @@ def _large(rivals: Rivals, ours: Server, goal: str, case: Case, effort: Effort) 
 def _make_large(rivals: Rivals, size: int, features: int) -> None:
     """The inputs besides the large raster: points from text, and the quarters of that raster as four bands."""
     place = rivals.place
-    hosting = place.app.hosting
-    environment = bare(hosting.template(hosting.ready().image, None).environment)
 
     def run(*words: object) -> None:
-        rivals.plain.run([str(word) for word in words], environment)
+        rivals.plain.run([str(word) for word in words], bare(rivals.environment))
 
     raw, points, bands = (
         place.workspace / "points.csv",
