@@ -22,6 +22,7 @@ PEER = f"the in-process server gdal-mcp {PEER_VERSION} over stdio"
 TRIES = 5  # of one call that must be served as its table says
 KINDS = 2  # of slots that wait: those that read, and those that write to the workspace
 NOT_WAITED_FOR = ("create", "start", "remove")  # by a warm call: before it came, or after its answer
+COUNTED_TWICE = ("claim", "remove")  # in a cold call, whose claim is that its container is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Server:
 
     def parts(self) -> dict[str, float]:
         """Seconds that the client waited for, by part, the medians; `the rest` is what no part accounts for."""
-        skipped = NOT_WAITED_FOR if self.warm else ("remove",)
+        skipped = NOT_WAITED_FOR if self.warm else COUNTED_TWICE
         names = dict.fromkeys(name for one in self.receipts for name in one["seconds"] if name not in skipped)
         calls = [{name: one["seconds"].get(name, 0.0) for name in names} for one in self.receipts]
         for call, waited in zip(calls, self.waited, strict=True):

@@ -143,8 +143,8 @@ class Pipeline:
         assert plan is not None
         assert reach is not None
         tool, receipt = _look_up(reach.surface, plan.tool), self.records.receipt(ticket, done)
-        advice = ticket.preflight.advice if ticket.preflight else ()
-        ran = Ran(tool, plan, done, receipt, advice, reach.surface.algorithms, reach.surface.callable)
+        findings = ticket.preflight.findings if ticket.preflight else ()
+        ran = Ran(tool, plan, done, receipt, findings, reach.surface.algorithms, reach.surface.callable)
         return Reply(ticket.call_id, structured(ran), done)
 
     def _reach(self, request: Request) -> Entitlements:

@@ -15,6 +15,7 @@ from gdal_mcp.calls.results import file_row, place_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.described import Described
 from gdal_mcp.gdal.catalogue.load import catalogue, data_text
+from gdal_mcp.gdal.datasets.paths import companions
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry, RegistryUnavailable
@@ -79,7 +80,9 @@ class Records:
             self._append_started(ticket)
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
-        self.watched[ticket.call_id] = Materials.start(ticket.plan.draft.inputs, self.settings.digest_size)
+        self.watched[ticket.call_id] = Materials.start(
+            ticket.plan.draft.inputs, self.settings.digest_size, companions()
+        )
 
     def _append_started(self, ticket: "Ticket") -> None:
         try:

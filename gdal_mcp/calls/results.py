@@ -5,7 +5,7 @@ inside a file or from GDAL is under the one key `untrusted`, and a server in loc
 """
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from gdal_mcp.calls.execution import Done
@@ -13,7 +13,7 @@ from gdal_mcp.gdal.answers.described import Described
 from gdal_mcp.gdal.answers.next_steps import Step, next_steps
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.discovery.entries import tool_name
-from gdal_mcp.gdal.preflight.advice import Advice
+from gdal_mcp.gdal.preflight.checks import Finding
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.model import Answer, Receipt, Tool
@@ -29,7 +29,7 @@ class Ran:
     plan: Plan
     done: Done
     receipt: Receipt
-    advice: Sequence[Advice] = ()
+    findings: Sequence[Finding] = ()
     served: Container[str] = frozenset()
     tools: Container[str] = frozenset()
 
@@ -51,8 +51,8 @@ def structured(ran: Ran) -> dict[str, Any]:
         steps = next_steps(draft.algorithm, result["outputs"], inputs, ran.served)
         if rows := [row for step in steps if (row := _next(step, ran.tools))]:
             result["next"] = rows
-    if ran.advice:
-        result["warnings"] = [asdict(one) for one in ran.advice]
+    if ran.findings:
+        result["warnings"] = [one.as_dict() for one in ran.findings]
     if draft.present is None and (untrusted := _untrusted(done)):
         result["untrusted"] = untrusted
     result["receipt"] = ran.receipt.model_dump(mode="json")

@@ -12,6 +12,7 @@ from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.calls.records import catalogue_name
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.streams import out, out_json
+from gdal_mcp.gdal.datasets.paths import companions
 from gdal_mcp.host.hosting import Host
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import Call
@@ -152,7 +153,7 @@ def _inputs_now(app: App, paths: list[str]) -> dict[str, Mapping[str, Any]]:
         except PathRefused:
             continue
         found += [located] if str(located) == path else []
-    watched = Materials.start(found, app.settings.digest_size)
+    watched = Materials.start(found, app.settings.digest_size, companions())
     return {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
 
 

@@ -124,9 +124,9 @@ def test_memory_in_which_no_container_starts_is_an_error() -> None:
     assert problems_of(memory=LEAST_MEMORY - 1)
 
 
-def test_a_file_that_is_no_toml_is_an_error(tmp_path: Path) -> None:
-    for text in ["memory = ", "\x00", "[", "memory = 1\nmemory = 2"]:
-        assert problems_of(config=toml(tmp_path, text))
+@pytest.mark.parametrize("text", ["memory = ", "\x00", "[", "memory = 1\nmemory = 2"])
+def test_a_file_that_is_no_toml_is_an_error(tmp_path: Path, text: str) -> None:
+    assert problems_of(config=toml(tmp_path, text))
 
 
 def test_a_file_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_a_file_cannot_name_another_file(tmp_path: Path) -> None:
     assert problems_of(config=toml(tmp_path, 'config = "other.toml"'))
 
 
-def test_a_value_out_of_bounds_is_an_error() -> None:
-    for name, value in [
+def test_a_value_out_of_bounds_is_an_error(subtests: pytest.Subtests) -> None:
+    for name, value in (
         ("memory", "63MiB"),
         ("memory", True),
         ("memory", 2.5e9),
@@ -174,13 +174,16 @@ def test_a_value_out_of_bounds_is_an_error() -> None:
         ("workspaces", [""]),
         ("workspaces", ["a\0b"]),
         ("workspaces", 3),
-    ]:
-        assert any(name in problem for problem in problems_of(**{name: value}))
+    ):
+        with subtests.test(name=name, value=value):
+            assert any(name in problem for problem in problems_of(**{name: value}))
 
 
-def test_the_outputs_folder_is_one_plain_name() -> None:
-    for name in ["", ".", "..", "a/b", "/a", ".gdal-mcp", "a\nb", "a\0b", "x" * 256, "é" * 128]:
-        assert problems_of(outputs_folder=name)
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "/a", ".gdal-mcp", "a\nb", "a\0b", "x" * 256, "é" * 128]
+)
+def test_the_outputs_folder_is_one_plain_name(name: str) -> None:
+    assert problems_of(outputs_folder=name)
 
 
 def test_a_long_wrong_value_is_not_repeated_whole() -> None:
@@ -191,8 +194,8 @@ def test_a_long_wrong_value_is_not_repeated_whole() -> None:
 # Sizes
 
 
-def test_sizes_are_read() -> None:
-    for text, size in [
+def test_sizes_are_read(subtests: pytest.Subtests) -> None:
+    for text, size in (
         ("0", 0),
         ("1", 1),
         (7, 7),
@@ -205,12 +208,13 @@ def test_sizes_are_read() -> None:
         ("1.5MiB", 3 << 19),
         ("3TiB", 3 << 40),
         ("1TB", 10**12),
-    ]:
-        assert parse_size(text) == size
+    ):
+        with subtests.test(text=text, size=size):
+            assert parse_size(text) == size
 
 
-def test_what_is_no_size_is_refused() -> None:
-    for text in [
+def test_what_is_no_size_is_refused(subtests: pytest.Subtests) -> None:
+    for text in (
         "",
         "G",
         "2G",
@@ -225,15 +229,15 @@ def test_what_is_no_size_is_refused() -> None:
         "٣GiB",
         "0x10",
         "9" * 5000,
-    ]:
-        with pytest.raises(ValueError):
+    ):
+        with subtests.test(text=text), pytest.raises(ValueError):
             parse_size(text)
 
 
-def test_what_is_neither_number_nor_text_is_no_size() -> None:
-    for value in [None, True, 1.0, [1], b"1GiB"]:
-        with pytest.raises(ValueError):
-            parse_size(value)
+@pytest.mark.parametrize("value", [None, True, 1.0, [1], b"1GiB"])
+def test_what_is_neither_number_nor_text_is_no_size(value: object) -> None:
+    with pytest.raises(ValueError):
+        parse_size(value)
 
 
 @given(number=st.integers(0, 10**12), power=st.integers(0, 4))
