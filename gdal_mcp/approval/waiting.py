@@ -7,7 +7,7 @@ Invariants:
 
 import shlex
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -69,6 +69,10 @@ class ApprovalQueue:
     patience: Patience
     console_url: ConsoleUrl = no_console
     options: tuple[str, ...] = ()
+
+    def waiting_for(self, seconds: float) -> "ApprovalQueue":
+        """The same for calls whose client asks nobody and which wait no longer than this."""
+        return replace(self, patience=replace(self.patience, wait_seconds=seconds))
 
     async def settle(self, call: Call) -> Grant | None:
         """Waits for approval. Returns the grant, or None if this plan itself was approved (and not consumed yet).

@@ -45,49 +45,48 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """Makes the drafts of one server. What calls of a kind do their own way is given as values."""
+    """Makes the drafts of one server."""
 
     settings: Settings
     policy: Policy
-    paths: Callable[[Paths], Paths] = lambda paths: paths  # where they lead instead
-    accept: Callable[[Draft], None] = lambda _draft: None  # raises ToolError for a draft that is not wanted
 
-    def draft(self, ticket: Ticket, tool: Tool) -> Draft | ImmediateResult:
-        """What the tool makes of the arguments; a draft that writes is refused where the caller only reads.
-
-        Notes on the ticket what is foreseen of it. Raises ToolError.
-        """
+    def draft(self, admitted: Admitted) -> tuple[Draft, Foreseen] | ImmediateResult:
+        """What the tool makes of the arguments, and what can be told of it before it runs. Raises ToolError."""
+        request, tool, entitlements = admitted.request, admitted.tool, admitted.entitlements
         try:
-            draft = tool.draft(ticket.request.arguments, self._desk(ticket))
+            draft = tool.draft(request.arguments, admitted.toolbox.context(self._scope(admitted)))
         except ValidationError as error:
             raise invalid(error) from error
-        except ArgumentRefused as error:
-            raise ToolError(error.code, Stage.VALIDATE, error.message, error.suggestion) from error
         if isinstance(draft, ImmediateResult):
             return draft
-        assert ticket.reach is not None
-        if draft.writes and ticket.reach.settings.read_only:
+        if draft.writes and entitlements.settings.read_only:
             raise reads_only()
-        if draft.writes and not ticket.request.who.holds(WRITE):
+        if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
         draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
-        ticket.foreseen = ticket.reach.foresight.check(draft)
-        self.accept(draft)
-        return draft
+        foreseen = entitlements.foresight.check(draft)
+        request.operation.accept(draft)
+        return draft, foreseen
 
-    def _desk(self, ticket: Ticket) -> DraftContext:
-        reach = ticket.reach
-        assert reach is not None
-        threads = gdal_threads(reach.limits)
-        paths = Paths(reach.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
-        verdict = partial(self._verdict, ticket.request)
-        return DraftContext(
-            self.paths(paths), reach.settings, reach.surface, reach.foresight, catalogue(), verdict
+    def learn(self, admitted: Admitted, draft: Draft, done: Done) -> None:
+        """What was written is known from its description, so that a call on it can be judged without another look."""
+        located = {file.located.path: file.located for file in done.published.files} if done.published else {}
+        for output, described in zip(draft.outputs, done.outputs, strict=False):
+            if output.target.path in located:
+                admitted.entitlements.foresight.learn(located[output.target.path], described.facts)
+
+    def _scope(self, admitted: Admitted) -> DraftScope:
+        entitlements, request = admitted.entitlements, admitted.request
+        return DraftScope(
+            call_id=admitted.context.call_id,
+            workspaces=entitlements.workspaces,
+            settings=entitlements.settings,
+            limits=entitlements.limits,
+            surface=entitlements.surface,
+            verdict=lambda tool, draft: decide(case(draft, tool, request.principal), self.policy),
+            preflight=entitlements.foresight,
+            as_new=request.operation.as_new,
         )
-
-    def _verdict(self, request: Request, tool: str, draft: Draft) -> Verdict:
-        """What the policy would say of such a call by this caller."""
-        return decide(case(draft, tool, request.principal), self.policy)
 
 
 @dataclass(slots=True)
