@@ -62,10 +62,11 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The tests of each claim, and the tests without one; a test is `tests/unit/test_x.py::test_y`."""
+    """The tests of each claim, the tests without one, and those that are nightly; a test is `tests/unit/test_x.py::test_y`."""
 
     tests: Mapping[str, tuple[str, ...]]
     unmarked: tuple[str, ...]
+    nightly: frozenset[str] = frozenset()
 
 
 def manifest(path: Path = ROOT / MANIFEST) -> Manifest:
@@ -99,21 +100,24 @@ def _claim(row: Mapping[str, str]) -> Claim:
 def marks(root: Path = ROOT) -> Marks:
     """What the tests below `root` carry. Raises Drift for a mark whose id is not plain text."""
     tests: dict[str, list[str]] = {}
-    unmarked = []
+    unmarked, nightly = [], set()
     for path in sorted((root / "tests").rglob("test_*.py")):
-        for name, ids in _marked(path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()):
+        for name, ids, at_night in _marked(
+            path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
+        ):
             for one in ids:
                 tests.setdefault(one, []).append(name)
             if not ids:
                 unmarked.append(name)
-    return Marks({one: tuple(names) for one, names in tests.items()}, tuple(unmarked))
+            if at_night:
+                nightly.add(name)
+    return Marks({one: tuple(names) for one, names in tests.items()}, tuple(unmarked), frozenset(nightly))
 
 
-def _marked(source: str, place: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every test of a module with the ids that it carries, those of its class and of the module included."""
+def _marked(source: str, place: str) -> Iterator[tuple[str, tuple[str, ...], bool]]:
+    """Every test of a module with its claims and whether it is nightly, by its own marks, its class's or the module's."""
     module = _Module(ast.parse(source, place), place)
-    shared = module.ids(*(module.named[name] for name in ("pytestmark",) if name in module.named))
-    yield from module.tests(module.tree.body, place, shared)
+    yield from module.tests(module.tree.body, place, tuple(filter(None, [module.named.get("pytestmark")])))
 
 
 class _Module:
@@ -131,17 +135,15 @@ class _Module:
         }
 
     def tests(
-        self, body: Iterable[ast.stmt], place: str, shared: tuple[str, ...]
-    ) -> Iterator[tuple[str, tuple[str, ...]]]:
+        self, body: Iterable[ast.stmt], place: str, shared: tuple[ast.expr, ...]
+    ) -> Iterator[tuple[str, tuple[str, ...], bool]]:
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
-                yield (
-                    f"{place}::{node.name}",
-                    tuple(dict.fromkeys((*shared, *self.ids(*node.decorator_list)))),
-                )
+                marks = (*shared, *node.decorator_list)
+                nightly = any("pytest.mark.nightly" in ast.unparse(one) for one in marks)
+                yield f"{place}::{node.name}", tuple(dict.fromkeys(self.ids(*marks))), nightly
             elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-                own = self.ids(*node.decorator_list)
-                yield from self.tests(node.body, f"{place}::{node.name}", (*shared, *own))
+                yield from self.tests(node.body, f"{place}::{node.name}", (*shared, *node.decorator_list))
 
     def ids(self, *nodes: ast.AST) -> tuple[str, ...]:
         """The ids of every mark in these nodes, those behind a name included."""
@@ -178,6 +180,11 @@ def problems(claims: Manifest, found: Marks, documents: Mapping[str, str], root:
             f"{one}: no test carries it; mark one, or say in `gap` why none does"
             for one, claim in known.items()
             if not claim.gap and one not in found.tests
+        ),
+        *(
+            f"{one}: only nightly tests carry it; let one of them, or another, run in `make test`"
+            for one in known
+            if one in found.tests and found.nightly.issuperset(found.tests[one])
         ),
         *(
             f"{one}: it has a gap, and is carried by {found.tests[one][0]}; take one of both away"

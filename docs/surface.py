@@ -10,7 +10,8 @@ from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.settings import TOOLSETS, Settings
 from gdal_mcp.surface import surface
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import Tool
 
 SETS: Mapping[str, str] = {

@@ -15,8 +15,9 @@ from gdal_mcp.gdal.catalogue.aliases import aliases_of
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.tools.algorithm import spelling
+from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.direct import direct_tool
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.look import PREVIEW
 from gdal_mcp.tools.model import Tool
 

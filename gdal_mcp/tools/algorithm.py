@@ -22,12 +22,12 @@ _REPORTS_OR_WRITES = "dataset identify"  # its format is json or text, or that o
 _PENDING = "/staging/pending"  # what an output resolves to while only the inputs are looked up
 
 
-def algorithm_named(name: str, desk: DraftContext) -> Algorithm:
+def algorithm_named(name: str, context: DraftContext) -> Algorithm:
     """An algorithm by its command path, however it is spelt: `raster hillshade`, `raster_hillshade`, `gdal raster hillshade`.
 
     Raises ToolError for one that does not exist or that this server excludes.
     """
-    known = _by_spelling(desk.catalogue)
+    known = _by_spelling(context.catalogue)
     path = known.get(spelling(name))
     if path is None:
         raise ToolError(
@@ -36,14 +36,14 @@ def algorithm_named(name: str, desk: DraftContext) -> Algorithm:
             "GDAL has no algorithm of that name.",
             "Names are command paths such as `raster hillshade`; gdal_search finds them.",
         )
-    if not desk.permits(path):
+    if not context.permits(path):
         raise ToolError(
             Code.DENIED,
             Stage.POLICY,
             f"this server was started without {path}.",
             "Use another algorithm, or ask the person who runs the server.",
         )
-    return desk.catalogue.algorithms[path]
+    return context.catalogue.algorithms[path]
 
 
 def spelling(name: str) -> str:
@@ -75,10 +75,10 @@ def may_write(algorithm: Algorithm) -> bool:
     )
 
 
-def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
+def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
-    bound = bind_json(algorithm, _explicit(algorithm, arguments), context_of(desk))
-    places = Places(desk)
+    bound = bind_json(algorithm, _explicit(algorithm, arguments), binding_context(context))
+    places = Places(context)
     resolved = places.resolve(bound)
     command = Command("gdal", (*algorithm.path.split(), *render(resolved)))
     given = {one.name: one.values for one in bound.arguments}
@@ -107,15 +107,15 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     return arguments if given & {"output_format", "of", "f"} else {**arguments, report.name: "json"}
 
 
-def context_of(desk: DraftContext) -> Context:
-    return Context(desk.catalogue, threads=desk.threads, allow_sql=desk.settings.allow_sql)
+def binding_context(context: DraftContext) -> Context:
+    return Context(context.catalogue, threads=context.threads, allow_sql=context.settings.allow_sql)
 
 
 @dataclass
 class Places:
     """Looks the paths of one call up: inputs first, since an output must not be one of them."""
 
-    desk: DraftContext
+    context: DraftContext
     _inputs: list[Located | Source] = field(default_factory=list)
     _named: list[tuple[str, Located]] = field(default_factory=list)
     _outputs: dict[str, Output] = field(default_factory=dict)
@@ -154,14 +154,14 @@ class Places:
 
     def _source(self, text: str) -> Source:
         if text not in self._sources:
-            self._sources[text] = self.desk.paths.source(text)
+            self._sources[text] = self.context.paths.source(text)
         return self._sources[text]
 
     def _input(self, argument: Argument, text: str, *, recursive: bool) -> str:
         if argument.role is not Role.INPUT:
             return _PENDING
         if recursive or argument.rule.form == "recursive folder":
-            located = self.desk.paths.tree(text)
+            located = self.context.paths.tree(text)
             self._inputs.append(located)
             self._named.append((argument.name, located))
             return str(located)
@@ -178,7 +178,7 @@ class Places:
         if argument.role is Role.UPDATE:
             return self._place(text, self._updated(text)).inside
         kind = _KINDS.get(argument.rule.form, "dataset")
-        output = self.desk.paths.output(
+        output = self.context.paths.output(
             text,
             inputs=self._reading,
             overwrite=bound.replaces,
@@ -189,7 +189,7 @@ class Places:
 
     def _updated(self, text: str) -> Output:
         """A dataset that is changed in place: on a copy, which then takes its place."""
-        output = self.desk.paths.output(text, inputs=self._reading, overwrite=False, update=True)
+        output = self.context.paths.output(text, inputs=self._reading, overwrite=False, update=True)
         if output.target.identity is None:
             raise ToolError(
                 Code.NOT_FOUND,

@@ -63,7 +63,7 @@ def numbers(values: Sequence[float]) -> str:
     return ",".join(number(value) for value in values)
 
 
-def gdal_command(path: str, bound: Bound, desk: DraftContext, ends: tuple[Source, Output]) -> Draft:
+def gdal_command(path: str, bound: Bound, context: DraftContext, ends: tuple[Source, Output]) -> Draft:
     """`gdal PATH` from an input to an output.
 
     Both are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it
@@ -80,7 +80,7 @@ def gdal_command(path: str, bound: Bound, desk: DraftContext, ends: tuple[Source
                 "extra_args may only name inputs.",
                 "Use the tool's own output.",
             )
-        found = desk.paths.source(text)
+        found = context.paths.source(text)
         read.append(found.located)
         return found.name
 

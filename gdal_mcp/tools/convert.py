@@ -26,21 +26,19 @@ class ConvertArguments(Arguments):
     extra_args: ExtraArguments | None = None
 
 
-def _draft(arguments: ConvertArguments, desk: DraftContext) -> Draft:
-    source = desk.paths.source(arguments.input)
-    output = desk.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
+def _draft(arguments: ConvertArguments, context: DraftContext) -> Draft:
+    source = context.paths.source(arguments.input)
+    output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
     switches = [
         *([f"--output-format={arguments.output_format}"] if arguments.output_format else []),
         *(f"--creation-option={text}" for text in option_texts(arguments.creation_options)),
         *(arguments.extra_args or ()),
     ]
-    context = Context(
-        desk.catalogue, output.target.name, None, desk.threads
-    )  # the format is among the switches
-    bound = bind_switches_of(
-        [desk.catalogue.algorithms[path] for path in ("raster convert", "vector convert")], switches, context
-    )
-    return gdal_command("convert", bound, desk, (source, output))
+    algorithms = [context.catalogue.algorithms[path] for path in ("raster convert", "vector convert")]
+    # the format is among the switches
+    binding = Context(context.catalogue, output.target.name, None, context.threads)
+    bound = bind_switches_of(algorithms, switches, binding)
+    return gdal_command("convert", bound, context, (source, output))
 
 
 CONVERT = Tool(

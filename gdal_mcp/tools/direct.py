@@ -23,8 +23,8 @@ def direct_tool(catalogue: Catalogue, path: str) -> Tool:
     """The tool of one algorithm with all of its arguments."""
     algorithm = catalogue.algorithms[path]
 
-    def draft(arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
-        return draft_call(algorithm_named(path, desk), arguments, desk)
+    def draft(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
+        return draft_call(algorithm_named(path, context), arguments, context)
 
     writes = may_write(algorithm)
     return Tool(
@@ -56,11 +56,11 @@ def brief_tool(catalogue: Catalogue, path: str, shown: tuple[str, ...], descript
         required = [name for name in complete.get("required", ()) if name in properties]
         return {**complete, "properties": properties, "required": required}
 
-    def draft(arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
+    def draft(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
         more = arguments.get(OPTIONS, {})
         if not isinstance(more, Mapping):
             raise ArgumentRefused("`options` is no object.", 'Give its arguments by name: {"NAME": VALUE}.')
         merged = {key: value for key, value in arguments.items() if key != OPTIONS}
-        return draft_call(algorithm_named(path, desk), {**more, **merged}, desk)
+        return draft_call(algorithm_named(path, context), {**more, **merged}, context)
 
     return replace(full, description=description, schema=schema, draft=draft)

@@ -36,28 +36,32 @@ class FindCrsArguments(Arguments):
     limit: Limit = 10
 
 
-def _search(arguments: SearchArguments, desk: DraftContext) -> ImmediateResult:
-    tools = (one for one in desk.surface.callable.values() if one is not GDAL_SEARCH)  # never its own answer
+def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResult:
+    tools = (
+        one for one in context.surface.callable.values() if one is not GDAL_SEARCH
+    )  # never its own answer
     picked = [
-        (one.name, one.title, one.description) for one in tools if not is_algorithm(desk.catalogue, one.name)
+        (one.name, one.title, one.description)
+        for one in tools
+        if not is_algorithm(context.catalogue, one.name)
     ]
-    found = search(desk.catalogue, arguments.query, limit=50, picked=picked)
-    hits = [hit for hit in found if not hit.path or desk.permits(hit.path)]
+    found = search(context.catalogue, arguments.query, limit=50, picked=picked)
+    hits = [hit for hit in found if not hit.path or context.permits(hit.path)]
     return ImmediateResult({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
 
 
-def _describe(arguments: DescribeArguments, desk: DraftContext) -> ImmediateResult:
-    step = step_named(desk.catalogue, arguments.algorithm)
-    if step is not None and not is_algorithm(desk.catalogue, arguments.algorithm):
-        return ImmediateResult(describe_step(desk.catalogue, step))
-    return ImmediateResult(describe(desk.catalogue, algorithm_named(arguments.algorithm, desk)))
+def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateResult:
+    step = step_named(context.catalogue, arguments.algorithm)
+    if step is not None and not is_algorithm(context.catalogue, arguments.algorithm):
+        return ImmediateResult(describe_step(context.catalogue, step))
+    return ImmediateResult(describe(context.catalogue, algorithm_named(arguments.algorithm, context)))
 
 
-def _formats(arguments: FormatsArguments, desk: DraftContext) -> ImmediateResult:
-    return ImmediateResult(formats(desk.catalogue, arguments.kind, arguments.name))
+def _formats(arguments: FormatsArguments, context: DraftContext) -> ImmediateResult:
+    return ImmediateResult(formats(context.catalogue, arguments.kind, arguments.name))
 
 
-def _find_crs(arguments: FindCrsArguments, _desk: DraftContext) -> Draft:
+def _find_crs(arguments: FindCrsArguments, _context: DraftContext) -> Draft:
     extra = {"query": arguments.query, "limit": arguments.limit}
     return Draft(Command("find_crs", (), extra=extra), (), wants_json=True, present=_present_crs)
 

@@ -15,8 +15,8 @@ class InfoArguments(Arguments):
     format: Literal["json", "text"] = Field("json", description="text: the report as GDAL prints it")
 
 
-def _draft(arguments: InfoArguments, desk: DraftContext) -> Draft:
-    source = desk.paths.source(arguments.path)
+def _draft(arguments: InfoArguments, context: DraftContext) -> Draft:
+    source = context.paths.source(arguments.path)
     # positional: with --input= the shortcut does not say why a dataset could not be opened; the path is absolute
     options = ("info", f"--output-format={arguments.format}", source.name)
     return Draft(Command("gdal", options), (source.located,), wants_json=arguments.format == "json")

@@ -4,14 +4,6 @@ from functools import lru_cache
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.tools.classic.gdal2xyz import GDAL2XYZ
-from gdal_mcp.tools.classic.gdal_merge import GDAL_MERGE
-from gdal_mcp.tools.classic.gdal_polygonize import GDAL_POLYGONIZE
-from gdal_mcp.tools.classic.gdal_rasterize import GDAL_RASTERIZE
-from gdal_mcp.tools.classic.gdal_translate import GDAL_TRANSLATE
-from gdal_mcp.tools.classic.gdalbuildvrt import GDALBUILDVRT
-from gdal_mcp.tools.classic.gdalinfo import GDALINFO
-from gdal_mcp.tools.classic.gdalwarp import GDALWARP
 from gdal_mcp.tools.convert import CONVERT
 from gdal_mcp.tools.direct import brief_tool
 from gdal_mcp.tools.discover import FIND_CRS, FORMATS, GDAL_DESCRIBE, GDAL_SEARCH
@@ -82,15 +74,3 @@ def core(catalogue: Catalogue) -> tuple[Tool, ...]:
         GDAL_READ,
         GDAL_WRITE,
     )
-
-
-CLASSIC: tuple[Tool, ...] = (
-    GDALINFO,
-    GDAL_TRANSLATE,
-    GDALWARP,
-    GDALBUILDVRT,
-    GDAL_RASTERIZE,
-    GDAL2XYZ,
-    GDAL_MERGE,
-    GDAL_POLYGONIZE,
-)

@@ -24,8 +24,8 @@ class PreviewArguments(Arguments):
     color: Literal["auto", "gray", "rgb", "hillshade", "palette"] = "auto"
 
 
-def _preview(arguments: PreviewArguments, desk: DraftContext) -> Draft:
-    source = desk.paths.source(arguments.path)
+def _preview(arguments: PreviewArguments, context: DraftContext) -> Draft:
+    source = context.paths.source(arguments.path)
     extra = {
         "preview": {
             "pixels": arguments.max_size,
@@ -59,11 +59,11 @@ class ListArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 100
 
 
-def _list(arguments: ListArguments, desk: DraftContext) -> Draft | ImmediateResult:
+def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateResult:
     """The host lists, following nothing; GDAL then tells the format of each file, without opening it whole."""
-    folder = desk.paths.folder(arguments.path)
+    folder = context.paths.folder(arguments.path)
     query = Query(folder, arguments.pattern, arguments.limit)
-    with opened(desk.paths.workspaces, folder) as top:
+    with opened(context.paths.workspaces, folder) as top:
         found = page(top, query, arguments.cursor)
     if not found.to_identify:
         return ImmediateResult(told(found))

@@ -143,8 +143,8 @@ A = TypeVar("A", bound=Arguments)
 def typed(model: type[A], draft: Callable[[A, DraftContext], Draft | ImmediateResult]) -> Drafting:
     """The draft function of a tool whose arguments are a model. Raises pydantic's ValidationError."""
 
-    def validated(arguments: Mapping[str, Any], desk: DraftContext) -> Draft | ImmediateResult:
-        return draft(model.model_validate(dict(arguments)), desk)
+    def validated(arguments: Mapping[str, Any], context: DraftContext) -> Draft | ImmediateResult:
+        return draft(model.model_validate(dict(arguments)), context)
 
     return validated
 

@@ -16,7 +16,7 @@ from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Step
 from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.tools.algorithm import PIPELINES, Places, context_of, spelling, together
+from gdal_mcp.tools.algorithm import PIPELINES, Places, binding_context, spelling, together
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
 from gdal_mcp.tools.notation import MAX_DEPTH, ParsedStep, Words, named_values, parse_notation
@@ -59,7 +59,7 @@ class PipelineArguments(Arguments):
     )
 
 
-def draft_pipeline(path: str, arguments: Mapping[str, Any], desk: DraftContext) -> Draft:
+def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """One of GDAL's three pipeline commands, as gdal_read and gdal_write get it. Raises ToolError, ArgumentRefused."""
     known = {"pipeline", "steps", "quiet"}
     unknown = next((name for name in arguments if name not in known), None)
@@ -69,17 +69,17 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], desk: DraftContext) 
             f"{unknown[:60]!r} is no argument of a pipeline." if unknown else "the pipeline is missing.",
             "Give `pipeline`: a list of steps, or GDAL's notation; inputs and outputs are named by its steps.",
         )
-    return _draft(path, PipelineArguments.model_validate({"steps": text}), desk)
+    return _draft(path, PipelineArguments.model_validate({"steps": text}), context)
 
 
-def _draft(path: str, arguments: PipelineArguments, desk: DraftContext) -> Draft:
+def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Draft:
     given = arguments.steps
-    calls = _from_notation(given, desk) if isinstance(given, str) else _from_json(given)
+    calls = _from_notation(given, context) if isinstance(given, str) else _from_json(given)
     _refuse_many(calls)
-    readings = _agreed(path, calls, desk)
+    readings = _agreed(path, calls, context)
     steps = readings[0]
     flat = tuple(_flattened(steps))
-    places = Places(desk)
+    places = Places(context)
     resolved = iter(places.resolve_all([one.bound for one in flat]))
     words = tuple(_words(steps, resolved))
     command = Command("gdal", (*path.split(), *words))
@@ -127,63 +127,63 @@ def _from_json(steps: Sequence[StepArguments]) -> tuple[StepCall, ...]:
     )
 
 
-def _from_notation(text: str, desk: DraftContext) -> tuple[StepCall, ...]:
-    return tuple(_call(step, desk) for step in parse_notation(text))
+def _from_notation(text: str, context: DraftContext) -> tuple[StepCall, ...]:
+    return tuple(_call(step, context) for step in parse_notation(text))
 
 
-def _call(parsed: ParsedStep, desk: DraftContext) -> StepCall:
-    branches = tuple(tuple(_call(step, desk) for step in branch) for branch in parsed.branches)
+def _call(parsed: ParsedStep, context: DraftContext) -> StepCall:
+    branches = tuple(tuple(_call(step, context) for step in branch) for branch in parsed.branches)
     texts = parsed.words.texts
     longer = f"{parsed.name} {texts[0]}" if texts else ""
-    if longer and any(step.name == longer for step in desk.catalogue.steps.values()):  # `grid count`
+    if longer and any(step.name == longer for step in context.catalogue.steps.values()):  # `grid count`
         return StepCall(longer, Words(texts[1:]), branches)
     return StepCall(parsed.name, parsed.words, branches)
 
 
 def _agreed(
-    path: str, calls: Sequence[StepCall], desk: DraftContext, takes: str | None = None
+    path: str, calls: Sequence[StepCall], context: DraftContext, takes: str | None = None
 ) -> list[tuple[BoundStep, ...]]:
     """The readings of a pipeline, which are written alike. Raises ToolError, ArgumentRefused when there is none, or they
     are not, or one has a step that this server has not.
     """
-    readings = _readings(path, calls, desk, takes)
+    readings = _readings(path, calls, context, takes)
     written = {tuple(_said_words(reading)) for reading in readings}
     if len(written) > 1:
         raise ArgumentRefused(
             "the pipeline means one thing for rasters and another for vectors.",
             "Run it as `raster pipeline` or `vector pipeline` with gdal_write.",
         )
-    without = next((one for one in _algorithms(readings) if not desk.permits(one)), None)
+    without = next((one for one in _algorithms(readings) if not context.permits(one)), None)
     if without is not None:
         raise _excluded(without)
     return readings
 
 
 def _readings(
-    path: str, calls: Sequence[StepCall], desk: DraftContext, takes: str | None
+    path: str, calls: Sequence[StepCall], context: DraftContext, takes: str | None
 ) -> list[tuple[BoundStep, ...]]:
     readings: list[tuple[BoundStep, ...]] = [()]
     if len(calls) > MAX_STEPS:
         raise ArgumentRefused(f"a pipeline has at most {MAX_STEPS} steps.", "Split it.")
     for call in calls:
-        readings = _extended(path, readings, call, desk, takes)
+        readings = _extended(path, readings, call, context, takes)
     return readings
 
 
 def _extended(
-    path: str, readings: list[tuple[BoundStep, ...]], call: StepCall, desk: DraftContext, takes: str | None
+    path: str, readings: list[tuple[BoundStep, ...]], call: StepCall, context: DraftContext, takes: str | None
 ) -> list[tuple[BoundStep, ...]]:
     """Every reading with one more step, for each way to read that step. Raises the refusal of the first when there is none."""
     found: list[tuple[BoundStep, ...]] = []
     refusals: list[ArgumentRefused] = []
-    variants = _variants(path, call.name, desk)
+    variants = _variants(path, call.name, context)
     for reading in readings:
         flowing = reading[-1].step.gives if reading else takes
         for step in variants:
             if step.takes != flowing and not (flowing is None and step.takes is None):
                 continue
             try:
-                found.append((*reading, _bound(path, step, call, desk)))
+                found.append((*reading, _bound(path, step, call, context)))
             except ArgumentRefused as error:
                 refusals.append(error)
     if not found:
@@ -191,18 +191,18 @@ def _extended(
     return found
 
 
-def _variants(path: str, name: str, desk: DraftContext) -> list[Step]:
+def _variants(path: str, name: str, context: DraftContext) -> list[Step]:
     plain = spelling(name)
     found = [
         step
-        for step in desk.catalogue.steps.values()
+        for step in context.catalogue.steps.values()
         if spelling(step.name) == plain and path in step.pipelines
     ]
     if not found:
         raise ArgumentRefused(
             f"{name[:60]!r} is no step of `gdal {path}`.", "gdal_describe of the pipeline lists its steps."
         )
-    if not any(desk.permits(step.algorithm.path) for step in found):
+    if not any(context.permits(step.algorithm.path) for step in found):
         raise _excluded(found[0].algorithm.path)
     return found
 
@@ -217,8 +217,8 @@ def _excluded(algorithm: str) -> ToolError:
     )
 
 
-def _bound(path: str, step: Step, call: StepCall, desk: DraftContext) -> BoundStep:
-    context = context_of(desk)
+def _bound(path: str, step: Step, call: StepCall, context: DraftContext) -> BoundStep:
+    binding = binding_context(context)
     algorithm = step.algorithm
     if call.branches and call.name != _TEE:
         raise ArgumentRefused(
@@ -226,10 +226,10 @@ def _bound(path: str, step: Step, call: StepCall, desk: DraftContext) -> BoundSt
             "Name a file instead; a call of its own can write it first.",
         )
     if isinstance(call.given, Words):
-        bound = bind_named(algorithm, named_values(algorithm, call.given), context)
+        bound = bind_named(algorithm, named_values(algorithm, call.given), binding)
     else:
-        bound = bind_json(algorithm, call.given, context)
-    branches = tuple(_agreed(path, branch, desk, takes=step.gives)[0] for branch in call.branches)
+        bound = bind_json(algorithm, call.given, binding)
+    branches = tuple(_agreed(path, branch, context, takes=step.gives)[0] for branch in call.branches)
     if call.name == _TEE and not branches:
         raise ArgumentRefused(
             "tee has no branch.", 'Give "branches": lists of steps, or `tee [ write x.tif ]`.'
@@ -293,7 +293,7 @@ PIPELINE = Tool(
     '{"steps": [{"step": "read", "arguments": {"input": "dem.tif"}}, {"step": "hillshade"}, '
     '{"step": "write", "arguments": {"output": "shade.tif"}}]}.',
     schema=schema_of(PipelineArguments),
-    draft=typed(PipelineArguments, lambda arguments, desk: _draft("pipeline", arguments, desk)),
+    draft=typed(PipelineArguments, lambda arguments, context: _draft("pipeline", arguments, context)),
     writes=True,
     replaces=True,
     present=present_command,

@@ -18,13 +18,13 @@ class RunArguments(Arguments):
     arguments: Mapping[str, Any] = Field(description="Its arguments by name, as gdal_describe lists them")
 
 
-def _draft(arguments: RunArguments, desk: DraftContext) -> Draft:
-    algorithm = algorithm_named(arguments.algorithm, desk)
-    return draft_call(algorithm, arguments.arguments, desk)
+def _draft(arguments: RunArguments, context: DraftContext) -> Draft:
+    algorithm = algorithm_named(arguments.algorithm, context)
+    return draft_call(algorithm, arguments.arguments, context)
 
 
-def _read(arguments: RunArguments, desk: DraftContext) -> Draft:
-    draft = _draft(arguments, desk)
+def _read(arguments: RunArguments, context: DraftContext) -> Draft:
+    draft = _draft(arguments, context)
     if draft.writes:
         raise ToolError(
             Code.INVALID_ARGUMENT,

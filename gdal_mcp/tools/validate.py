@@ -23,46 +23,48 @@ class ValidateArguments(Arguments):
     arguments: Mapping[str, Any]
 
 
-def _draft(arguments: ValidateArguments, desk: DraftContext) -> Draft | ImmediateResult:
-    tool = desk.surface.callable.get(arguments.tool)
+def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | ImmediateResult:
+    tool = context.surface.callable.get(arguments.tool)
     if tool is None or tool.name == VALIDATE_CALL.name:
         raise ToolError(
             Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool to validate.", "Name a tool of tools/list."
         )
-    draft = tool.draft(arguments.arguments, desk)
+    draft = tool.draft(arguments.arguments, context)
     if isinstance(draft, ImmediateResult):
         return ImmediateResult({"valid": True, "effect": "read", "container": False})
-    unknown = [one for one in draft.inputs if desk.foresight.headers.get(one) is None and not one.is_folder]
+    unknown = [
+        one for one in draft.inputs if context.foresight.headers.get(one) is None and not one.is_folder
+    ]
     if not unknown or draft.algorithm in FILE_OPERATIONS:
-        return ImmediateResult(_told(tool.name, draft, desk))
+        return ImmediateResult(_told(tool.name, draft, context))
 
     def present(answer: Answer) -> Mapping[str, Any]:
         """The formats that the host does not read itself were looked at in the container; what it said is kept."""
         rows = answer.parsed if isinstance(answer.parsed, list) else []
         for located, row in zip(unknown, rows, strict=False):
             if isinstance(row, dict):
-                desk.foresight.learn(located, facts(row.get("facts")))
-        return _told(tool.name, draft, desk)
+                context.foresight.learn(located, facts(row.get("facts")))
+        return _told(tool.name, draft, context)
 
     command = Command("headers", (), tuple(map(str, unknown)), layout="inputs-output")
     seen = tuple(unknown)
     return Draft(command, (), looked_at=seen, wants_json=True, present=present, algorithm="dataset identify")
 
 
-def _told(tool: str, draft: Draft, desk: DraftContext) -> dict[str, Any]:
-    seen = desk.foresight.look(draft)
+def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
+    seen = context.foresight.look(draft)
     effect = effect_of(draft)
-    verdict = desk.verdict(tool, draft)
+    verdict = context.verdict(tool, draft)
     told: dict[str, Any] = {
         "valid": seen.excess is None,
         "argv": list(draft.command.argv),
         "effect": str(effect),
         "needs_approval": not isinstance(verdict, Allow | Deny),
         **({"denied": verdict.reason} if isinstance(verdict, Deny) else {}),
-        "inputs": [_input(located, desk) for located in draft.inputs],
+        "inputs": [_input(located, context) for located in draft.inputs],
         "container": True,
     }
-    if desk.settings.mount_scope == "inputs":
+    if context.settings.mount_scope == "inputs":
         told["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
         told |= _written(draft)
@@ -98,13 +100,13 @@ def _foreseen(seen: Foreseen) -> dict[str, Any]:
     return told
 
 
-def _input(located: Located, desk: DraftContext) -> dict[str, Any]:
+def _input(located: Located, context: DraftContext) -> dict[str, Any]:
     told: dict[str, Any] = {"path": str(located)}
     if located.is_folder:
         return {**told, "folder": True}
     if located.identity is not None:
         told["bytes"] = located.identity.size
-    header = desk.foresight.headers.get(located)
+    header = context.foresight.headers.get(located)
     return told | (_header(header) if header is not None else {})
 
 

@@ -79,6 +79,7 @@ def test_a_file_that_names_another_outside_brings_nothing_of_it(attacked: Attack
     assert [path.name for path in taken if leaked(path.read_bytes())] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("content.reads-nothing-outside")
 def test_the_same_files_harm_whoever_just_opens_them(careless: Careless, ground: Ground):
     """That nothing came out above is the containers' doing."""
@@ -130,6 +131,7 @@ def test_no_file_makes_a_request_to_any_address_of_the_host(
     assert listener.total == before
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("network.no-request-leaves")
 def test_the_same_files_make_requests_for_whoever_just_opens_them(
     careless: Careless, ground: Ground, listener: Listener, remote: list[str]
@@ -166,6 +168,7 @@ def test_no_file_has_a_library_loaded(attacked: Attacked):
         assert "stopped" not in str(end.structured_content.get("error", {}).get("message"))
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("content.loads-no-library")
 def test_the_same_files_have_it_loaded_by_whoever_just_opens_them(careless: Careless, ground: Ground):
     assert all(

@@ -57,6 +57,7 @@ def brings_nothing(attacked: Attacked, *calls: Call) -> None:
         assert not leaked(path.read_bytes())
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("names.files-only")
 def test_a_virtual_raster_written_out_as_a_path_is_refused(attacked: Attacked, listener: Listener):
     before = listener.total
@@ -172,6 +173,7 @@ def test_two_dots_lead_to_the_same_place_for_the_check_and_for_gdal(attacked: At
     (grounds / "ok.tif").unlink()
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("http.files")
 def test_an_address_of_a_file_over_http_leads_to_outputs_alone(web: Web):
     for path in (
@@ -243,6 +245,7 @@ def test_a_picture_of_300000_by_300000_is_not_begun(attacked: Attacked):
     assert not attacked.place.path("peer-big.tif").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("resources.server-goes-on")
 def test_a_picture_that_takes_all_memory_does_not_take_the_server(attacked: Attacked, hurried: Talk):
     under_way = hurried.start(

@@ -171,6 +171,7 @@ def test_cancelling_or_following_what_is_not_ones_own_does_nothing(pipes: Pipes,
     assert pipes.call("info", {"path": "ok.tif"})["structuredContent"]["size"] == [20, 20]
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("resources.server-goes-on")
 def test_a_flood_of_requests_and_of_answers_to_nothing_is_survived(pipes: Pipes):
     lines = [

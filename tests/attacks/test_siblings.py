@@ -140,6 +140,7 @@ def facts(value: Any) -> Any:
     return [facts(inner) for inner in value] if isinstance(value, list) else value
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("content.facts-apart", "content.cleaned")
 def test_whatever_a_file_says_of_itself_stays_under_untrusted_in_every_answer_and_record(
     attacked: Attacked, speaking: None
@@ -177,6 +178,7 @@ for _ in range(60):
 SHAPES = {"object": {"a": {"b": [None]}}, "mixture": [None, True, {}], "deep": DEEP, "long": "A" * 100_000}
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("args.unknown-refused")
 def test_each_argument_of_each_tool_refuses_each_wrong_shape_before_anything_starts(attacked: Attacked):
     tools = {tool.name: tool for tool in attacked.talk.ask("list_tools").tools}

@@ -82,6 +82,7 @@ def test_what_is_refused_is_refused_before_a_container_is_started(attacked: Atta
     check(attacked, ends(attacked.talk, "V"))
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("content.known-attacks-end-as-the-table-says")
 def test_what_is_tried_reaches_nothing_and_what_is_harmless_works(attacked: Attacked):
     ended = ends(attacked.talk, "SA")
@@ -90,6 +91,7 @@ def test_what_is_tried_reaches_nothing_and_what_is_harmless_works(attacked: Atta
     assert [one["driver"] for one in named] == ["GTiff"] * len(LISTED)
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("content.known-attacks-end-as-the-table-says")
 def test_what_never_ends_is_ended(attacked: Attacked, hurried: Talk):
     check(attacked, ends(hurried, "K"))

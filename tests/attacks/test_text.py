@@ -105,6 +105,7 @@ def answers(texts: Attacked) -> dict[str, Any]:
     return {name: call.result(timeout=500) for name, call in under_way.items()}
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("content.facts-apart")
 def test_a_text_that_imitates_an_answer_stays_where_text_belongs(answers: dict[str, Any]):
     told = answers["forged.geojson"].structured_content
@@ -140,6 +141,7 @@ def test_a_flood_of_metadata_points_classes_or_fields_gives_a_bounded_answer(ans
         assert len(end.model_dump_json()) < 2 << 20, name
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("content.pictures-bounded")
 def test_a_picture_of_sixty_four_million_pixels_is_drawn_small_or_refused(texts: Attacked, grounds: Path):
     assert texts.place.path("say-bomb.png").stat().st_size < 1 << 20

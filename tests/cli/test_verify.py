@@ -67,6 +67,7 @@ def said(desk: Desk, image: Image) -> dict[str, str]:
     return printed
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("supply.verify-runs")
 def test_what_the_readme_says_to_verify_with_runs(said: dict[str, str], image: Image):
     assert {command.split()[0] for command in said} == {"pip", "gdal-mcp", "python"}

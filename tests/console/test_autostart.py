@@ -52,6 +52,7 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
         assert not talk.call("convert", input="dem.tif", output="a.tif").is_error  # the very same call again
 
 
+@pytest.mark.nightly
 def test_a_person_who_asks_opens_the_page_and_it_goes_with_its_server(place: Place, tmp_path: Path):
     with talking(place.command("--console", "auto"), tmp_path / "log"):
         until(lambda: place.owners)
@@ -73,6 +74,7 @@ def test_a_killed_server_s_page_is_not_named_any_more(place: Place, tmp_path: Pa
         assert opened(place) == []
 
 
+@pytest.mark.nightly
 def test_a_server_without_a_console_opens_none(place: Place, tmp_path: Path):
     with talking(place.command("--console", "off", "--approval-wait", "0"), tmp_path / "log") as talk:
         error = talk.failed("convert", input="dem.tif", output="a.tif")
@@ -80,6 +82,7 @@ def test_a_server_without_a_console_opens_none(place: Place, tmp_path: Path):
         assert opened(place) == []
 
 
+@pytest.mark.nightly
 def test_a_port_that_is_taken_ends_no_server(place: Place, tmp_path: Path):
     import socket
 
@@ -92,6 +95,7 @@ def test_a_port_that_is_taken_ends_no_server(place: Place, tmp_path: Path):
             assert error["requiresConfirmation"]["console"] is None
 
 
+@pytest.mark.nightly
 def test_an_open_page_does_not_keep_a_server_from_ending(place: Place, tmp_path: Path):
     with piped(place.command("--console", "on"), tmp_path / "log") as pipes:
         pipes.hello()

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.engine
 QUESTIONS = 100
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("approval.first-decides")
 def test_each_of_a_hundred_questions_is_decided_once_by_two_servers_at_once(tmp_path: Path):
     tmp_path.chmod(0o755)

@@ -13,7 +13,7 @@ from sandbox.hardening import MASKED, READ_ONLY
 from sandbox.seccomp import profile
 from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
 
-pytestmark = pytest.mark.claim("engine.podman-is-read-back")
+pytestmark = pytest.mark.claim("engine.podman-is-read-back", "engine.podman-does-what-an-engine-must")
 
 LABELS = {"owner": "me"}
 CONTAINER = "c" * 64

@@ -14,7 +14,7 @@ from tests.faults.nursery import Nursery
 from tests.faults.scenes import OLD, Scene, outcome_of, seen
 from tests.mcp.talk import Place
 
-pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.disk-fails-typed")]
+pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.disk-fails-typed")]
 
 _DISK = 8 * MIB
 LARGE = Scene(
@@ -44,6 +44,7 @@ def again(disks: Place, servers: Nursery) -> Iterator[None]:
     serves_again(servers, disks, writes("again.tif"))
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("again")
 def test_a_disk_that_is_full_while_the_output_is_made(disks: Place, servers: Nursery):
     before = seen(disks)
@@ -65,6 +66,7 @@ def test_a_disk_that_is_full_when_the_output_is_published(disks: Place, servers:
         assert outcome_of(scene.call(call.pipes)) == "OK"
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("again")
 @pytest.mark.parametrize(
     ("fault", "step"), [("workspace-read-only", LEASE), ("workspace-read-only-at-publication", PUBLISH)]
@@ -80,6 +82,7 @@ def test_a_workspace_that_becomes_read_only_during_a_call(
         assert outcome_of(scene.call(call.pipes)) == "OK"
 
 
+@pytest.mark.nightly
 def test_a_workspace_that_is_deleted_before_the_output_is_published(
     tmp_path_factory: pytest.TempPathFactory, servers: Nursery
 ):

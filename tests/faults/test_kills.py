@@ -24,7 +24,7 @@ from tests.mcp.conftest import Containers
 from tests.mcp.talk import Place
 from tests.waiting import until
 
-pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.server-killed-at-any-step")]
+pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.server-killed-at-any-step")]
 
 _LISTED = tomllib.loads(Path(__file__).with_name("unreached.toml").read_text())
 UNREACHED = {place for row in _LISTED["unreached"] for place in row["at"]}

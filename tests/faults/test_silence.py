@@ -20,7 +20,7 @@ from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes
 from tests.mcp.talk import Place
 
-pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
+pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
 
 # part of the request's first line, and the row that tells what comes of silence there
 REQUESTS = {
@@ -53,6 +53,7 @@ def proxied(path: Path) -> Iterator[EngineProxy]:
         made.close()
 
 
+@pytest.mark.nightly
 def test_a_silent_engine_is_told_at_each_kind_of_request_and_waited_for_no_longer_than_is_said(
     place: Place, servers: Nursery, containers: Containers, tmp_path: Path
 ):

@@ -15,7 +15,7 @@ from tests.faults.scenes import Scene, outcome_of, seen
 from tests.mcp.pipes import Pipes
 from tests.mcp.talk import Place
 
-pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.records-fail-closed")]
+pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.records-fail-closed")]
 
 _SCENE = writes("unrecorded.tif")
 _ASKED = writes("unrecorded.tif", approval="writes")
@@ -50,6 +50,7 @@ def locked(place: Place) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+@pytest.mark.nightly
 def test_a_registry_that_another_process_holds(place: Place, pipes: Pipes):
     with locked(place):
         error = tells("registry-locked", lambda: _SCENE.call(pipes))["error"]
@@ -57,6 +58,7 @@ def test_a_registry_that_another_process_holds(place: Place, pipes: Pipes):
     assert ROWS["registry-locked"].seconds >= 3 * registry_schema._BUSY_SECONDS
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
 def test_an_answer_that_cannot_be_kept_lets_nothing_run(place: Place, servers: Nursery):
     with servers.serving(place, "--approval", "writes", patience=PATIENCE) as pipes:

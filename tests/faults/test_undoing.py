@@ -14,7 +14,7 @@ from tests.faults.scenes import OLD, outcome_of
 from tests.faults.zygote import REACHED
 from tests.mcp.talk import Place
 
-pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.undo-killed-at-any-step")]
+pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.undo-killed-at-any-step")]
 
 POINTS = [one for one in undoing() if not one.failing]
 

@@ -16,8 +16,6 @@ from gdal_mcp.ledger.registry import Registry
 from tests.fuzz.kit import tries
 from tests.unit.clock import Clock
 
-pytestmark = pytest.mark.nightly
-
 DIGESTS, WHO = st.sampled_from(("d1", "d2")), st.sampled_from(("ann", "bob"))
 WAY = st.sampled_from(sorted(WAYS))
 SUBSETS = st.sets(WAY, min_size=1).map(frozenset)

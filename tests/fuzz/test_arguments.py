@@ -27,8 +27,6 @@ from sandbox.workspace import Workspace, Workspaces
 from tests.fuzz.kit import anything, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING
 
-pytestmark = pytest.mark.nightly
-
 REFUSALS = (ToolError, ArgumentRefused, ValidationError)
 FILES = (
     "dem.tif",

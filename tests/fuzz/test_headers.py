@@ -19,7 +19,7 @@ from sandbox.workspace import Workspace, Workspaces
 from tests.fuzz.kit import tries
 from tests.quick import quick
 
-pytestmark = [pytest.mark.nightly, pytest.mark.claim("content.host-reads-headers")]
+pytestmark = pytest.mark.claim("content.host-reads-headers")
 MEMORY = 4 << 20  # bytes; what is read is 64 KiB, and numbers of Python take some times that
 
 NUMBERS = st.sampled_from(

@@ -18,7 +18,7 @@ from sandbox.errors import PathRefused
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces, open_file, open_folder
 from tests.fuzz.kit import outcome, tries
 
-pytestmark = [pytest.mark.nightly, pytest.mark.claim("paths.inside")]
+pytestmark = pytest.mark.claim("paths.inside")
 NAMES = ("a", "b", "c", "d.tif", ".gdal-mcp", ".GDAL-MCP", "x y", "-o", "é", "a:b", "{b}")
 MADE = st.sampled_from(NAMES)
 WHERE = st.lists(MADE, max_size=3).map("/".join)

@@ -22,7 +22,7 @@ from tests.fuzz.kit import SEED, TIMES
 from tests.fuzz.matching import Maker
 from tests.quick import quick
 
-pytestmark = [pytest.mark.nightly, pytest.mark.claim("args.no-text-hangs-the-server")]
+pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
 ELSEWHERE = (
     "gdal_mcp.gdal.inside.parts",
     "gdal_mcp.gdal.inside.gdal_worker",

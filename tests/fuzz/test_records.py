@@ -25,8 +25,6 @@ from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
 from tests.unit.staging_kit import CALL, area_at, publish, tree, write
 
-pytestmark = pytest.mark.nightly
-
 # The audit log
 
 

@@ -20,7 +20,7 @@ from gdal_mcp.gdal.datasets.names import parse, table
 from tests.fuzz.kit import anything, grown, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING
 
-pytestmark = [pytest.mark.nightly, pytest.mark.claim("args.no-text-hangs-the-server")]
+pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
 ARGUMENTS = {
     one.rule.check: one
     for algorithm in (

@@ -22,8 +22,6 @@ from gdal_mcp.web.ranges import Part, Unsatisfiable, Version, part_of, precondit
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
 
-pytestmark = pytest.mark.nightly
-
 ANN = Principal("token:ann", frozenset({READ}))
 VERSION = Version("ab" * 32, 1_700_000_000)
 DATES = st.sampled_from(

@@ -17,7 +17,7 @@ from sandbox.template import Limits
 from tests.fuzz.kit import anything, tries
 from tests.quick import quick
 
-pytestmark = [pytest.mark.nightly, pytest.mark.claim("content.frames-strict")]
+pytestmark = pytest.mark.claim("content.frames-strict")
 LIMITS = Limits(stdout_bytes=64, stderr_bytes=64)
 MARK = b"<end>"
 

@@ -124,7 +124,7 @@ WEAK = {
 }
 
 
-@pytest.mark.claim("sandbox.host-attested")
+@pytest.mark.claim("sandbox.host-attested", "engine.ignored-limits-are-noticed")
 @pytest.mark.parametrize("name", WEAK)
 def test_each_weakness_is_found_from_inside(probe, weaken, name):
     weaken(WEAK[name])

@@ -346,6 +346,7 @@ print(json.dumps(wrong))
 """
 
 
+@pytest.mark.nightly
 def test_crss_of_every_authority_pass_in_every_form_and_mean_the_same_afterwards(ask: Ask) -> None:
     forms = [form for entry in ask(DEFINITIONS, 400) for form in entry]
     pairs = []

@@ -296,7 +296,7 @@ def answers(behind, owner, make_template, cancel):
     return lambda: Runner(behind, owner.id).run(Job("call-0001", template, {}), cancel).outcome
 
 
-@pytest.mark.claim("faults.engine-fails")
+@pytest.mark.claim("faults.engine-fails", "faults.engine-fails-typed")
 @pytest.mark.parametrize("trouble", ["silence", "hang up"])
 @pytest.mark.parametrize("step", STEPS)
 def test_an_engine_that_fails_at_any_step_ends_the_call_and_the_next_one_works(

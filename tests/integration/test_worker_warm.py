@@ -197,6 +197,7 @@ def test_answers_pictures_and_files_are_the_same_cold_and_warm(box: Box, data: P
     assert len(written) >= 6
 
 
+@pytest.mark.nightly
 def test_a_place_on_earth_is_described_the_same_cold_and_warm(oracle: Oracle):
     folder = oracle.folder("places")
     oracle.python(MAKE, str(folder), *CODES)

@@ -12,7 +12,7 @@ from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS, Algorithm, Argument, 
 from tests.mcp.attack_files import started_calls
 from tests.mcp.talk import Person, Place, Talk, inside
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 INJECTED = (
     "--config", "--config=CPL_LOG=/tmp/PWNED", "--config CPL_LOG=/tmp/PWNED", "x --config CPL_LOG=/tmp/PWNED", "--optfile=/etc/passwd",

@@ -117,6 +117,7 @@ def some(name: str, number: int) -> dict[str, Call]:
     return {key: made[key] for key in keys if key not in may}
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("paths.inside")
 @pytest.mark.parametrize("start", range(0, len(PATHS), 8))
 def test_a_path_out_of_the_workspace_is_refused_wherever_a_path_can_stand(
@@ -130,6 +131,7 @@ def test_a_path_out_of_the_workspace_is_refused_wherever_a_path_can_stand(
     refused_all(victim, own, calls)
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("names.files-only")
 @pytest.mark.parametrize("start", range(0, len(NAMES), 12))
 def test_a_dataset_name_that_is_no_file_is_refused_wherever_one_can_stand(
@@ -165,6 +167,7 @@ def options_of(argument: str, driver: str, name: str, value: str) -> Iterator[tu
             yield f"{kind} step", ("pipeline", {"steps": [{"step": "read", "arguments": {"input": source}}, {"step": "write", "arguments": step}]})  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("args.options-allow-listed")
 @pytest.mark.parametrize("argument", OPTIONS)
 def test_a_driver_option_that_reaches_further_is_refused_whatever_its_value(

@@ -18,7 +18,7 @@ from gdal_mcp.settings import load_settings
 from tests.mcp.talk import Person, Place, Talk
 from tests.waiting import until
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 # one after the other, as later ones work on what earlier ones made
 CALLS: list[tuple[str, dict[str, Any]]] = [

@@ -124,6 +124,7 @@ def running(client: docker.DockerClient, owners: set[str]) -> list[str]:
     return [row["Labels"][CALL] for row in rows if row["Labels"][OWNER] in owners]
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("sandbox.leftovers")
 def test_servers_that_start_die_and_tidy_up_leave_each_other_s_containers_alone(
     make_place: Callable[..., Place],
@@ -167,6 +168,7 @@ def test_servers_that_start_die_and_tidy_up_leave_each_other_s_containers_alone(
     assert place.staged == []
 
 
+@pytest.mark.nightly
 def test_many_calls_leave_nothing_behind_and_each_is_answered_rightly(
     make_place: Callable[..., Place], containers: Containers, serving: Serving
 ):

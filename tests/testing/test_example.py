@@ -21,6 +21,7 @@ def pytest_run(folder: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.nightly
 def test_the_example_runs(tmp_path, image):
     done = pytest_run(ROOT / "examples" / "testing", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

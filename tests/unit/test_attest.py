@@ -353,7 +353,7 @@ def test_facts_of_any_shape_are_not_taken_for_a_container_as_asked(value):
     assert shortfalls(TEMPLATE, value)
 
 
-@pytest.mark.claim("sandbox.self-measured")
+@pytest.mark.claim("sandbox.self-measured", "engine.gvisor-is-judged-by-effect")
 @pytest.mark.parametrize("name", [name for name in FACTS if name not in ("pid", "hostname", "cgroup")])
 def test_a_missing_fact_is_a_shortfall(name):
     facts = {key: value for key, value in FACTS.items() if key != name}

@@ -49,6 +49,13 @@ def test_what_fits_has_no_problem():
         pytest.param(HELD, Marks({}, ()), PAGES, "paths.inside", id="a claim without a test"),
         pytest.param(
             HELD,
+            replace(FOUND, nightly=frozenset(FOUND.tests["paths.inside"])),
+            PAGES,
+            "paths.inside",
+            id="a claim that is shown at night alone",
+        ),
+        pytest.param(
+            HELD,
             Marks({**FOUND.tests, "audit.signed": ("tests/unit/test_a.py::test_c",)}, ()),
             PAGES,
             "audit.signed",

@@ -24,7 +24,8 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import TOOLSETS, Settings, load_settings
 from gdal_mcp.surface import known_tools
 from gdal_mcp.surface import surface as surface_of
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import DraftContext, ImmediateResult
 from sandbox.workspace import Workspace, Workspaces
 

@@ -82,7 +82,6 @@ sandbox/__init__
 # one folder to a reader: the specification fixes the paths of some of its modules
 JOINED = {
     "gdal_mcp/tools/raster": "gdal_mcp/tools",
-    "gdal_mcp/tools/classic": "gdal_mcp/tools",
     "gdal_mcp/gdal/preflight/headers": "gdal_mcp/gdal/preflight",
     "gdal_mcp/commands/parsers": "gdal_mcp/commands",
 }

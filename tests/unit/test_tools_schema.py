@@ -21,7 +21,8 @@ from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import known_tools, surface
-from gdal_mcp.tools.listing import CLASSIC, core
+from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
 from sandbox.outcome import Usage
 from sandbox.outputs.publication import Published, PublishedFile

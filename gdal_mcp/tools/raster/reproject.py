@@ -52,12 +52,13 @@ class ReprojectArguments(Arguments):
     extra_args: ExtraArguments | None = None
 
 
-def _draft(arguments: ReprojectArguments, desk: DraftContext) -> Draft:
-    source = desk.paths.source(arguments.input)
-    output = desk.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    context = Context(desk.catalogue, output.target.name, None, desk.threads)
-    bound = bind_switches_of([desk.catalogue.algorithms["raster reproject"]], _switches(arguments), context)
-    return gdal_command("raster reproject", bound, desk, (source, output))
+def _draft(arguments: ReprojectArguments, context: DraftContext) -> Draft:
+    source = context.paths.source(arguments.input)
+    output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
+    binding = Context(context.catalogue, output.target.name, None, context.threads)
+    algorithm = context.catalogue.algorithms["raster reproject"]
+    bound = bind_switches_of([algorithm], _switches(arguments), binding)
+    return gdal_command("raster reproject", bound, context, (source, output))
 
 
 def _switches(arguments: ReprojectArguments) -> list[str]:

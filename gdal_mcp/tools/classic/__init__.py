@@ -1,1 +1,0 @@
-"""The classic utilities with their classic semantics; one module each."""
