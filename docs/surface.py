@@ -8,11 +8,12 @@ from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.mcp.prompts import prompts
-from gdal_mcp.settings import TOOLSETS, Settings
+from gdal_mcp.settings import Settings
+from gdal_mcp.tools.toolbox import TOOLSETS
 from gdal_mcp.surface import surface
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import Tool
+from gdal_mcp.toolbox import Tool
 
 SETS: Mapping[str, str] = {
     "core": "what is picked by hand, and the four tools that reach the rest; listed when nothing is said",

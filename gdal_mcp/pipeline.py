@@ -131,7 +131,9 @@ class Pipeline:
                 context.enter("running")
                 done = await self._run(planned)
         self.drafting.learn(admitted, plan.draft, done)
-        return Reply(context.call_id, structured(Ran(planned, done), self.records.receipt(planned, done)), done)
+        return Reply(
+            context.call_id, structured(Ran(planned, done), self.records.receipt(planned, done)), done
+        )
 
     def _admit(self, context: CallContext) -> Admitted:
         """Raises ToolError for a sender who may not even read, or a tool that this one does not have."""
@@ -191,7 +193,7 @@ class Pipeline:
         context.enter("waiting for approval")
         image, request = planned.host.image, context.request
         where = Where(image.reference, image.digest, planned.host.tier(self.settings), image.standin)
-        estimate = planned.foreseen.estimate if planned.foreseen else None
+        estimate = planned.foreseen.estimate
         question = Call(plan, verdict, request.approver, estimate, where, context.report_progress)
         approvals = self.approvals
         if request.operation.approval_wait is not None:
@@ -202,7 +204,9 @@ class Pipeline:
             raise expired_error("what would run changed while the question was open.")
         if grant is None:
             return again
-        return replace(again, approval=f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})")
+        return replace(
+            again, approval=f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
+        )
 
     async def _run(self, planned: Planned) -> Done:
         """Runs in a thread; a cancellation of this task stops the container and waits until it is gone."""
@@ -256,7 +260,9 @@ class Pipeline:
         """The reply to a call that a person ended; outputs that were published before that are told."""
         if isinstance(context.step, Ran):
             ran = context.step
-            return Reply(context.call_id, structured(ran, self.records.receipt(ran.planned, ran.done)), ran.done)
+            return Reply(
+                context.call_id, structured(ran, self.records.receipt(ran.planned, ran.done)), ran.done
+            )
         return Reply.failed(context, ended_by(by))
 
     @contextmanager
@@ -265,7 +271,9 @@ class Pipeline:
         request = context.request
         self.active.add(context.call_id)
         try:
-            with self.activity.of(context.call_id, request.tool, request.principal, request.client) as running:
+            with self.activity.of(
+                context.call_id, request.tool, request.principal, request.client
+            ) as running:
                 context.running = running
                 yield running
         finally:

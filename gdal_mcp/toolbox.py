@@ -150,6 +150,11 @@ class Described:
     checks: tuple[Mapping[str, Any], ...] = ()
 
 
+def spelling(name: str) -> str:
+    """One spelling for all: lower case words joined by underscores, without a leading `gdal`."""
+    return name.strip().lower().replace("-", "_").replace(" ", "_").removeprefix("gdal_")
+
+
 def _request(draft: Draft, _preview_pixels: int) -> Mapping[str, Any]:
     command = draft.command
     return {
@@ -170,11 +175,17 @@ class Toolbox:
     version: str  # of the description of its tools: kept with every call
     environment: Callable[[Limits], Mapping[str, str]]
     program: Callable[[float], tuple[str, ...]]  # the worker's command, which ends after so many idle seconds
-    toolsets: Mapping[str, Callable[[], tuple[Tool, ...]]]  # the first is listed when nothing else is asked for
-    image: str | None = None  # reference; None: the one that the settings name, or the default of this release
+    toolsets: Mapping[
+        str, Callable[[], tuple[Tool, ...]]
+    ]  # the first is listed when nothing else is asked for
+    image: str | None = (
+        None  # reference; None: the one that the settings name, or the default of this release
+    )
     unlisted: tuple[str, ...] = ()  # toolsets that answer by name beside the first, without being listed
-    operations: frozenset[str] = frozenset()  # what its tools run, such as `raster hillshade`; policies may name it
-    aliases: Aliases = Aliases()
+    operations: frozenset[str] = (
+        frozenset()
+    )  # what its tools run, such as `raster hillshade`; policies may name it
+    aliases: Aliases = field(default_factory=Aliases)
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error
     context: Callable[[DraftScope], Any] = lambda scope: scope
     request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
@@ -182,12 +193,15 @@ class Toolbox:
         (Described(),) * count
     )
     tool_version: Callable[[Mapping[str, Any]], str] = lambda final: str(final.get("tool_version", ""))
-    belongs: Callable[[str, str], int] = lambda name, target: int(name == target)  # 0, or how closely a file does
+    belongs: Callable[[str, str], int] = lambda name, target: int(
+        name == target
+    )  # 0, or how closely a file does
     mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: (*draft.inputs, *draft.looked_at)
     unfit: Callable[[str], str] = lambda _version: ""  # why an image with that version cannot be used
-    next_calls: Callable[[Draft, Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]] = (
-        lambda _draft, _outputs, _surface: []
-    )
+    # what to call next: of a draft, the call's arguments and the rows of its result's `outputs`
+    next_calls: Callable[
+        [Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]
+    ] = lambda _draft, _arguments, _outputs, _surface: []
     mount_advice: str = ""  # for a failure where only what the call names is mounted
     upload: Tool | None = None  # what looks at a file that is sent over HTTP, before it is published
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets

@@ -93,7 +93,7 @@ class Policy:
     entries: tuple[Entry, ...] = ()
     source: str = ""
     digest: str = ""
-    aliases: Aliases = Aliases()
+    aliases: Aliases = field(default_factory=Aliases)
 
     def entry(self, principal: str) -> Entry | None:
         """The first entry that names a principal."""

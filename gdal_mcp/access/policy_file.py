@@ -72,9 +72,11 @@ class _File(_Table):
     rule: tuple[_Rule, ...] = ()
     principal: tuple[_Entry, ...] = ()
 
+NO_ALIASES = Aliases()
+
 
 def load_policy(
-    settings: Settings, names: Callable[[], Iterable[str]], aliases: Aliases = Aliases()
+    settings: Settings, names: Callable[[], Iterable[str]], aliases: Aliases = NO_ALIASES
 ) -> Policy:
     """The policy of a server with these settings; `names` gives those of every tool and algorithm there is, and `aliases`
     which of them stand for others.

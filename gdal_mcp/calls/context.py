@@ -108,7 +108,13 @@ class CallContext:
 
     @property
     def planned(self) -> Planned | None:
-        return self.step.planned if isinstance(self.step, Ran) else self.step if isinstance(self.step, Planned) else None
+        return (
+            self.step.planned
+            if isinstance(self.step, Ran)
+            else self.step
+            if isinstance(self.step, Planned)
+            else None
+        )
 
     @property
     def done(self) -> Done | None:

@@ -24,17 +24,15 @@ import anyio
 from pydantic import ValidationError
 
 from gdal_mcp.access.identity import WRITE
-from gdal_mcp.access.policy import Policy, Verdict, case, decide
+from gdal_mcp.access.policy import Policy, case, decide
+from gdal_mcp.calls.context import Admitted, Done
 from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
-from gdal_mcp.calls.ticket import Request, Ticket
+from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.environment import gdal_threads
+from gdal_mcp.gdal.preflight.service import Foreseen
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
+from gdal_mcp.toolbox import DraftScope, ImmediateResult
 
 AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
 OF_ONE: Final = 4  # a usual draft takes milliseconds, so that more would only take turns
@@ -53,8 +51,11 @@ class Drafting:
     def draft(self, admitted: Admitted) -> tuple[Draft, Foreseen] | ImmediateResult:
         """What the tool makes of the arguments, and what can be told of it before it runs. Raises ToolError."""
         request, tool, entitlements = admitted.request, admitted.tool, admitted.entitlements
+        scope = self.scope(
+            entitlements, request.principal, admitted.context.call_id, request.operation.as_new
+        )
         try:
-            draft = tool.draft(request.arguments, admitted.toolbox.context(self._scope(admitted)))
+            draft = tool.draft(request.arguments, admitted.toolbox.context(scope))
         except ValidationError as error:
             raise invalid(error) from error
         if isinstance(draft, ImmediateResult):
@@ -75,17 +76,17 @@ class Drafting:
             if output.target.path in located:
                 admitted.entitlements.foresight.learn(located[output.target.path], described.facts)
 
-    def _scope(self, admitted: Admitted) -> DraftScope:
-        entitlements, request = admitted.entitlements, admitted.request
+    def scope(self, entitlements: Entitlements, principal: str, call_id: str, as_new: str = "") -> DraftScope:
+        """What the drafts of a principal may rest on."""
         return DraftScope(
-            call_id=admitted.context.call_id,
+            call_id=as_new or call_id,
             workspaces=entitlements.workspaces,
             settings=entitlements.settings,
             limits=entitlements.limits,
             surface=entitlements.surface,
-            verdict=lambda tool, draft: decide(case(draft, tool, request.principal), self.policy),
+            verdict=lambda tool, draft: decide(case(draft, tool, principal), self.policy),
             preflight=entitlements.foresight,
-            as_new=request.operation.as_new,
+            as_new=bool(as_new),
         )
 
 

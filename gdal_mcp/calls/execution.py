@@ -52,7 +52,9 @@ class Execution:
                 done = self._done(planned, result)
                 if draft.verify is not None:
                     draft.verify(done.parsed)
-                return done if lease.staging is None else self._published(planned, lease.staging, done, cancel)
+                return (
+                    done if lease.staging is None else self._published(planned, lease.staging, done, cancel)
+                )
         except LaunchCancelled:
             return ended_before(planned.admitted.toolbox)
         except SandboxError as error:
@@ -78,7 +80,9 @@ class Execution:
         plan, staging, operation = planned.plan, lease.staging, planned.context.request.operation
         # a picture can show words, so that a server in lockdown makes none
         pictures = self.settings.preview and not self.settings.lockdown
-        request = planned.admitted.toolbox.request(plan.draft, self.settings.preview_pixels if pictures else 0)
+        request = planned.admitted.toolbox.request(
+            plan.draft, self.settings.preview_pixels if pictures else 0
+        )
         progress = planned.context.report_progress
         job = Job(plan.call_id, lease.template, request, staging, progress, answers=staging is None)
         if staging is not None and operation.copies(plan.draft):

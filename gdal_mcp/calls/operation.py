@@ -24,7 +24,7 @@ class Operation:
     """An ordinary call. Uploads and recorded calls that are made again override what they do in their own way."""
 
     tool: Tool | None = None  # instead of the one that the caller has by that name
-    as_new: bool = False  # drafted as if nothing stood where the outputs go
+    as_new: str = ""  # drafted as the call of this id was, as if nothing stood where its outputs go
     approval_wait: float | None = None  # seconds that it waits for approval; None is the server's setting
 
     def accept(self, draft: Draft) -> None:
@@ -93,5 +93,3 @@ def _rejected(name: str, why: str) -> ToolError:
         "Choose another name for the output; that of the file is under `untrusted`.",
         {"name": clean_text(name, 255)},
     )
-
-

@@ -145,10 +145,10 @@ def _failed(result: SandboxResult, toolbox: Toolbox, *, writes: bool) -> ToolErr
     said = [message for level, message in reported(final) if level != "warning"][:_FIRST]
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
-    suggestion = (
-        f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
+    suggestion = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
+    return ToolError(
+        toolbox.failure, Stage.RUN, message, suggestion, {toolbox.name: said, **stderr_of(result)}
     )
-    return ToolError(toolbox.failure, Stage.RUN, message, suggestion, {toolbox.name: said, **stderr_of(result)})
 
 
 def reported(final: Mapping[str, Any]) -> list[tuple[str, str]]:

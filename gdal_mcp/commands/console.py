@@ -56,7 +56,9 @@ def _found(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
         return _awaited(lambda: runtime_file.living(state.root, alive))
 
 
-def _awaited(look: Callable[[], tuple[runtime_file.Advertisement, ...]]) -> tuple[runtime_file.Advertisement, ...]:
+def _awaited(
+    look: Callable[[], tuple[runtime_file.Advertisement, ...]],
+) -> tuple[runtime_file.Advertisement, ...]:
     end = time.monotonic() + WAIT_SECONDS
     while not (found := look()) and time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)

@@ -45,7 +45,9 @@ def approve(given: argparse.Namespace, settings: Settings) -> Exit:
             return Exit.FAILED
         yes = given.yes or (not given.no and _asked(row))
         user = _user()
-        after = service.decide(row.id, Decision(approved=yes, by=user, how="gdal-mcp approve", way="terminal"))
+        after = service.decide(
+            row.id, Decision(approved=yes, by=user, how="gdal-mcp approve", way="terminal")
+        )
         out(f"{row.id}: {after.state if after else 'gone'}")
         held = after is not None and after.state in ("approved", "used")
         return Exit.DONE if held or not yes else Exit.FAILED

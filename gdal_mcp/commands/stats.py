@@ -9,10 +9,9 @@ from typing import Any, Literal
 from gdal_mcp.commands.durations import seconds_of
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, out_json, say
-from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.ledger.metrics import Now, Spread, Tally, containers, staging_folders, tallies
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import known_tools
+from gdal_mcp.toolboxes import toolboxes
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import SandboxError
@@ -67,8 +66,7 @@ def show(settings: Settings, since: str, form: Form) -> Exit:
 
 def gather(settings: Settings, since: str) -> Figures:
     begin = time.time() - seconds_of(since, "--since")
-    load.use(store.select(settings.state_dir, settings.image))
-    lately, total, running = tallies(settings.state.registry, known_tools(), begin)
+    lately, total, running = tallies(settings.state.registry, toolboxes(settings).tools, begin)
     places = (settings.state_dir, *settings.workspaces)
     staging = {str(place): staging_folders(place.resolve()) for place in places}
     return Figures(since, lately, total, Now(running, _containers(settings), staging))

@@ -4,17 +4,15 @@ from typing import Any
 
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, out_json
-from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
-from gdal_mcp.tools.model import Tool
+from gdal_mcp.toolbox import Tool
+from gdal_mcp.toolboxes import toolboxes
 
 
 def show(settings: Settings, *, every: bool, as_json: bool) -> Exit:
     """Prints a line for each tool, or its schemas. Raises CatalogueBroken."""
-    load.use(store.select(settings.state_dir, settings.image))
     chosen = settings.model_copy(update={"toolsets": ("all",)}) if every else settings
-    tools = surface(chosen).listed
+    tools = toolboxes(chosen).surface(chosen).listed
     if as_json:
         out_json([_row(tool) for tool in tools])
         return Exit.DONE

@@ -8,8 +8,8 @@ from starlette.routing import BaseRoute
 from gdal_mcp.access.identity import Principal
 from gdal_mcp.app import App
 from gdal_mcp.console import runtime_file
-from gdal_mcp.console.local_server import made, advertisement
 from gdal_mcp.console.auth import Verify
+from gdal_mcp.console.local_server import advertisement, made
 from gdal_mcp.console.routes import PATH
 from gdal_mcp.http import address
 from gdal_mcp.settings import Settings

@@ -50,9 +50,13 @@ class Snapshot:
     def questions(self, viewer: Viewer) -> dict[str, Any]:
         return {
             "pending": [
-                serializers.question(one, viewer) for one in self.pending if viewer.sees_question(one.principal)
+                serializers.question(one, viewer)
+                for one in self.pending
+                if viewer.sees_question(one.principal)
             ],
-            "decided": [serializers.decision(one) for one in self.decided if viewer.sees_question(one.principal)],
+            "decided": [
+                serializers.decision(one) for one in self.decided if viewer.sees_question(one.principal)
+            ],
         }
 
     def calls(self, viewer: Viewer) -> dict[str, Any]:

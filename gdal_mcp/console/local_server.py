@@ -14,13 +14,13 @@ from starlette.routing import Route
 
 from gdal_mcp.app import App, local_user
 from gdal_mcp.console import runtime_file
-from gdal_mcp.console.service import ConsoleService
 from gdal_mcp.console.auth import ConsoleAuth, Verify
 from gdal_mcp.console.live import Live
-from gdal_mcp.console.runtime_file import Advertisement
+from gdal_mcp.console.login_tokens import LoginTokens
 from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.routes import PATH, Console
-from gdal_mcp.console.login_tokens import LoginTokens
+from gdal_mcp.console.runtime_file import Advertisement
+from gdal_mcp.console.service import ConsoleService
 from gdal_mcp.http.gate import Gate
 from gdal_mcp.http.guard import Names, Outermost
 from gdal_mcp.http.serving import Listening, bind, port_of, serve_routes
@@ -82,9 +82,13 @@ def advertisement(app: App, address: str) -> Advertisement:
 def made(app: App, notice: Advertisement, origins: Collection[str], verify: Verify | None) -> Console:
     """The console of a server, for the user who runs it and for whoever `verify` knows."""
     # Cookies are told apart by host and name, not by port: two servers of one host need two names.
-    entrance = ConsoleAuth(local_user(), LoginTokens(notice.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
+    entrance = ConsoleAuth(
+        local_user(), LoginTokens(notice.secret), f"gdal-mcp-{app.owner.id}", origins, verify
+    )
     secure = notice.address.startswith("https:")
-    return Console(ConsoleService(app), entrance, Live(app), Pictures(app, ArtifactStore(app.registry)), secure=secure)
+    return Console(
+        ConsoleService(app), entrance, Live(app), Pictures(app, ArtifactStore(app.registry)), secure=secure
+    )
 
 
 async def _to_page(_request: Request) -> Response:

@@ -15,12 +15,12 @@ from gdal_mcp import __version__
 from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.console import figures
 from gdal_mcp.console.assets import asset
-from gdal_mcp.console.service import GRANT_MINUTES, ConsoleService
-from gdal_mcp.console.downloads import Links, download
 from gdal_mcp.console.auth import ConsoleAuth, Refused
+from gdal_mcp.console.downloads import Links, download
 from gdal_mcp.console.headers import Guarded
 from gdal_mcp.console.live import Live, Stream
 from gdal_mcp.console.pictures import Pictures
+from gdal_mcp.console.service import GRANT_MINUTES, ConsoleService
 from gdal_mcp.console.sessions import SECONDS, Viewer
 from gdal_mcp.errors import ToolError
 from gdal_mcp.http.bearer import Unavailable

@@ -82,7 +82,11 @@ class ConsoleService:
 
     def question(self, viewer: Viewer, approval_id: str) -> dict[str, Any]:
         row = self._question(viewer, approval_id)
-        return {"state": row.state, "question": serializers.question(row, viewer), **serializers.decision(row)}
+        return {
+            "state": row.state,
+            "question": serializers.question(row, viewer),
+            **serializers.decision(row),
+        }
 
     def _question(self, viewer: Viewer, approval_id: str) -> Approval:
         row = self.approvals.approval(approval_id)

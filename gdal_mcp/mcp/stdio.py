@@ -6,8 +6,8 @@ from mcp.server.stdio import stdio_server
 from gdal_mcp.app import App
 from gdal_mcp.console.autostart import Autostart
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
-from gdal_mcp.mcp.server import build
 from gdal_mcp.mcp.parse_errors import Answered
+from gdal_mcp.mcp.server import build
 from gdal_mcp.settings import Settings
 
 

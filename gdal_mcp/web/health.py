@@ -28,7 +28,6 @@ from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.metrics import Ledger, Now, containers
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.settings.web import LOOPBACK
-from gdal_mcp.surface import known_tools
 from gdal_mcp.web.endpoint import Endpoint
 from sandbox.errors import AttestationFailed, EngineUnavailable, ImageMissing, SandboxError
 
@@ -136,7 +135,7 @@ class Metrics:
     def __init__(self, app: App, watch: Watch) -> None:
         self._app = app
         self._watch = watch
-        self._ledger = Ledger(app.registry.path, known_tools())
+        self._ledger = Ledger(app.registry.path, app.toolboxes.tools)
         self._one = anyio.CapacityLimiter(1)  # the ledger is not for threads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gdal_mcp.mcp import render
-from gdal_mcp.settings import TOOLSETS, Settings
+from gdal_mcp.settings import Settings
+from gdal_mcp.tools.toolbox import TOOLSETS
 from gdal_mcp.surface import surface
 
 FOLDER = Path(__file__).parent

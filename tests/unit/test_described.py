@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gdal_mcp.gdal.answers import described_words as words
-from gdal_mcp.gdal.answers.described import CHECKS, Described, checks, described, facts, names, shown
+from gdal_mcp.gdal.answers.described import CHECKS, checks, described, facts, names, shown
+from gdal_mcp.toolbox import Described
 from gdal_mcp.gdal.answers.described_report import facts_of_report
 from gdal_mcp.gdal.answers.described_words import drivers
 

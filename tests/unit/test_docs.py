@@ -21,12 +21,14 @@ from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.plan import Draft
-from gdal_mcp.settings import TOOLSETS, Settings, load_settings
+from gdal_mcp.settings import Settings, load_settings
+from gdal_mcp.tools.toolbox import TOOLSETS
 from gdal_mcp.surface import known_tools
 from gdal_mcp.surface import surface as surface_of
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext, ImmediateResult
+from gdal_mcp.toolbox import ImmediateResult
+from gdal_mcp.tools.model import DraftContext
 from sandbox.workspace import Workspace, Workspaces
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.pipeline import Pipeline, Reply, Request
 from gdal_mcp.settings import load_settings
-from gdal_mcp.tools.model import Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
 from tests.waiting import until
 
 ANN, BEN, EVE = (local(name) for name in ("ann", "ben", "eve"))

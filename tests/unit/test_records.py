@@ -12,13 +12,14 @@ import pytest
 
 from gdal_mcp.access.identity import local
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.calls.execution import Done
+from gdal_mcp.calls.context import Done
 from gdal_mcp.calls.records import Records, catalogue_name
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.answers.described import Described
+from gdal_mcp.toolbox import Described
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.ledger.registry import Call, Registry
-from gdal_mcp.pipeline import Request, Ticket
+from gdal_mcp.calls.context import CallContext
+from gdal_mcp.pipeline import Request
 from gdal_mcp.plan import Command, Draft, Output, Transfer
 from gdal_mcp.settings import load_settings
 from sandbox.outcome import Usage

@@ -9,14 +9,14 @@ import jsonschema
 import mcp_types as t
 import pytest
 
-from gdal_mcp.calls.execution import Done
+from gdal_mcp.calls.context import Done
 from gdal_mcp.calls.records import media_type
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.mcp import render
 from gdal_mcp.mcp.render import MAX_LINKS
 from gdal_mcp.pipeline import Reply
 from gdal_mcp.surface import known_tools
-from gdal_mcp.tools.model import Tool
+from gdal_mcp.toolbox import Tool
 from sandbox.outcome import Usage
 from sandbox.outputs.publication import Published, PublishedFile
 from tests.unit.values import located

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from gdal_mcp.calls.execution import Done
+from gdal_mcp.calls.context import Done
 from gdal_mcp.calls.results import Ran, structured
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
@@ -23,7 +23,8 @@ from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import known_tools, surface
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
+from gdal_mcp.toolbox import ImmediateResult, Tool
+from gdal_mcp.tools.model import DraftContext
 from sandbox.outcome import Usage
 from sandbox.outputs.publication import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces

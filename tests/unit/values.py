@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gdal_mcp.plan import Command, Draft, Output, Plan
-from gdal_mcp.tools.model import Receipt
+from gdal_mcp.calls.results import Receipt
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, Workspace
 

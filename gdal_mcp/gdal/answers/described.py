@@ -7,7 +7,6 @@ The container may say anything: whatever took it over writes its last words. Inv
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gdal_mcp.gdal.answers import described_words as words
@@ -26,20 +25,12 @@ from gdal_mcp.gdal.answers.described_words import (
     whole,
     word,
 )
+from gdal_mcp.toolbox import Described
 from gdal_mcp.untrusted import clean_text
 
 MOST_BANDS, MOST_LAYERS, MOST_FIELDS, MOST_ARRAYS = 1000, 200, 1000, 1000
 MOST_CHECKS = 50
 NAME_CHARACTERS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """One output as it was re-opened. `names` is untrusted text that joins `facts` by position."""
-
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    names: Mapping[str, Any] = field(default_factory=dict)
-    checks: tuple[Mapping[str, Any], ...] = ()
 
 
 def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
