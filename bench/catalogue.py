@@ -16,7 +16,6 @@ from bench.clients import BareClient
 from bench.report import Goal, Section, milliseconds
 from bench.search import QUESTIONS, Asked, ask
 from bench.series import Effort, in_turn, timed
-from gdal_mcp.commands.catalogue import summary
 from gdal_mcp.gdal.catalogue.load import DATA
 
 LIST_GOAL = 20  # kB of the default tools/list; every client sends it to its model
@@ -44,7 +43,7 @@ def loading(arena: Arena, rounds: int) -> Section:
     size = len(folder.joinpath(DATA).read_bytes())
     rules = sum(len(one.read_bytes()) for one in folder.iterdir() if one.name.endswith(".toml"))
     rows = (
-        ("what it holds", summary(catalogue())),
+        ("what it holds", catalogue().summary),
         ("generated file", f"{size / 1000:.0f} kB"),
         ("hand-written rules", f"{rules / 1000:.0f} kB"),
         ("reading and checking both, p50", f"{milliseconds(statistics.median(seconds))} ms"),

@@ -26,7 +26,6 @@ ATTACKING = (
     "tests/faults/",
     "tests/scope/",
     "tests/mcp/test_attacks.py",
-    "tests/mcp/test_hostile.py",
     "tests/mcp/test_lockdown.py",
 )
 

@@ -9,11 +9,11 @@ from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.toolbox import TOOLSETS
-from gdal_mcp.surface import surface
+from gdal_mcp.toolbox import Tool
+from gdal_mcp.toolboxes import toolboxes
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.toolbox import Tool
+from gdal_mcp.tools.toolbox import TOOLSETS
 
 SETS: Mapping[str, str] = {
     "core": "what is picked by hand, and the four tools that reach the rest; listed when nothing is said",
@@ -62,7 +62,7 @@ def toolsets() -> Iterator[str]:
 
 def _listed(toolset: str) -> tuple[Tool, ...]:
     chosen = Settings.model_construct(toolsets=(toolset,), tools=(), exclude_tools=(), read_only=False)
-    return surface(chosen).listed
+    return toolboxes(chosen).surface(chosen).listed
 
 
 def algorithms() -> Iterator[str]:

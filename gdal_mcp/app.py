@@ -26,7 +26,6 @@ from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.records import Records
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
-from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry
@@ -108,8 +107,7 @@ def running(
         recover(areas, audit, registry, owner.id, lambda server: is_alive(server, owner))
         hosting = Hosting(settings, workspaces, owner, areas, boxes.items)
         stack.callback(hosting.close)
-        tools = boxes.surface(settings)
-        reach = Entitlements(settings, workspaces, tools, Foresight(settings.limits()))
+        reach = Entitlements.whole(settings, workspaces, boxes)
         policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
         resolver = EntitlementResolver(reach, policy, boxes)
         ledger = _Ledger(audit, registry, owner)
@@ -119,7 +117,9 @@ def running(
         service = ApprovalService(approvals, audit.append, owner.id)
         queue = ApprovalQueue(service, _patience(settings), console_url, approve_options)
         pipeline = _pipeline(resolver, hosting, ledger, queue, stack)
-        yield App(settings, workspaces, owner, hosting, registry, audit, areas, boxes, tools, pipeline)
+        yield App(
+            settings, workspaces, owner, hosting, registry, audit, areas, boxes, reach.surface, pipeline
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,16 @@ Invariants:
 * a workspace that is not in a reach is in no mount, no list and no path of that principal's calls.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from gdal_mcp.access.policy import Entry, Policy
 from gdal_mcp.access.rates import Bounds
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface, Toolboxes
-from gdal_mcp.toolbox import spelling
+from gdal_mcp.toolbox import Preflight, Toolbox, spelling
 from sandbox.template import Limits
 from sandbox.workspace import Workspaces
 
@@ -26,12 +26,19 @@ class Entitlements:
     settings: Settings
     workspaces: Workspaces
     surface: Surface
-    foresight: Foresight
+    limits: Limits
+    preflights: Mapping[str, Preflight]  # by the name of the toolbox
     entry: Entry | None = None
 
-    @property
-    def limits(self) -> Limits:
-        return self.foresight.limits
+    @classmethod
+    def whole(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
+        """All that a server has. Raises SettingsError."""
+        limits = settings.limits()
+        preflights = {box.name: box.preflight(limits) for box in toolboxes.items}
+        return cls(settings, workspaces, toolboxes.surface(settings), limits, preflights)
+
+    def preflight(self, toolbox: Toolbox) -> Preflight:
+        return self.preflights[toolbox.name]
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,8 @@ def narrowed(whole: Entitlements, entry: Entry, toolboxes: Toolboxes) -> Entitle
         settings,
         workspaces,
         toolboxes.surface(settings, _outside(entry, toolboxes.names)),
-        replace(whole.foresight, limits=limits),
+        limits,
+        {name: one.within(limits) for name, one in whole.preflights.items()},
         entry,
     )
 

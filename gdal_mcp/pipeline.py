@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -19,7 +18,7 @@ from gdal_mcp.access.admission import Admission
 from gdal_mcp.access.identity import READ
 from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
-from gdal_mcp.approval.model import Suspended
+from gdal_mcp.approval.model import Nobody, Suspended
 from gdal_mcp.approval.question import Where
 from gdal_mcp.approval.service import expired_error
 from gdal_mcp.approval.waiting import ApprovalQueue, Call
@@ -151,15 +150,14 @@ class Pipeline:
     async def _planned(self, admitted: Admitted) -> Planned | ImmediateResult:
         """What the call would run. The same for the same state, so that a call that is sent again reaches the same digest."""
         work = partial(self.drafting.draft, admitted)
-        drafted = await self.drafts.run(admitted.request.principal, work)
-        if isinstance(drafted, ImmediateResult):
-            return drafted
-        draft, foreseen = drafted
-        planned = await anyio.to_thread.run_sync(partial(self._plan, admitted, draft, foreseen))
+        draft = await self.drafts.run(admitted.request.principal, work)
+        if isinstance(draft, ImmediateResult):
+            return draft
+        planned = await anyio.to_thread.run_sync(self._plan, admitted, draft)
         admitted.context.step = planned
         return planned
 
-    def _plan(self, admitted: Admitted, draft: Draft, foreseen: Any) -> Planned:
+    def _plan(self, admitted: Admitted, draft: Draft) -> Planned:
         request, reach, toolbox = admitted.request, admitted.entitlements, admitted.toolbox
         only = toolbox.mounts(draft) if self.settings.mount_scope == "inputs" else None
         scope = SandboxScope(reach.workspaces, reach.limits, only)
@@ -180,7 +178,7 @@ class Pipeline:
             arguments=request.arguments,
             confines=scope,
         )
-        return Planned(admitted, plan, host, foreseen)
+        return Planned(admitted, plan, host)
 
     async def _permitted(self, planned: Planned) -> Planned:
         """The plan as it may run: as it was, or made anew after a person approved it. Raises ToolError, Suspended."""
@@ -190,11 +188,12 @@ class Pipeline:
             raise denied(verdict.reason)
         if isinstance(verdict, Allow):
             return replace(planned, approval=f"allowed: {verdict.reason}")
+        await self._look_at_inputs(planned)
         context.enter("waiting for approval")
         image, request = planned.host.image, context.request
         where = Where(image.reference, image.digest, planned.host.tier(self.settings), image.standin)
-        estimate = planned.foreseen.estimate
-        question = Call(plan, verdict, request.approver, estimate, where, context.report_progress)
+        figures = context.preflight.figures
+        question = Call(plan, verdict, request.approver, figures, where, context.report_progress)
         approvals = self.approvals
         if request.operation.approval_wait is not None:
             approvals = approvals.waiting_for(request.operation.approval_wait)
@@ -207,6 +206,20 @@ class Pipeline:
         return replace(
             again, approval=f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
         )
+
+    async def _look_at_inputs(self, planned: Planned) -> None:
+        """Has the inputs described before a person is asked: a call of its own, where the policy allows that unasked.
+
+        Raises ToolError when the call is certain to break a limit.
+        """
+        admitted, plan, context = planned.admitted, planned.plan, planned.context
+        preflight, validates = admitted.entitlements.preflight(admitted.toolbox), admitted.toolbox.validates
+        look = preflight.description(plan.draft) if validates else None
+        if look is None or not isinstance(decide(case(look, validates, plan.principal), self.policy), Allow):
+            return
+        arguments = {"tool": plan.tool, "arguments": plan.arguments}
+        await self.call(Request(validates, arguments, context.request.who, context.request.client, Nobody()))
+        context.preflight = preflight.check(plan.draft)
 
     async def _run(self, planned: Planned) -> Done:
         """Runs in a thread; a cancellation of this task stops the container and waits until it is gone."""

@@ -53,6 +53,62 @@ class Permits(Protocol):
     def permits(self, operation: str) -> bool: ...
 
 
+class Report(Protocol):
+    """What can be told of a draft before it runs."""
+
+    @property
+    def figures(self) -> Mapping[str, float | None] | None:
+        """Expected output bytes and files, memory in bytes, seconds; None where nothing can be said."""
+
+    @property
+    def advice(self) -> Sequence[Any]:
+        """Remarks: dataclasses of a code, a message and a suggestion."""
+
+
+class Preflight(Protocol):
+    """Judges drafts by what containers said of their inputs. For several threads."""
+
+    def within(self, limits: Limits) -> "Preflight":
+        """The same knowledge under other limits."""
+
+    def check(self, draft: Draft) -> Report:
+        """By what is known already. Raises ToolError for a call that is certain to break a limit."""
+
+    def heard(self, draft: Draft, value: Mapping[str, Any]) -> Report:
+        """As `check`, by what the worker said of the inputs before it began to work."""
+
+    def description(self, draft: Draft) -> Draft | None:
+        """A call that describes the inputs that are not known yet; None where there is none."""
+
+    def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
+        """Keeps what a container said of a file that it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoReport:
+    figures: Mapping[str, float | None] | None = None
+    advice: tuple[Any, ...] = ()
+
+
+class NoPreflight:
+    """Of a toolbox that judges nothing before it runs."""
+
+    def within(self, _limits: Limits) -> "NoPreflight":
+        return self
+
+    def check(self, _draft: Draft) -> Report:
+        return NoReport()
+
+    def heard(self, _draft: Draft, _value: Mapping[str, Any]) -> Report:
+        return NoReport()
+
+    def description(self, _draft: Draft) -> Draft | None:
+        return None
+
+    def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
+        pass
+
+
 @dataclass(frozen=True)
 class DraftScope:
     """What a draft may rest on: the workspaces and tools of one caller, and what the policy says of drafts."""
@@ -63,7 +119,7 @@ class DraftScope:
     limits: Limits
     surface: Permits
     verdict: Callable[[str, Draft], Verdict]
-    preflight: Any = None
+    preflight: Any
     as_new: bool = False  # as if nothing stood where the outputs go: a recorded call made again
 
 
@@ -193,6 +249,8 @@ class Toolbox:
         (Described(),) * count
     )
     tool_version: Callable[[Mapping[str, Any]], str] = lambda final: str(final.get("tool_version", ""))
+    preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
+    validates: str = ""  # the tool that describes the inputs of another call, for the question to a person
     belongs: Callable[[str, str], int] = lambda name, target: int(
         name == target
     )  # 0, or how closely a file does

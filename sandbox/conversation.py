@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.outcome import Outcome, OutputLimitExceeded
-from sandbox.protocol import Attachment, Final, Frame, Printed, Progress
+from sandbox.outcome import Declined, Outcome, OutputLimitExceeded
+from sandbox.protocol import Attachment, Final, Frame, Interim, Printed, Progress
 from sandbox.template import Limits
 
 PROGRESS_GAP = 0.05  # seconds; half of a worker's, so that only what no worker sends is left out
@@ -15,12 +15,13 @@ MARK_SECONDS = 0.5  # after the final answer, for the end of stderr; a job may h
 
 @dataclass(slots=True)
 class Conversation:
-    """Of one container. `end_mark` is what its worker prints as the last thing on stderr."""
+    """Of one container. `end_mark` is what its worker prints as the last thing on stderr; `on_interim` as in `Job`."""
 
     limits: Limits
     stderr: bytearray
     on_progress: Callable[[float, str], None]
     end_mark: bytes = b""
+    on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
     stdout: bytearray = field(default_factory=bytearray)
     attachments: dict[str, bytes] = field(default_factory=dict)
     final: Mapping[str, Any] | None = None
@@ -64,6 +65,8 @@ class Conversation:
                     return OutputLimitExceeded(self.limits.stdout_bytes)
             case Progress(fraction, message):
                 self._hear_progress(fraction, message)
+            case Interim(value):
+                return None if self.on_interim(value) else Declined()
             case Attachment(name, data):
                 self.attachments[name] = data
             case Final(value):

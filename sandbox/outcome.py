@@ -33,6 +33,11 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class Declined:
+    """The host ended the job for what it reported before it began to work."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutOfMemory:
     """The memory limit was reached: `killed` by the kernel, or refused an allocation and ended by itself."""
 
@@ -94,6 +99,7 @@ Outcome = (
     Exited
     | TimedOut
     | Cancelled
+    | Declined
     | OutOfMemory
     | OutputLimitExceeded
     | StagingLimitExceeded

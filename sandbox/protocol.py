@@ -1,7 +1,7 @@
 """Frames between host and worker: pure. Everything that comes from a container is untrusted.
 
 Invariants of a reader: no frame longer than its kind may be, so that its memory is bounded; `Ready` comes first and
-once; nothing comes after `Final`; JSON is an object, its numbers are finite and of 64 bits at most; a breach is a
+once; `Interim` comes at most once; nothing comes after `Final`; JSON is an object, its numbers are finite and of 64 bits at most; a breach is a
 `ProtocolBreach`, which the runner turns into an outcome, and the only exception.
 """
 
@@ -16,7 +16,9 @@ from typing import Any, NoReturn
 HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
 # the longest payload of each kind, in bytes; parsed JSON takes up to 25 times the memory of its text
-LONGEST = MappingProxyType({b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"B": 32 << 20, b"F": 8 << 20})
+LONGEST = MappingProxyType(
+    {b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"I": 1 << 20, b"B": 32 << 20, b"F": 8 << 20}
+)
 MAX_ATTACHMENTS = 16
 ATTACHED_BYTES = 32 << 20  # of all attachments of one conversation, which are kept until it is over
 MAX_DIGITS = 20  # of a whole number: 64 bits, with or without a sign
@@ -44,6 +46,13 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Interim:
+    """What the job found out before it began to work. The host may end the job for it."""
+
+    value: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Attachment:
     name: str
     data: bytes
@@ -54,7 +63,7 @@ class Final:
     value: Mapping[str, Any]
 
 
-Frame = Ready | Printed | Progress | Attachment | Final
+Frame = Ready | Printed | Progress | Interim | Attachment | Final
 
 
 def encode_job(request: Mapping[str, Any], deadline_seconds: float, end_mark: str = "") -> bytes:
@@ -70,6 +79,7 @@ class FrameReader:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._ready = False
+        self._interim = False
         self._final = False
         self._attachments = 0
         self._attached = 0  # bytes
@@ -91,8 +101,9 @@ class FrameReader:
     def _frame(self, kind: bytes, payload: bytes) -> Frame:
         if self._final:
             raise ProtocolBreach("a frame after the final one")
-        if (kind == b"R") == self._ready:
+        if (kind == b"R") == self._ready or (kind == b"I" and self._interim):
             raise ProtocolBreach("frames out of order")
+        self._interim |= kind == b"I"
         self._ready = True
         frame = _decode(kind, payload)
         self._final = isinstance(frame, Final)
@@ -115,6 +126,8 @@ def _decode(kind: bytes, payload: bytes) -> Frame:
             return Printed(payload)
         case b"P":
             return _progress(_object(payload))
+        case b"I":
+            return Interim(_object(payload))
         case b"B":
             name, _, data = payload.partition(b"\0")
             return Attachment(name.decode("ascii", "replace")[:64], data)

@@ -64,6 +64,8 @@ class Job:
     request: Mapping[str, Any]
     quota: Quota | None = None  # None: the job has nowhere to write
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
+    # what the job reports before it works; False ends the job. Called in the thread that listens, so it must be quick.
+    on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
     answers: bool = False  # its final answer is all that counts, so that nobody waits for the container's end
 
     @cached_property
@@ -170,7 +172,7 @@ class Runner:
         sure; one that had to be cut short is gone when this returns. Raises EngineUnavailable.
         """
         limits = job.template.limits
-        heard = Conversation(limits, slot.stderr, job.on_progress, job.end_mark.encode())
+        heard = Conversation(limits, slot.stderr, job.on_progress, job.end_mark.encode(), job.on_interim)
         begun, ended = time.monotonic(), False
         try:
             cut = _converse(slot, job, heard, _Watch(job, cancel))

@@ -67,6 +67,10 @@ class Report:
             self._last, self._next = fraction, now + PROGRESS_GAP
             self._wire.send_json(b"P", {"fraction": fraction, "message": message[:200]})
 
+    def interim(self, value):
+        """An object, once, before the work itself: the host may end the job for it, and is not waited for."""
+        self._wire.send_json(b"I", value)
+
     def attach(self, name, data):
         self._wire.send(b"B", name.encode() + b"\0" + data)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,6 @@ class Aliases:
         """Every algorithm that a call of a tool may run; `algorithm` is the one that it is, or is most like."""
         expanded = self.expand(tool) or self.expand(algorithm)
         return expanded or (*((algorithm,) if algorithm else ()), *self.besides.get(tool, ()))
+
+
+NO_ALIASES: Final = Aliases()

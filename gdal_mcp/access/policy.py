@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from gdal_mcp.access.aliases import Aliases
+from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.plan import Draft, Effect, effect_of
 
 ApprovalMode = Literal["writes", "always", "never"]
@@ -93,7 +93,7 @@ class Policy:
     entries: tuple[Entry, ...] = ()
     source: str = ""
     digest: str = ""
-    aliases: Aliases = field(default_factory=Aliases)
+    aliases: Aliases = NO_ALIASES
 
     def entry(self, principal: str) -> Entry | None:
         """The first entry that names a principal."""

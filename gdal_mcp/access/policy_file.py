@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gdal_mcp.access.aliases import Aliases
+from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.access.policy import WAYS, ApprovalMode, Entry, Policy, Rule, Way
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings, SettingsError
@@ -71,8 +71,6 @@ class _Entry(_Table):
 class _File(_Table):
     rule: tuple[_Rule, ...] = ()
     principal: tuple[_Entry, ...] = ()
-
-NO_ALIASES = Aliases()
 
 
 def load_policy(

@@ -6,7 +6,7 @@ Invariants:
 """
 
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -20,7 +20,6 @@ from gdal_mcp.approval.question import Where, parts, question_text, touched, una
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.preflight.estimate import Estimate
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.plan import Plan
@@ -52,7 +51,7 @@ class Call:
     plan: Plan
     verdict: RequireApproval
     approver: Approver
-    estimate: Estimate | None
+    estimate: Mapping[str, float | None] | None
     where: Where
     tell: Callable[[float, str], None]
 

@@ -16,10 +16,9 @@ from gdal_mcp.calls.activity import Running
 from gdal_mcp.calls.operation import ORDINARY, Operation
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.preflight.service import Foreseen
 from gdal_mcp.host.hosting import Host
 from gdal_mcp.plan import Plan
-from gdal_mcp.toolbox import Described, Tool, Toolbox
+from gdal_mcp.toolbox import Described, NoReport, Report, Tool, Toolbox
 from sandbox.outcome import Usage
 from sandbox.outputs.publication import Published
 
@@ -62,7 +61,6 @@ class Planned:
     admitted: Admitted
     plan: Plan
     host: Host
-    foreseen: Foreseen
     approval: str = ""
 
     @property
@@ -103,6 +101,9 @@ class CallContext:
     begun: float = field(default_factory=time.monotonic)
     durations: dict[str, float] = field(default_factory=dict)
     step: Admitted | Planned | Ran | None = None  # the last that was reached
+    preflight: Report = field(
+        default_factory=NoReport
+    )  # the newest: more is known once its container has looked
     usage: Usage | None = None  # of its container, however the call ended
     running: Running | None = None  # as the console shows it
 

@@ -29,10 +29,9 @@ from gdal_mcp.calls.context import Admitted, Done
 from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.preflight.service import Foreseen
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import DraftScope, ImmediateResult
+from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
 
 AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
 OF_ONE: Final = 4  # a usual draft takes milliseconds, so that more would only take turns
@@ -48,14 +47,13 @@ class Drafting:
     settings: Settings
     policy: Policy
 
-    def draft(self, admitted: Admitted) -> tuple[Draft, Foreseen] | ImmediateResult:
-        """What the tool makes of the arguments, and what can be told of it before it runs. Raises ToolError."""
+    def draft(self, admitted: Admitted) -> Draft | ImmediateResult:
+        """What the tool makes of the arguments, and a note on what can be told of it before it runs. Raises ToolError."""
         request, tool, entitlements = admitted.request, admitted.tool, admitted.entitlements
-        scope = self.scope(
-            entitlements, request.principal, admitted.context.call_id, request.operation.as_new
-        )
+        toolbox, as_new = admitted.toolbox, request.operation.as_new
+        scope = self.scope(entitlements, toolbox, request.principal, admitted.context.call_id, as_new)
         try:
-            draft = tool.draft(request.arguments, admitted.toolbox.context(scope))
+            draft = tool.draft(request.arguments, toolbox.context(scope))
         except ValidationError as error:
             raise invalid(error) from error
         if isinstance(draft, ImmediateResult):
@@ -65,18 +63,21 @@ class Drafting:
         if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
         draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
-        foreseen = entitlements.foresight.check(draft)
+        admitted.context.preflight = entitlements.preflight(admitted.toolbox).check(draft)
         request.operation.accept(draft)
-        return draft, foreseen
+        return draft
 
     def learn(self, admitted: Admitted, draft: Draft, done: Done) -> None:
         """What was written is known from its description, so that a call on it can be judged without another look."""
         located = {file.located.path: file.located for file in done.published.files} if done.published else {}
+        preflight = admitted.entitlements.preflight(admitted.toolbox)
         for output, described in zip(draft.outputs, done.outputs, strict=False):
             if output.target.path in located:
-                admitted.entitlements.foresight.learn(located[output.target.path], described.facts)
+                preflight.learn(located[output.target.path], described.facts)
 
-    def scope(self, entitlements: Entitlements, principal: str, call_id: str, as_new: str = "") -> DraftScope:
+    def scope(
+        self, entitlements: Entitlements, toolbox: Toolbox, principal: str, call_id: str, as_new: str = ""
+    ) -> DraftScope:
         """What the drafts of a principal may rest on."""
         return DraftScope(
             call_id=as_new or call_id,
@@ -85,7 +86,7 @@ class Drafting:
             limits=entitlements.limits,
             surface=entitlements.surface,
             verdict=lambda tool, draft: decide(case(draft, tool, principal), self.policy),
-            preflight=entitlements.foresight,
+            preflight=entitlements.preflight(toolbox),
             as_new=bool(as_new),
         )
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -44,9 +44,13 @@ class Execution:
             begun = time.monotonic()
             with self._lease(planned, cancel) as lease:
                 context.record_duration("claim", begun)
-                result = lease.run(self._job(planned, lease), cancel)
+                declined: list[ToolError] = []
+                job = replace(self._job(planned, lease), on_interim=_judging(planned, declined))
+                result = lease.run(job, cancel)
                 context.usage = result.usage
                 context.record_duration("run", time.monotonic() - result.usage.run_seconds)
+                if declined:
+                    raise declined[0]
                 if failure := judge(result, planned.admitted.toolbox, writes=lease.staging is not None):
                     raise self._with_places(failure, planned)
                 done = self._done(planned, result)
@@ -129,6 +133,21 @@ class Execution:
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.failure
         suggestion = f"{failure.suggestion} {toolbox.mount_advice}".strip() if narrow else failure.suggestion
         return ToolError(failure.code, failure.stage, failure.message, suggestion, untrusted)
+
+
+def _judging(planned: Planned, declined: list[ToolError]) -> Callable[[Mapping[str, Any]], bool]:
+    """Hears what the container says of the inputs before it works; False, and the reason, to end it."""
+    admitted = planned.admitted
+    preflight = admitted.entitlements.preflight(admitted.toolbox)
+
+    def heard(value: Mapping[str, Any]) -> bool:
+        try:
+            planned.context.preflight = preflight.heard(planned.plan.draft, value)
+        except ToolError as error:
+            declined.append(error)
+        return not declined
+
+    return heard
 
 
 def ended_before(toolbox: Toolbox) -> ToolError:

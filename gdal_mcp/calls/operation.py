@@ -54,7 +54,7 @@ class Operation:
 ORDINARY = Operation()
 
 
-def publish(planned: Planned, staging: Staging) -> Published:
+def publish(planned: "Planned", staging: Staging) -> Published:
     """Publishes what the command left in staging that belongs to an output. Raises ToolError when anything else is there."""
     plan, draft, belongs = planned.plan, planned.plan.draft, planned.admitted.toolbox.belongs
     publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))

@@ -58,7 +58,7 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         surface, arguments = admitted.entitlements.surface, planned.plan.arguments
         if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
-    if advice := planned.foreseen.advice:
+    if advice := planned.context.preflight.advice:
         result["warnings"] = [asdict(one) for one in advice]
     if draft.present is None and (untrusted := _untrusted(done)):
         result["untrusted"] = untrusted

@@ -21,6 +21,7 @@ from sandbox.errors import (
 )
 from sandbox.outcome import (
     Cancelled,
+    Declined,
     DiskLow,
     Exited,
     FileSizeExceeded,
@@ -101,7 +102,7 @@ def _told(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
                 "the disk of the workspace was nearly full, so the call was ended before it took the rest."
             )
             return Code.DISK_LIMIT, message, "Free some space there, or write to a workspace on another disk."
-        case ProtocolViolated() | Exited():
+        case ProtocolViolated() | Exited() | Declined():
             message = "the container did not answer as a worker does."
             return Code.INTERNAL, message, "Report the file that did this."
         case _:

@@ -6,9 +6,7 @@ from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, say
 from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.gdal.catalogue.capture import captured
-from gdal_mcp.gdal.catalogue.drift import Difference, differences
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
-from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.host.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from sandbox.engines.discovery import connect
@@ -32,7 +30,7 @@ def build(settings: Settings, output: Path | None) -> Exit:
     except OSError as error:
         say(f"{output} cannot be written: {error.strerror or error}. Name another file.")
         return Exit.FAILED
-    out(f"{place}: {summary(made)}")
+    out(f"{place}: {made.summary}")
     return Exit.DONE
 
 
@@ -44,7 +42,7 @@ def show(settings: Settings) -> Exit:
     except CatalogueBroken as error:
         say(str(error))
         return Exit.FAILED
-    out(summary(found))
+    out(found.summary)
     out(f"source: {source(settings, text)}")
     return Exit.DONE
 
@@ -74,7 +72,7 @@ def after_setup(settings: Settings, image: Image) -> Exit:
             store.forget(settings.state_dir, settings.image)
             return Exit.DONE
         made = load.catalogue_of(text)
-        say(f"{store.save(settings.state_dir, settings.image, image.digest, text)}: {summary(made)}")
+        say(f"{store.save(settings.state_dir, settings.image, image.digest, text)}: {made.summary}")
     except CatalogueBroken as error:
         if same:
             store.forget(settings.state_dir, settings.image)
@@ -85,11 +83,6 @@ def after_setup(settings: Settings, image: Image) -> Exit:
     return Exit.DONE
 
 
-def compared(settings: Settings) -> tuple[Difference, ...]:
-    """What the image itself says otherwise than the data in use. Raises SandboxError."""
-    return differences(load.data_text(), _asked(settings)[1])
-
-
 def _asked(settings: Settings) -> tuple[Image, str]:
     client = connect(settings.engine)
     try:
@@ -97,15 +90,6 @@ def _asked(settings: Settings) -> tuple[Image, str]:
         return image, captured(client, image.id)
     finally:
         client.close()
-
-
-def summary(found: Catalogue) -> str:
-    """One line of numbers."""
-    arguments = sum(len(algorithm.arguments) for algorithm in found.algorithms.values())
-    return (
-        f"GDAL {found.gdal_version}: {len(found.algorithms)} algorithms, {arguments} arguments, {len(found.steps)} pipeline steps, "
-        f"{len(found.drivers)} drivers"
-    )
 
 
 def source(settings: Settings, text: str) -> str:

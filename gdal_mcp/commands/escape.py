@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from gdal_mcp.app import running
-from gdal_mcp.commands.doctor import some_workspace
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, out_json
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import RegistryUnavailable
+from gdal_mcp.operations.examine import some_workspace
 from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.isolation.cis import BENCHMARK

@@ -60,8 +60,10 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
     tool = reach.surface.callable.get(name)
     if tool is None:
         raise no_such_tool(name, reach.surface)
-    scope = app.pipeline.drafting.scope(reach, principal, "0" * 16)
-    return tool.draft(arguments, reach.surface.toolbox_of(tool).context(scope))
+    toolbox = reach.surface.toolbox_of(tool)
+    return tool.draft(
+        arguments, toolbox.context(app.pipeline.drafting.scope(reach, toolbox, principal, "0" * 16))
+    )
 
 
 def _word(verdict: Verdict) -> str:

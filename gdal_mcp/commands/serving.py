@@ -1,25 +1,25 @@
-"""`gdal-mcp serve`: puts a server together and serves until its clients or a signal end it."""
+"""`gdal-mcp serve`: puts a server together and serves until its clients or a signal end it.
+
+The parts of a server are imported where they are used: one over stdio loads nothing of HTTP.
+"""
 
 from gdal_mcp.commands.exits import Exit
-from gdal_mcp.mcp.process import stand
 from gdal_mcp.settings import Settings
-
-# The server's parts are imported where they are used: those of stdio in half the time, by `lean_imports`.
 
 
 def over_stdio(settings: Settings) -> Exit:
     """Serves one client over stdin and stdout until it leaves. Raises SandboxError and what `running` does."""
-    from gdal_mcp.mcp.lean import lean_imports
+    import anyio
 
-    with lean_imports():
-        import anyio
+    from gdal_mcp.app import running
+    from gdal_mcp.console.autostart import Autostart
+    from gdal_mcp.mcp.process import stand
+    from gdal_mcp.mcp.stdio import serve
 
-        from gdal_mcp.app import running
-        from gdal_mcp.mcp.stdio import serve
-
-    with running(settings) as app:
+    console = Autostart(settings)
+    with running(settings, console.url, state_option(settings)) as app:
         stand()
-        anyio.run(serve, app)
+        anyio.run(serve, app, console.attend)
     return Exit.DONE
 
 
@@ -28,10 +28,17 @@ def over_http(settings: Settings) -> Exit:
     import anyio
 
     from gdal_mcp.app import running
-    from gdal_mcp.web.server import prepare, serve
+    from gdal_mcp.mcp.process import stand
+    from gdal_mcp.web.server import console_url, prepare, serve
 
     bound = prepare(settings)
-    with running(settings) as app:
+    with running(settings, console_url(settings, bound)) as app:
         stand()
         anyio.run(serve, app, bound)
     return Exit.DONE
+
+
+def state_option(settings: Settings) -> tuple[str, ...]:
+    """What `gdal-mcp approve` needs to find this server's questions: nothing if the state folder is the usual one."""
+    usual = Settings.model_fields["state_dir"].get_default(call_default_factory=True)
+    return () if settings.state_dir == usual else ("--state-dir", str(settings.state_dir))

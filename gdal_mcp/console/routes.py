@@ -41,7 +41,7 @@ class Console:
     """One console. `secure` says whether browsers reach it by HTTPS alone."""
 
     service: ConsoleService
-    entrance: ConsoleAuth
+    auth: ConsoleAuth
     live: Live
     pictures: Pictures
     secure: bool = False

@@ -170,8 +170,8 @@ def upload_tool(app: App) -> Tool:
 def draft_upload(app: App, reach: Entitlements, principal: str, arguments: Mapping[str, Any]) -> Draft:
     """What an upload with these arguments would write. Raises ToolError."""
     tool = upload_tool(app)
-    scope = app.pipeline.drafting.scope(reach, principal, "")
-    draft = tool.draft(arguments, reach.surface.toolbox_of(tool).context(scope))
+    toolbox = reach.surface.toolbox_of(tool)
+    draft = tool.draft(arguments, toolbox.context(app.pipeline.drafting.scope(reach, toolbox, principal, "")))
     assert isinstance(draft, Draft)
     return draft
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gdal_mcp.gdal.answers.described_report import facts_of_report
+from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Answer, Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import DatasetPath

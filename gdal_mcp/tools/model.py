@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.preflight.service import Foresight
+from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Permits
@@ -24,7 +24,7 @@ class DraftContext:
     paths: Paths
     settings: Settings
     surface: Permits
-    foresight: Foresight
+    preflight: Preflight
     catalogue: Catalogue
     verdict: Callable[[str, Draft], Verdict] = by_default
 

@@ -6,26 +6,29 @@ from functools import cache, partial
 from typing import Any
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.answers.chaining import next_steps
 from gdal_mcp.gdal.answers.described import described
+from gdal_mcp.gdal.answers.next_steps import next_steps
 from gdal_mcp.gdal.catalogue import store
-from gdal_mcp.gdal.catalogue.aliases import aliases_of
 from gdal_mcp.gdal.catalogue.drift import unfit
 from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths
 from gdal_mcp.gdal.datasets.scope import ADVICE, places
+from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.environment import environment, gdal_threads
+from gdal_mcp.gdal.preflight.service import Preflight, crs_named
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, Permits, Tool, Toolbox
 from gdal_mcp.tools.algorithm import may_write
+from gdal_mcp.tools.aliases import aliases_of
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.direct import direct_tool
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.upload import UPLOAD
+from gdal_mcp.tools.validate import VALIDATE_CALL
 
 NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
@@ -56,6 +59,8 @@ def of_data(text: str) -> Toolbox:
         request=_request,
         describe=described,
         tool_version=lambda final: str(final.get("gdal_version", "")),
+        preflight=lambda limits: Preflight(limits, catalogue),
+        validates=VALIDATE_CALL.name,
         belongs=_belongs,
         mounts=places,
         unfit=lambda version: unfit(catalogue, version) or "",
@@ -91,6 +96,7 @@ def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
         "inputs": command.inputs,
         "output": command.output,
         "as_array": command.as_array,
+        "crs": crs_named(draft),
         "sources": tuple(str(located) for located in draft.inputs),
         "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
         "preview_pixels": preview_pixels,
@@ -111,15 +117,16 @@ def _belongs(name: str, target: str) -> int:
 def _next_calls(
     catalogue: Catalogue,
     draft: Draft,
-    arguments: Mapping[str, Any],
+    _arguments: Mapping[str, Any],
     outputs: Sequence[Mapping[str, Any]],
     surface: Permits,
 ) -> list[dict[str, Any]]:
     """Next calls as this server takes them: by the algorithm's own tool, else by the one that runs any algorithm."""
     served = {path for path in catalogue.algorithms if surface.permits(path)}
     rows = []
-    for step in next_steps(draft.algorithm, outputs, arguments, served):
-        tool, given = step.tool, dict(step.arguments)
+    inputs = [str(located) for name, located in draft.named or () if name == "input"]
+    for step in next_steps(draft.algorithm, outputs, inputs, served):
+        tool, given = tool_name(step.algorithm), dict(step.arguments)
         if tool not in surface.callable:
             tool = "gdal_write" if may_write(catalogue.algorithms[step.algorithm]) else "gdal_read"
             given = {"algorithm": step.algorithm, "arguments": given}

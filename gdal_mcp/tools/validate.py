@@ -1,19 +1,18 @@
 """`validate_call`: what a call would do, without doing it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import Field
 
 from gdal_mcp.access.policy import Allow, Deny
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.answers.described import facts
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.scope import places
-from gdal_mcp.gdal.preflight.header import Header
-from gdal_mcp.gdal.preflight.service import Foreseen
-from gdal_mcp.plan import Command, Draft, Effect, effect_of
+from gdal_mcp.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.gdal.preflight.service import PreflightReport
+from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
 from gdal_mcp.tools.model import DraftContext
 from sandbox.workspace import Located
@@ -33,31 +32,26 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
     draft = tool.draft(arguments.arguments, context)
     if isinstance(draft, ImmediateResult):
         return ImmediateResult({"valid": True, "effect": "read", "container": False})
-    unknown = [
-        one for one in draft.inputs if context.foresight.headers.get(one) is None and not one.is_folder
-    ]
-    if not unknown or draft.algorithm in FILE_OPERATIONS:
+    draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
+    look = context.preflight.description(draft)
+    # a person is not asked for a validation: it then says what is known without looking
+    unasked = look is not None and isinstance(context.verdict(VALIDATE_CALL.name, look), Allow)
+    if look is None or draft.algorithm in FILE_OPERATIONS or not unasked:
         return ImmediateResult(_told(tool.name, draft, context))
 
     def present(answer: Answer) -> Mapping[str, Any]:
-        """The formats that the host does not read itself were looked at in the container; what it said is kept."""
-        rows = answer.parsed if isinstance(answer.parsed, list) else []
-        for located, row in zip(unknown, rows, strict=False):
-            if isinstance(row, dict):
-                context.foresight.learn(located, facts(row.get("facts")))
+        context.preflight.described(look, answer.parsed)
         return _told(tool.name, draft, context)
 
-    command = Command("headers", (), tuple(map(str, unknown)), layout="inputs-output")
-    seen = tuple(unknown)
-    return Draft(command, (), looked_at=seen, wants_json=True, present=present, algorithm="dataset identify")
+    return replace(look, present=present)
 
 
 def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
-    seen = context.foresight.look(draft)
+    seen = context.preflight.look(draft)
     effect = effect_of(draft)
     verdict = context.verdict(tool, draft)
     told: dict[str, Any] = {
-        "valid": seen.excess is None,
+        "valid": seen.violation is None,
         "argv": list(draft.command.argv),
         "effect": str(effect),
         "needs_approval": not isinstance(verdict, Allow | Deny),
@@ -69,7 +63,7 @@ def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
         told["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
         told |= _written(draft)
-    return told | _foreseen(seen)
+    return told | _expected(seen)
 
 
 def _written(draft: Draft) -> dict[str, Any]:
@@ -86,17 +80,17 @@ def _written(draft: Draft) -> dict[str, Any]:
     return told
 
 
-def _foreseen(seen: Foreseen) -> dict[str, Any]:
+def _expected(seen: PreflightReport) -> dict[str, Any]:
     told: dict[str, Any] = {"warnings": [asdict(one) for one in seen.advice]}
     if seen.estimate is not None:
         told["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
-    if seen.excess is not None:
+    if seen.violation is not None:
         told["exceeds"] = {
-            "message": seen.excess.message,
-            "suggestion": seen.excess.suggestion,
-            "number": seen.excess.number,
-            "limit": seen.excess.limit,
-            "setting": seen.excess.setting,
+            "message": seen.violation.message,
+            "suggestion": seen.violation.suggestion,
+            "number": seen.violation.number,
+            "limit": seen.violation.limit,
+            "setting": seen.violation.setting,
         }
     return told
 
@@ -107,22 +101,22 @@ def _input(located: Located, context: DraftContext) -> dict[str, Any]:
         return {**told, "folder": True}
     if located.identity is not None:
         told["bytes"] = located.identity.size
-    header = context.foresight.headers.get(located)
-    return told | (_header(header) if header is not None else {})
+    facts = context.preflight.known.get(located)
+    return told | (_facts(facts) if facts is not None else {})
 
 
-def _header(header: Header) -> dict[str, Any]:
+def _facts(facts: DatasetFacts) -> dict[str, Any]:
     """Facts alone: what is not known is left out."""
     raster = {
-        "size": [header.width, header.height],
-        "bands": header.bands,
-        "type": header.data_type,
-        "nodata": None if header.nodata is None else str(header.nodata),
-        "compression": header.compression,
+        "size": [facts.width, facts.height],
+        "bands": facts.bands,
+        "type": facts.data_type,
+        "nodata": None if facts.nodata is None else str(facts.nodata),
+        "compression": facts.compression,
     }
-    vector = {"geometry": header.geometry, "features": header.features}
-    told = {"driver": header.driver, "kind": header.kind, **(raster if header.kind == "raster" else vector)}
-    told |= {"crs": header.crs, "degrees": header.degrees, "extent": header.extent}
+    vector = {"geometry": facts.geometry, "features": facts.features}
+    told = {"driver": facts.driver, "kind": facts.kind, **(raster if facts.kind == "raster" else vector)}
+    told |= {"crs": facts.crs, "degrees": facts.degrees, "extent": facts.extent}
     return {name: value for name, value in told.items() if value not in (None, "")}
 
 

@@ -10,6 +10,8 @@ from starlette.routing import BaseRoute
 
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.app import App, local_user
+from gdal_mcp.approval.waiting import ConsoleUrl
+from gdal_mcp.console.hosted import console_routes, home_url
 from gdal_mcp.http import address
 from gdal_mcp.http.bearer import StaticTokens, Verifier, Verifiers
 from gdal_mcp.http.gate import Gate
@@ -37,6 +39,16 @@ def prepare(settings: Settings) -> socket.socket:
         Issuer.parsed(text)
     require_certificate(_listening(settings))
     return bind(settings.host, settings.port)
+
+
+def console_url(settings: Settings, bound: socket.socket) -> ConsoleUrl:
+    """Where calls of a server on this socket can be approved."""
+    home = home_url(settings, port_of(bound))
+
+    async def url(_needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleUrl has it
+        return home
+
+    return url
 
 
 async def serve(app: App, bound: socket.socket, more: Sequence[More] = (file_routes,)) -> None:
@@ -111,7 +123,7 @@ def _routes(app: App, front: Front, protocol: Protocol, port: int) -> list[BaseR
         protocol_route(front, counter),
         *health_routes(watch),
         metrics_route(Metrics(app, watch), front.door, free=settings.metrics_are_free),
-        *_console(app, front, port),
+        *console_routes(app, port, front.door.principal),
     ]
     if settings.issuers:
         routes.append(
@@ -120,13 +132,6 @@ def _routes(app: App, front: Front, protocol: Protocol, port: int) -> list[BaseR
             )
         )
     return routes
-
-
-def _console(app: App, front: Front, port: int) -> list[BaseRoute]:
-    """The page for people, which is loaded where there is one."""
-    from gdal_mcp.console.hosted import console_routes  # noqa: PLC0415
-
-    return console_routes(app, port, front.door.principal)
 
 
 def _listening(settings: Settings) -> Listening:

@@ -9,8 +9,8 @@ import pytest
 
 from gdal_mcp.app import local_user
 from gdal_mcp.console import runtime_file
-from gdal_mcp.console.routes import Console
 from gdal_mcp.console.login_tokens import SECONDS, LoginTokens, new_login_token
+from gdal_mcp.console.routes import Console
 from tests.console.kit import Person, Stage, origin, plain
 from tests.console.rows import approvals, asked, published
 

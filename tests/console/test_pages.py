@@ -299,7 +299,7 @@ def test_light_and_dark_follow_the_system_and_the_switch(browser: Browser, stage
     for scheme in ("light", "dark"):
         with window(browser, stage.link(), color_scheme=scheme) as shown:
             seen[scheme] = shown.page.evaluate(ground)
-            serializers.shot(f"approvals-{scheme}")
+            shown.shot(f"approvals-{scheme}")
             switch = shown.page.locator("#theme")
             switch.click()
             light = shown.page.evaluate(ground)
@@ -322,9 +322,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, stage: St
     with window(browser, stage.link(), **phone) as shown:
         expect(card(shown, row.id)).to_be_visible()
         for view in (*VIEWS, f"call/{call.id}"):
-            serializers.go(f"#/{view}")
+            shown.go(f"#/{view}")
             expect(shown.page.locator("main h1").first).to_be_visible()
-            serializers.shot(f"phone-{view.partition('/')[0]}")
+            shown.shot(f"phone-{view.partition('/')[0]}")
             wide = shown.page.evaluate(
                 "document.documentElement.scrollWidth - document.documentElement.clientWidth"
             )

@@ -1,5 +1,6 @@
 """The proxy lets the server work, and lets nothing else of the engine's API through."""
 
+import copy
 import json
 import socket
 from pathlib import Path
@@ -142,16 +143,18 @@ REFUSED = [
 
 
 @pytest.mark.claim("engine.proxy")
-@pytest.mark.parametrize(("method", "target"), REFUSED)
-def test_nothing_else_of_the_api_is_let_through(proxy, method, target):
-    assert proxy.ask(method, API + target)[0] == 403
+def test_nothing_else_of_the_api_is_let_through(proxy, subtests):
+    for method, target in REFUSED:
+        with subtests.test(method=method, target=target):
+            assert proxy.ask(method, API + target)[0] == 403
 
 
-@pytest.mark.parametrize("version", ["", "/v1.12", "/v1.23", "/v1.40", "/v2.0", "/v1.41/v1.12", "/V1.41"])
-def test_older_and_other_spellings_of_the_api_are_refused(proxy, version):
+def test_older_and_other_spellings_of_the_api_are_refused(proxy, subtests):
     """Before 1.24 a start request could make a container privileged."""
-    assert proxy.ask("POST", f"{version}/containers/{SOME_ID}/start")[0] == 403
-    assert proxy.ask("GET", f"{version}/info")[0] == 403
+    for version in ("", "/v1.12", "/v1.23", "/v1.40", "/v2.0", "/v1.41/v1.12", "/V1.41"):
+        with subtests.test(version=version):
+            assert proxy.ask("POST", f"{version}/containers/{SOME_ID}/start")[0] == 403
+            assert proxy.ask("GET", f"{version}/info")[0] == 403
 
 
 def test_only_a_create_request_has_a_body(proxy):
@@ -238,11 +241,12 @@ WEAKER = {
 
 
 @pytest.mark.claim("engine.proxy")
-@pytest.mark.parametrize("name", WEAKER)
-def test_a_container_that_may_more_is_not_created(proxy, client, asked, name):
-    WEAKER[name](asked)
-    assert proxy.ask("POST", f"{API}/containers/create", asked)[0] == 403
-    assert made(client) == 0
+def test_a_container_that_may_more_is_not_created(proxy, client, asked, subtests):
+    for name, weaken in WEAKER.items():
+        with subtests.test(name=name):
+            weaken(weaker := copy.deepcopy(asked))
+            assert proxy.ask("POST", f"{API}/containers/create", weaker)[0] == 403
+            assert made(client) == 0
 
 
 def test_what_the_server_asks_for_is_created(proxy, client, asked):
@@ -265,12 +269,13 @@ def twice(text: str) -> str:
 
 
 @pytest.mark.claim("engine.proxy")
-@pytest.mark.parametrize("spelling", [escaped, folded, twice])
-def test_no_spelling_hides_a_key(proxy, client, asked, spelling):
-    text = json.dumps(asked, ensure_ascii=False)
-    assert spelling(text) != text
-    assert proxy.ask("POST", f"{API}/containers/create", spelling(text).encode())[0] == 403
-    assert made(client) == 0
+def test_no_spelling_hides_a_key(proxy, client, asked, subtests):
+    for spelling in (escaped, folded, twice):
+        with subtests.test(spelling=spelling):
+            text = json.dumps(asked, ensure_ascii=False)
+            assert spelling(text) != text
+            assert proxy.ask("POST", f"{API}/containers/create", spelling(text).encode())[0] == 403
+            assert made(client) == 0
 
 
 def test_a_body_that_is_too_long_to_be_looked_at_is_refused(proxy, client, asked):

@@ -15,20 +15,22 @@ import docker
 import pytest
 
 from sandbox.conformance.bench import LIMITS, Bench
-from sandbox.conformance.suite import CHECKS, Check, Exemption, judge
+from sandbox.conformance.suite import CHECKS, Exemption, judge
 from sandbox.engine import Engine
 from sandbox.engines.discovery import connect
 from sandbox.errors import EngineUnavailable
 from sandbox.template import Limits
 from tests.waiting import until
 
-every_check = pytest.mark.parametrize("check", CHECKS, ids=[one.id for one in CHECKS])
 _ANSWER_SECONDS = 60.0
 
 
-def holds(bench: Bench, check: Check, exemptions: Sequence[Exemption] = ()) -> None:
-    verdict = judge(bench, check, exemptions)
-    assert verdict.ok, f"{verdict.status}: {check.sentence}. {verdict.detail}"
+def conforms(bench: Bench, subtests: pytest.Subtests, exemptions: Sequence[Exemption]) -> None:
+    """Every check of the suite holds, or has its exemption."""
+    for check in CHECKS:
+        with subtests.test(check=check.id):
+            verdict = judge(bench, check, exemptions)
+            assert verdict.ok, f"{verdict.status}: {check.sentence}. {verdict.detail}"
 
 
 @contextlib.contextmanager

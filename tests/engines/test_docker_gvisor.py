@@ -14,13 +14,12 @@ from gdal_mcp.host.image import Image
 from sandbox.cancel import Cancellation
 from sandbox.conformance.bench import LIMITS, Bench
 from sandbox.conformance.known import GVISOR
-from sandbox.conformance.suite import Check
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.opening import unanswered
 from sandbox.errors import AttestationFailed
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
-from tests.engines.kit import bench_on, every_check, holds, not_tried
+from tests.engines.kit import bench_on, conforms, not_tried
 from tests.private_engine import private_engine
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("engine.gvisor-is-judged-by-effect")]
@@ -53,9 +52,8 @@ def bench(client: docker.DockerClient, image: Image) -> Iterator[Bench]:
             yield made
 
 
-@every_check
-def test_gvisor_is_as_it_is_told_to_be(bench: Bench, check: Check) -> None:
-    holds(bench, check, GVISOR.exemptions)
+def test_gvisor_is_as_it_is_told_to_be(bench: Bench, subtests: pytest.Subtests) -> None:
+    conforms(bench, subtests, GVISOR.exemptions)
 
 
 def test_no_job_runs_there_and_what_cannot_be_seen_is_named(bench: Bench) -> None:

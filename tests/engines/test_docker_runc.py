@@ -7,12 +7,24 @@ import pytest
 from gdal_mcp.host.image import Image
 from sandbox.conformance.bench import Bench
 from sandbox.conformance.known import DOCKER
-from sandbox.conformance.suite import Check
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.opening import unanswered
-from tests.engines.kit import bench_on, every_check, holds
+from tests.engines.kit import bench_on, conforms
 
-pytestmark = [pytest.mark.engine, pytest.mark.claim("engine.docker-does-what-an-engine-must")]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.claim(
+        "engine.docker-does-what-an-engine-must",
+        "files.mounts-only",
+        "network.no-interface",
+        "resources.limits-hard",
+        "sandbox.environment",
+        "sandbox.image-by-content",
+        "sandbox.not-root",
+        "sandbox.nothing-of-the-host-shown",
+        "sandbox.scratch",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +33,5 @@ def bench(engine: DockerEngine, image: Image) -> Iterator[Bench]:
         yield made
 
 
-@every_check
-def test_docker_conforms(bench: Bench, check: Check) -> None:
-    holds(bench, check, DOCKER.exemptions)
+def test_docker_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
+    conforms(bench, subtests, DOCKER.exemptions)

@@ -16,9 +16,8 @@ from sandbox.conformance.looking import (
     TAKE_MEMORY,
     WAIT_FOR_THE_END,
 )
-from sandbox.conformance.suite import Check
 from sandbox.engines.memory import Box, MemoryEngine
-from tests.engines.kit import every_check, holds
+from tests.engines.kit import conforms
 
 IMAGE = "sha256:" + "a" * 64
 
@@ -88,6 +87,5 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     assert made.ours() == {}
 
 
-@every_check
-def test_the_engine_in_memory_has_the_life_of_a_real_one(bench: Bench, check: Check) -> None:
-    holds(bench, check, MEMORY.exemptions)
+def test_the_engine_in_memory_has_the_life_of_a_real_one(bench: Bench, subtests: pytest.Subtests) -> None:
+    conforms(bench, subtests, MEMORY.exemptions)

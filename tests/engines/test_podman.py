@@ -11,11 +11,10 @@ from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.host.image import Image
 from sandbox.conformance.bench import Bench
 from sandbox.conformance.known import PODMAN
-from sandbox.conformance.suite import Check
 from sandbox.engines.opening import unanswered
 from sandbox.engines.podman import PodmanEngine
 from tests.cli.conftest import Desk
-from tests.engines.kit import PodmanService, bench_on, every_check, holds, podman_service
+from tests.engines.kit import PodmanService, bench_on, conforms, podman_service
 
 pytestmark = [
     pytest.mark.nightly,
@@ -39,9 +38,8 @@ def bench(service: PodmanService, image: Image) -> Iterator[Bench]:
     own.close()
 
 
-@every_check
-def test_podman_conforms(bench: Bench, check: Check) -> None:
-    holds(bench, check, PODMAN.exemptions)
+def test_podman_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
+    conforms(bench, subtests, PODMAN.exemptions)
 
 
 def test_the_image_tells_there_what_its_gdal_can(service: PodmanService, image: Image) -> None:

@@ -13,9 +13,9 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from starlette.requests import Request
 
 from gdal_mcp.access.identity import READ, Principal
-from gdal_mcp.console.auth import KEY_HEADER, Entrance, Refused
+from gdal_mcp.console.auth import KEY_HEADER, ConsoleAuth, Refused
+from gdal_mcp.console.login_tokens import SECONDS, LoginTokens, new_login_token
 from gdal_mcp.console.sessions import Session, Sessions, Viewer
-from gdal_mcp.console.login_tokens import SECONDS, Tickets, minted
 from gdal_mcp.untrusted import CUT, clean_text, clean_value, shown_text
 from gdal_mcp.web.links import Signer, Subject
 from gdal_mcp.web.ranges import Part, Unsatisfiable, Version, part_of, precondition
@@ -101,9 +101,9 @@ def test_any_condition_is_answered(headers: dict[str, str]):
 @pytest.mark.claim("console.links-once")
 def test_only_the_very_ticket_opens_and_only_once(data: st.DataObject, later: float):
     now = 1_700_000_000.0
-    good = minted("secret", now)
-    tickets = Tickets("secret", lambda: now + later)
-    forged = data.draw(mutated(good) | st.just(minted("other", now)) | st.text(max_size=90))
+    good = new_login_token("secret", now)
+    tickets = LoginTokens("secret", lambda: now + later)
+    forged = data.draw(mutated(good) | st.just(new_login_token("other", now)) | st.text(max_size=90))
     assume(forged != good)
     assert not tickets.take(forged)
     assert [tickets.take(good) for _ in range(3)] == [later < SECONDS, False, False]
@@ -156,7 +156,7 @@ async def verify(text: str) -> Principal | None:
 @given(HEADERS, BODIES)
 @pytest.mark.claim("console.session-needed")
 def test_any_request_to_the_console_is_somebodys_or_refused(headers: dict[str, str], body: bytes):
-    entrance = Entrance(Principal("local:me"), Tickets("s"), "c", ("http://127.0.0.1:1",), verify)
+    entrance = ConsoleAuth(Principal("local:me"), LoginTokens("s"), "c", ("http://127.0.0.1:1",), verify)
     session = entrance.sessions.open(ANN, None)
     given_headers = {
         name: value.replace("ID", session.id).replace("KEY", session.key) for name, value in headers.items()

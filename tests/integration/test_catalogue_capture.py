@@ -10,7 +10,6 @@ import docker
 import pytest
 
 from gdal_mcp import cli
-from gdal_mcp.commands.doctor import examine
 from gdal_mcp.gdal.catalogue import capture
 from gdal_mcp.gdal.catalogue.binding import Context, bind_named, render
 from gdal_mcp.gdal.catalogue.capture import CaptureFailed, captured, output_of
@@ -22,6 +21,7 @@ from gdal_mcp.gdal.catalogue.load import catalogue, catalogue_of, packaged, pack
 from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS
 from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 from gdal_mcp.host.image import Image
+from gdal_mcp.operations.examine import examine
 from gdal_mcp.settings import load_settings
 from sandbox import labels
 

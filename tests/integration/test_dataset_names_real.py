@@ -269,13 +269,13 @@ def plain(client: docker.DockerClient, image: Image, program: str, *arguments: s
 
 
 @pytest.mark.claim("names.read-whole")
-@pytest.mark.parametrize(("text", "driver", "pixel"), [(text, *said) for text, said in WRITTEN.items()])
-def test_an_accepted_name_opens_what_was_meant(opened: Opened, text: str, driver: str, pixel: float | None):
-    text = text.replace("{ws}", str(opened.paths.workspaces.items[0].root))
-    expected = (
-        {text: (driver, pixel)} if driver in opened.have else {}
-    )  # the stand-in has them all: see below
-    assert {text: opened.of(text) for text in expected} == expected
+def test_an_accepted_name_opens_what_was_meant(opened: Opened, subtests: pytest.Subtests):
+    for written, (driver, pixel) in WRITTEN.items():
+        with subtests.test(text=written):
+            text = written.replace("{ws}", str(opened.paths.workspaces.items[0].root))
+            # the stand-in has them all: see below
+            expected = {text: (driver, pixel)} if driver in opened.have else {}
+            assert {text: opened.of(text) for text in expected} == expected
 
 
 def test_every_part_that_gdal_lists_is_accepted_and_opens(opened: Opened):

@@ -84,28 +84,26 @@ def hearing(client, image, owner):
 # --- a job that ends by itself ---
 
 
-@pytest.mark.parametrize("code", [0, 1, 42])
-def test_a_job_that_ends_gives_its_code_and_its_answer(run, code):
-    result = run(f"return {{'code': {code}, 'said': job['say']}}", {"say": "ü\n"})
-    assert result.outcome == Exited(code)
-    assert result.final["said"] == "ü\n"
+def test_a_job_that_ends_gives_its_code_and_its_answer(run, subtests):
+    for code in (0, 1, 42):
+        with subtests.test(code=code):
+            result = run(f"return {{'code': {code}, 'said': job['say']}}", {"say": "ü\n"})
+            assert result.outcome == Exited(code)
+            assert result.final["said"] == "ü\n"
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
+def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, subtests):
+    for body, code in (
         ("raise ValueError('no')", CRASHED),
         ("sys.exit(4)", CRASHED),
         ("os._exit(3)", 3),
         ("import ctypes; ctypes.string_at(0)", 128 + signal.SIGSEGV),
-    ],
-    ids=["exception", "sys.exit", "os._exit", "segfault"],
-)
-def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, body, code):
-    result = run(f"os.write(2, {LAST_WORDS!r})\n{body}")
-    assert result.outcome == Killed(code)
-    assert result.stderr.startswith(LAST_WORDS)
-    assert result.final is None
+    ):
+        with subtests.test(body=body, code=code):
+            result = run(f"os.write(2, {LAST_WORDS!r})\n{body}")
+            assert result.outcome == Killed(code)
+            assert result.stderr.startswith(LAST_WORDS)
+            assert result.final is None
 
 
 def test_all_that_is_printed_on_stdout_is_kept_in_order_whoever_printed_it(run):
@@ -332,9 +330,8 @@ def test_a_job_cancelled_by_another_thread_ends(hearing, make_template, cancel, 
 
 
 @pytest.mark.claim("content.frames-strict")
-@pytest.mark.parametrize(
-    "frames",
-    [
+def test_a_forged_frame_ends_the_job(run, subtests):
+    for frames in (
         "b'garbage, not a frame'",
         "HEADER.pack(b'O', 0xFFFFFFFF)",
         "HEADER.pack(b'F', 2) + b'[]'",
@@ -342,17 +339,18 @@ def test_a_job_cancelled_by_another_thread_ends(hearing, make_template, cancel, 
         "HEADER.pack(b'P', 2) + b'{}'",
         "HEADER.pack(b'R', 2) + b'{}'",
         "HEADER.pack(b'F', 10) + b'{\"code\":0}'",  # the worker's own is the second
-    ],
-    ids=["garbage", "giant", "list", "not json", "progress", "ready", "second final"],
-)
-def test_a_forged_frame_ends_the_job(run, frames):
-    body = f"import struct\nHEADER = struct.Struct('>cI')\nos.write(report._wire._descriptor, {frames})"
-    assert isinstance(run(body).outcome, ProtocolViolated)
+    ):
+        with subtests.test(frames=frames):
+            body = (
+                f"import struct\nHEADER = struct.Struct('>cI')\nos.write(report._wire._descriptor, {frames})"
+            )
+            assert isinstance(run(body).outcome, ProtocolViolated)
 
 
-@pytest.mark.parametrize("code", ["'0'", "True", "None", "[0]"])
-def test_an_answer_without_a_code_is_no_success(run, code):
-    assert isinstance(run(f"return {{'code': {code}}}").outcome, ProtocolViolated)
+def test_an_answer_without_a_code_is_no_success(run, subtests):
+    for code in ("'0'", "True", "None", "[0]"):
+        with subtests.test(code=code):
+            assert isinstance(run(f"return {{'code': {code}}}").outcome, ProtocolViolated)
 
 
 @pytest.mark.claim("resources.output-capped")

@@ -70,16 +70,16 @@ def test_an_image_that_brings_a_volume_is_noticed(box, derived):
     assert {one.field for one in differences(body, box.inspected(body))} == {"Config.Volumes", "Mounts"}
 
 
-@pytest.mark.parametrize("visible", [False, True])
-def test_this_engine_keeps_its_word(box, visible):
-    body = box.body("true", cgroup_visible=visible)
-    assert differences(body, box.inspected(body)) == ()
+def test_this_engine_keeps_its_word(box, subtests):
+    for visible in (False, True):
+        with subtests.test(visible=visible):
+            body = box.body("true", cgroup_visible=visible)
+            assert differences(body, box.inspected(body)) == ()
 
 
 @pytest.mark.claim("sandbox.read-back")
-@pytest.mark.parametrize(
-    ("field", "weaker"),
-    [
+def test_a_weaker_container_is_noticed(box, subtests):
+    for field, weaker in (
         ("Privileged", True),
         ("CapAdd", ["SYS_ADMIN"]),
         ("CapDrop", []),
@@ -100,15 +100,14 @@ def test_this_engine_keeps_its_word(box, visible):
         ("GroupAdd", ["0"]),
         ("LogConfig", {"Type": "json-file", "Config": {}}),
         ("RestartPolicy", {"Name": "always", "MaximumRetryCount": 0}),
-    ],
-)
-def test_a_weaker_container_is_noticed(box, field, weaker):
-    asked = box.body("true")
-    made = copy.deepcopy(asked)
-    made["HostConfig"][field] = weaker
-    if field == "Memory":
-        made["HostConfig"]["MemorySwap"] = 0
-    if field == "NetworkMode":  # the engine refuses a host's name with the host's network
-        made.update(Hostname="", NetworkDisabled=False)
-    found = {one.field for one in differences(asked, box.inspected(made))}
-    assert f"HostConfig.{field}" in found
+    ):
+        with subtests.test(field=field, weaker=weaker):
+            asked = box.body("true")
+            made = copy.deepcopy(asked)
+            made["HostConfig"][field] = weaker
+            if field == "Memory":
+                made["HostConfig"]["MemorySwap"] = 0
+            if field == "NetworkMode":  # the engine refuses a host's name with the host's network
+                made.update(Hostname="", NetworkDisabled=False)
+            found = {one.field for one in differences(asked, box.inspected(made))}
+            assert f"HostConfig.{field}" in found

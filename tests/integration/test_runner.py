@@ -37,9 +37,8 @@ def test_a_large_request_and_a_large_answer_arrive_whole(run):
     assert run("return {'code': 0, 'text': job['text']}", {"text": text}).final["text"] == text
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
+def test_a_job_that_ends_without_an_answer_did_not_succeed_even_with_code_zero(run, subtests):
+    for body, code in (
         ("sys.exit(0)", 70),
         ("os._exit(0)", 0),
         ("os.abort()", 139),  # process 1 ignores its own SIGABRT; the C library then makes it fault
@@ -47,14 +46,12 @@ def test_a_large_request_and_a_large_answer_arrive_whole(run):
             "import threading; threading.Thread(target=lambda: os._exit(9)).start(); threading.Event().wait()",
             9,
         ),
-    ],
-    ids=["sys.exit", "os._exit", "abort", "thread"],
-)
-def test_a_job_that_ends_without_an_answer_did_not_succeed_even_with_code_zero(run, body, code):
-    result = run(f"os.write(2, b'last words')\n{body}")
-    assert result.outcome == Killed(code)
-    assert result.stderr.startswith(b"last words")
-    assert result.final is None
+    ):
+        with subtests.test(body=body, code=code):
+            result = run(f"os.write(2, b'last words')\n{body}")
+            assert result.outcome == Killed(code)
+            assert result.stderr.startswith(b"last words")
+            assert result.final is None
 
 
 def test_a_job_cannot_kill_itself_as_it_is_process_1(run):
@@ -133,18 +130,15 @@ except OSError as error:
 
 
 @pytest.mark.claim("content.frames-strict")
-@pytest.mark.parametrize(
-    "frame",
-    [
+def test_a_frame_that_would_burden_the_host_ends_the_job(run, subtests):
+    for frame in (
         "b'F' + (60000).to_bytes(4, 'big') + b'[' * 60000",
         "(b'B' + (2).to_bytes(4, 'big') + b'a\\0') * 99",
         "b'B' + (1 << 26).to_bytes(4, 'big')",
-    ],
-    ids=["deep", "many attachments", "giant attachment"],
-)
-def test_a_frame_that_would_burden_the_host_ends_the_job(run, frame):
-    result = run(f"os.write(report._wire._descriptor, {frame})\n{FOREVER}")
-    assert isinstance(result.outcome, ProtocolViolated)
+    ):
+        with subtests.test(frame=frame):
+            result = run(f"os.write(report._wire._descriptor, {frame})\n{FOREVER}")
+            assert isinstance(result.outcome, ProtocolViolated)
 
 
 def test_half_a_frame_is_no_answer(run):
@@ -171,13 +165,14 @@ def test_a_job_that_answers_and_closes_every_stream_and_goes_on_is_no_success(ru
     assert isinstance(run(ANSWER + close + FOREVER).outcome, ProtocolViolated)
 
 
-@pytest.mark.parametrize("prepare", ["import no_such_module", "os._exit(0)", "raise MemoryError"])
-def test_a_worker_that_cannot_be_prepared_is_an_error_of_the_sandbox(runner, make_template, cancel, prepare):
-    template = make_template(handler("pass", prepare=prepare))
-    with pytest.raises(SandboxError) as caught:
-        runner.run(Job("call-0001", template, {}), cancel)
-    if "no_such" in prepare:
-        assert "no_such_module" in str(caught.value)  # the worker's own words
+def test_a_worker_that_cannot_be_prepared_is_an_error_of_the_sandbox(runner, make_template, cancel, subtests):
+    for prepare in ("import no_such_module", "os._exit(0)", "raise MemoryError"):
+        with subtests.test(prepare=prepare):
+            template = make_template(handler("pass", prepare=prepare))
+            with pytest.raises(SandboxError) as caught:
+                runner.run(Job("call-0001", template, {}), cancel)
+            if "no_such" in prepare:
+                assert "no_such_module" in str(caught.value)  # the worker's own words
 
 
 @pytest.mark.parametrize(

@@ -127,11 +127,12 @@ def test_a_child_that_is_left_behind_with_its_stdout_does_not_hold_the_job(work)
     assert (code, done.printed) == (0, b"before\n")
 
 
-@pytest.mark.parametrize("how", ["sys.stdout.close()", "os.close(1)", "sys.stdout = None", "os.close(2)"])
-def test_a_job_that_closes_its_streams_still_answers(work, how):
-    done, code = work(f"print('before', flush=True)\n{how}")
-    assert (code, done.final["code"]) == (0, 0)
-    assert done.printed == b"before\n"
+def test_a_job_that_closes_its_streams_still_answers(work, subtests):
+    for how in ("sys.stdout.close()", "os.close(1)", "sys.stdout = None", "os.close(2)"):
+        with subtests.test(how=how):
+            done, code = work(f"print('before', flush=True)\n{how}")
+            assert (code, done.final["code"]) == (0, 0)
+            assert done.printed == b"before\n"
 
 
 def test_what_was_printed_before_a_crash_is_there(work):
@@ -141,21 +142,19 @@ def test_what_was_printed_before_a_crash_is_there(work):
     assert not any(isinstance(one, Final) for one in done.frames)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_a_job_that_gives_no_answer_is_a_crash_even_when_it_says_zero(work, subtests):
+    for body in (
         "sys.exit(0)",
         "sys.exit('gone')",
         "raise KeyboardInterrupt",
         "return None",
         "return {'code': float('nan')}",
         "return {'code': object()}",
-    ],
-)
-def test_a_job_that_gives_no_answer_is_a_crash_even_when_it_says_zero(work, body):
-    done, code = work(body)
-    assert code == worker.EXIT_CRASHED
-    assert not any(isinstance(one, Final) for one in done.frames)
+    ):
+        with subtests.test(body=body):
+            done, code = work(body)
+            assert code == worker.EXIT_CRASHED
+            assert not any(isinstance(one, Final) for one in done.frames)
 
 
 def test_a_crash_is_told_even_where_a_thread_would_go_on_and_stderr_is_closed(work):
@@ -339,23 +338,23 @@ BUSY = {
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
-@pytest.mark.parametrize("name", BUSY)
-def test_a_worker_whose_host_is_gone_ends_whatever_it_is_doing(name):
-    with Worker("report.progress(0.5)\n" + BUSY[name]) as made:
-        made.wait_for(Ready)
-        made.give()
-        made.wait_for(Progress)
-        made.process.stdin.close()
-        assert made.finish() == worker.EXIT_ORPHANED
+def test_a_worker_whose_host_is_gone_ends_whatever_it_is_doing(subtests):
+    for name in BUSY:
+        with subtests.test(name=name), Worker("report.progress(0.5)\n" + BUSY[name]) as made:
+            made.wait_for(Ready)
+            made.give()
+            made.wait_for(Progress)
+            made.process.stdin.close()
+            assert made.finish() == worker.EXIT_ORPHANED
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
-@pytest.mark.parametrize("name", BUSY)
-def test_a_worker_ends_at_its_own_deadline_whatever_it_is_doing(name):
-    with Worker(BUSY[name]) as made:
-        made.wait_for(Ready)
-        made.give(deadline=0.1)
-        assert made.finish() == worker.EXIT_DEADLINE
+def test_a_worker_ends_at_its_own_deadline_whatever_it_is_doing(subtests):
+    for name in BUSY:
+        with subtests.test(name=name), Worker(BUSY[name]) as made:
+            made.wait_for(Ready)
+            made.give(deadline=0.1)
+            assert made.finish() == worker.EXIT_DEADLINE
 
 
 @pytest.mark.claim("sandbox.single-use")

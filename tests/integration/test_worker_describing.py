@@ -195,12 +195,13 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_the_place_on_earth(told: ImmediateResult, name: str):
-    file, holds = PLACES[name]
-    done = told[file,]
-    assert done.final["code"] == 0
-    assert holds(done.facts["wgs84"]), done.facts["wgs84"]
+def test_the_place_on_earth(told: ImmediateResult, subtests: pytest.Subtests):
+    for name in PLACES:
+        with subtests.test(name=name):
+            file, holds = PLACES[name]
+            done = told[file,]
+            assert done.final["code"] == 0
+            assert holds(done.facts["wgs84"]), done.facts["wgs84"]
 
 
 CHECKS = {
@@ -226,11 +227,12 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("name", CHECKS)
-def test_a_file_gets_the_checks_that_fit_and_no_others(told: ImmediateResult, name: str):
-    done = told[name,]
-    assert done.codes == CHECKS[name]
-    assert (done.final["code"], done.final["failures"]) == (0, 0)
+def test_a_file_gets_the_checks_that_fit_and_no_others(told: ImmediateResult, subtests: pytest.Subtests):
+    for name in CHECKS:
+        with subtests.test(name=name):
+            done = told[name,]
+            assert done.codes == CHECKS[name]
+            assert (done.final["code"], done.final["failures"]) == (0, 0)
 
 
 def test_what_is_too_large_to_be_read_says_that_it_was_sampled(told: ImmediateResult):
@@ -250,12 +252,13 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize(("output", "source"), SAME)
 def test_only_an_output_without_any_difference_is_called_identical(
-    told: ImmediateResult, output: str, source: str
+    told: ImmediateResult, subtests: pytest.Subtests
 ):
-    expected = [{"code": "identical_to_input", "input": 1}] if SAME[output, source] else []
-    assert told[output, "nan.tif", source].checks == expected
+    for output, source in SAME:
+        with subtests.test(output=output, source=source):
+            expected = [{"code": "identical_to_input", "input": 1}] if SAME[output, source] else []
+            assert told[output, "nan.tif", source].checks == expected
 
 
 APART = {
@@ -264,9 +267,10 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("names", APART, ids=len)
-def test_an_output_apart_from_its_input_is_told(told: ImmediateResult, names: tuple[str, ...]):
-    assert told[names].codes == APART[names]
+def test_an_output_apart_from_its_input_is_told(told: ImmediateResult, subtests: pytest.Subtests):
+    for names in APART:
+        with subtests.test(names=names):
+            assert told[names].codes == APART[names]
 
 
 def test_describing_leaves_nothing_behind(box: Box, data: Path):

@@ -24,9 +24,11 @@ handler.part("reporting").Telling.QUICK = 0.0
 
 class Report:
     def __init__(self):
-        self.attached, self.told = {}, []
+        self.attached, self.told, self.said = {}, [], None
     def progress(self, fraction, message="", at_once=False):
         self.told.append([fraction, message])
+    def interim(self, value):
+        self.said = value
     def attach(self, name, data):
         self.attached[name] = base64.b64encode(data).decode()
 
@@ -39,7 +41,7 @@ for job in jobs:
     shown = terminal.read().decode()
     terminal.seek(0)
     terminal.truncate()
-    print(json.dumps({"final": final, "printed": printed.getvalue(), "attached": report.attached, "told": report.told, "shown": shown}, allow_nan=False), file=answers)
+    print(json.dumps({"final": final, "printed": printed.getvalue(), "attached": report.attached, "told": report.told, "said": report.said, "shown": shown}, allow_nan=False), file=answers)
 """
 EMPTY = {
     "program": "version",
@@ -73,6 +75,7 @@ class Done:
     picture: bytes | None
     told: list[tuple[float, str]]  # of its progress
     shown: str  # by the library itself, on the terminal
+    said: dict[str, Any] | None  # of the inputs, before the work
 
     @property
     def parsed(self) -> Any:
@@ -126,6 +129,7 @@ class Box:
                 decoded(row["attached"].get("preview.png")),
                 list(map(tuple, row["told"])),
                 row["shown"],
+                row["said"],
             )
             for row in rows
         ]

@@ -25,6 +25,7 @@ PATHS = {
     "P38": "--", "P39": "--optfile", "P40": "--pause", "P41": "--mempreload", "P42": "?", "P43": "ok.tif=?", "P49": "fifo.tif",
     "P50": "/dev/zero", "P52": "/proc/self/fd/0", "P53": "bad\ufffd\ufffdutf8.tif", "P56": "ok.tif/", "P60": "~/x.tif",
     "P61": "ln_state/audit.jsonl", "P62": ".gdal-mcp/lock", "P63": "sub/../../outside/secret.tif", "P64": "file:///etc/passwd",
+    "P65": "file://host/share/ok.tif",
 }  # fmt: skip
 # dataset names by their ids; the others below have none
 BY_ID = {
@@ -48,6 +49,7 @@ BY_ID = {
 }  # fmt: skip
 NAMES = [
     *BY_ID.values(),
+    "/vsizip//ws/ok.zip/ok.tif", "MVT:x.pbf", "GMLAS:xxe.gml",
     "/vsisubfile/0_10,ok.tif", "/vsisparse/ok.vrt", "/vsicurl/http://192.0.2.1/x.tif", "/vsicurl_streaming/file:///etc/passwd",
     "/vsizip//vsicurl/http://192.0.2.1/x.zip/x.tif", "/vsizip//vsizip/nested.zip/ok.zip/ok.tif", "/vsizip/{/vsizip/{nested.zip}/ok.zip}/ok.tif",
     "/vsizip/ok.zip/../ok.tif", "/vsizip/{ok.zip}/../../outside/secret.tif", "/vsizip/{../outside/x.zip}/a.tif", "/vsizip/ln_abs.tif/x",
@@ -184,6 +186,56 @@ ARGUMENTS: dict[str, Call] = {
     "X13": write("vsi copy", source="symdir", destination="copied", recursive=True),
     "X13b": write("vsi sync", source="symdir/", destination="copied", recursive=True),
     "X15": read("raster info", input="ok.tif", config={"GDAL_SKIP": ""}),
+}  # fmt: skip
+
+# the same through the hand-picked tools
+HAND_PICKED: dict[str, Call] = {
+    "P12": ("convert", {"input": "ok.tif", "output": "ln_dangling.tif"}),
+    "P13": ("convert", {"input": "ok.tif", "output": "ln_rel.tif"}),
+    "P14": ("convert", {"input": "ok.tif", "output": "ln_inside.tif"}),
+    "P36": ("convert", {**OUT, "creation_options": ["--config", "CPL_LOG=/tmp/PWNED"]}),
+    "A02": ("convert", {**OUT, "extra_args": ["--config", "PYTHONSO=/ws/evil.so"]}),
+    "A06": ("reproject", {**OUT, "dst_crs": "EPSG:3857", "extra_args": ["--config=CPL_LOG=ok.csv"]}),
+    "A07": ("convert", {**OUT, "output": "o.pdf", "output_format": "PDF", "creation_options": {"OGR_DATASOURCE": "CSV:/etc/passwd"}}),
+    "A08": ("convert", {**OUT, "output": "o.pdf", "output_format": "PDF", "creation_options": {"COMPOSITION_FILE": "comp.xml"}}),
+    "A09": ("convert", {**OUT, "output": "o.pdf", "output_format": "PDF", "creation_options": {"JAVASCRIPT_FILE": "/etc/passwd"}}),
+    "A12": ("convert", {**OUT, "output": "o.xml", "output_format": "PDS4", "creation_options": {"IMAGE_FILENAME": "/tmp/evil.img"}}),
+    "A14": ("convert", {"input": "zones.gpkg", "output": "o.mvt", "output_format": "MVT", "creation_options": {"TEMPORARY_DB": "ok.tif"}}),
+    "A15": ("convert", {**OUT, "output": "o.mrf", "output_format": "MRF", "creation_options": {"DATANAME": "ok.tif"}}),
+    "A17": ("convert", {"input": "zones.gpkg", "output": "o.mapml", "output_format": "MapML", "creation_options": {"HEAD": "/etc/passwd"}}),
+    "A18": ("convert", {**OUT, "extra_args": ["--open-option=ROOT_PATH=/outside"]}),
+    "A19": ("convert", {"input": "zones.gpkg", "output": "o.gpkg", "extra_args": ["--open-option=PRELUDE_STATEMENTS=ATTACH DATABASE 'x' AS a"]}),
+    "A21": ("convert", {"input": "zones.gpkg", "output": "o.gpkg", "extra_args": ["--oo=ADBC_DRIVER=evil.so"]}),
+    "A22": ("convert", {"input": "xxe.gml", "output": "o.gpkg", "extra_args": ["--oo", "XSD=/etc/passwd"]}),
+    "A32": ("reproject", {**OUT, "dst_crs": "/etc/passwd"}),
+    "A33": ("reproject", {**OUT, "dst_crs": "http://169.254.169.254/x"}),
+    "A34": ("reproject", {**OUT, "dst_crs": "DICT:/etc/passwd,1"}),
+    "A35": ("reproject", {**OUT, "dst_crs": "+proj=longlat +nadgrids=/etc/passwd"}),
+    "A36": ("reproject", {**OUT, "dst_crs": "+init=/etc/passwd:root"}),
+    "A37": ("gdalwarp", {"src_datasets": ["ok.tif"], "t_srs": "+proj=longlat +ellps=WGS84 +geoidgrids=/vsicurl/x"}),
+    "A38": ("reproject", {**OUT, "dst_crs": "EPSG:4326", "transform_options": {"COORDINATE_OPERATION": "+proj=hgridshift +grids=/etc/passwd"}}),
+    "A39": ("reproject", {**OUT, "dst_crs": "EPSG:4326", "bbox": [0, 0, 1, 1], "bbox_crs": "/etc/passwd"}),
+    "A60": ("convert", {"input": "ok.tif", "output": "/vsistdout/"}),
+    "A62": ("convert", {"input": "ok.tif", "output": "/dev/stdout", "output_format": "GTiff"}),
+    "A63": ("convert", {"input": "ok.tif", "output": "/proc/self/fd/1", "output_format": "GTiff"}),
+    "A64": ("convert", {"input": "ok.tif", "output": "PG:host=127.0.0.1 dbname=x", "output_format": "PostGISRaster"}),
+    "A73": ("convert", {"input": "ok.tif", "output": "x", "output_format": "MEM"}),
+    "A75": ("convert", {"input": "ok.tif", "output": "a/b/c/x.tif"}),
+    "A76": ("convert", {"input": "ok.tif", "output": ".gdal-mcp/x.tif"}),
+    "A78": ("gdal_translate", {"src_dataset": "ok.tif", "dst_dataset": "../outside/x.tif"}),
+    "A90": ("convert", {**OUT, "extra_args": ["--like=/outside/secret.tif"]}),
+    "A91": ("convert", {**OUT, "extra_args": ["@/etc/passwd"]}),
+    "A92": ("convert", {**OUT, "extra_args": ["ok.tif"]}),
+    "A93": ("convert", {**OUT, "extra_args": ["--output=other.tif"]}),
+    "A97": ("gdalwarp", {"src_datasets": ["ok.tif"], "t_srs": "EPSG:4326", "cutline": "CSV:/etc/passwd"}),
+    "A99": ("gdalbuildvrt", {"src_datasets": ["@inputs.txt"]}),
+    "A103": ("gdal_translate", {"src_dataset": "<VRTDataset/>"}),
+    "A105": ("gdal_polygonize", {"src_dataset": "ok.tif", "mask": "../outside/secret.tif"}),
+    "A106": ("gdal_polygonize", {"src_dataset": "ok.tif", "field_name": "--config"}),
+    "A109": ("gdal_translate", {"src_dataset": "ok.tif", "bands": ["-of"]}),
+    "A110": ("gdal_translate", {"src_dataset": "ok.tif", "output_format": "PostGISRaster"}),
+    "A111": ("gdal_rasterize", {"src_vector": "zones.gpkg", "burn_value": 1, "width": 0, "height": 5, "extent": [0, 0, 1, 1]}),
+    "X15": ("reproject", {**OUT, "dst_crs": "EPSG:4326", "extra_args": ["--config", "GDAL_SKIP="]}),
 }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""Attacks through the tools that run any algorithm: refused with a typed error before anything runs, or harmless by effect.
+"""Attacks through the tools: refused with a typed error before anything runs, or harmless by effect.
 
 The ids are those of the project's table of hostile inputs: P paths, D and E dataset names, A arguments, X second order,
-R resources. What `test_hostile.py` does with the hand-picked tools is done here with `gdal_read`, `gdal_write` and `pipeline`.
+R resources.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from tests.mcp.attack_calls import (
     ARGUMENTS,
     EXTERNAL,
     FLOODS,
+    HAND_PICKED,
     NAMES,
     PATHS,
     PIPED,
@@ -23,10 +24,10 @@ from tests.mcp.attack_calls import (
     steps,
     write,
 )
-from tests.mcp.attack_files import World, lay_all, refused_all, told
+from tests.mcp.attack_files import World, judged, lay_all, refused_all, told
 from tests.mcp.attack_options import OPTIONS
 from tests.mcp.conftest import Containers
-from tests.mcp.hostile_files import CANARY
+from tests.mcp.hostile_files import CANARY, HIDDEN
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
 
@@ -102,6 +103,10 @@ def uses(name: str) -> dict[str, Call]:
         "preview": ("preview", {"path": name}),
         "folder": ("list_workspace", {"path": name}),
         "planned": ("validate_call", {"tool": "info", "arguments": {"path": name}}),
+        "gdalinfo": ("gdalinfo", {"dataset": name}),
+        "convert": ("convert", {"input": name, "output": "x.tif"}),
+        "gdalwarp": ("gdalwarp", {"src_datasets": ["ok.tif", name], "t_srs": "EPSG:4326"}),
+        "polygonize": ("gdal_polygonize", {"src_dataset": "ok.tif", "mask": name}),
     }  # fmt: skip
 
 
@@ -147,7 +152,42 @@ def test_a_dataset_name_that_is_no_file_is_refused_wherever_one_can_stand(
 
 @pytest.mark.claim("args.unknown-refused")
 def test_an_argument_that_reaches_further_is_refused_before_anything_runs(victim: Talk, own: Place):
-    refused_all(victim, own, ARGUMENTS)
+    refused_all(victim, own, ARGUMENTS | {f"{key} by hand": call for key, call in HAND_PICKED.items()})
+
+
+PARTS = [
+    'NETCDF:"ok.tif":v', "DERIVED_SUBDATASET:AMPLITUDE:ok.tif", "RADARSAT_2_CALIB:UNCALIB:ok.tif", "GPKG:zones.gpkg:zones",
+]  # fmt: skip
+ASTRAY = [
+    ("ok.tif", "../outside/secret.tif"), ("ok.tif", "/etc/passwd"), ("zones.gpkg", "/etc/passwd"), ("ok.tif", "ln_rel.tif"),
+    ("zones.gpkg", "ln_passwd.csv"), ("ok.tif", "/vsicurl/http://127.0.0.1/x.tif"), ("ok.tif", "http://127.0.0.1/x.tif"),
+    ("ok.tif", "/vsistdin/"), ("zones.gpkg", "/dev/zero"),
+]  # fmt: skip
+
+
+@pytest.mark.claim("names.read-whole")
+def test_a_name_of_a_part_opens_that_file_of_the_workspace_or_nothing(victim: Talk, own: Place):
+    calls = {name: victim.start("info", path=name) for name in PARTS}
+    for name, call in calls.items():
+        result = call.result(timeout=120)
+        told(result)
+        if result.is_error:
+            assert result.structured_content["error"]["code"] == "GDAL_ERROR"
+        else:
+            inside = str(own.path("zones.gpkg" if "zones" in name else "ok.tif"))
+            assert inside in result.structured_content["receipt"]["argv"][-1]
+    assert not calls["GPKG:zones.gpkg:zones"].result().is_error
+
+
+@pytest.mark.claim("names.read-whole")
+def test_a_name_of_a_part_of_another_place_is_refused_before_anything_runs(
+    victim: Talk, subtests: pytest.Subtests
+):
+    for name in PARTS:
+        for inside, astray in ASTRAY:
+            if inside in name:
+                with subtests.test(name=name, astray=astray):
+                    judged(victim.call("info", path=name.replace(inside, astray)))
 
 
 VALUES = ("/etc/passwd", "plain", "1", "YES")
@@ -390,3 +430,41 @@ def test_a_flood_is_refused_by_its_estimate(victim: Talk, own: Place):
     assert {error["code"] for error in errors.values()} <= {"DISK_LIMIT", "MEMORY_LIMIT", "TIMEOUT"}, errors
     assert not own.path("big.tif").exists()
     assert not own.path("tiles").exists()
+
+
+@pytest.mark.claim("content.reads-nothing-outside")
+def test_a_chain_of_our_own_outputs_stays_inside(victim: Talk, own: Place):
+    victim.done("gdalbuildvrt", src_datasets=["ok.tif"], dst_vrt="chain1.vrt")
+    victim.done("convert", input="chain1.vrt", output="chain2.vrt", output_format="VRT")
+    victim.done("gdal_translate", src_dataset="chain2.vrt", dst_dataset="-rf.tif")
+    assert own.path("-rf.tif").is_file()
+
+
+@pytest.mark.claim("content.cleaned")
+def test_text_from_inside_a_file_cannot_hide_or_drive_a_terminal(victim: Talk, subtests: pytest.Subtests):
+    for name, tool in (
+        ("injection.vrt", "info"),
+        ("injection.geojson", "info"),
+        ("injection.vrt", "gdalinfo"),
+    ):
+        with subtests.test(name=name, tool=tool):
+            result = victim.call(tool, **{"path" if tool == "info" else "dataset": name})
+            assert not result.is_error, result.structured_content
+            text = told(result)
+            assert "IGNORE" in text or name.endswith("geojson")  # cleaned, not left out
+            assert HIDDEN not in text
+
+
+@pytest.mark.claim("content.cleaned")
+def test_a_layer_of_a_hostile_name_is_described_cleanly(victim: Talk):
+    told(victim.call("convert", input="injection.geojson", output="named.gpkg"))
+
+
+@pytest.mark.claim("audit.secrets-not-kept")
+def test_secrets_in_refused_arguments_are_not_kept(victim: Talk, own: Place, grounds: Path):
+    secret = "hunter2-not-for-the-log"
+    victim.failed("info", path=f"PG:host=db user=me password={secret}")
+    victim.failed("convert", input="ok.tif", output="x.tif", extra_args=[f"--password={secret}"])
+    kept = [path for path in own.state.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert kept == []
+    assert secret not in (grounds / "attacks.log").read_text()

@@ -167,13 +167,20 @@ def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(
         talk.done("info", path="rgb.tif")
 
 
+BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as a shell starts `command &` in a script
+
+
+@pytest.mark.parametrize("start", [(), BACKGROUND], ids=["foreground", "background"])
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
 def test_a_call_from_the_command_line_that_is_interrupted_leaves_nothing(
-    make_place: Callable[..., Place], containers: Containers, how: str
+    make_place: Callable[..., Place],
+    containers: Containers,
+    how: str,
+    start: tuple[str, ...],
 ):
     place = make_place("rgb.tif")
     serve = place.command("--yes")
-    command = [*serve[:3], "call", "reproject", json.dumps(LONG), *serve[4:]]
+    command = [*start, *serve[:3], "call", "reproject", json.dumps(LONG), *serve[4:]]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
     ) as process:

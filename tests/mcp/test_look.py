@@ -157,10 +157,8 @@ def test_the_picture_is_a_setting(own: Place):
 def test_next_steps_are_calls_that_would_be_taken(talker: Talk):
     """Each is put to validate_call as it stands."""
     made = [
-        talker.done("gdal_write", algorithm="raster hillshade", arguments={"input": "dem.tif", "output": "next-shade.tif"}),
-        talker.done("convert", input="float.tif", output="next.tif"),
-        talker.done("vector_convert", input="zones.gpkg", output="next.geojson"),
-        talker.done("gdal_write", algorithm="raster polygonize", arguments={"input": "palette.tif", "output": "next.gpkg"}),
+        talker.done("gdal_write", algorithm="vector filter", arguments={"input": "zones.gpkg", "output": "next.gpkg", "where": "value > 1000"}),
+        talker.done("convert", input="dem.tif", output="next.tif"),
     ]  # fmt: skip
     steps = [step for one in made for step in one.get("next", [])]
     assert steps

@@ -65,29 +65,34 @@ def test_the_prompts_are_listed_with_their_arguments():
     assert all(one.description and one.title for one in listed.values())
 
 
-@pytest.mark.parametrize("name", prompts())
-def test_every_prompt_uses_every_argument_and_no_other(name: str):
-    prompt = prompts()[name]
-    bare = prompt.text.replace("{{", "").replace("}}", "")
-    assert set(re.findall(r"\{(\w+)\}", bare)) == {one.name for one in prompt.values}
-    assert {one.kind for one in prompt.values} <= set(CHECKS)
+def test_every_prompt_uses_every_argument_and_no_other(subtests: pytest.Subtests):
+    for name in prompts():
+        with subtests.test(name=name):
+            prompt = prompts()[name]
+            bare = prompt.text.replace("{{", "").replace("}}", "")
+            assert set(re.findall(r"\{(\w+)\}", bare)) == {one.name for one in prompt.values}
+            assert {one.kind for one in prompt.values} <= set(CHECKS)
 
 
-@pytest.mark.parametrize("name", prompts())
-def test_every_tool_and_algorithm_in_a_prompt_exists(name: str):
-    arguments = {one.name for algorithm in catalogue().algorithms.values() for one in algorithm.arguments}
-    ours = {"untrusted", "overwrite", "output_format", "dst_crs"}
-    for word in re.findall(r"`([^`]+)`", filled(name)):
-        assert word in TOOLS | set(catalogue().algorithms) | arguments | ours, word
+def test_every_tool_and_algorithm_in_a_prompt_exists(subtests: pytest.Subtests):
+    for name in prompts():
+        with subtests.test(name=name):
+            arguments = {
+                one.name for algorithm in catalogue().algorithms.values() for one in algorithm.arguments
+            }
+            ours = {"untrusted", "overwrite", "output_format", "dst_crs"}
+            for word in re.findall(r"`([^`]+)`", filled(name)):
+                assert word in TOOLS | set(catalogue().algorithms) | arguments | ours, word
 
 
-@pytest.mark.parametrize("name", ["make_cog", "prepare_web_map", "zonal_statistics"])
-def test_a_prompt_that_writes_validates_first_and_mentions_approval(name: str):
-    text = filled(name)
-    run = re.search(r"^\d\. Call `(convert|gdal_write)`", text, re.MULTILINE)
-    assert run is not None
-    assert 0 < text.index("validate_call") < run.start()
-    assert "approve" in text[run.start() :]
+def test_a_prompt_that_writes_validates_first_and_mentions_approval(subtests: pytest.Subtests):
+    for name in ("make_cog", "prepare_web_map", "zonal_statistics"):
+        with subtests.test(name=name):
+            text = filled(name)
+            run = re.search(r"^\d\. Call `(convert|gdal_write)`", text, re.MULTILINE)
+            assert run is not None
+            assert 0 < text.index("validate_call") < run.start()
+            assert "approve" in text[run.start() :]
 
 
 @pytest.mark.claim("args.prompts-are-data")
@@ -127,21 +132,30 @@ HOSTILE = {
 
 
 @pytest.mark.claim("args.prompts-are-data")
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("name", prompts())
-def test_a_hostile_value_is_refused(name: str, text: str):
-    for one in prompts()[name].values:
-        with pytest.raises(MCPError) as refused:
-            filled(name, **{one.name: text})
-        assert refused.value.error.code == t.INVALID_PARAMS
-        assert len(refused.value.error.message) < 300
-        assert refused.value.error.message.isprintable()
+def test_a_hostile_value_is_refused(subtests: pytest.Subtests):
+    for name in prompts():
+        for text in HOSTILE.values():
+            with subtests.test(name=name, text=text):
+                for one in prompts()[name].values:
+                    with pytest.raises(MCPError) as refused:
+                        filled(name, **{one.name: text})
+                    assert refused.value.error.code == t.INVALID_PARAMS
+                    assert len(refused.value.error.message) < 300
+                    assert refused.value.error.message.isprintable()
 
 
-@pytest.mark.parametrize(("name", "argument", "text"), [("make_cog", "compression", "ROT13"), ("prepare_web_map", "max_zoom", "99"), ("prepare_web_map", "max_zoom", "-1"), ("prepare_web_map", "max_zoom", "1e1"), ("prepare_web_map", "max_zoom", "٣"), ("zonal_statistics", "statistics", "mean; rm"), ("zonal_statistics", "statistics", "mean,,max")])  # fmt: skip
-def test_a_value_of_the_wrong_kind_is_refused(name: str, argument: str, text: str):
-    with pytest.raises(MCPError):
-        filled(name, **{argument: text})
+def test_a_value_of_the_wrong_kind_is_refused(subtests: pytest.Subtests):
+    for name, argument, text in (
+        ("make_cog", "compression", "ROT13"),
+        ("prepare_web_map", "max_zoom", "99"),
+        ("prepare_web_map", "max_zoom", "-1"),
+        ("prepare_web_map", "max_zoom", "1e1"),
+        ("prepare_web_map", "max_zoom", "٣"),
+        ("zonal_statistics", "statistics", "mean; rm"),
+        ("zonal_statistics", "statistics", "mean,,max"),
+    ):
+        with subtests.test(name=name, argument=argument, text=text), pytest.raises(MCPError):
+            filled(name, **{argument: text})
 
 
 def test_what_is_missing_or_unknown_is_refused():
@@ -215,9 +229,27 @@ def test_absolute_paths_are_completed_as_typed(sources: Sources):
 
 
 @pytest.mark.claim("args.completions-tell-workspaces")
-@pytest.mark.parametrize("typed", ["../", "../outside/", "/", "/etc/", "/etc/pass", "way_out/", "way_out/s", "scenes/../../outside/", "~/", ".gdal-mcp/", "file:///etc/", "nowhere/", "dem.tif/", "\0", "a\nb", "x" * 5000])  # fmt: skip
-def test_nothing_is_told_of_what_is_not_in_a_workspace(sources: Sources, typed: str):
-    assert paths(sources, typed) == []
+def test_nothing_is_told_of_what_is_not_in_a_workspace(sources: Sources, subtests: pytest.Subtests):
+    for typed in (
+        "../",
+        "../outside/",
+        "/",
+        "/etc/",
+        "/etc/pass",
+        "way_out/",
+        "way_out/s",
+        "scenes/../../outside/",
+        "~/",
+        ".gdal-mcp/",
+        "file:///etc/",
+        "nowhere/",
+        "dem.tif/",
+        "\0",
+        "a\nb",
+        "x" * 5000,
+    ):
+        with subtests.test(typed=typed):
+            assert paths(sources, typed) == []
 
 
 @pytest.mark.claim("args.completions-tell-workspaces")
@@ -258,13 +290,17 @@ def test_an_unknown_argument_and_an_unknown_prompt_have_no_values(sources: Sourc
     assert asked(sources, "nonsense", "input", "") == []
 
 
-@pytest.mark.parametrize(("uri", "argument", "typed", "expected"), [("file://{+path}", "path", "/w/o", ["/w/out1.tif", "/w/out2.tif"]), ("gdal://calls/{id}", "id", "a", ["ab12"]), ("gdal://calls/{id}", "other", "a", []), ("https://example.org/{x}", "x", "", [])])  # fmt: skip
-def test_resource_templates_are_completed_from_what_is_listed(
-    sources: Sources, uri: str, argument: str, typed: str, expected: list[str]
-):
-    ref = t.ResourceTemplateReference(uri=uri)
-    told = complete(ref, t.CompletionArgument(name=argument, value=typed), None, sources)
-    assert told.completion.values == expected
+def test_resource_templates_are_completed_from_what_is_listed(sources: Sources, subtests: pytest.Subtests):
+    for uri, argument, typed, expected in (
+        ("file://{+path}", "path", "/w/o", ["/w/out1.tif", "/w/out2.tif"]),
+        ("gdal://calls/{id}", "id", "a", ["ab12"]),
+        ("gdal://calls/{id}", "other", "a", []),
+        ("https://example.org/{x}", "x", "", []),
+    ):
+        with subtests.test(uri=uri, argument=argument, typed=typed, expected=expected):
+            ref = t.ResourceTemplateReference(uri=uri)
+            told = complete(ref, t.CompletionArgument(name=argument, value=typed), None, sources)
+            assert told.completion.values == expected
 
 
 def test_codes_are_found_by_number_and_by_name():
@@ -292,32 +328,35 @@ def test_drivers_resampling_and_algorithms_are_completed(sources: Sources):
     assert "vector buffer" in told("algorithm", "vector b")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_kind_fails_on_odd_text(kind: str):
-    for typed in ("", " ", "\\", "*", "[", "😀", "x" * 1000):
-        assert isinstance(list(KINDS[kind](typed)), list)
+def test_no_kind_fails_on_odd_text(subtests: pytest.Subtests):
+    for kind in KINDS:
+        with subtests.test(kind=kind):
+            for typed in ("", " ", "\\", "*", "[", "😀", "x" * 1000):
+                assert isinstance(list(KINDS[kind](typed)), list)
 
 
-@pytest.mark.parametrize(
-    ("argument", "typed", "expected"),
-    [
+def test_codes_formats_and_methods_are_completed(sources: Sources, subtests: pytest.Subtests):
+    for argument, typed, expected in (
         ("crs", "web merc", "EPSG:3857"),
         ("format", "gp", "GPKG"),
         ("resampling", "cub", "cubic"),
         ("resampling", "", "auto"),
-    ],
-)
-def test_codes_formats_and_methods_are_completed(sources: Sources, argument: str, typed: str, expected: str):
-    reference = t.PromptReference(type="ref/prompt", name="convert_dataset")
-    told = complete(reference, t.CompletionArgument(name=argument, value=typed), None, sources)
-    assert expected in told.completion.values
-    assert get_prompt("convert_dataset", {"input": "a.tif", "output": "b.tif", argument: expected}).messages
+    ):
+        with subtests.test(argument=argument, typed=typed, expected=expected):
+            reference = t.PromptReference(type="ref/prompt", name="convert_dataset")
+            told = complete(reference, t.CompletionArgument(name=argument, value=typed), None, sources)
+            assert expected in told.completion.values
+            assert get_prompt(
+                "convert_dataset", {"input": "a.tif", "output": "b.tif", argument: expected}
+            ).messages
 
 
-@pytest.mark.parametrize(
-    ("argument", "wrong"),
-    [("format", "PostgreSQL"), ("format", "no such"), ("resampling", "best"), ("crs", "/etc/passwd")],
-)
-def test_a_format_method_or_code_that_does_not_exist_is_refused(argument: str, wrong: str):
-    with pytest.raises(MCPError):
-        get_prompt("convert_dataset", {"input": "a.tif", "output": "b.tif", argument: wrong})
+def test_a_format_method_or_code_that_does_not_exist_is_refused(subtests: pytest.Subtests):
+    for argument, wrong in (
+        ("format", "PostgreSQL"),
+        ("format", "no such"),
+        ("resampling", "best"),
+        ("crs", "/etc/passwd"),
+    ):
+        with subtests.test(argument=argument, wrong=wrong), pytest.raises(MCPError):
+            get_prompt("convert_dataset", {"input": "a.tif", "output": "b.tif", argument: wrong})

@@ -1,4 +1,4 @@
-"""`validate_call`: what it says is what the call then does, and it says it without a container."""
+"""`validate_call`: what it says is what the call then does, and nothing runs for it but a look at the inputs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,10 +58,20 @@ def unnamed(argv: list[str]) -> list[str]:
     return [word for word in argv if not word.startswith("/staging/")]
 
 
-def test_a_plan_needs_no_container_and_is_what_then_runs(talker: Talk, own: Place):
-    """GeoTIFF and shapefile are read by the host; GDAL's own words are the same afterwards."""
+def looks(own: Place) -> int:
+    """How many containers have looked at inputs; nothing else has run."""
+    tools = [one["tool"] for one in own.audited if one["type"] == "call.started" and "object" in one]
+    assert set(tools) <= {"validate_call"}
+    return len(tools)
+
+
+def test_a_plan_is_what_then_runs_and_each_input_is_looked_at_once(talker: Talk, own: Place):
     plans = {key: plan(talker, tool, **arguments) for key, (tool, arguments) in CALLS.items()}
-    assert started_calls(own) == set()
+    looked = looks(own)
+    assert 3 <= looked <= len(CALLS)
+    for tool, arguments in CALLS.values():
+        plan(talker, tool, **arguments)
+    assert looks(own) == looked
     assert not list(own.workspace.glob("planned*"))
     assert talker.person.asked == []
     under_way = {key: talker.start(tool, **arguments) for key, (tool, arguments) in CALLS.items()}
@@ -77,7 +87,7 @@ def test_a_plan_needs_no_container_and_is_what_then_runs(talker: Talk, own: Plac
         assert planned["valid"] is planned["container"] is True
 
 
-def test_the_inputs_are_described_from_their_headers(talker: Talk, own: Place):
+def test_the_inputs_are_described(talker: Talk, own: Place):
     [raster] = plan(talker, "info", path="dem.tif")["inputs"]
     assert raster["path"] == str(own.path("dem.tif"))
     assert (raster["driver"], raster["size"], raster["bands"], raster["type"], raster["nodata"]) == ("GTiff", [60, 50], 1, "Int16", "-999.0")  # fmt: skip
@@ -152,12 +162,12 @@ TOO_LARGE: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.claim("resources.certain-excess-refused")
 @pytest.mark.parametrize("key", TOO_LARGE)
-def test_what_is_too_large_is_told_with_the_setting_and_refused_without_a_container(
+def test_what_is_too_large_is_told_with_the_setting_and_refused_before_it_runs(
     talker: Talk, own: Place, key: str
 ):
     tool, arguments = TOO_LARGE[key]
-    before = started_calls(own)
     planned = plan(talker, tool, **arguments)
+    before = started_calls(own)
     assert planned["valid"] is False
     exceeds = planned["exceeds"]
     assert exceeds["number"] > exceeds["limit"] > 0
@@ -165,11 +175,26 @@ def test_what_is_too_large_is_told_with_the_setting_and_refused_without_a_contai
     error = talker.failed(tool, **arguments)
     assert error["code"] in ("DISK_LIMIT", "MEMORY_LIMIT", "TIMEOUT")
     assert error["stage"] == "validate"
-    if key != "grid":  # the headers of GeoJSON are read in the container
-        assert started_calls(own) == before
+    assert started_calls(own) == before
 
 
-def test_a_format_that_only_gdal_reads_is_looked_at_once(talker: Talk, own: Place):
+@pytest.mark.claim("resources.certain-excess-refused")
+def test_what_is_too_large_on_a_file_nobody_looked_at_is_ended_by_what_a_container_says_of_it(own: Place):
+    """Before a person is asked where one would be; else the call's own container says it before it works."""
+    calls = (("resize", {"size": ["200000", "200000"]}), ("reproject", {"output-crs": "EPSG:4326", "resolution": [1e-07, 1e-07]}))  # fmt: skip
+    for mode, stage in (("never", "run"), ("writes", "validate")):
+        with inside(own.command("--approval", mode), person=Person()) as talk:
+            for name, arguments in calls:
+                own.path(f"{mode}-{name}.tif").write_bytes(own.path("dem.tif").read_bytes())
+                given = {"input": f"{mode}-{name}.tif", "output": "big.tif", **arguments}
+                error = talk.failed("gdal_write", algorithm=f"raster {name}", arguments=given)
+                assert (error["code"], error["stage"]) == ("DISK_LIMIT", stage)
+                assert "at least" in error["message"]  # said by the estimate, before a limit was reached
+                assert not own.path("big.tif").exists()
+            assert talk.person.asked == []
+
+
+def test_what_the_server_wrote_it_knows_and_what_it_did_not_is_looked_at_once(talker: Talk, own: Place):
     def containers() -> int:
         return len(started_calls(own))
 
@@ -212,7 +237,7 @@ def test_a_call_that_would_be_refused_is_refused_in_the_same_words(
 
 
 def damaged(data: bytes) -> Iterator[bytes]:
-    """A header that lies: cut, all ones, with each number of its directory made enormous, one after the other."""
+    """A file that lies: cut, all ones, with each number of its directory made enormous, one after the other."""
     yield from (
         b"",
         data[:3],
@@ -225,8 +250,8 @@ def damaged(data: bytes) -> Iterator[bytes]:
         yield data[:start] + b"\xff" * 4 + data[start + 4 :]
 
 
-@pytest.mark.claim("content.host-reads-headers")
-def test_hostile_headers_are_an_answer(talker: Talk, own: Place):
+@pytest.mark.claim("content.host-opens-no-dataset")
+def test_hostile_files_are_an_answer(talker: Talk, own: Place):
     sources = {".tif": "dem.tif", ".shp": "zones.shp"}
     under_way = []
     for suffix, source in sources.items():

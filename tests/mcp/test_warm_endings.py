@@ -1,7 +1,6 @@
 """However a server with waiting containers ends, and whoever tidies up meanwhile: nothing is left, and nothing living is touched."""
 
 import contextlib
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -166,82 +165,3 @@ def test_servers_that_start_die_and_tidy_up_leave_each_other_s_containers_alone(
         pass
     assert containers.none_of(seen | place.owners)
     assert place.staged == []
-
-
-@pytest.mark.nightly
-def test_many_calls_leave_nothing_behind_and_each_is_answered_rightly(
-    make_place: Callable[..., Place], containers: Containers, serving: Serving
-):
-    place = make_place("dem.tif", "rgb.tif")
-    with serving(place) as pipes:
-        process = Path(f"/proc/{pipes.process.pid}")
-
-        def held() -> tuple[int, int]:
-            return len(os.listdir(process / "fd")), len(os.listdir(process / "task"))
-
-        def rest() -> tuple[int, int]:
-            """What the process holds once all that is left are the containers that wait."""
-            until(
-                lambda: (
-                    sorted(set(containers.of_owners(place.owners)))
-                    == sorted(waiting(containers, place.owners))
-                    != []
-                )
-            )
-            until(lambda: len(waiting(containers, place.owners)) >= KINDS)
-            return held()
-
-        answered(pipes, 12)
-        before = rest()
-        pools = answered(pipes, 60)
-        after = rest()
-        assert set(pools) <= {"warm", "cold"}
-        assert pools.count("warm") > 10
-        # connections to the engine and threads are kept for the next call, a few of each; a leak would be one for each call
-        assert after[0] <= before[0] + 20
-        assert after[1] <= before[1] + 10
-        assert len(waiting(containers, place.owners)) <= int(WARM["GDAL_MCP_POOL_MAX"])
-        assert all(name.startswith("slot-") for name in place.staged)
-        # a slot begins with its folder
-        until(lambda: set(place.staged) <= set(containers.of_owners(place.owners)))
-        owners = place.owners
-    assert containers.of_owners(owners) == []
-    assert place.staged == []
-    assert verify(place.state / "audit.jsonl").ok
-
-
-def answered(pipes: Pipes, count: int) -> list[str]:
-    """So many calls, four at a time; each must be right. How the container of each was found."""
-    found, open_ = [], []
-    for number in range(count):
-        open_.append((number, *ask(pipes, number)))
-        if len(open_) == 4:
-            found.append(judged(pipes, *open_.pop(0)))
-    return found + [judged(pipes, *one) for one in open_]
-
-
-def ask(pipes: Pipes, number: int) -> tuple[str, int]:
-    kind = ("info", "info", "convert", "wrong")[number % 4]
-    tool = "convert" if kind == "convert" else "info"
-    arguments = {
-        "info": {"path": "dem.tif"},
-        "convert": {"input": "rgb.tif", "output": f"{number}.png"},
-        "wrong": {"path": "absent.tif" if number % 8 == 3 else "rgb.tif", "format": "text"},
-    }[kind]
-    return kind, pipes.send("tools/call", {"name": tool, "arguments": arguments})
-
-
-def judged(pipes: Pipes, number: int, kind: str, identifier: int) -> str:
-    result = pipes.answer(identifier)["result"]
-    said = result["structuredContent"]
-    if kind == "info":
-        assert said["size"] == [60, 50]
-    elif kind == "convert":
-        assert Path(said["output"]).name == f"{number}.png"
-        assert said["outputs"][0]["description"]["size"] == [40, 30]
-    elif number % 8 == 3:
-        assert said["error"]["code"] == "NOT_FOUND"
-        return "cold"
-    else:
-        assert "Size is 40, 30" in said["untrusted"]["text"]
-    return said["receipt"]["pool"]

@@ -84,39 +84,46 @@ def test_every_algorithm_has_a_run_or_a_reason() -> None:
         assert ("reads" in run) + ("makes" in run) + ("absent" in run) == 1, name
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_it_runs(replies: dict[str, Any], name: str) -> None:
-    reply = replies[name]
-    assert not reply.is_error, reply.structured_content
+def test_it_runs(replies: dict[str, Any], subtests: pytest.Subtests) -> None:
+    for name in MADE:
+        with subtests.test(name=name):
+            reply = replies[name]
+            assert not reply.is_error, reply.structured_content
 
 
-@pytest.mark.parametrize("name", [name for name, run in COMPARED.items() if run.get("reads")])
-def test_what_it_prints_is_the_same(replies: dict[str, Any], oracle: Oracle, name: str) -> None:
-    found = replies[name].structured_content
-    # where our containers keep the statistics of read-only data; progress goes through the protocol
-    printed = oracle.must("env", "GDAL_PAM_PROXY_DIR=/tmp", *found["receipt"]["argv"])
-    printed = re.sub(r"^0\.\.\.[0-9.]*100 - done\.\n", "", printed)
-    said = found.get("untrusted", {})
-    if "report" in said:
-        assert said["report"] == json.loads(printed)
-    else:
-        assert said.get("text", "") == printed
+def test_what_it_prints_is_the_same(
+    replies: dict[str, Any], oracle: Oracle, subtests: pytest.Subtests
+) -> None:
+    for name in [name for name, run in COMPARED.items() if run.get("reads")]:
+        with subtests.test(name=name):
+            found = replies[name].structured_content
+            # where our containers keep the statistics of read-only data; progress goes through the protocol
+            printed = oracle.must("env", "GDAL_PAM_PROXY_DIR=/tmp", *found["receipt"]["argv"])
+            printed = re.sub(r"^0\.\.\.[0-9.]*100 - done\.\n", "", printed)
+            said = found.get("untrusted", {})
+            if "report" in said:
+                assert said["report"] == json.loads(printed)
+            else:
+                assert said.get("text", "") == printed
 
 
-@pytest.mark.parametrize("name", [name for name, run in COMPARED.items() if "makes" in run])
-def test_what_it_makes_is_the_same(replies: dict[str, Any], oracle: Oracle, place: Place, name: str) -> None:
-    found, run = replies[name].structured_content, COMPARED[name]
-    if name in FILE_OPERATIONS:
-        _check_operation(run, place, oracle)
-        return
-    into = oracle.folder(f"every-{name.replace(' ', '-')}")
-    for line in run.get("setup", ()):
-        new = line.split(" -> ")[1]
-        old = oracle.out / "every-before" / new
-        (shutil.copytree if old.is_dir() else shutil.copy)(old, into / new)
-    oracle.must(*(word.replace(STAGING, str(into)) for word in found["receipt"]["argv"]))
-    target = Path(found["outputs"][0]["path"])
-    assert _seen(run["makes"], oracle, target) == _seen(run["makes"], oracle, into / target.name)
+def test_what_it_makes_is_the_same(
+    replies: dict[str, Any], oracle: Oracle, place: Place, subtests: pytest.Subtests
+) -> None:
+    for name in [name for name, run in COMPARED.items() if "makes" in run]:
+        with subtests.test(name=name):
+            found, run = replies[name].structured_content, COMPARED[name]
+            if name in FILE_OPERATIONS:
+                _check_operation(run, place, oracle)
+                continue
+            into = oracle.folder(f"every-{name.replace(' ', '-')}")
+            for line in run.get("setup", ()):
+                new = line.split(" -> ")[1]
+                old = oracle.out / "every-before" / new
+                (shutil.copytree if old.is_dir() else shutil.copy)(old, into / new)
+            oracle.must(*(word.replace(STAGING, str(into)) for word in found["receipt"]["argv"]))
+            target = Path(found["outputs"][0]["path"])
+            assert _seen(run["makes"], oracle, target) == _seen(run["makes"], oracle, into / target.name)
 
 
 def _check_operation(run: dict[str, Any], place: Place, oracle: Oracle) -> None:

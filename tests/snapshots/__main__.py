@@ -13,7 +13,7 @@ from typing import Any
 from gdal_mcp.mcp import render
 from gdal_mcp.settings import Settings
 from gdal_mcp.tools.toolbox import TOOLSETS
-from gdal_mcp.surface import surface
+from tests.boxes import surface
 
 FOLDER = Path(__file__).parent
 SETS = tuple(name for name in TOOLSETS if name != "all")

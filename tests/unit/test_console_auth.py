@@ -8,7 +8,15 @@ import pytest
 from starlette.requests import Request
 
 from gdal_mcp.access.identity import APPROVE, READ, Principal
-from gdal_mcp.console.auth import BODY_SECONDS, STRANGERS, TICKET_BYTES, ConsoleAuth, LoginThrottle, Refused, Verify
+from gdal_mcp.console.auth import (
+    BODY_SECONDS,
+    STRANGERS,
+    TICKET_BYTES,
+    ConsoleAuth,
+    LoginThrottle,
+    Refused,
+    Verify,
+)
 from gdal_mcp.console.login_tokens import LoginTokens, new_login_token
 from tests.unit.virtual_time import run, settle
 

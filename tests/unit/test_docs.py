@@ -18,18 +18,17 @@ from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.preflight.service import Foresight
 from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings, load_settings
-from gdal_mcp.tools.toolbox import TOOLSETS
-from gdal_mcp.surface import known_tools
-from gdal_mcp.surface import surface as surface_of
+from gdal_mcp.toolbox import ImmediateResult
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.toolbox import ImmediateResult
 from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import known_tools, preflight
+from tests.boxes import surface as surface_of
 
 ROOT = Path(__file__).parents[2]
 # what the examples read; a draft only looks at whether it is there
@@ -232,7 +231,7 @@ def desk(tmp_path):
         (folder / name).touch()
     settings = load_settings(workspaces=[folder], state_dir=tmp_path / "state")
     paths = Paths(Workspaces((Workspace.at(folder, writable=True),)), "outputs", "0" * 16, 1)
-    return DraftContext(paths, settings, surface_of(settings), Foresight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface_of(settings), preflight(settings), packaged())
 
 
 @pytest.mark.parametrize(("tool", "given"), tuple(examples()))

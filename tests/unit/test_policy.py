@@ -1,16 +1,21 @@
 """What the policy decides: pure, rule by rule."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gdal_mcp.access.policy import Allow, Case, Deny, Entry, Policy, RequireApproval, Rule, case, decide
+from gdal_mcp.access import policy as module
+from gdal_mcp.access.policy import Allow, Case, Deny, Entry, RequireApproval, Rule, case, decide
+from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.plan import Effect, Plan
+from gdal_mcp.tools.aliases import aliases_of
 from sandbox.outputs.publication import Transfer
 from tests.unit.values import SPACE, draft, located, output, plan
 
+Policy = partial(module.Policy, aliases=aliases_of(catalogue()))
 READ, CREATE, REPLACE = (plan(draft(made)) for made in (None, output(), output(replaces=("out.tif",))))
 REMOVE = plan(replace(draft(None), removes=(located("old.tif"),)))
 MOVE = plan(replace(draft(None), transfers=(Transfer(located("a.tif"), located("b.tif", None)),)))
@@ -18,7 +23,7 @@ ASKED = plan(replace(draft(None), removes=(located("old.tif"),), always_asked=Tr
 HERE, THERE = Path("/data/here"), Path("/data/there")
 
 
-def judged(one: Plan, policy: Policy) -> Any:
+def judged(one: Plan, policy: module.Policy) -> Any:
     return decide(case(one.draft, one.tool, one.principal), policy)
 
 

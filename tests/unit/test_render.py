@@ -15,10 +15,10 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.mcp import render
 from gdal_mcp.mcp.render import MAX_LINKS
 from gdal_mcp.pipeline import Reply
-from gdal_mcp.surface import known_tools
 from gdal_mcp.toolbox import Tool
 from sandbox.outcome import Usage
 from sandbox.outputs.publication import Published, PublishedFile
+from tests.boxes import known_tools
 from tests.unit.values import located
 
 PNG = b"\x89PNG\r\n\x1a\nrest"

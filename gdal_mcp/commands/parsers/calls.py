@@ -49,7 +49,9 @@ def _call(given: argparse.Namespace) -> Exit:
     settings = settings_of(given)
     settings.require_workspaces()
     arguments = json_object(given.arguments)
-    # a terminated call ends as an interrupted one does: its container is stopped and removed
+    # A terminated call ends as an interrupted one does: its container is stopped and removed. A shell that starts us in the
+    # background of a script has SIGINT ignored, so both have a handler.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
 
     def call() -> Exit:

@@ -7,75 +7,37 @@ The container may say anything: whatever took it over writes its last words. Inv
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from gdal_mcp.gdal.answers import described_words as words
-from gdal_mcp.gdal.answers.described_words import (
-    DRIVER,
-    DROP,
-    TYPE,
-    count,
-    crs_code,
-    items,
-    kept,
-    number,
-    real,
-    shaped,
-    switch,
-    whole,
-    word,
+from pydantic import AfterValidator, Field, ValidationError, WrapValidator
+from typing_extensions import TypedDict
+
+from gdal_mcp.gdal.answers.words import (
+    Box,
+    Color,
+    Compression,
+    Count,
+    CrsCode,
+    DataType,
+    DimensionKind,
+    Driver,
+    FieldType,
+    Geometry,
+    Item,
+    Kept,
+    Number,
+    Pair,
+    Real,
+    Shape,
+    Switch,
+    adapter,
+    at_most,
 )
 from gdal_mcp.toolbox import Described
 from gdal_mcp.untrusted import clean_text
 
-MOST_BANDS, MOST_LAYERS, MOST_FIELDS, MOST_ARRAYS = 1000, 200, 1000, 1000
-MOST_CHECKS = 50
-NAME_CHARACTERS = 200
-
-
-def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
-    """One for each of the `expected` outputs of a job, in order; empty ones where the container said nothing sensible."""
-    said = final.get("outputs")
-    given = said[:expected] if isinstance(said, list) else []
-    parts = [one if isinstance(one, dict) else {} for one in given]
-    parts += [{}] * (expected - len(parts))
-    return tuple(
-        Described(facts(one.get("facts")), names(one.get("names")), checks(one.get("checks")))
-        for one in parts
-    )
-
-
-def facts(value: Any) -> Mapping[str, Any]:
-    """The facts of a description: of an output, or of one of the `headers` program's rows."""
-    return kept(_FACTS, value)
-
-
-def names(value: Any) -> Mapping[str, Any]:
-    """The names of a description, cleaned; parts without any text are left out."""
-    return {key: one for key, one in kept(_NAMES, value).items() if _says_something(one)}
-
-
-def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
-    """Known codes with our text, and the numbers that say which input or layer, from 0."""
-    given = value[:MOST_CHECKS] if isinstance(value, list) else []
-    found = (_check(one) for one in given if isinstance(one, dict))
-    return tuple(one for one in found if one)
-
-
-def shown(value: Any) -> Mapping[str, Any]:
-    """What a preview says it shows."""
-    return kept(_SHOWN, value)
-
-
-def _check(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    code = row.get("code")
-    if not isinstance(code, str) or code not in CHECKS:
-        return {}
-    message = CHECKS[code]
-    if row.get("sampled") is True:
-        message += " Only a sample of the pixels was read."
-    return {"code": code, "message": message, **kept(_WHERE, row)}
-
+MOST_CHECKS: Final = 50
+NAME_CHARACTERS: Final = 200
 
 CHECKS: Final[Mapping[str, str]] = {
     "all_nodata": "The raster holds no valid pixel: everything is nodata or masked. Check the extent, the nodata value and the "
@@ -92,8 +54,51 @@ CHECKS: Final[Mapping[str, str]] = {
 }
 
 
-def _text(value: Any) -> Any:
-    return clean_text(value, NAME_CHARACTERS) if isinstance(value, str) else DROP
+def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
+    """One for each of the `expected` outputs of a job, in order; empty ones where the container said nothing sensible."""
+    said = final.get("outputs")
+    given = said[:expected] if isinstance(said, list) else []
+    parts = [one if isinstance(one, dict) else {} for one in given]
+    parts += [{}] * (expected - len(parts))
+    return tuple(
+        Described(facts(one.get("facts")), names(one.get("names")), checks(one.get("checks")))
+        for one in parts
+    )
+
+
+def facts(value: Any) -> Mapping[str, Any]:
+    """The facts of a description: of an output, or of one of the `headers` program's rows."""
+    return _kept(_Facts, value)
+
+
+def names(value: Any) -> Mapping[str, Any]:
+    """The names of a description, cleaned; parts without any text are left out."""
+    return {key: one for key, one in _kept(_Names, value).items() if _says_something(one)}
+
+
+def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
+    """Known codes with our text, and the numbers that say which input or layer, from 0."""
+    told = []
+    for row in value[:MOST_CHECKS] if isinstance(value, list) else []:
+        code = row.get("code") if isinstance(row, dict) else None
+        if isinstance(code, str) and code in CHECKS:
+            sampled = " Only a sample of the pixels was read." if row.get("sampled") is True else ""
+            told.append({"code": code, "message": CHECKS[code] + sampled, **_kept(_Where, row)})
+    return tuple(told)
+
+
+def shown(value: Any) -> Mapping[str, Any]:
+    """What a preview says it shows."""
+    return _kept(_Shown, value)
+
+
+def _kept(model: Any, value: Any) -> Mapping[str, Any]:
+    """What a model leaves of an object; nothing of what is none."""
+    try:
+        found: Mapping[str, Any] = adapter(model).validate_python(value)
+    except ValidationError:
+        return {}
+    return found
 
 
 def _says_something(value: Any) -> bool:
@@ -104,100 +109,134 @@ def _says_something(value: Any) -> bool:
     return bool(value)
 
 
-_BOX: Final = whole(number, {4})
-_NPY_TYPE: Final = word(words.DATA_TYPES | {"bool", "complex64", "complex128"})
-_CRS: Final = shaped({"code": crs_code, "kind": word(words.CRS_KINDS), "degrees": switch, "metres": switch})
-_BAND: Final = shaped(
-    {
-        "type": TYPE,
-        "nodata": real,
-        "color": word(words.COLORS),
-        "min": real,
-        "max": real,
-        "exact": switch,
-    }
-)
-_FIELD: Final = shaped({"type": word(words.FIELD_TYPES), "subtype": word(words.FIELD_TYPES)})
-_LAYER: Final = shaped(
-    {
-        "geometry": word(words.GEOMETRIES),
-        "features": count,
-        "field_count": count,
-        "fields": items(_FIELD, MOST_FIELDS),
-        "crs": _CRS,
-        "extent": _BOX,
-        "wgs84": _BOX,
-    }
-)
-_ARRAY: Final = shaped(
-    {"type": TYPE, "shape": items(count, 32), "nodata": real, "block_size": items(count, 32), "crs": _CRS}
-)
+class _Crs(TypedDict, total=False):
+    code: Kept[CrsCode]
+    kind: Kept[Literal["compound", "geographic", "projected", "geocentric", "vertical", "local", "other"]]
+    degrees: Kept[Switch]
+    metres: Kept[Switch]
 
 
-def _compression(value: Any) -> Any:
+class _Band(TypedDict, total=False):
+    type: Kept[DataType]
+    nodata: Kept[Real]
+    color: Kept[Color]
+    min: Kept[Real]
+    max: Kept[Real]
+    exact: Kept[Switch]
+
+
+class _Field(TypedDict, total=False):
+    type: Kept[FieldType]
+    subtype: Kept[FieldType]
+
+
+class _Layer(TypedDict, total=False):
+    geometry: Kept[Geometry]
+    features: Kept[Count]
+    field_count: Kept[Count]
+    fields: Kept[Annotated[list[Item[_Field]], at_most(1000)]]
+    crs: Kept[_Crs]
+    extent: Kept[Box]
+    wgs84: Kept[Box]
+
+
+class _Dimension(TypedDict, total=False):
+    size: Kept[Count]
+    kind: Kept[DimensionKind]
+
+
+class _Array(TypedDict, total=False):
+    type: Kept[DataType]
+    shape: Kept[Shape]
+    nodata: Kept[Real]
+    block_size: Kept[Shape]
+    crs: Kept[_Crs]
+
+
+class _Kind(TypedDict, total=False):
+    files: Kept[Count]
+
+
+def _or_other(value: Any, validate: Any) -> Any:
     """A text option of the file, so that only known words pass."""
-    return value if isinstance(value, str) and value in words.compressions() else "other"
+    try:
+        return None if value is None else validate(value)
+    except ValidationError:
+        return "other"
 
 
-_FACTS: Final = shaped(
-    {
-        "driver": DRIVER,
-        "bytes": count,
-        "size": whole(count, {2}),
-        "band_count": count,
-        "bands": items(_BAND, MOST_BANDS),
-        "block_size": whole(count, {2}),
-        "overviews": count,
-        "compression": _compression,
-        "crs": _CRS,
-        "extent": _BOX,
-        "wgs84": _BOX,
-        "pixel_size": whole(number, {2}),
-        "rotated": switch,
-        "gcps": count,
-        "subdatasets": count,
-        "layer_count": count,
-        "layers": items(_LAYER, MOST_LAYERS),
-        "group_count": count,
-        "array_count": count,
-        "dimensions": items(shaped({"size": count, "kind": word(words.DIMENSIONS)}), MOST_ARRAYS),
-        "arrays": items(_ARRAY, MOST_ARRAYS),
-        "rows": count,
-        "files": count,
-        "shape": items(count, 32),
-        "type": _NPY_TYPE,
-        "zoom": whole(count, {2}),
-        "kinds": items(shaped({"files": count}), 20),
-    }
-)
-_TEXTS: Final = items(_text, MOST_FIELDS)
-_NAMES: Final = shaped(
-    {
-        "crs": _text,
-        "bands": items(_text, MOST_BANDS),
-        "layers": items(shaped({"name": _text, "crs": _text, "fields": _TEXTS}), MOST_LAYERS),
-        "dimensions": _TEXTS,
-        "arrays": items(
-            shaped({"name": _text, "unit": _text, "dimensions": items(_text, 32), "crs": _text}), MOST_ARRAYS
-        ),
-        "kinds": items(_text, 20),
-    }
-)
-_WHERE: Final = shaped({"input": count, "layer": count})
-_SHOWN: Final = shaped(
-    {
-        "kind": word({"raster", "vector"}),
-        "color": word({"gray", "rgb", "hillshade", "palette"}),
-        "bands": items(count, 4),
-        "size": whole(count, {2}),
-        "source_size": whole(count, {2}),
-        "stretch": items(whole(real, {2}), 4),
-        "coarse": switch,
-        "empty": switch,
-        "complete": switch,
-        "bytes": count,
-        "layers": items(count, MOST_LAYERS),
-        "extent": _BOX,
-        "crs": _CRS,
-    }
-)
+class _Facts(TypedDict, total=False):
+    driver: Kept[Driver]
+    bytes: Kept[Count]
+    size: Kept[Pair]
+    band_count: Kept[Count]
+    bands: Kept[Annotated[list[Item[_Band]], at_most(1000)]]
+    block_size: Kept[Pair]
+    overviews: Kept[Count]
+    compression: Annotated[Compression | None, WrapValidator(_or_other)]
+    crs: Kept[_Crs]
+    extent: Kept[Box]
+    wgs84: Kept[Box]
+    pixel_size: Kept[Annotated[list[Number], Field(min_length=2, max_length=2)]]
+    rotated: Kept[Switch]
+    gcps: Kept[Count]
+    subdatasets: Kept[Count]
+    layer_count: Kept[Count]
+    layers: Kept[Annotated[list[Item[_Layer]], at_most(200)]]
+    group_count: Kept[Count]
+    array_count: Kept[Count]
+    dimensions: Kept[Annotated[list[Item[_Dimension]], at_most(1000)]]
+    arrays: Kept[Annotated[list[Item[_Array]], at_most(1000)]]
+    rows: Kept[Count]
+    files: Kept[Count]
+    shape: Kept[Shape]
+    type: Kept[DataType | Literal["bool", "complex64", "complex128"]]
+    zoom: Kept[Pair]
+    kinds: Kept[Annotated[list[Item[_Kind]], at_most(20)]]
+
+
+_Text = Annotated[str, AfterValidator(lambda text: clean_text(text, NAME_CHARACTERS))]
+_Texts = Annotated[list[Item[_Text]], at_most(1000)]
+
+
+class _LayerNames(TypedDict, total=False):
+    name: Kept[_Text]
+    crs: Kept[_Text]
+    fields: Kept[_Texts]
+
+
+class _ArrayNames(TypedDict, total=False):
+    name: Kept[_Text]
+    unit: Kept[_Text]
+    dimensions: Kept[_Texts]
+    crs: Kept[_Text]
+
+
+class _Names(TypedDict, total=False):
+    crs: Kept[_Text]
+    bands: Kept[_Texts]
+    layers: Kept[Annotated[list[Item[_LayerNames]], at_most(200)]]
+    dimensions: Kept[_Texts]
+    arrays: Kept[Annotated[list[Item[_ArrayNames]], at_most(1000)]]
+    kinds: Kept[_Texts]
+
+
+class _Where(TypedDict, total=False):
+    input: Kept[Count]
+    layer: Kept[Count]
+
+
+class _Shown(TypedDict, total=False):
+    kind: Kept[Literal["raster", "vector"]]
+    color: Kept[Literal["gray", "rgb", "hillshade", "palette"]]
+    bands: Kept[Annotated[list[Item[Count]], at_most(4)]]
+    size: Kept[Pair]
+    source_size: Kept[Pair]
+    stretch: Kept[Annotated[list[Item[Annotated[list[Real], Field(min_length=2, max_length=2)]]], at_most(4)]]
+    coarse: Kept[Switch]
+    empty: Kept[Switch]
+    complete: Kept[Switch]
+    bytes: Kept[Count]
+    layers: Kept[Annotated[list[Item[Count]], at_most(200)]]
+    extent: Kept[Box]
+    crs: Kept[_Crs]

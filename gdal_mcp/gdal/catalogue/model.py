@@ -264,6 +264,15 @@ class Catalogue:
     unwritten: Mapping[str, str]  # driver name in lower case -> why it is never an output
 
     @property
+    def summary(self) -> str:
+        """One line of numbers."""
+        arguments = sum(len(algorithm.arguments) for algorithm in self.algorithms.values())
+        return (
+            f"GDAL {self.gdal_version}: {len(self.algorithms)} algorithms, {arguments} arguments, {len(self.steps)} pipeline "
+            f"steps, {len(self.drivers)} drivers"
+        )
+
+    @property
     def release(self) -> tuple[int, int]:
         """GDAL's major and minor version: what the data is good for."""
         major, minor = self.gdal_version.split(".")[:2]

@@ -1,16 +1,27 @@
 """What can be found: algorithms and hand-picked tools, with the words under which they are searched. Pure."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Role
 from gdal_mcp.gdal.discovery.effects import effects
-from gdal_mcp.gdal.discovery.words import plain_words, stems, vocabulary
+from gdal_mcp.gdal.discovery.tables import read
 
 CORE: Final = "core"  # the toolset of hand-picked tools
+# How much a word counts by where it stands, by judgement; tests/data/questions.toml holds what they reach.
+FIELDS: Final[Mapping[str, float]] = {
+    "name": 4.0,
+    "called": 3.0,
+    "help": 2.0,
+    "argument": 1.0,
+    "choice": 0.6,
+    "argument_help": 0.1,
+}
+_WORD: Final = re.compile(r"[a-z0-9]+")
 
 Picked = tuple[str, str, str]  # name, title and description of a hand-picked tool
 
@@ -22,9 +33,9 @@ class Hit:
     path: str
     tool: str
     line: str
-    why: tuple[str, ...]
     effect: Literal["reads", "may write", "writes"]
-    score: float
+    why: tuple[str, ...] = ()
+    score: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
         """As a client sees it."""
@@ -38,69 +49,51 @@ class Hit:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that can be found. `texts` is what is searched, by the names of FIELDS; an absent one is empty."""
+
+    hit: Hit
+    toolset: str
+    texts: Mapping[str, str]
+    factor: float = 1.0  # on its score
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name as plain words; a longer one also without the group."""
+        name = plain_words(self.hit.path or self.hit.tool)
+        return (" ".join(name), " ".join(name[1:])) if len(name) > 2 and self.hit.path else (" ".join(name),)
+
+
 def tool_name(path: str) -> str:
     """The name of the direct tool of an algorithm."""
     return path.replace(" ", "_").replace("-", "_")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing that can be found. Fields are named as `search.WEIGHTS` weighs them; an absent one is empty."""
-
-    hit: Hit
-    toolset: str
-    fields: Mapping[str, tuple[str, ...]]  # what is searched, as stems
-    names: tuple[str, ...] = ()  # its name as plain words; a longer one also without the group
-    factor: float = 1.0
-
-
 def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
     usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
     own = [one for one in usable if one.name not in _common(catalogue)]
-    phrases = _phrases().get(algorithm.path, ())
-    hit = Hit(
-        algorithm.path,
-        tool_name(algorithm.path),
-        algorithm.description,
-        (),
-        _effect(algorithm),
-        0.0,
-    )
-    fields = {
-        "name": stems(algorithm.path),
-        "called": stems(" ".join(phrases)),
-        "help": stems(algorithm.description),
-        "argument": stems(" ".join(one.name for one in own)),
-        "choice": stems(" ".join(choice for one in own for choice in one.choices)),
-        "argument help": stems(" ".join(one.description for one in own)),
-    }
-    factor = _quiet().get(algorithm.path, 1.0)
-    first = algorithm.path.split(" ")[0]
-    return Entry(hit, first, fields, _names(algorithm.path), factor)
-
-
-def _names(path: str) -> tuple[str, ...]:
-    words = plain_words(path)
-    long = " ".join(words)
-    return (long, " ".join(words[1:])) if len(words) > 2 else (long,)
-
-
-def _effect(algorithm: Algorithm) -> Literal["reads", "may write", "writes"]:
     found = effects(algorithm)
-    if found.creates == "always" or found.updates or found.removes:
-        return "writes"
-    return "may write" if found.writes else "reads"
+    always = found.creates == "always" or found.updates or found.removes
+    effect: Literal["reads", "may write", "writes"] = (
+        "writes" if always else "may write" if found.writes else "reads"
+    )
+    texts = {
+        "name": algorithm.path,
+        "called": " ".join(vocabulary()["algorithms"].get(algorithm.path, ())),
+        "help": algorithm.description,
+        "argument": " ".join(one.name for one in own),
+        "choice": " ".join(choice for one in own for choice in one.choices),
+        "argument_help": " ".join(one.description for one in own),
+    }
+    hit = Hit(algorithm.path, tool_name(algorithm.path), algorithm.description, effect)
+    factor = float(vocabulary()["quiet"].get(algorithm.path, 1.0))
+    return Entry(hit, algorithm.path.split(" ")[0], texts, factor)
 
 
 def of_tool(tool: Picked) -> Entry:
     name, title, description = tool
-    hit = Hit("", name, title, (), "reads", 0.0)
-    fields = {
-        "name": stems(name),
-        "called": stems(title),
-        "help": stems(description),
-    }
-    return Entry(hit, CORE, fields, (" ".join(plain_words(name)),))
+    return Entry(Hit("", name, title, "reads"), CORE, {"name": name, "called": title, "help": description})
 
 
 @lru_cache(maxsize=4)
@@ -112,15 +105,22 @@ def _common(catalogue: Catalogue) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def _phrases() -> Mapping[str, tuple[str, ...]]:
-    return {path: tuple(map(str, _list(lines))) for path, lines in vocabulary()["algorithms"].items()}
+def vocabulary() -> Mapping[str, Mapping[str, Any]]:
+    """The hand-written words, as they are in the file."""
+    return read("vocabulary.toml")
+
+
+def plain_words(text: str) -> list[str]:
+    """All words as they are written, in lower case."""
+    return _WORD.findall(text.casefold())
+
+
+def words(text: str) -> list[str]:
+    """The words that are searched, in one spelling and in their order; filling words are left out."""
+    spelling, stop = vocabulary()["spelling"], _stop()
+    return [spelling.get(word, word) for word in plain_words(text) if word not in stop]
 
 
 @lru_cache(maxsize=1)
-def _quiet() -> Mapping[str, float]:
-    return {path: float(str(factor)) for path, factor in vocabulary()["quiet"].items()}
-
-
-def _list(value: object) -> list[object]:
-    assert isinstance(value, list)
-    return value
+def _stop() -> frozenset[str]:
+    return frozenset(vocabulary()["stop"]["words"].split())

@@ -59,9 +59,10 @@ def run(job, report):
     telling = part("reporting").Telling(report, programs.title(job), PROGRAM if job["outputs"] else 1.0)
     with part("reporting").Errors() as errors:
         try:
+            inputs = part("describe").describe_inputs(job, report, errors) if job["outputs"] else []
             ended = programs.run(job, telling)
             if ended.done and not errors.failures:
-                answer = finish(job, telling, errors)
+                answer = finish(job, inputs, telling, errors)
         except MemoryError:
             raise
         except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
@@ -76,12 +77,12 @@ def run(job, report):
     return answer | judged(ended, errors)
 
 
-def finish(job, telling, errors):
+def finish(job, inputs, telling, errors):
     """The descriptions of what was written, and the picture of it."""
     if not job["outputs"]:
         return {"outputs": []}
     telling.phase(PROGRAM, "describing the outputs")
-    outputs = part("describing").describe_all(job, errors)
+    outputs = part("describe").describe_outputs(job, inputs, errors)
     if job["preview_pixels"] and not errors.failures:
         telling.phase(DESCRIBED, "drawing the preview")
         part("preview").attach_preview(job, telling)

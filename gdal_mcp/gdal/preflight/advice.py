@@ -12,8 +12,8 @@ from typing import Final
 
 from gdal_mcp.gdal.preflight.crs import DEGREE, degrees_of, projected, same
 from gdal_mcp.gdal.preflight.estimate import estimate
+from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, Box, DatasetFacts
 from gdal_mcp.gdal.preflight.grids import clip_box, overlap, source_crs, target_crs
-from gdal_mcp.gdal.preflight.header import TYPE_RANGE, Box, Header
 from gdal_mcp.gdal.preflight.request import Request
 
 # the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
@@ -235,7 +235,7 @@ RULES: Final[tuple[Callable[[Request], Advice | None], ...]] = (
 )
 
 
-def _boxes(request: Request, header: Header) -> tuple[Box | None, Box | None]:
+def _boxes(request: Request, header: DatasetFacts) -> tuple[Box | None, Box | None]:
     """The box to clip to and that of the data, in the CRS of either."""
     if (wanted := clip_box(request)) is not None:
         return wanted, header.extent
@@ -245,13 +245,13 @@ def _boxes(request: Request, header: Header) -> tuple[Box | None, Box | None]:
     return ((box[0], box[1], box[2], box[3]) if ordered else None), there
 
 
-def _output(request: Request) -> Header | None:
+def _output(request: Request) -> DatasetFacts | None:
     """The raster that would be made, as far as that can be said."""
     foreseen = estimate(request)
     return foreseen.output if foreseen else None
 
 
-def _nodata(request: Request, made: Header) -> list[float]:
+def _nodata(request: Request, made: DatasetFacts) -> list[float]:
     """The values that the call gives; without any, that of the input if the type changes."""
     texts = [*request.arguments.get("nodata", ()), *request.arguments.get("output-nodata", ())]
     values = [value for text in texts for part in text.split(",") if (value := _float(part)) is not None]
@@ -272,7 +272,7 @@ def _times_finer(request: Request) -> float:
     return math.sqrt(_density(made, made.extent) / before) if before else 0.0
 
 
-def _continuous(header: Header | None) -> bool:
+def _continuous(header: DatasetFacts | None) -> bool:
     return header is not None and header.bands == 1 and header.data_type in _CONTINUOUS
 
 
@@ -299,7 +299,7 @@ def _target_degrees(request: Request) -> bool | None:
     return request.input.degrees if request.input else None
 
 
-def _density(header: Header, extent: Box | None) -> float:
+def _density(header: DatasetFacts, extent: Box | None) -> float:
     """Pixels for each unit of area; 0 where that is not known."""
     area = (extent[2] - extent[0]) * (extent[3] - extent[1]) if extent else 0.0
     return header.pixels / area if area > 0 else 0.0

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gdal_mcp.gdal.preflight.header import Box
+from gdal_mcp.gdal.preflight.facts import Box
 
 RADIUS: Final = 6378137.0  # metres, of the sphere of web Mercator and the equator of WGS 84
 DEGREE: Final = math.pi / 180 * RADIUS  # metres of one degree along the equator

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gdal_mcp.gdal.environment import CACHE_SHARE
+from gdal_mcp.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
 from gdal_mcp.gdal.preflight.grids import RULES, Grid
-from gdal_mcp.gdal.preflight.header import TYPE_BYTES, Header
 from gdal_mcp.gdal.preflight.request import Request
 from gdal_mcp.gdal.preflight.table import Compression, Cost, Format, Table, table
 from gdal_mcp.gdal.preflight.tiles import tiles
@@ -40,7 +40,7 @@ class Estimate:
     seconds: float
     basis: str
     sure: Sure = Sure()
-    output: Header | None = None  # the raster that would be made, as far as that can be said
+    output: DatasetFacts | None = None  # the raster that would be made, as far as that can be said
     # part of its pixels that is certainly made; the `trust` of the request for a next step
     certain: float = 0.0
 
@@ -115,7 +115,7 @@ def _raster(work: _Work, grid: Grid) -> Estimate:
     )
 
 
-def _sure(work: _Work, grid: Grid, header: Header) -> Sure:
+def _sure(work: _Work, grid: Grid, header: DatasetFacts) -> Sure:
     if work.format.virtual:
         return Sure()
     sparse = work.request.option("SPARSE_OK") in ("YES", "TRUE", "ON", "1")
@@ -142,13 +142,13 @@ def _doubt(work: _Work) -> float:
     return work.table.general.doubt * max(1.0, work.request.limits.cpus)
 
 
-def _made(work: _Work, grid: Grid) -> Header:
+def _made(work: _Work, grid: Grid) -> DatasetFacts:
     """The raster that would be made."""
     request, source = work.request, work.request.input
     kind = request.text("output-data-type") or work.cost.type
     if kind == "input":
         kind = source.data_type if source and source.data_type else "Byte"
-    return Header(
+    return DatasetFacts(
         request.driver,
         "raster",
         width=grid.width,
@@ -182,7 +182,7 @@ def _bands(work: _Work) -> int:
             return count
 
 
-def _pixel_seconds(work: _Work, header: Header) -> float:
+def _pixel_seconds(work: _Work, header: DatasetFacts) -> float:
     given = work.request.text("resampling") or work.cost.resampled
     factor = work.table.resampling.get(given, 1.0) if work.cost.resampled else 1.0
     computing = header.pixels * header.bands * work.cost.pixel_ns * factor
@@ -193,7 +193,7 @@ def _feature_seconds(work: _Work) -> float:
     return sum(one.features or 0 for one in work.request.inputs if one) * work.cost.feature_ns * _NANO
 
 
-def _memory(work: _Work, made: Header | None) -> int:
+def _memory(work: _Work, made: DatasetFacts | None) -> int:
     """GDAL itself, its block cache as far as there is data for it, and what the algorithm holds besides."""
     general, limits = work.table.general, work.request.limits
     data = sum(one.raw_bytes for one in work.request.inputs if one)
@@ -250,13 +250,13 @@ def _read(work: _Work) -> Estimate | None:
     )
 
 
-def _least_read(work: _Work, inputs: list[Header]) -> float:
+def _least_read(work: _Work, inputs: list[DatasetFacts]) -> float:
     """Seconds that reading takes at least, where every pixel of a band is looked at and nothing is known beforehand."""
     pixels = inputs[0].pixels * work.request.trust if work.cost.whole else 0
     return pixels * work.cost.input_ns * _NANO / _doubt(work)
 
 
-def _content_bytes(work: _Work, inputs: list[Header]) -> int | None:
+def _content_bytes(work: _Work, inputs: list[DatasetFacts]) -> int | None:
     """Bytes of an output that follows its input; None where the content decides."""
     request, first = work.request, inputs[0]
     if work.cost.overviews:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gdal_mcp.gdal.preflight.crs import projected, same
-from gdal_mcp.gdal.preflight.header import Box, Header
+from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts
 from gdal_mcp.gdal.preflight.request import Request
 
 _CONVERTED: Final = 0.5  # of an extent that was converted by our own formulas
@@ -205,7 +205,7 @@ def _stays(request: Request) -> bool:
     return not request.text("output-crs") or same(source_crs(request), target_crs(request))
 
 
-def _sized(request: Request, header: Header | None, extent: Box | None) -> Grid | None:
+def _sized(request: Request, header: DatasetFacts | None, extent: Box | None) -> Grid | None:
     """The argument `size`: pixels, or a percentage of the input's; 0 keeps the proportions."""
     texts = [part for value in request.arguments.get("size", ()) for part in value.split(",")]
     if len(texts) != 2:
@@ -247,7 +247,7 @@ def _at_resolution(extent: Box | None, resolution: Sequence[float]) -> Grid | No
     return _grid((east - west) / resolution[0], (north - south) / resolution[1], extent)
 
 
-def _of_pixels(box: Box, header: Header) -> Grid | None:
+def _of_pixels(box: Box, header: DatasetFacts) -> Grid | None:
     """Every pixel of a raster that a box touches."""
     if header.extent is None or header.pixel_size is None:
         return None
@@ -271,7 +271,7 @@ def _grid(width: float, height: float, extent: Box | None = None) -> Grid | None
     return Grid(max(1, round(min(width, _LARGEST))), max(1, round(min(height, _LARGEST))), extent)
 
 
-def _of(header: Header) -> Grid:
+def _of(header: DatasetFacts) -> Grid:
     return Grid(header.width, header.height, header.extent)
 
 
@@ -282,7 +282,7 @@ def _box(numbers: Sequence[float]) -> Box | None:
     return (west, south, east, north) if west < east and south < north else None
 
 
-def _around(headers: Sequence[Header]) -> Box:
+def _around(headers: Sequence[DatasetFacts]) -> Box:
     boxes = [one.extent for one in headers if one.extent]
     west, south, east, north = zip(*boxes, strict=True)
     return min(west), min(south), max(east), max(north)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from gdal_mcp.gdal.preflight.header import Header
+from gdal_mcp.gdal.preflight.facts import DatasetFacts
 from sandbox.template import Limits
 
 # the classic programs and the shortcut commands, by the algorithm that they are most like
@@ -29,8 +29,8 @@ class Request:
 
     algorithm: str  # a command path such as `raster resize`, or the name of a classic program
     arguments: Mapping[str, tuple[str, ...]]  # by canonical name, as the catalogue binds them
-    inputs: tuple[Header | None, ...] = ()
-    others: Mapping[str, Header] = field(
+    inputs: tuple[DatasetFacts | None, ...] = ()
+    others: Mapping[str, DatasetFacts] = field(
         default_factory=dict
     )  # of further datasets, by argument: like, zones ...
     driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
@@ -48,7 +48,7 @@ class Request:
         return _LIKE.get(self.algorithm, self.algorithm)
 
     @property
-    def input(self) -> Header | None:
+    def input(self) -> DatasetFacts | None:
         return self.inputs[0] if self.inputs else None
 
     def text(self, name: str) -> str:

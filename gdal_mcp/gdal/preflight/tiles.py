@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gdal_mcp.gdal.preflight.crs import HALF_WORLD, projected
-from gdal_mcp.gdal.preflight.header import Box
+from gdal_mcp.gdal.preflight.facts import Box
 from gdal_mcp.gdal.preflight.request import Request
 
 _DEEPEST: Final = 30  # levels; the schemes end at 24 to 30

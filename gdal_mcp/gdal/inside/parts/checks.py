@@ -3,14 +3,23 @@
 import filecmp
 import os
 
-from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, fields, opened
-from gdal_mcp.gdal.inside.parts.places import apart, outside
+from gdal_mcp.gdal.inside.parts.datasets import fields, opened
+from gdal_mcp.gdal.inside.parts.extents import apart, outside
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
 MOST_SOURCES = 10
 SAME_BYTES = 64 << 20
 SAME_PIXELS = 4 << 20  # of all bands together
 SAME_FEATURES = 20_000
+
+
+def of_output(path, dataset, facts, rows, sources):
+    """Of an open output; `rows` are of its pixels, `sources` the paths of the inputs with their facts or None."""
+    if dataset.RasterCount:
+        yield from raster_checks(dataset, facts, rows)
+    if "layers" in facts:
+        yield from layer_checks(dataset, facts)
+    yield from compared(path, dataset, facts, sources)
 
 
 def raster_checks(dataset, facts, rows):
@@ -62,15 +71,12 @@ def layer_checks(dataset, facts):
 def compared(path, dataset, facts, sources):
     """Against what the command read: nothing changed, or the output lies elsewhere."""
     boxes = []
-    for number, name in enumerate(sources[:MOST_SOURCES]):
-        with quiet() as aside:
-            source = opened(name, aside)
-            if source is None:
-                continue
-            found, _ = facts_and_names(name, source, whole=False)
-            if same_bytes(path, name) or same_content(dataset, facts, source, found):
-                yield {"code": "identical_to_input", "input": number}
-            boxes += wgs84_boxes(found)
+    for number, (name, found) in enumerate(sources):
+        if found is None:
+            continue
+        if same_bytes(path, name) or same_content(dataset, facts, name, found):
+            yield {"code": "identical_to_input", "input": number}
+        boxes += wgs84_boxes(found)
     own = wgs84_boxes(facts)
     if own and boxes and all(apart(one, other) for one in own for other in boxes):
         yield {"code": "no_overlap"}
@@ -88,15 +94,19 @@ def same_bytes(one, other):
     return sizes[0] == sizes[1] <= SAME_BYTES and filecmp.cmp(one, other, shallow=False)
 
 
-def same_content(dataset, facts, source, found):
+def same_content(dataset, facts, name, found):
     """Also true of another file whose structure, values and metadata are all the same."""
     if facts["driver"] != found["driver"]:
         return False
-    if dataset.RasterCount:
-        return same_raster(dataset, facts, source, found)
-    if "layers" in facts and "layers" in found:
-        return same_layers(dataset, source)
-    return False
+    if dataset.RasterCount and not same_structure(facts, found):
+        return False
+    with quiet() as aside:
+        source = opened(name, aside)
+        if source is None:
+            return False
+        if dataset.RasterCount:
+            return same_raster(dataset, source)
+        return "layers" in facts and "layers" in found and same_layers(dataset, source)
 
 
 RASTER_KEYS = (
@@ -106,14 +116,16 @@ RASTER_KEYS = (
 BAND_KEYS = ("type", "nodata", "color")
 
 
-def same_raster(dataset, facts, source, found):
+def same_structure(facts, found):
     def structure(one):
         rows = [[band[key] for key in BAND_KEYS] for band in one.get("bands", ())]
         return [rows if key == "bands" else one.get(key) for key in RASTER_KEYS]
 
     width, height = facts["size"]
-    if width * height * facts["band_count"] > SAME_PIXELS or structure(facts) != structure(found):
-        return False
+    return width * height * facts["band_count"] <= SAME_PIXELS and structure(facts) == structure(found)
+
+
+def same_raster(dataset, source):
     return dataset.GetMetadata() == source.GetMetadata() and all(
         same_band(dataset.GetRasterBand(i + 1), source.GetRasterBand(i + 1))
         for i in range(dataset.RasterCount)

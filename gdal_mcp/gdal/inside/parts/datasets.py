@@ -4,15 +4,15 @@ import os
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.gdal.inside.parts.places import (
+from gdal_mcp.gdal.inside.parts.extents import (
     crs_facts,
     crs_name,
     layer_extent,
     raster_extent,
     wgs84_box,
 )
+from gdal_mcp.gdal.inside.parts.outputs import bytes_of
 from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
-from gdal_mcp.gdal.inside.parts.trees import bytes_of
 
 MOST = 1000  # bands, layers and fields that are listed; the counts are whole
 MOST_GROUPS = 200

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from osgeo import gdal
 
-from gdal_mcp.gdal.inside.parts.places import in_degrees
+from gdal_mcp.gdal.inside.parts.extents import in_degrees
 from gdal_mcp.gdal.inside.parts.preview_vector import COLORS
 from gdal_mcp.gdal.inside.parts.reporting import plain
 

@@ -5,7 +5,7 @@ import time
 
 from osgeo import gdal, ogr, osr
 
-from gdal_mcp.gdal.inside.parts.places import crs_facts
+from gdal_mcp.gdal.inside.parts.extents import crs_facts
 
 MOST_LAYERS = 8
 MOST_BYTES = 64 << 20  # of their geometries, as WKB

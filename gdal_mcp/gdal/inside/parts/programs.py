@@ -240,6 +240,6 @@ RUNNERS = {
     "gdal_polygonize": run_script("gdal_polygonize"),
     "preview": ours("preview", "run_preview"),
     "find_crs": ours("crs_search", "run_find_crs"),
-    "identify": ours("looking", "run_identify"),
-    "headers": ours("looking", "run_headers"),
+    "identify": ours("describe", "run_identify"),
+    "describe": ours("describe", "run_describe"),
 }

@@ -22,7 +22,7 @@ RASTER, WRITTEN, LAYERS, COPIED = (f"{PLACE}/{name}" for name in ("a.tif", "b.ti
 SIDE = 32  # pixels of the raster
 PIXELS = 16  # of its picture
 RARE, RARE_DEGREES = 29333, 4293  # EPSG: Schwarzeck in Namibia, whose datum is no ensemble
-PARTS = ("programs", "describing", "preview", "preview_raster", "preview_vector", "looking")
+PARTS = ("programs", "describe", "preview", "preview_raster", "preview_vector")
 # one algorithm of each kind that is asked for most; making one reads its arguments' descriptions
 ALGORITHMS = (
     *("raster reproject", "raster clip", "raster hillshade", "raster pipeline"),
@@ -185,6 +185,9 @@ class Unheard:
     """A report to nobody."""
 
     def progress(self, *_, **__):
+        pass
+
+    def interim(self, *_):
         pass
 
     def attach(self, *_):

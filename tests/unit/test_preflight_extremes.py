@@ -1,29 +1,16 @@
 """Headers and arguments of any size: a remark or an estimate, never a fault, and no refusal of what may fit."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_foreseeing import png
 
-from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
-from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.preflight.advice import advise
-from gdal_mcp.gdal.preflight.cache import HeaderCache
 from gdal_mcp.gdal.preflight.estimate import estimate
-from gdal_mcp.gdal.preflight.excess import excess
-from gdal_mcp.gdal.preflight.header import Box, Header
+from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts
+from gdal_mcp.gdal.preflight.limits import violation
 from gdal_mcp.gdal.preflight.request import Request
-from gdal_mcp.gdal.preflight.service import Foresight
-from gdal_mcp.settings import load_settings
-from gdal_mcp.surface import surface
-from gdal_mcp.tools.algorithm import algorithm_named
-from gdal_mcp.tools.dispatch import draft_call
-from gdal_mcp.tools.model import DraftContext
 from sandbox.template import Limits
-from sandbox.workspace import Located, Workspace, Workspaces
 
 NUMBERS = st.sampled_from(
     [0.0, 1.0, -1.0, 5e-324, 1e-300, 0.5, 180.0, 2e7, 1e20, 1e150, 1e300, 1.7e308, -1.7e308]
@@ -39,7 +26,7 @@ def _box(numbers: tuple[float, float, float, float]) -> Box:
 BOXES = st.none() | st.builds(_box, st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS))
 SIDES = st.sampled_from([1, 512, 2**31 - 1])
 RASTERS = st.builds(
-    Header,
+    DatasetFacts,
     st.just("GTiff"),
     st.just("raster"),
     st.just(1 << 62),
@@ -54,7 +41,7 @@ RASTERS = st.builds(
     extent=BOXES,
 )
 VECTORS = st.builds(
-    Header,
+    DatasetFacts,
     st.just("GPKG"),
     st.just("vector"),
     crs=CODES,
@@ -90,14 +77,14 @@ PATHS = st.sampled_from(
 )
 
 
-@pytest.mark.claim("content.host-reads-headers")
+@pytest.mark.claim("content.host-opens-no-dataset")
 @settings(max_examples=250)
 @given(PATHS, ARGUMENTS, st.lists(RASTERS | VECTORS | st.none(), min_size=1, max_size=2), st.none() | RASTERS)
 def test_no_header_makes_a_remark_or_an_estimate_fail(path, arguments, inputs, like):
     given = {name: (text,) for name, text in arguments.items()}
     request = Request(path, given, tuple(inputs), {"like": like} if like else {}, "GTiff", "o.tif")
     found = estimate(request)
-    over = excess(found, Limits()) if found else None
+    over = violation(found, Limits()) if found else None
     assert over is None or (over.message and over.suggestion)
     advise(request)
 
@@ -111,49 +98,10 @@ def test_no_header_makes_a_remark_or_an_estimate_fail(path, arguments, inputs, l
     ],
 )
 def test_a_lying_header_or_an_absurd_level_is_estimated_all_the_same(path, arguments, extent):
-    header = Header("GTiff", "raster", 1, 1, 1, 1, "Byte", crs="EPSG:3857", extent=extent)
+    header = DatasetFacts("GTiff", "raster", 1, 1, 1, 1, "Byte", crs="EPSG:3857", extent=extent)
     found = estimate(Request(path, arguments, (header,), driver="GTiff", output="o"))
     assert found is not None
     assert found.output_bytes is not None
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> DraftContext:
-    root = tmp_path / "ws"
-    root.mkdir()
-    (root / "huge.png").write_bytes(png(400_000, 400_000))
-    (root / "small.png").write_bytes(png(20, 20))
-    made = load_settings(workspaces=(root,), state_dir=tmp_path / "state")
-    paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    return DraftContext(paths, made, surface(made), Foresight(made.limits()), packaged())
-
-
-def check(desk: DraftContext, algorithm: str, **arguments: object) -> None:
-    desk.foresight.check(draft_call(algorithm_named(algorithm, desk), arguments, desk))
-
-
-def test_what_reads_the_whole_of_a_huge_raster_is_refused(desk):
-    with pytest.raises(ToolError):
-        check(desk, "raster convert", input="huge.png", output="o.tif")
-    with pytest.raises(ToolError):
-        check(desk, "raster pipeline", pipeline="read huge.png ! hillshade ! write o.tif")
-
-
-@pytest.mark.parametrize(
-    "pipeline",
-    [
-        "read huge.png --oo=DPI=10 ! hillshade ! write o.tif",  # some options of opening choose the size
-        "mosaic huge.png small.png --resolution=1e5,1e5 ! hillshade ! write o.tif",  # as its inputs are not
-        # a step without `like` has nothing of what another is like
-        "read small.png ! reproject --like=huge.png ! resize --size=9,9 ! reproject --output-crs=EPSG:3857 ! write o.tif",
-    ],
-)
-def test_what_may_be_small_is_let_through(desk, pipeline):
-    check(desk, "raster pipeline", pipeline=pipeline)
-
-
-def test_a_single_call_with_an_option_of_opening_is_let_through(desk):
-    check(desk, "raster convert", input="huge.png", output="o.tif", open_option=["DPI=10"])
 
 
 @pytest.mark.parametrize(
@@ -161,7 +109,7 @@ def test_a_single_call_with_an_option_of_opening_is_let_through(desk):
 )
 def test_only_the_whole_of_a_raster_says_how_large_a_clip_is(kind, chosen):
     box = (0.0, 0.0, 400_000.0, 400_000.0)
-    source = Header(
+    source = DatasetFacts(
         "GTiff",
         "raster",
         width=400_000,
@@ -171,20 +119,7 @@ def test_only_the_whole_of_a_raster_says_how_large_a_clip_is(kind, chosen):
         crs="EPSG:3857",
         extent=box,
     )
-    like = Header("GTiff" if kind == "raster" else "GPKG", kind, crs="EPSG:3857", extent=box)
+    like = DatasetFacts("GTiff" if kind == "raster" else "GPKG", kind, crs="EPSG:3857", extent=box)
     found = estimate(Request("raster clip", chosen, (source,), {"like": like}, "GTiff", "o.tif"))
     assert found is not None
     assert (found.sure.bytes > 0) == (kind == "raster" and not chosen)
-
-
-@pytest.mark.claim("resources.drafting-bounded")
-def test_a_file_that_is_not_understood_is_read_once(desk):
-    (desk.paths.workspaces.items[0].root / "x.bin").write_bytes(b"nothing")
-    asked: list[Located] = []
-    cache = HeaderCache(read=asked.append)
-    located = desk.paths.source("x.bin").located
-    for _ in range(3):
-        assert cache.get(located) is None
-    assert len(asked) == 1
-    cache.put(located, Header("GPKG", "vector"))
-    assert cache.get(located) == Header("GPKG", "vector")

@@ -68,16 +68,23 @@ def is_box(box):
 
 def wgs84_box(box, crs):
     """[west, south, east, north] in degrees, west above east across the antimeridian; None where it cannot be told."""
+    target = osr.SpatialReference()
+    target.ImportFromEPSG(4326)
+    found = box_in(box, crs, target)
+    return around_the_earth(box, found) if found else None
+
+
+def box_in(box, crs, target):
+    """A box of one CRS in another, around its sides, which may be curves there; None where it cannot be told."""
     if crs is None or not is_box(box) or outside(box, crs):
         return None
     with quiet():
-        source, target = crs.Clone(), osr.SpatialReference()
-        target.ImportFromEPSG(4326)
+        source = crs.Clone()
         for one in (source, target):
             one.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
         change = osr.CreateCoordinateTransformation(source, target)
         found = change.TransformBounds(*box, POINTS_A_SIDE) if change is not None else None
-    return around_the_earth(box, found) if is_box(found) else None
+    return list(found) if is_box(found) else None
 
 
 def around_the_earth(box, found):

@@ -12,7 +12,7 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class LimitViolation:
     """A limit and the number, of bytes, files or seconds, that the call cannot stay below."""
 
     what: What
@@ -48,7 +48,7 @@ class Excess:
         return f"{number:,.0f} seconds" if self.what == "seconds" else _size(number)
 
 
-def excess(foreseen: Estimate, limits: Limits) -> Excess | None:
+def violation(foreseen: Estimate, limits: Limits) -> LimitViolation | None:
     """The first limit that a call is certain to break; None if it may stay within all of them."""
     sure = foreseen.sure
     rows: tuple[tuple[What, float, float, str], ...] = (
@@ -58,7 +58,7 @@ def excess(foreseen: Estimate, limits: Limits) -> Excess | None:
         ("memory bytes", sure.memory_bytes, limits.memory_bytes, "--memory"),
         ("seconds", sure.seconds, limits.wall_seconds, "--timeout-seconds"),
     )
-    return next((Excess(*row) for row in rows if row[1] > row[2]), None)
+    return next((LimitViolation(*row) for row in rows if row[1] > row[2]), None)
 
 
 def _size(number: float) -> str:

@@ -9,29 +9,29 @@ from hypothesis import strategies as st
 from gdal_mcp.gdal.preflight.classic import spoken
 from gdal_mcp.gdal.preflight.crs import degrees_of, projected
 from gdal_mcp.gdal.preflight.estimate import Estimate, estimate
-from gdal_mcp.gdal.preflight.excess import Excess, excess
+from gdal_mcp.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.gdal.preflight.grids import RULES
-from gdal_mcp.gdal.preflight.header import Header
+from gdal_mcp.gdal.preflight.limits import LimitViolation, violation
 from gdal_mcp.gdal.preflight.request import Request
 from gdal_mcp.gdal.preflight.table import table, table_of
 from sandbox.template import Limits
 
 GIB = 1 << 30
-DEM = Header(
+DEM = DatasetFacts(
     "GTiff", "raster", 20_000, 100, 100, 1, "Int16", crs="EPSG:32611", has_crs=True, degrees=False,
     extent=(440000.0, 3745000.0, 446000.0, 3751000.0), compression="NONE",
 )  # fmt: skip
-WORLD = Header(
+WORLD = DatasetFacts(
     "GTiff", "raster", 240_000, 400, 200, 3, "Byte", crs="EPSG:4326", has_crs=True, degrees=True,
     extent=(-180.0, -90.0, 180.0, 90.0),
 )  # fmt: skip
-ZONES = Header(
+ZONES = DatasetFacts(
     "ESRI Shapefile", "vector", 50_000, crs="EPSG:32611", has_crs=True, degrees=False,
     extent=(440000.0, 3745000.0, 446000.0, 3751000.0), features=500, geometry="Polygon",
 )  # fmt: skip
 
 
-def ask(algorithm: str, *inputs: Header | None, driver: str = "GTiff", **arguments: object) -> Request:
+def ask(algorithm: str, *inputs: DatasetFacts | None, driver: str = "GTiff", **arguments: object) -> Request:
     """A request; names are written with _, lists of numbers as tuples."""
     texts = {
         name.replace("_", "-"): tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)
@@ -40,9 +40,9 @@ def ask(algorithm: str, *inputs: Header | None, driver: str = "GTiff", **argumen
     return Request(algorithm, texts, inputs, driver=driver, output="out.tif")
 
 
-def refused(request: Request, **limits: object) -> Excess | None:
+def refused(request: Request, **limits: object) -> LimitViolation | None:
     foreseen = estimate(request)
-    return excess(foreseen, replace(Limits(), **limits)) if foreseen else None
+    return violation(foreseen, replace(Limits(), **limits)) if foreseen else None
 
 
 def foresee(request: Request) -> Estimate:
@@ -275,7 +275,7 @@ NUMBERS = st.one_of(
     st.sampled_from([None, DEM, WORLD, ZONES, replace(DEM, extent=(-1e300, -1e300, 1e300, 1e300))]),
     st.sampled_from(["EPSG:3857", "EPSG:4326", "EPSG:32733", "EPSG:2154", "+proj=merc", ""]),
 )
-def test_no_numbers_make_it_raise(algorithm: str, numbers: dict, header: Header | None, crs: str):
+def test_no_numbers_make_it_raise(algorithm: str, numbers: dict, header: DatasetFacts | None, crs: str):
     arguments = {name: tuple(map(str, values)) for name, values in numbers.items()}
     request = Request(algorithm, {**arguments, "output-crs": (crs,)}, (header,), driver="GTiff")
     made = estimate(request)
@@ -283,7 +283,7 @@ def test_no_numbers_make_it_raise(algorithm: str, numbers: dict, header: Header 
         assert made.seconds >= 0
         assert made.memory_bytes > 0
         assert (
-            excess(made, Limits()) is None
+            violation(made, Limits()) is None
             or made.sure.bytes
             or made.sure.files
             or made.sure.memory_bytes

@@ -1,4 +1,4 @@
-"""Foresight against GDAL itself: what headers say, what calls make, and where a coordinate is."""
+"""Preflight against GDAL itself: what headers say, what calls make, and where a coordinate is."""
 
 import json
 import shutil
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gdal_mcp.gdal.preflight.described import header_of_description
+from gdal_mcp.gdal.preflight.headers import read_header
 
 from gdal_mcp.gdal.inside import parts as worker_parts
 from gdal_mcp.gdal.preflight import crs
-from gdal_mcp.gdal.preflight.described import header_of_description
 from gdal_mcp.gdal.preflight.estimate import estimate
-from gdal_mcp.gdal.preflight.header import Header
-from gdal_mcp.gdal.preflight.headers import read_header
+from gdal_mcp.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.gdal.preflight.request import Request
 from sandbox.workspace import Located, Workspace, Workspaces
 from tests.data.make import make_data
@@ -56,7 +56,7 @@ class Place:
     def located(self, path: Path) -> Located:
         return Workspaces((Workspace.at(path.parent, writable=False),)).input(str(path))
 
-    def header(self, path: Path) -> Header:
+    def header(self, path: Path) -> DatasetFacts:
         found = read_header(self.located(path))
         assert found is not None
         return found

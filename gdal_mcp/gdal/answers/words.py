@@ -1,0 +1,147 @@
+"""GDAL's own words, and types that let through only well-formed numbers, switches and such words. Pure.
+
+What passes a type can carry no sentence: no text of a file, however it is spelled, gets past it. What does not fit is left out:
+a key of an object is dropped, an item of a list becomes null, so that lists can be joined by position.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    TypeAdapter,
+    ValidationError,
+    WrapValidator,
+)
+from pydantic_core import PydanticOmit
+
+from gdal_mcp.gdal.catalogue.load import catalogue
+
+_LARGEST: Final = 1 << 64  # GDAL's widest whole numbers have 64 bits
+
+DATA_TYPES: Final = frozenset(
+    "Unknown Byte UInt8 Int8 UInt16 Int16 UInt32 Int32 UInt64 Int64 Float16 Float32 Float64 CInt16 CInt32 CFloat16 CFloat32 "
+    "CFloat64 String Compound int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+)
+COLORS: Final = frozenset(
+    "Undefined Gray Palette Red Green Blue Alpha Hue Saturation Lightness Cyan Magenta Yellow Black YCbCr_Y YCbCr_Cb YCbCr_Cr "
+    "Pan Coastal RedEdge NIR SWIR MWIR LWIR TIR OtherIR IR_Reserved_1 IR_Reserved_2 IR_Reserved_3 IR_Reserved_4 SAR_Ka SAR_K "
+    "SAR_Ku SAR_X SAR_C SAR_S SAR_L SAR_P SAR_Reserved_1 SAR_Reserved_2".split()
+)
+_SHAPES: Final = [
+    *"Unknown None Point Polygon Curve Surface PolyhedralSurface TIN Triangle".split(),
+    *("Unknown (any)", "Line String", "Multi Point", "Multi Line String", "Multi Polygon", "Multi Curve"),
+    *("Geometry Collection", "Circular String", "Compound Curve", "Curve Polygon", "Multi Surface"),
+    "Polyhedral Surface",
+]
+# as OGR names them ("3D Multi Point") and as OGC does ("MultiPoint Z")
+GEOMETRIES: Final = frozenset(
+    f"{before}{shape}" for shape in _SHAPES for before in ("", "3D ", "Measured ", "3D Measured ")
+) | frozenset(
+    f"{shape.replace(' ', '')}{after}"
+    for shape in _SHAPES
+    for after in ("", "Z", "M", "ZM", " Z", " M", " ZM")
+)
+FIELD_TYPES: Final = frozenset(
+    "Integer IntegerList Integer64 Integer64List Real RealList String StringList Binary Date Time DateTime "
+    "WideString WideStringList Boolean Int16 Float32 JSON UUID".split()
+)
+MULTIDIMENSIONAL: Final = frozenset(
+    "HORIZONTAL_X HORIZONTAL_Y VERTICAL TEMPORAL PARAMETRIC EAST WEST SOUTH NORTH UP DOWN FUTURE PAST".split()
+)
+MASKS: Final = frozenset("ALL_VALID PER_DATASET ALPHA NODATA".split())
+_COMPRESSIONS: Final = frozenset(
+    "JPEG YCbCr JPEG2000 LZW PACKBITS DEFLATE CCITTRLE CCITTFAX3 CCITTFAX4 LZMA ZSTD LERC LERC_DEFLATE LERC_ZSTD WEBP JXL NONE "
+    "GZIP ZLIB BLOSC LZ4 RLE SZIP BZIP2 PNG QB3 ZEN RUNLENGTH WAVELET".split()
+) | {"YCbCr JPEG", "CCITT Group 3", "CCITT Group 4", "CCITT RLE"}
+
+
+@cache
+def drivers() -> frozenset[str]:
+    """Short names of the formats that GDAL has, and those that the container gives to what is no dataset."""
+    return frozenset(driver.name for driver in catalogue().drivers) | {"text", "numpy", "MEM"}
+
+
+@cache
+def compressions() -> frozenset[str]:
+    """The choices of every format's compression option."""
+    return _COMPRESSIONS | {
+        choice
+        for driver in catalogue().drivers
+        for options in driver.options.values()
+        for option in options
+        if "COMPRESS" in option.name.upper()
+        for choice in option.choices
+    }
+
+
+def _among(words: Callable[[], frozenset[str]]) -> AfterValidator:
+    def known(word: str) -> str:
+        if word not in words():
+            raise ValueError
+        return word
+
+    return AfterValidator(known)
+
+
+def _or_omit(value: Any, validate: Callable[[Any], Any]) -> Any:
+    try:
+        return None if value is None else validate(value)
+    except ValidationError:
+        raise PydanticOmit from None
+
+
+def _or_null(value: Any, validate: Callable[[Any], Any]) -> Any:
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+@cache
+def adapter(model: Any) -> TypeAdapter[Any]:
+    """Validates what a type says; made when it is first needed, which takes tens of milliseconds."""
+    return TypeAdapter(model)
+
+
+def at_most(count: int) -> BeforeValidator:
+    """Cuts a list before its items are looked at."""
+    return BeforeValidator(lambda value: value[:count] if isinstance(value, list) else value)
+
+
+T = TypeVar("T")
+# the value of a key, which null may be; a key whose value does not fit is dropped
+Kept = Annotated[T | None, WrapValidator(_or_omit)]
+# an item of a list, null where it does not fit
+Item = Annotated[T | None, WrapValidator(_or_null)]
+
+Switch = StrictBool
+Count = Annotated[int, Field(strict=True, ge=0, le=_LARGEST)]
+Number = (
+    Annotated[int, Field(strict=True, ge=-_LARGEST, le=_LARGEST)]
+    | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+)
+# a number, or the name of one that JSON has no way to write
+Real = Number | Literal["nan", "inf", "-inf", "NaN", "Infinity", "-Infinity"]
+Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
+Box = Annotated[list[Number], Field(min_length=4, max_length=4)]
+Shape = Annotated[list[Item[Count]], at_most(32)]
+# AUTH:CODE of an authority that PROJ knows, of the form that its codes have
+CrsCode = Annotated[
+    str,
+    Field(
+        pattern=r"^(?:(?:EPSG|ESRI|IAU_2015):[0-9]{1,9}|OGC:CRS(?:84|83|27|84h)|IGNF:[A-Z0-9_.]{1,24}|"
+        r"(?:NKG|NRCAN|PROJ):[A-Z0-9_]{1,24})$"
+    ),
+]
+Driver = Annotated[str, _among(drivers)]
+Compression = Annotated[str, _among(compressions)]
+DataType = Annotated[str, _among(lambda: DATA_TYPES)]
+Color = Annotated[str, _among(lambda: COLORS)]
+Geometry = Annotated[str, _among(lambda: GEOMETRIES)]
+FieldType = Annotated[str, _among(lambda: FIELD_TYPES)]
+DimensionKind = Literal["HORIZONTAL_X", "HORIZONTAL_Y", "VERTICAL", "TEMPORAL", "PARAMETRIC"]

@@ -1,0 +1,150 @@
+"""Says what datasets are: the inputs before the work, the outputs after it, and files that a call only asks about."""
+
+import os
+import re
+import threading
+
+from osgeo import gdal, osr
+
+from gdal_mcp.gdal.inside.parts import checks, outputs
+from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened, write_only_driver
+from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees
+from gdal_mcp.gdal.inside.parts.pixels import look
+from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
+
+MOST_NAMED = 1000  # files of one request
+MOST_INPUTS = 10  # that are described before the work
+MOST_LAYERS = 100  # of an input
+# GDAL gives such a warning once in a process: the job would not hear it any more once the description has
+ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
+BRIEF = (
+    *("driver", "bytes", "size", "band_count", "block_size", "overviews", "compression", "crs", "extent", "wgs84"),
+    *("rotated", "gcps", "layer_count"),
+)  # fmt: skip
+BRIEF_LAYER = ("geometry", "features", "crs", "extent", "wgs84")
+
+
+def describe_inputs(job, report, errors):
+    """The facts of each of the first inputs, or None; the host is told before the work begins, and not waited for.
+
+    In a thread of its own: PROJ remembers for each thread which CRSs it has met, and may put the next one in other words.
+    """
+    sources = job.get("sources", job["inputs"])[:MOST_INPUTS]
+    rows, heard = [None] * len(sources), []
+
+    def describe():
+        for number, path in enumerate(sources):
+            rows[number] = described_input(path, job.get("crs", ()), heard)
+
+    if sources:
+        thread = threading.Thread(target=describe)
+        thread.start()
+        thread.join()
+        report.interim({"inputs": [brief(row) for row in rows]})
+    for level, number, message in heard:
+        if level == WARNING and ONCE.search(message):
+            errors(level, number, message)
+    return [row and row["facts"] for row in rows]
+
+
+def run_describe(job, _report):
+    """Prints a list in the order of the inputs, null for what does not open. No pixels and no features are read."""
+    print_json([brief(described_input(path, job.get("crs", ()), [])) for path in job["inputs"][:MOST_NAMED]])
+    return True
+
+
+def described_input(path, crs_names, heard):
+    """What the format holds ready, and where the data lies in each of the CRSs, by name; None for what does not open."""
+    try:
+        with Errors(quiet=True) as here:
+            dataset = opened(path, here)
+            if dataset is None:
+                return None
+            facts, _ = facts_and_names(path, dataset, whole=False)
+            row = {"facts": facts, "elsewhere": {name: elsewhere(dataset, facts, name) for name in crs_names}}
+            dataset.Close()
+        heard += here.heard
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        MemoryError,
+    ):  # the job will stumble over it, too
+        return None
+    return decoded(row)
+
+
+def elsewhere(dataset, facts, name):
+    """Whether a CRS counts in degrees, and the box of the data in it; None for what is no CRS."""
+    target = osr.SpatialReference()
+    if target.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
+        return None
+    box, source = None, None
+    if dataset.RasterCount:
+        box, source = facts["extent"], dataset.GetSpatialRef()
+    elif facts.get("layer_count") == 1:
+        box, source = facts["layers"][0]["extent"], dataset.GetLayer(0).GetSpatialRef()
+    return {"degrees": in_degrees(target), "extent": box_in(box, source, target)}
+
+
+def brief(row):
+    """What the host weighs of a description; bounded, whatever the dataset."""
+    if row is None:
+        return None
+    facts = row["facts"]
+    short = {key: facts[key] for key in BRIEF if key in facts}
+    if "bands" in facts:
+        short["bands"] = facts["bands"][:1]
+    if "layers" in facts:
+        short["layers"] = [
+            {key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MOST_LAYERS]
+        ]
+    return {**row, "facts": short}
+
+
+def run_identify(job, _report):
+    """Prints an object: every input, and the short name of the driver that takes it, or null."""
+    kinds = gdal.OF_RASTER | gdal.OF_VECTOR | gdal.OF_MULTIDIM_RASTER
+    with quiet():
+        drivers = {path: gdal.IdentifyDriverEx(path, kinds) for path in job["inputs"][:MOST_NAMED]}
+        print_json({path: driver and driver.ShortName for path, driver in drivers.items()})
+    return True
+
+
+def describe_outputs(job, inputs, errors):
+    """Facts, names and checks, in the order of the job's outputs; `inputs` as of `describe_inputs`.
+
+    An output that is not there or does not open is an error of the command.
+    """
+    sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
+    return [decoded(described_output(output, sources, errors)) for output in job["outputs"]]
+
+
+def described_output(output, sources, errors):
+    path, kind = output["path"], output["kind"]
+    if not os.path.lexists(path):
+        errors.fail(f"{os.path.basename(path)} was not created")
+        return answer({})
+    if kind in outputs.KINDS:
+        return answer(*outputs.KINDS[kind](path))
+    with quiet() as heard:
+        dataset = opened(path, heard)
+    if dataset is None and (driver := write_only_driver(path)):
+        return answer({"driver": driver, **outputs.file(path)[0]})
+    errors.take(heard)
+    if dataset is None:
+        return answer({})
+    with quiet():  # what only the description fails at is no fault of the command
+        facts, names = facts_and_names(path, dataset)
+        rows = look(dataset) if dataset.RasterCount else []
+        for band, row in zip(facts.get("bands", ()), rows, strict=False):
+            if row and "min" in row:
+                band.update(min=row["min"], max=row["max"], exact=row["exact"])
+        found = list(checks.of_output(path, dataset, facts, rows, sources))
+        dataset.Close()
+    return answer(facts, names, found)
+
+
+def answer(facts, names=None, found=()):
+    return {"facts": facts, "names": names or {}, "checks": found}

@@ -1,0 +1,235 @@
+"""What is known of a dataset: as a container described it. The server itself opens no dataset.
+
+A container's answer may be anything: a fact passes only the rule for its key, and a number that cannot be is left out.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+from gdal_mcp.gdal.answers.described import facts as known_facts
+from sandbox.workspace import Identity, Located
+
+Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS at hand
+
+# bytes of one value, by GDAL's names of data types; UInt8 is what the command line calls Byte
+TYPE_BYTES: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("Byte", "UInt8", "Int8"), 1),
+        **dict.fromkeys(("UInt16", "Int16", "Float16"), 2),
+        **dict.fromkeys(("UInt32", "Int32", "Float32", "CInt16", "CFloat16"), 4),
+        **dict.fromkeys(("UInt64", "Int64", "Float64", "CInt32", "CFloat32"), 8),
+        "CFloat64": 16,
+    }
+)
+# lowest and highest value; types that are not here hold any number
+TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "Byte": (0, 255),
+        **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+        **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    }
+)
+_MAX_SIDE: Final = (1 << 31) - 1
+_MAX_COUNT: Final = 1 << 53  # what JSON's numbers hold exactly
+_MAX_CRS: Final = 16  # of one file, in which its extent is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A CRS that a call names, and where the data lies in it."""
+
+    degrees: bool | None = None
+    extent: Box | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """A raster or a vector dataset. None and "" mean not known, never that there is none, unless said otherwise."""
+
+    driver: str  # GDAL's short name
+    kind: Literal["raster", "vector"]
+    disk_bytes: int = 0
+    width: int = 0  # pixels
+    height: int = 0
+    bands: int = 0
+    data_type: str = ""  # of the first band, by GDAL's name
+    nodata: float | None = None
+    crs: str | None = None  # AUTHORITY:CODE
+    has_crs: bool | None = None  # False: the dataset has none
+    degrees: bool | None = None  # whether coordinates are longitude and latitude in degrees
+    extent: Box | None = None
+    compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
+    features: int | None = None  # of all layers
+    geometry: str = ""
+    places: Mapping[str, Place] = field(default_factory=dict)  # by the text that calls gave for a CRS
+
+    @property
+    def pixels(self) -> int:
+        return self.width * self.height
+
+    @property
+    def raw_bytes(self) -> int:
+        """The pixels of all bands, uncompressed."""
+        return self.pixels * self.bands * TYPE_BYTES.get(self.data_type, 1)
+
+    @property
+    def band_bytes(self) -> int:
+        """The pixels of one band, uncompressed."""
+        return self.raw_bytes // max(self.bands, 1)
+
+    @property
+    def pixel_size(self) -> tuple[float, float] | None:
+        """Mean width and height of a pixel in units of the CRS; None without an extent."""
+        if self.extent is None or not self.pixels:
+            return None
+        west, south, east, north = self.extent
+        size = (east - west) / self.width, (north - south) / self.height
+        return size if min(size) > 0 else None
+
+    def extent_in(self, crs: str | None) -> Box | None:
+        """The box of the data in a CRS that the call names; None where that is not known."""
+        if crs is None or self.crs is None:
+            return None
+        if crs.strip().upper() == self.crs.upper():
+            return self.extent
+        return self.places[crs].extent if crs in self.places else None
+
+
+def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
+    """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None for what is no raster or layer."""
+    row = description if isinstance(description, Mapping) else {}
+    facts = known_facts(row.get("facts"))
+    driver, size, layers = facts.get("driver"), facts.get("size"), facts.get("layers")
+    if not isinstance(driver, str):
+        return None
+    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": _places(row.get("elsewhere"))}
+    if isinstance(size, list) and all(1 <= one <= _MAX_SIDE for one in size):
+        return DatasetFacts(driver, "raster", width=size[0], height=size[1], **_raster(facts), **common)
+    if rows := [one for one in layers or () if isinstance(one, Mapping)]:
+        return DatasetFacts(driver, "vector", **_vector(rows, facts.get("layer_count")), **common)
+    return None
+
+
+def _raster(facts: Mapping[str, Any]) -> dict[str, Any]:
+    first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
+    data_type = first.get("type") or ""
+    return {
+        "bands": _count(facts.get("band_count")) or 1,
+        "data_type": data_type if data_type in TYPE_BYTES else "",
+        "nodata": _number(first.get("nodata")),
+        "extent": _box(facts.get("extent")),
+        "compression": (facts.get("compression") or "").upper(),
+        **_crs(facts),
+    }
+
+
+def _vector(layers: Sequence[Mapping[str, Any]], count: Any) -> dict[str, Any]:
+    features = [_count(layer.get("features")) for layer in layers]
+    crs = [_crs(layer) for layer in layers]
+    boxes = [_box(layer.get("extent")) for layer in layers]
+    alike = all(one == crs[0] for one in crs)  # one extent for layers of several CRSs would be of none
+    return {
+        "features": sum(filter(None, features))
+        if None not in features and count in (None, len(layers))
+        else None,
+        "geometry": layers[0].get("geometry") or "",
+        "extent": around([box for box in boxes if box]) if alike and None not in boxes else None,
+        **(crs[0] if alike else {}),
+    }
+
+
+def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
+    if "crs" not in facts:
+        return {}
+    crs = facts["crs"]
+    if crs is None:
+        return {"has_crs": False}
+    return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees")}
+
+
+def _places(rows: Any) -> dict[str, Place]:
+    found = list(rows.items())[:_MAX_CRS] if isinstance(rows, Mapping) else []
+    rows = {name: row if isinstance(row, Mapping) else {} for name, row in found}
+    return {
+        name: Place(
+            degrees if isinstance(degrees := row.get("degrees"), bool) else None, _box(row.get("extent"))
+        )
+        for name, row in rows.items()
+    }
+
+
+def around(boxes: Sequence[Box]) -> Box | None:
+    """The box around boxes; None around none."""
+    if not boxes:
+        return None
+    west, south, east, north = zip(*boxes, strict=True)
+    return min(west), min(south), max(east), max(north)
+
+
+def _count(value: Any) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= _MAX_COUNT else None
+
+
+def _number(value: Any) -> float | None:
+    """A number, or the name of one that JSON cannot hold."""
+    if isinstance(value, str):
+        return float(value) if value.lower() in ("nan", "inf", "-inf", "infinity", "-infinity") else None
+    good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e308
+    return float(value) if good else None
+
+
+def _box(value: Any) -> Box | None:
+    numbers = [_number(one) for one in value] if isinstance(value, list) else []
+    known = [one for one in numbers if one is not None and math.isfinite(one)]
+    if len(numbers) != 4 or len(known) != 4 or known[0] > known[2] or known[1] > known[3]:
+        return None
+    return known[0], known[1], known[2], known[3]
+
+
+@dataclass(slots=True)
+class FactsCache:
+    """What containers said of the files that were named last. For several threads.
+
+    A file that was changed, or another one at the same path, has another identity and so no facts here.
+    """
+
+    size: int = 4096  # files, as many as a call names; less than two megabytes
+    _facts: OrderedDict[tuple[str, Identity], DatasetFacts | None] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def get(self, located: Located) -> DatasetFacts | None:
+        """None when nothing is known of a file, or when GDAL could not describe it."""
+        with self._lock:
+            if located.identity is None or (key := (str(located), located.identity)) not in self._facts:
+                return None
+            self._facts.move_to_end(key)
+            return self._facts[key]
+
+    def knows(self, located: Located, crs: Sequence[str]) -> bool:
+        """Whether GDAL was asked for a file already, and where it lies in each of these CRSs."""
+        with self._lock:
+            if located.identity is None or (key := (str(located), located.identity)) not in self._facts:
+                return False
+            found = self._facts[key]
+            return found is None or all(one in found.places for one in crs)
+
+    def put(self, located: Located, facts: DatasetFacts | None) -> None:
+        """`located` is the file as it was when it was described, with its identity; None is for what has no description."""
+        if located.identity is None:
+            return
+        key = (str(located), located.identity)
+        with self._lock:
+            before = self._facts.get(key)
+            if before is not None and facts is not None:
+                places = {**before.places, **facts.places}
+                facts = replace(facts, places=dict(list(places.items())[-_MAX_CRS:]))
+            self._facts[key] = facts
+            self._facts.move_to_end(key)
+            while len(self._facts) > self.size:
+                self._facts.popitem(last=False)

@@ -1,0 +1,266 @@
+"""Checks everything that a call needs on this host: one row per thing, each failing row with its fix."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gdal_mcp.access.policy import Policy
+from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
+from gdal_mcp.app import running
+from gdal_mcp.gdal.catalogue.capture import captured
+from gdal_mcp.gdal.catalogue.drift import INTERFACE, Difference, differences, unfit
+from gdal_mcp.gdal.catalogue.load import catalogue, data_text
+from gdal_mcp.host.hosting import Host, Hosting
+from gdal_mcp.host.image import OFFICIAL, resolve, version_warning
+from gdal_mcp.ledger.audit import verify
+from gdal_mcp.plan import Effect
+from gdal_mcp.settings import Settings
+from sandbox.engines.discovery import connect
+from sandbox.errors import SandboxError
+from sandbox.workspace import Workspaces
+
+State = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that was checked."""
+
+    group: str
+    name: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Every row, and the facts that results carry too."""
+
+    rows: tuple[Row, ...]
+    facts: dict[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        return all(row.state != "failed" for row in self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"ok": self.ok, **self.facts, "rows": [asdict(row) for row in self.rows]}
+
+
+def examine(settings: Settings) -> Report:
+    """Looks at this host as a server with these settings would. Never raises for what it finds."""
+    try:
+        with some_workspace(settings) as (complete, missing), running(complete) as app:
+            host_rows, facts = _host(app.hosting, complete)
+            rows = [
+                *host_rows,
+                *(missing or _workspaces(app.workspaces, app.hosting, complete)),
+                *_records(settings),
+                *_policy(settings, app.policy),
+                *_http(settings),
+            ]
+    except Exception as error:  # noqa: BLE001 - shows whatever is wrong
+        fix = "Correct what it names, then run doctor again."
+        return Report((Row("server", "start", "failed", str(error) or type(error).__name__, fix),), {})
+    return Report(tuple(rows), facts)
+
+
+@contextmanager
+def some_workspace(settings: Settings) -> Iterator[tuple[Settings, tuple[Row, ...]]]:
+    """The settings, or without a workspace the same with an empty one, so that the host can be examined all the same."""
+    if settings.workspaces or settings.workspaces_ro:
+        yield settings, ()
+        return
+    row = Row("workspace", "none", "warning", "no workspace is named", "serve and call need --workspace DIR.")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "empty"
+        place.mkdir()
+        yield settings.model_copy(update={"workspaces": (place,)}), (row,)
+
+
+def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, Any]]:
+    try:
+        host = hosting.ready(fresh=True)
+    except SandboxError as error:
+        fix = "Start the engine (`systemctl start docker`), run `gdal-mcp setup`, or correct what is named."
+        return [Row("engine", "ready", "failed", f"{type(error).__name__}: {error}", fix)], {}
+    facts = {
+        "engine": {
+            "name": host.info.name,
+            "version": host.info.version,
+            "api": _dotted(host.info.api_version),
+        },
+        "image": {
+            "reference": host.image.reference,
+            "id": host.image.id,
+            "digest": host.image.digest,
+            "stand_in": host.image.standin,
+        },
+        "gdal_version": host.image.gdal_version,
+        "tier": host.tier(settings),
+    }
+    return [*_engine(host, settings), *_image(host), *_attestation(host), *_catalogue(host, settings)], facts
+
+
+def _engine(host: Host, settings: Settings) -> Iterator[Row]:
+    info = host.info
+    found = f"{info.name} {info.version} at {info.address}, API {_dotted(info.api_version)}"
+    yield Row("engine", "engine", "ok", found)
+    power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
+    yield Row("engine", "rootless", "ok", power)
+    yield Row("engine", "cgroup", "ok", f"version {info.cgroup_version}")
+    yield _security_module(info.security_options)
+    tier = f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)")
+    yield Row("engine", "tier", "ok", tier)
+    if settings.path_map:
+        yield Row("engine", "path map", "ok", ", ".join(settings.path_map))
+    yield _room(host, settings)
+
+
+def _dotted(version: Iterable[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _security_module(options: Iterable[str]) -> Row:
+    modules = [option for option in options if "apparmor" in option or "selinux" in option]
+    if modules:
+        return Row("engine", "security module", "ok", ", ".join(modules))
+    fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
+    return Row("engine", "security module", "warning", "neither AppArmor nor SELinux", fix)
+
+
+def _room(host: Host, settings: Settings) -> Row:
+    """How many containers the promised memory is for, and how many of them may serve calls at once."""
+    places = host.places(settings)
+    found = f"{host.concurrent} calls at once, {places} containers with those that wait"
+    if settings.sizes().most and places <= host.concurrent:
+        fix = "Lower `memory`, or raise `memory_share`: calls that come together leave no room for waiting containers."
+        return Row("engine", "room", "warning", found, fix)
+    return Row("engine", "room", "ok", found)
+
+
+def _image(host: Host) -> Iterator[Row]:
+    image = host.image
+    if image.standin:
+        yield Row(
+            "image",
+            "image",
+            "warning",
+            f"{image.reference}, a local stand-in",
+            f"Where the registry can be reached: docker pull {OFFICIAL}",
+        )
+    else:
+        yield Row("image", "image", "ok", image.reference)
+    yield Row("image", "digest", "ok", image.digest)
+    warning = version_warning(image)
+    if warning:
+        yield Row("image", "GDAL", "warning", image.gdal_version, warning)
+    else:
+        yield Row("image", "GDAL", "ok", image.gdal_version)
+
+
+def _attestation(host: Host) -> Iterator[Row]:
+    for row in host.attested:
+        found = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
+        yield Row("attestation", row.name, "ok" if row.ok else "failed", found)
+
+
+def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
+    """Whether the catalogue fits the image, and what the image itself says otherwise.
+
+    Differences of arguments matter; in their drivers builds of one version differ.
+    """
+    if reason := unfit(catalogue(), host.image.gdal_version):
+        yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
+        return
+    yield Row("catalogue", "GDAL", "ok", catalogue().summary)
+    try:
+        found = compared(settings)
+    except SandboxError as error:
+        yield Row("catalogue", "image", "failed", str(error), "Use another image.")
+        return
+    interface = [difference for difference in found if difference.kind in INTERFACE]
+    if interface:
+        shown = "; ".join(map(str, interface[:5]))
+        fix = "Where a call depends on one of these, GDAL refuses it or does otherwise than its schema says. Use the tested image."
+        yield Row("catalogue", "arguments", "warning", f"{len(interface)} differences: {shown}", fix)
+    else:
+        yield Row("catalogue", "arguments", "ok", "the image says the same")
+    others = len(found) - len(interface)
+    told = f"{others} differences, as builds have" if others else "the image says the same"
+    yield Row("catalogue", "drivers", "ok", told)
+
+
+def compared(settings: Settings) -> tuple[Difference, ...]:
+    """What the image itself says otherwise than the data in use. Raises SandboxError."""
+    client = connect(settings.engine)
+    try:
+        return differences(data_text(), captured(client, resolve(client, settings.image).id))
+    finally:
+        client.close()
+
+
+def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[Row]:
+    uid, gid = hosting.user()
+    narrow = settings.mount_scope == "inputs"
+    sees = "inputs: only what it names; none waits" if narrow else "workspaces: the whole of each"
+    yield Row("workspace", "a call's container sees", "ok", sees)
+    for workspace in workspaces.items:
+        root, mode = workspace.root, "read-write" if workspace.writable else "read-only"
+        if workspace.writable and not os.access(root, os.W_OK):
+            fix = "Correct its permissions, or use --workspace-ro."
+            yield Row("workspace", str(root), "failed", "not writable by this server", fix)
+        elif not hosting.readable(root):
+            found = f"{mode}, but containers run as {uid}:{gid}, which cannot read it"
+            fix = f"chmod o+rx {root}, or give it to a user that is not root."
+            yield Row("workspace", str(root), "failed", found, fix)
+        else:
+            yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
+
+
+def _records(settings: Settings) -> Iterator[Row]:
+    found = verify(settings.state.audit)
+    if found.ok:
+        told = f"{found.records} records, chain whole, {settings.state_dir}"
+        yield Row("records", "audit", "ok", told)
+    else:
+        fix = "Keep the file as evidence, then move it and audit.head away to begin a new one."
+        yield Row("records", "audit", "failed", found.reason, fix)
+
+
+def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
+    if settings.approval == "never":
+        fix = "Leave --approval out to ask before writes."
+        yield Row("policy", "approval", "warning", "never: calls write without asking anybody", fix)
+    else:
+        yield Row("policy", "approval", "ok", settings.approval)
+    if settings.policy is None:
+        return
+    asks = sum(rule.decision == "require" for rule in policy.rules)
+    found = f"{len(policy.rules)} rules, {asks} that ask, {len(policy.entries)} entries; sha256:{policy.digest[:12]}"
+    yield Row("policy", "file", "ok", f"{policy.source}: {found}")
+    freed = [rule for rule in policy.rules if rule.decision == "allow" and rule.effects - {Effect.READ}]
+    if freed:
+        told = f"{len(freed)} rules let calls write without asking anybody"
+        fix = "Leave out the rules that allow create, replace or destroy, to ask before those."
+        yield Row("policy", "writes", "warning", told, fix)
+
+
+def _http(settings: Settings) -> Iterator[Row]:
+    """What a server over HTTP would go by; nothing where none was ever thought of."""
+    try:
+        tokens = len(TokenStore(settings.state.tokens).all())
+    except TokensUnavailable as error:
+        yield Row("http", "tokens", "failed", str(error), "Correct what it names, then run doctor again.")
+        return
+    if settings.no_auth:
+        fix = "Make a token with `gdal-mcp token new`, and leave --no-auth out."
+        found = "none: whoever reaches the port is the user who runs the server"
+        yield Row("http", "authentication", "warning", found, fix)
+    elif tokens or settings.issuers:
+        yield Row("http", "authentication", "ok", f"{tokens} tokens, {len(settings.issuers)} issuers")

@@ -1,0 +1,73 @@
+"""What is proposed after a call that wrote: what is certain to help, or nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.gdal.answers.described import checks, facts
+from gdal_mcp.gdal.answers.next_steps import next_steps
+from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.load import packaged
+
+OUT = "/maps/out {input} $HOME `id`.tif"
+LARGE = {"driver": "GTiff", "size": [10_000, 800], "overviews": 0}
+EMPTY = {"driver": "GPKG", "layers": [{"geometry": "Line String", "features": 0}]}
+
+
+def proposed(
+    made_by: str, described: Mapping[str, Any], *codes: str, inputs: tuple[str, ...] = ("in.tif",)
+) -> dict[str, Mapping[str, Any]]:
+    row = {"path": OUT, "description": described, "checks": [{"code": code} for code in codes]}
+    steps = next_steps(made_by, [row, row], inputs)
+    assert all(step.reason for step in steps)
+    for step in steps:  # what is proposed can be called
+        algorithm = packaged().algorithms[step.algorithm]
+        assert bind_json(algorithm, step.arguments, Context(packaged())).paths == (step.algorithm,)
+    return {step.algorithm: step.arguments for step in steps}
+
+
+def test_a_large_raster_without_overviews_gets_some():
+    assert proposed("raster mosaic", LARGE) == {"raster overview add": {"input": OUT}}
+
+
+def test_other_rasters_need_none():
+    for change in ({"overviews": 3}, {"overviews": None}, {"size": [4096, 4096]}, {"driver": "PNG"}):
+        assert proposed("raster mosaic", LARGE | change) == {}
+    for own in ("raster overview add", "raster overview delete", "raster overview refresh"):
+        assert proposed(own, LARGE) == {}
+
+
+def test_where_nothing_passed_the_input_is_looked_at():
+    assert proposed("vector filter", EMPTY, "zero_features") == {"vector info": {"input": "in.tif"}}
+    assert proposed("raster clip", {}, "all_nodata", inputs=("dem.tif",)) == {
+        "raster info": {"input": "dem.tif"}
+    }
+
+
+def test_what_is_not_certain_is_not_said():
+    assert proposed("vector filter", EMPTY, "zero_features", inputs=("a.gpkg", "b.gpkg")) == {}
+    assert proposed("vector filter", EMPTY, "zero_features", inputs=()) == {}
+    assert proposed("raster contour", EMPTY, "zero_features") == {}
+    assert proposed("raster reproject", {}, "all_nodata", "crs_missing", "extent_outside_crs") == {}
+
+
+def test_what_the_server_does_not_have_is_not_proposed():
+    row = {"path": OUT, "description": LARGE, "checks": []}
+    assert next_steps("raster mosaic", [row], (), {"raster info"}) == ()
+    assert next_steps("raster mosaic", [row], (), {"raster overview add"}) != ()
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(["driver", "size", "overviews", "layers"])
+
+
+@given(st.dictionaries(KEYS, VALUES), VALUES)
+def test_whatever_is_described_it_is_taken(said: dict[str, Any], checked: Any):
+    row = {"path": "x.tif", "description": facts(said), "checks": checks(checked)}
+    assert len(next_steps("vector filter", [row], ["in.gpkg"])) <= 2
