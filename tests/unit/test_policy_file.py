@@ -7,7 +7,6 @@ import pytest
 
 from gdal_mcp.access.policy import WAYS, Policy
 from gdal_mcp.access.policy_file import load_policy
-from gdal_mcp.app import _names as app_names
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Effect
@@ -211,7 +210,7 @@ def test_uploads_are_named_like_a_tool(folders: tuple[Path, Path]):
     text = '[[principal]]\nprincipals = ["*"]\ntools = ["info", "upload"]\n[[rule]]\ndecision = "deny"\ntools = ["upload"]'
     file = folders[0].parent / "policy.toml"
     file.write_text(text)
-    some = load_policy(settings(folders, policy=file), app_names)
+    some = load_policy(settings(folders, policy=file), (lambda: BOXES.names))
     assert some.rules[0].tools == ("upload",)
     assert surface(settings(folders, exclude_tools=("upload",))).listed
 
