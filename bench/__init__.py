@@ -1,1 +1,1 @@
-"""Measures calls side by side with what people run today: `python -m bench` (see docs/performance.md)."""
+"""Benchmarks: `python -m bench`. See docs/performance.md."""

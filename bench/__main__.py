@@ -8,27 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import (
-    approvals,
-    breakdown,
-    busy,
-    catalogue,
-    cold,
-    console,
-    http,
-    large,
-    lasting,
-    machine,
-    report,
-    startup,
-    sustained,
-    warm,
-)
-from bench.arena import Arena, NotMeasurable, arena, write_hills
-from bench.inprocess import in_process
-from bench.rivals import Plain, plain
-from bench.series import Effort
-from gdal_mcp.gdal.environment import FIXED
+from bench import calls, doors, load, report
+from bench.place import NotMeasurable, Place, bare, machine, place, write_hills
+from bench.rivals import hardened_flags, plain, usual_flags
+from bench.timing import Effort
 from sandbox.errors import SandboxError
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
@@ -36,93 +19,59 @@ PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured."""
+    """How much is measured. Seconds where nothing else is said."""
 
     warm: Effort
-    small: Effort
+    cold: Effort
     start: Effort
     large: Effort
-    cycles: Effort
-    span: sustained.Span
+    streams: Effort
+    lead: float  # of a stream of calls, which is not counted
+    window: float
     calls: int  # of the test of what they leave behind
-    parts: int  # calls of the breakdown
-    http: float  # seconds with each number of clients
+    http: float
     asked: int  # requests of each kind while all is busy
     pages: int  # visits of the console
     pixels: int  # of the large raster, on each side
     features: int  # of the large vector dataset
 
 
-IMPORT_ROUNDS = 5
-SMALL, LARGE = "small.tif", "large.tif"
 FULL = Scale(
-    warm=Effort(41, 120),
-    small=Effort(25, 70),
-    start=Effort(11, 30),
-    large=Effort(5, 120),
-    cycles=Effort(3, 120),
-    span=sustained.Span(2, 10),
-    calls=1000,
-    parts=15,
-    http=20.0,
-    asked=100,
-    pages=5,
-    pixels=10_000,
-    features=1_000_000,
+    *(Effort(41, 120), Effort(25, 70), Effort(11, 30), Effort(5, 120), Effort(3, 120)),
+    *(2, 10, 1000, 20.0, 100, 5, 10_000, 1_000_000),
 )
 QUICK = Scale(
-    warm=Effort(7, 12),
-    small=Effort(5, 8),
-    start=Effort(3, 4),
-    large=Effort(3, 6),
-    cycles=Effort(1, 10),
-    span=sustained.Span(1, 4),
-    calls=60,
-    parts=3,
-    http=5.0,
-    asked=10,
-    pages=3,
-    pixels=4_000,
-    features=100_000,
+    *(Effort(7, 12), Effort(5, 8), Effort(3, 4), Effort(3, 6), Effort(1, 10)),
+    *(1, 4, 60, 5.0, 10, 3, 4_000, 100_000),
 )
 
-INFO = cold.Case("Cold `info` of a 512 x 512 GeoTIFF", "info", {"path": SMALL}, writes=False)
-CONVERT = cold.Case(
-    "Cold `convert` of it to a Cloud Optimized GeoTIFF",
-    "convert",
-    {"input": SMALL, "output_format": "COG"},
-    writes=True,
-)
-WARM_INFO = replace(INFO, title="Warm `info` of a 512 x 512 GeoTIFF")
-WARM_CONVERT = replace(CONVERT, title="Warm `convert` of it to a Cloud Optimized GeoTIFF")
-
-
-SECTIONS: Mapping[str, Callable[[cold.Field, Scale], tuple[report.Section, ...]]] = {
-    "catalogue": lambda field, scale: catalogue.measure(field.arena, scale.start),
-    "warm": lambda field, scale: warm.measure_info(field, WARM_INFO, scale.warm),
-    "warm-convert": lambda field, scale: warm.measure_convert(field, WARM_CONVERT, scale.warm),
-    "cold": lambda field, scale: (cold.measure(field, INFO, scale.small),),
-    "convert": lambda field, scale: (cold.measure(field, CONVERT, scale.small),),
-    "breakdown": lambda field, scale: breakdown.measure(field, (INFO, CONVERT), scale.parts),
-    "sustained": lambda field, scale: (sustained.measure(field, INFO, scale.span, scale.cycles),),
-    "busy": lambda field, scale: (busy.measure(field, LARGE, scale.asked),),
-    "approvals": lambda _field, _scale: (approvals.measure(),),
-    "http": lambda field, scale: (http.measure(field, SMALL, scale.http),),
-    "start": lambda field, scale: startup.measure(field.arena, scale.start, IMPORT_ROUNDS),
-    "console": lambda field, scale: console.measure(field.arena, scale.pages),
-    "lasting": lambda field, scale: lasting.measure(field, SMALL, scale.calls),
-    "large": lambda field, scale: large.measure(field, scale.pixels, scale.features, scale.large),
+SECTIONS: Mapping[str, Callable[[calls.Rivals, Scale], list[report.Section]]] = {
+    "warm": lambda rivals, scale: calls.warm_calls(rivals, scale.warm),
+    "cold": lambda rivals, scale: calls.cold_calls(rivals, scale.cold),
+    "sustained": lambda rivals, scale: [load.sustained(rivals, scale.lead, scale.window, scale.streams)],
+    "busy": lambda rivals, scale: [load.busy(rivals, scale.asked)],
+    "start": lambda rivals, scale: doors.start(rivals.place, scale.start),
+    "http": lambda rivals, scale: [doors.http(rivals.place, scale.http)],
+    "console": lambda rivals, scale: [doors.console(rivals.place, scale.pages)],
+    "approvals": lambda _rivals, _scale: [doors.approvals()],
+    "lasting": lambda rivals, scale: [load.lasting(rivals, scale.calls)],
+    "large": lambda rivals, scale: calls.large_calls(rivals, scale.pixels, scale.features, scale.large),
 }
 
 
 def main() -> int:
     options = _options()
-    load = os.getloadavg()[0]
+    scale = QUICK if options.quick else FULL
+    efforts = {
+        name: replace(value, patience=options.patience)
+        for name in Scale.__slots__
+        if isinstance(value := getattr(scale, name), Effort)
+    }
     try:
-        with arena(options.folder) as place:
-            text = _measure(place, _scale(options), options.only or tuple(SECTIONS), load)
+        with place(options.folder) as where:
+            text = _measured(where, replace(scale, **efforts), options.only or tuple(SECTIONS))
     except (NotMeasurable, SandboxError) as error:
-        sys.stderr.write(f"{error}\n")
+        print(error, file=sys.stderr)
         return 1
     print(text)
     if options.write:
@@ -135,68 +84,48 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="few rounds and smaller data; about five minutes"
     )
-    parser.add_argument(
-        "--write", action="store_true", help=f"put the tables into {PAGE.parent.name}/{PAGE.name}"
-    )
-    parser.add_argument(
-        "--only", action="append", choices=tuple(SECTIONS), help="this section only; repeatable"
-    )
+    parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{PAGE.name}")
+    parser.add_argument("--only", action="append", choices=tuple(SECTIONS), help="this part; repeatable")
     parser.add_argument(
         "--patience",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="how long each table may wait for quiet moments, in all",
+        help="wait for quiet moments, so long a table",
     )
     parser.add_argument(
-        "--folder",
-        type=Path,
-        default=Path("/var/tmp"),
-        help="where temporary data goes, about 2 GB (default: %(default)s)",
+        "--folder", type=Path, default=Path("/var/tmp"), help="for temporary data, about 2 GB (%(default)s)"
     )
     return parser.parse_args()
 
 
-def _scale(options: argparse.Namespace) -> Scale:
-    scale, patience = QUICK if options.quick else FULL, options.patience
-    waiting = {
-        name: replace(getattr(scale, name), patience=patience)
-        for name in ("warm", "small", "start", "large", "cycles")
-    }
-    return replace(scale, **waiting)
-
-
-def _measure(place: Arena, scale: Scale, only: Sequence[str], load: float) -> str:
+def _measured(where: Place, scale: Scale, only: Sequence[str]) -> str:
+    load_before = os.getloadavg()[0]
+    hosting = where.app.hosting
+    environment = bare(hosting.template(hosting.ready().image, None).environment)
     with ExitStack() as stack:
-        direct = stack.enter_context(in_process(place))
-        limits = direct.app.settings.limits()
-        rival = stack.enter_context(plain(place, direct.app.hosting.user(), limits.cpus))
-        _make(
-            place, rival, {"small": 512, **({"large": scale.pixels} if {"large", "busy"} & {*only} else {})}
+        rivals = calls.Rivals(
+            where,
+            stack.enter_context(plain(where)),
+            stack.enter_context(hardened_flags(where)),
+            usual_flags(where),
         )
-        field = stack.enter_context(cold.ready(place, direct, rival))
-        sections = [section for name in SECTIONS if name in only for section in _section(name, field, scale)]
-        return report.document(machine.describe(place, direct.app.hosting.ready().info, load), sections)
+        sizes = {calls.SMALL: 512, **({calls.LARGE: scale.pixels} if {"large", "busy"} & {*only} else {})}
+        for name, size in sizes.items():
+            raw = write_hills(where.workspace, name, size)
+            rivals.plain.run(["gdal", "convert", str(raw), str(where.scratch / name)], environment)
+            (where.scratch / name).rename(where.workspace / name)
+        sections = [section for name in SECTIONS if name in only for section in _section(name, rivals, scale)]
+    return report.document(machine(where, load_before), sections)
 
 
-def _section(name: str, field: cold.Field, scale: Scale) -> tuple[report.Section, ...]:
-    """What was measured, or why it could not be; the other sections do not suffer for it."""
-    sys.stderr.write(f"measuring: {name}\n")
+def _section(name: str, rivals: calls.Rivals, scale: Scale) -> list[report.Section]:
+    """What was measured, or why it could not be; the other parts do not suffer for it."""
+    print(f"measuring: {name}", file=sys.stderr)
     try:
-        return SECTIONS[name](field, scale)
+        return SECTIONS[name](rivals, scale)
     except NotMeasurable as error:
-        sys.stderr.write(f"{name}: {error}\n")
-        goal = report.Goal(f"everything of `{name}`", 0, None, "", str(error))
-        return (report.Section(f"`{name}`", f"Not measured: {error}.", ("",), (), (goal,)),)
-
-
-def _make(place: Arena, rival: Plain, sizes: Mapping[str, int]) -> None:
-    """GeoTIFFs in the workspace, by name and pixels on each side."""
-    for name, size in sizes.items():
-        raw = write_hills(place.workspace, name, size)
-        made = place.scratch / f"{name}.tif"
-        rival.run(["gdal", "convert", str(raw), str(made)], FIXED)
-        made.rename(place.workspace / made.name)
+        return [report.Section(f"`{name}`", f"Not measured: {error}.", ("",), ())]
 
 
 if __name__ == "__main__":

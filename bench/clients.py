@@ -1,4 +1,4 @@
-"""Clients of a running server: the official SDK's for calls, and a bare one where the client's own time and memory would show."""
+"""Clients of a running server: the official SDK's, and a bare one for when the client's own time would show."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from bench.arena import Arena, NotMeasurable
+from bench.place import NotMeasurable, Place
 
 Call = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
@@ -27,21 +27,14 @@ _META = {
 
 
 @contextmanager
-def sdk_client(arena: Arena) -> Iterator[Call]:
-    """Calls tools of one new server of ours."""
-    with connected(arena.serve_command(), arena.python_environment()) as call:
-        yield call
-
-
-@contextmanager
-def connected(
+def sdk_client(
     command: list[str],
     environment: Mapping[str, str],
     mode: Literal["auto", "legacy"] = "auto",
     *,
     quiet: bool = False,
 ) -> Iterator[Call]:
-    """Calls tools of one new server over stdio and returns structured results. A call raises NotMeasurable on an error."""
+    """Starts a server over stdio; calls return structured results, or raise NotMeasurable for a tool's error."""
     parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(environment))
     with Path(os.devnull).open("w", encoding="utf-8") as unheard, start_blocking_portal() as portal:
         client = Client(stdio_client(parameters, errlog=unheard if quiet else sys.stderr), mode=mode)
@@ -56,53 +49,54 @@ def connected(
 
         try:
             yield call
-        finally:
-            connection.__exit__(
-                None, None, None
-            )  # a failure of ours is told as it is, not inside an exception group
+        finally:  # without the exception, so that a failure of ours is not wrapped into a group
+            connection.__exit__(None, None, None)
 
 
 class BareClient:
-    """One server process and a line of JSON at a time."""
+    """One server process and a line of JSON at a time. Entering it makes the first request of its era."""
 
-    def __init__(self, arena: Arena, *, modern: bool) -> None:
+    def __init__(self, place: Place, *options: str, modern: bool = False, name: str = "server") -> None:
         self._modern = modern
         self._ids = count(1)
         self._process = subprocess.Popen(
-            arena.serve_command(),
-            env=arena.python_environment(),
+            place.program("serve", *options, name=name),
+            env=place.python_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
 
     def __enter__(self) -> Self:
-        """Says hello first."""
         try:
-            self.greet()
+            if self._modern:
+                self.ask("server/discover", {})
+            else:
+                who = {"name": "bench", "version": "0"}
+                self.ask("initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": who})
+                self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         except BaseException:
-            self.close()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def greet(self) -> None:
-        """The first request of the era, answered."""
-        if self._modern:
-            self.ask("server/discover", {})
-            return
-        who = {"name": "bench", "version": "0"}
-        self.ask("initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": who})
-        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The result of one request, when no other is under way. Raises NotMeasurable on an error."""
         number = self.begin(method, params)
-        while True:
-            answered, result = self.next_answer()
-            if answered == number:
-                return result
+        while (answer := self.next_answer())[0] != number:
+            pass
+        return answer[1]
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> int:
+        """Begins a call; returns its id."""
+        return self.begin("tools/call", {"name": tool, "arguments": arguments})
 
     def begin(self, method: str, params: Mapping[str, Any]) -> int:
         """Sends one request; returns its id."""
@@ -128,23 +122,11 @@ class BareClient:
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
         self._process.stdin.flush()
 
-    def resident_bytes(self) -> int:
-        """The server's resident set."""
+    def resident_megabytes(self) -> float:
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
         row = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-        return int(row.split()[1]) * 1024
+        return int(row.split()[1]) * 1024 / 1e6
 
-    def descriptors(self) -> int:
-        """Files, sockets and pipes that the server has open."""
-        return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
-
-    def threads(self) -> int:
-        return len(list(Path(f"/proc/{self._process.pid}/task").iterdir()))
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+    def count(self, kind: Literal["fd", "task"]) -> int:
+        """How many descriptors the server has open, or how many threads it has."""
+        return len(list(Path(f"/proc/{self._process.pid}/{kind}").iterdir()))

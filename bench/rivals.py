@@ -1,18 +1,25 @@
-"""What calls are compared with: `docker run` of the same argv, and the plain process in the same root file system."""
+"""What calls are compared with: `docker run` of the same argv, the plain process, and an in-process server."""
 
 import json
+import os
 import subprocess
+import sys
 import tempfile
+import venv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from bench.arena import Arena, NotMeasurable
-from sandbox.engine import EngineInfo
+from platformdirs import user_cache_path
+
+from bench.clients import Call, sdk_client
+from bench.place import NotMeasurable, Place
 from sandbox.hardening import EngineFacts, create_body
-from sandbox.template import SandboxTemplate
+
+PEER_VERSION = "1.1.3"
+_PEER = user_cache_path("gdal-mcp-bench", appauthor=False) / f"gdal-mcp-{PEER_VERSION}"
+_INSTALL_SECONDS = 900  # it brings its own GDAL, PROJ and NumPy: 400 MB
 
 # Runs each command that comes as a line of JSON and says how long it took: the clock is inside the container, so neither
 # the engine nor its client is in the figure.
@@ -47,24 +54,15 @@ class Plain:
 
 
 @contextmanager
-def plain(arena: Arena, user: tuple[int, int], cpus: float) -> Iterator[Plain]:
-    """Plain processes on the same CPUs as a call gets."""
-    flags = ["--interactive", "--network", "none", "--security-opt", "seccomp=unconfined", f"--cpus={cpus:g}"]
-    flags += ["--user", f"{user[0]}:{user[1]}", *_own_place(arena.workspace), *_own_place(arena.scratch)]
-    words = [
-        arena.program,
-        "run",
-        "--rm",
-        *flags,
-        "--entrypoint",
-        "python3",
-        arena.image.id,
-        "-I",
-        "-c",
-        _LOOP,
-    ]
+def plain(place: Place) -> Iterator[Plain]:
+    """Plain processes by the same user and on the same number of processors as a call gets."""
+    hosting = place.app.hosting
+    user, cpus = ":".join(map(str, hosting.user())), place.app.settings.limits().cpus
+    flags = ["--interactive", "--network=none", "--security-opt=seccomp=unconfined", f"--cpus={cpus:g}"]
+    flags += [f"--user={user}", *_folders(place), "--entrypoint=python3"]
+    words = [place.docker, "run", "--rm", *flags, hosting.ready().image.id, "-I", "-c", _LOOP]
     with subprocess.Popen(
-        words, env=arena.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        words, env=place.docker_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield Plain(process)
@@ -73,39 +71,49 @@ def plain(arena: Arena, user: tuple[int, int], cpus: float) -> Iterator[Plain]:
             process.stdin.close()
 
 
-def _own_place(folder: Path) -> tuple[str, str]:
-    return "--volume", f"{folder}:{folder}"
+def docker_run(place: Place, flags: Sequence[str], argv: Sequence[str]) -> None:
+    """One `docker run --rm` of the argv, to its end. Raises NotMeasurable when it fails."""
+    image = place.app.hosting.ready().image.id
+    words = [place.docker, "run", "--rm", *flags, f"--entrypoint={argv[0]}", image, *argv[1:]]
+    done = subprocess.run(words, env=place.docker_environment(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotMeasurable(f"docker run failed: {done.stderr.strip()[-500:]}")
 
 
-def usual_flags(arena: Arena) -> tuple[str, ...]:
-    """What a careful person types: the folders mounted, their own user. Without network where the engine has none to give."""
-    flags = (*_own_place(arena.workspace), *_own_place(arena.scratch))
+def usual_flags(place: Place) -> tuple[str, ...]:
+    """What people type: the folders mounted. Without network where the engine has none to give."""
     try:
-        arena.run_program("run", "--rm", "--entrypoint", "true", arena.image.id)
+        docker_run(place, (), ("true",))
     except NotMeasurable:
-        return ("--network", "none", *flags)
-    return flags
+        return ("--network=none", *_folders(place))
+    return _folders(place)
+
+
+def _folders(place: Place) -> tuple[str, ...]:
+    return tuple(f"--volume={folder}:{folder}" for folder in (place.workspace, place.scratch))
 
 
 @contextmanager
-def hardened_flags(template: SandboxTemplate, info: EngineInfo) -> Iterator[tuple[str, ...]]:
-    """The create body of a call as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
+def hardened_flags(place: Place) -> Iterator[tuple[str, ...]]:
+    """A call's create body as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
+    host = place.app.hosting.ready()
+    template, info = place.app.hosting.template(host.image, place.scratch), host.info
     facts = EngineFacts(info.api_version, info.architecture, info.cgroup_version, info.security_options)
     body = create_body(template, facts, {})
-    host = body["HostConfig"]
+    asked = body["HostConfig"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
-        profile.write(host["SecurityOpt"][1].partition("=")[2])
+        profile.write(asked["SecurityOpt"][1].partition("=")[2])
         profile.flush()
         options: list[tuple[str, Any]] = [
             *(("env", f"{name}={value}") for name, value in template.environment.items()),
-            *(("tmpfs", f"{place}:{how}") for place, how in host["Tmpfs"].items()),
-            *(("mount", _mount(row)) for row in host["Mounts"]),
-            *(("ulimit", f"{row['Name']}={row['Soft']}:{row['Hard']}") for row in host["Ulimits"]),
+            *(("tmpfs", f"{target}:{how}") for target, how in asked["Tmpfs"].items()),
+            *(("mount", _mount(row)) for row in asked["Mounts"]),
+            *(("ulimit", f"{row['Name']}={row['Soft']}:{row['Hard']}") for row in asked["Ulimits"]),
             *(("user", body["User"]), ("workdir", body["WorkingDir"]), ("hostname", body["Hostname"])),
             *(("network", "none"), ("ipc", "none"), ("dns", "127.0.0.1"), ("cap-drop", "ALL")),
-            *(("security-opt", host["SecurityOpt"][0]), ("security-opt", f"seccomp={profile.name}")),
-            *(("memory", host["Memory"]), ("memory-swap", host["MemorySwap"])),
-            *(("cpus", template.limits.cpus), ("pids-limit", host["PidsLimit"]), ("log-driver", "none")),
+            *(("security-opt", asked["SecurityOpt"][0]), ("security-opt", f"seccomp={profile.name}")),
+            *(("memory", asked["Memory"]), ("memory-swap", asked["MemorySwap"])),
+            *(("cpus", template.limits.cpus), ("pids-limit", asked["PidsLimit"]), ("log-driver", "none")),
             *([("runtime", template.runtime)] if template.runtime else []),
         ]
         yield ("--read-only", "--no-healthcheck", *(f"--{name}={value}" for name, value in options))
@@ -116,6 +124,33 @@ def _mount(row: Mapping[str, Any]) -> str:
     return ",".join([*options, *(["readonly"] if row["ReadOnly"] else [])])
 
 
-def docker_run(arena: Arena, flags: Sequence[str], argv: Sequence[str]) -> None:
-    """One `docker run --rm` of the argv, to its end. Raises NotMeasurable when it fails."""
-    arena.run_program("run", "--rm", *flags, "--entrypoint", argv[0], arena.image.id, *argv[1:])
+@contextmanager
+def peer_client(place: Place) -> Iterator[Call]:
+    """Calls of gdal-mcp's tools, a server that opens files in its own process. Raises NotMeasurable.
+
+    The first time, it is installed from PyPI into an environment of its own in the user's cache folder.
+    """
+    program, mark = _PEER / "bin" / "gdal", _PEER / "complete"
+    if not mark.exists():
+        _install_peer()
+        mark.touch()
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    quiet = {"FASTMCP_SHOW_CLI_BANNER": "false", "FASTMCP_LOG_LEVEL": "ERROR"}
+    environment = {**kept, **quiet, "GDAL_MCP_WORKSPACES": str(place.workspace)}
+    command = [str(program), "--transport", "stdio", "--log-level", "ERROR"]
+    with sdk_client(command, environment, mode="legacy", quiet=True) as call:
+        yield call
+
+
+def _install_peer() -> None:
+    sys.stderr.write(f"installing gdal-mcp {PEER_VERSION} into {_PEER}\n")
+    words = [str(_PEER / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
+    words += ["--disable-pip-version-check", f"gdal-mcp=={PEER_VERSION}"]
+    try:
+        venv.create(_PEER, clear=True, with_pip=True)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_INSTALL_SECONDS)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NotMeasurable(f"gdal-mcp {PEER_VERSION} could not be installed: {error}") from error
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        raise NotMeasurable(f"gdal-mcp {PEER_VERSION} could not be installed: {last[:200]}")

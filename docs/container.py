@@ -10,7 +10,7 @@ from typing import Any
 
 from docs.page import complete, table
 from sandbox.hardening import EngineFacts, create_body
-from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 
 REASONS: Mapping[str, str] = {
     "AttachStderr": "GDAL's messages, kept even when the call is killed",
@@ -73,8 +73,8 @@ def _sample_body() -> dict[str, Any]:
         user=(1000, 1000),
         limits=Limits(),
         mounts=(
-            Mount("/maps", PurePosixPath("/maps")),
-            Mount("/maps/.gdal-mcp/...", STAGING_TARGET, read_only=False),
+            Mount(host_source("/maps"), PurePosixPath("/maps")),
+            Mount(host_source("/maps/.gdal-mcp/..."), STAGING_TARGET, read_only=False),
         ),
         masks=(PurePosixPath("/maps/.gdal-mcp"),),
     )

@@ -32,6 +32,7 @@ from gdal_mcp.ledger.registry import Registry
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
 from gdal_mcp.settings import Settings
+from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import Surface, Toolboxes
 from gdal_mcp.toolboxes import toolboxes
 from sandbox.outputs.staging import StagingArea
@@ -134,10 +135,13 @@ class _Ledger:
 def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> dict[Path, StagingArea]:
     """Where outputs are staged, by the root of the workspace; what is kept for undo is pruned behind the calls."""
     keep = Retention(settings.undo_calls, settings.undo_size)
+    path_map = PathMap.parse(settings.path_map)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)
     writable = (one for one in workspaces.items if one.writable)
-    areas = {one.root: StagingArea(one, keep, later=pruning.submit) for one in writable}
+    areas = {
+        one.root: StagingArea(one, keep, later=pruning.submit, source=path_map.source) for one in writable
+    }
     for area in areas.values():
         area.prepare()
     return areas

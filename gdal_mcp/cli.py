@@ -9,10 +9,7 @@ from pathlib import Path
 from gdal_mcp import __version__
 from gdal_mcp.commands.exits import Exit, meanings
 from gdal_mcp.commands.options import refuse
-from gdal_mcp.commands.parsers.calls import add_calls
-from gdal_mcp.commands.parsers.host import add_host
-from gdal_mcp.commands.parsers.people import add_people
-from gdal_mcp.commands.parsers.records import add_records
+from gdal_mcp.commands.parsers import add_commands
 from gdal_mcp.commands.streams import Unread, say
 from gdal_mcp.settings import SettingsError
 
@@ -27,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         refuse(arguments, unknown[0])
-    if sys.stdin is None:  # closed by whoever started us: nothing to read, and nobody to ask
+    if sys.stdin is None:  # closed by whoever started this process: nothing to read, and nobody to ask
         sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - as long as the process
     try:
         return int(arguments.run(arguments))
@@ -38,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Unread:
-        # what is left in the buffer goes nowhere, and not with a traceback when the interpreter ends
+        # so that the interpreter does not fail on the rest of the buffer when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.UNREAD
 
@@ -46,14 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gdal-mcp",
-        description="GDAL for language models, each call in a container of its own.",
-        epilog=f"{meanings()} `gdal-mcp COMMAND --help` tells more of each.",
+        description="GDAL for language models: each call runs in a container of its own.",
+        epilog=f"{meanings()} `gdal-mcp COMMAND --help` explains each.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_calls, add_host, add_people, add_records):
-        add(commands)
+    add_commands(commands)
     return parser
 
 

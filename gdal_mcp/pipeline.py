@@ -38,8 +38,8 @@ from gdal_mcp.host.hosting import Hosting, SandboxScope
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import ImmediateResult
-from sandbox.cancel import Cancellation
 from sandbox.errors import SandboxError
+from sandbox.waiting import Cancellation
 
 __all__ = ["CallContext", "Pipeline", "Reply", "Request"]
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from sandbox.outputs.publication import Transfer
+from sandbox.outputs.store import Transfer
 from sandbox.template import STAGING_TARGET, Limits
 from sandbox.workspace import Located
 

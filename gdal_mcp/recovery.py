@@ -13,19 +13,14 @@ import structlog
 
 from gdal_mcp.calls.records import media_type
 from gdal_mcp.ledger.audit import AuditLog
-from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry
-from sandbox.outputs.journal import Content, Record, State
-from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.undo import Recovery
-from sandbox.workspace import Located, Workspace
+from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
+from sandbox.outputs.store import Finding, KeptPublication, OutputStore, PublishedFile, Recovery
 
 _log = structlog.get_logger()
 
-Kept = Sequence[tuple[Workspace, Record]]  # the journals of what was published
-
 
 def recover(
-    areas: Mapping[Path, StagingArea],
+    areas: Mapping[Path, OutputStore],
     audit: AuditLog,
     registry: Registry,
     server: str,
@@ -39,13 +34,15 @@ def recover(
         for found in area.recover():
             audit.append(_recovered(found, server))
             _log.warning("recovered", call=found.call_id, outcome=str(found.finding))
-    kept = [(area.workspace, record) for area in areas.values() for record in area.kept()]
+    kept = [one for area in areas.values() for one in area.kept()]
     registry.interrupted(alive, partial(_ended, kept, audit, registry, server))
-    for call_id in {record.call_id for _, record in kept if record.state is State.UNDONE}:
+    for call_id in {one.call_id for one in kept if one.is_undone}:
         _retract(call_id, audit, registry, server)
 
 
-def _ended(kept: Kept, audit: AuditLog, registry: Registry, server: str, call: Call) -> Finish:
+def _ended(
+    kept: Sequence[KeptPublication], audit: AuditLog, registry: Registry, server: str, call: Call
+) -> CallEnd:
     """Written elsewhere first, so that a crash in here leaves a call to be ended by the next server."""
     made = _published(kept, call.id)
     if made and not registry.artifacts_of(call.id):
@@ -54,7 +51,7 @@ def _ended(kept: Kept, audit: AuditLog, registry: Registry, server: str, call: C
     message = "the server died during the call" + ("; what it published stands" if made else "")
     event = {"type": "call.finished", "call": call.id, "outcome": "INTERNAL", "message": message}
     audit.append({**event, "source": {"server": server}, **({"outputs": list(rows)} if rows else {})})
-    return Finish("INTERNAL", message, files=rows)
+    return CallEnd("INTERNAL", message, files=rows)
 
 
 def _retract(call_id: str, audit: AuditLog, registry: Registry, server: str) -> None:
@@ -63,7 +60,7 @@ def _retract(call_id: str, audit: AuditLog, registry: Registry, server: str) -> 
     if not listed:
         return
     targets = [one.path for one in listed]
-    event = {"type": "undo.recovered", "call": call_id, "outcome": str(State.UNDONE), "targets": targets}
+    event = {"type": "undo.recovered", "call": call_id, "outcome": str(Finding.UNDONE), "targets": targets}
     audit.append({**event, "source": {"server": server}})
     registry.retract_artifacts(call_id)
     _log.warning("undo_recovered", call=call_id)
@@ -81,21 +78,18 @@ def _recovered(found: Recovery, server: str) -> dict[str, Any]:
     }
 
 
-def _published(kept: Kept, call_id: str) -> tuple[Artifact, ...]:
-    """What a call put into a workspace, by the journal that is kept for its undo."""
-    return tuple(
-        _artifact(workspace, record, content)
-        for workspace, record in kept
-        if record.call_id == call_id and record.state is State.PUBLISHED
-        for content in record.contents
-        if content.sha256  # what was renamed has none, and is no output
+def _published(kept: Sequence[KeptPublication], call_id: str) -> tuple[Artifact, ...]:
+    """What a call put into a workspace, by what is kept for its undo."""
+    made = (
+        one
+        for kept_one in kept
+        if kept_one.call_id == call_id and not kept_one.is_undone
+        for one in kept_one.files
     )
+    return tuple(_artifact(one) for one in made if one.sha256)  # what was renamed has none, and is no output
 
 
-def _artifact(workspace: Workspace, record: Record, content: Content) -> Artifact:
-    located = Located(workspace, content.target)
-    is_folder = any(
-        step.new is not None and step.new.is_folder for step in record.steps if step.target == content.target
-    )
-    kind = "inode/directory" if is_folder else media_type(located.name)
-    return Artifact(located.uri, str(located), located.name, content.size, kind, content.sha256)
+def _artifact(file: PublishedFile) -> Artifact:
+    located = file.located
+    kind = "inode/directory" if located.is_folder else media_type(located.name)
+    return Artifact(located.uri, str(located), located.name, file.size, kind, file.sha256)

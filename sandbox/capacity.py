@@ -1,52 +1,76 @@
-"""How much memory containers may be promised together, by every server that shares a file.
+"""How much memory containers may be promised together: the contract, and its form for the servers of one machine.
 
-A promise is a locked range of a file that holds nothing: one byte for each MiB. The kernel drops the locks of a process
-that dies, so what it had promised is free again without anybody's doing.
+`LockFileCapacity` keeps a promise as a locked range of an empty file: one byte for each MiB. The kernel drops the locks of a
+process that dies, so what it had promised is free again without anybody's doing. On a cluster the scheduler decides instead.
 """
 
 import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Protocol
 
 from sandbox.errors import CapacityExhausted
 
 _MIB = 1 << 20
-_PAUSE = 0.05  # seconds between two looks at what other processes hold; our own releases are heard at once
+_PAUSE = 0.05  # seconds between two looks at what other processes hold; our own releases are noticed at once
+_MEMINFO_FIELDS = 3  # name, number, kB
+
+
+class MemoryReservation(Protocol):
+    """The memory promised to one container."""
+
+    def release(self) -> None:
+        """Twice does nothing."""
+
+
+class Capacity(Protocol):
+    """Bounds the memory of all containers together. Safe to use from several threads."""
+
+    def max_containers(self, size: int) -> int:
+        """How many containers of `size` bytes fit when nothing runs."""
+
+    def take(self, size: int, *, leaving: int = 0) -> MemoryReservation | None:
+        """`size` bytes, if they are free now and `leaving` bytes more are."""
+
+    def wait(
+        self, size: int, seconds: float, make_room: Callable[[], bool] = lambda: False
+    ) -> MemoryReservation:
+        """`size` bytes as soon as they are free. `make_room` is called when they are not, and says whether it freed some.
+
+        Raises CapacityExhausted after `seconds`, or at once for what never fits; and whatever `make_room` raises.
+        """
 
 
 @dataclass(eq=False, slots=True)
-class Place:
-    """The promised memory of one container. Releasing it twice does nothing."""
-
-    capacity: "Capacity"
-    start: int
-    length: int
+class _LockedRange:
+    capacity: "LockFileCapacity"
+    start: int  # MiB
+    length: int  # MiB
 
     def release(self) -> None:
         self.capacity._release(self)  # noqa: SLF001 - the two are one thing
 
-    def __enter__(self) -> Self:
-        return self
+    def __enter__(self) -> None:
+        return None
 
     def __exit__(self, *_: object) -> None:
         self.release()
 
 
 @dataclass(eq=False)
-class Capacity:
-    """The sum that is never exceeded. Safe to use from several threads; one for each file in a process.
+class LockFileCapacity:
+    """A sum that every server on this machine that shares `file` keeps to; one object for each file in a process.
 
-    Closing any descriptor of the file would drop this process's locks, so that nothing else may open it.
+    Closing any descriptor of the file would drop this process's locks, so nothing else may open it.
     """
 
     file: Path
     total_bytes: int
-    _held: set[Place] = field(default_factory=set)
+    _held: set[_LockedRange] = field(default_factory=set)
     _freed: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
@@ -56,38 +80,29 @@ class Capacity:
     def promised_bytes(self) -> int:
         """What this process has promised."""
         with self._freed:
-            return sum(place.length for place in self._held) * _MIB
+            return sum(one.length for one in self._held) * _MIB
 
-    def places(self, size: int) -> int:
-        """How many containers of `size` bytes there is room for when nothing runs."""
+    def max_containers(self, size: int) -> int:
         return self.total_bytes // _MIB // _mib(size)
 
-    def take(self, size: int, *, leaving: int = 0) -> Place | None:
-        """A place for `size` bytes, if one is free and `leaving` bytes more are."""
+    def take(self, size: int, *, leaving: int = 0) -> _LockedRange | None:
         with self._freed:
-            place = self._lock(_mib(size))
-            if place is None or not leaving:
-                return place
+            taken = self._lock(_mib(size))
+            if taken is None or not leaving:
+                return taken
             spare = self._lock(_mib(leaving))
-            if spare is None:
-                self._unlock(place)
-                return None
-            self._unlock(spare)
-            return place
+            self._unlock(taken if spare is None else spare)
+            return None if spare is None else taken
 
-    def wait(self, size: int, seconds: float, meanwhile: Callable[[], bool] = lambda: False) -> Place:
-        """The next free place. `meanwhile` is called after each look that found none; whether it made room.
-
-        Raises CapacityExhausted after `seconds`, or at once for what never fits; and whatever `meanwhile` raises.
-        """
-        if not self.places(size):
+    def wait(self, size: int, seconds: float, make_room: Callable[[], bool] = lambda: False) -> _LockedRange:
+        if not self.max_containers(size):
             raise CapacityExhausted(
                 f"a container may use {_mib(size)} MiB, but all containers together only {self.total_bytes // _MIB} MiB. "
                 "Lower the memory limit, or raise the share of the machine's memory."
             )
         end = time.monotonic() + seconds
-        while (place := self.take(size)) is None:
-            if meanwhile():
+        while (taken := self.take(size)) is None:
+            if make_room():
                 continue
             left = end - time.monotonic()
             if left <= 0:
@@ -96,7 +111,7 @@ class Capacity:
                 )
             with self._freed:
                 self._freed.wait(min(left, _PAUSE))
-        return place
+        return taken
 
     def close(self) -> None:
         """Ends every promise of this process; to release one later does nothing."""
@@ -104,36 +119,41 @@ class Capacity:
             self._held.clear()
             os.close(self._descriptor)
 
-    def _lock(self, length: int) -> Place | None:
+    def _lock(self, length: int) -> _LockedRange | None:
         """The first free range of `length`; ranges start at its multiples, as nearly all are of one length."""
         for start in range(0, self.total_bytes // _MIB - length + 1, length):
-            if not self._is_ours(start, length) and self._try(start, length):
-                place = Place(self, start, length)
-                self._held.add(place)
-                return place
+            # locks of one process do not exclude each other
+            if any(one.start < start + length and start < one.start + one.length for one in self._held):
+                continue
+            try:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+            except OSError:  # another process's
+                continue
+            taken = _LockedRange(self, start, length)
+            self._held.add(taken)
+            return taken
         return None
 
-    def _is_ours(self, start: int, length: int) -> bool:
-        """Locks of one process do not exclude each other."""
-        return any(one.start < start + length and start < one.start + one.length for one in self._held)
-
-    def _try(self, start: int, length: int) -> bool:
-        try:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
-        except OSError:
-            return False
-        return True
-
-    def _release(self, place: Place) -> None:
+    def _release(self, taken: _LockedRange) -> None:
         with self._freed:
-            if place in self._held:
-                self._unlock(place)
+            if taken in self._held:
+                self._unlock(taken)
                 self._freed.notify_all()
 
-    def _unlock(self, place: Place) -> None:
-        self._held.discard(place)
-        fcntl.lockf(self._descriptor, fcntl.LOCK_UN, place.length, place.start)
+    def _unlock(self, taken: _LockedRange) -> None:
+        self._held.discard(taken)
+        fcntl.lockf(self._descriptor, fcntl.LOCK_UN, taken.length, taken.start)
 
 
 def _mib(size: int) -> int:
     return -(-size // _MIB)
+
+
+def machine_memory() -> Mapping[str, int]:
+    """/proc/meminfo of this machine: bytes by name; empty where there is no such file."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    rows = (line.split() for line in lines)
+    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == _MEMINFO_FIELDS}

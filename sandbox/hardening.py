@@ -209,7 +209,7 @@ def _bind(mount: Mount, facts: EngineFacts) -> dict[str, Any]:
     below = {"ReadOnlyForceRecursive": True} if recursive else {"NonRecursive": True}
     return {
         "Type": "bind",
-        "Source": mount.source,
+        "Source": mount.host_path,
         "Target": str(mount.target),
         "ReadOnly": mount.read_only,
         "BindOptions": {"Propagation": "rprivate", **below},

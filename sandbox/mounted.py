@@ -1,22 +1,24 @@
-"""Whether what a container mounts is what was looked up, and what its user may reach.
+"""Checks what a container mounts: that it is what was looked up, that its user may reach it, and what is mounted below it.
 
-The host looks a path up without following any link. The engine opens the same path later, as root, and follows all. In
-between another program may put a link there that leads anywhere. What was mounted cannot be exchanged any more, so the
-container says which file or folder it sees, and gets no job unless it is the one that was looked up. The numbers are those of
+The host resolves a path without following any link. The engine opens the same path later, as root, and follows all of them.
+In between another program may put a link there that leads anywhere. A mount cannot be exchanged any more, so the container
+reports the device and inode that it sees, and gets no job unless they are those that were looked up. The numbers are those of
 this host's kernel; where a container has a kernel of its own they differ, and nothing is run.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, Final
 
-from sandbox.errors import PathRefused, PathReplaced
+from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
 from sandbox.template import SandboxTemplate
 from sandbox.workspace import Located
 
 READ, ENTER = 0o4, 0o1  # of a folder's mode
+_MOUNTINFO_FIELDS: Final = 10  # at least; proc(5). The fifth is the mount point, with odd characters in octal
 
 
 def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
@@ -36,8 +38,8 @@ def _identities(rows: object) -> Mapping[str, object]:
 
 def refuse_gone(template: SandboxTemplate) -> None:
     """Looks on the host, to tell why an engine could not mount something. Raises PathReplaced."""
-    told = [(one.source, one.identity) for one in template.mounts if one.identity is not None]
-    if wrong := [source for source, identity in told if standing_at(source) != identity]:
+    told = [(one.source.path, one.identity) for one in template.mounts if one.identity is not None]
+    if wrong := [source for source, identity in told if device_and_inode(source) != identity]:
         raise PathReplaced(f"{_some(wrong)} was taken away or replaced, so nothing was run.")
 
 
@@ -76,7 +78,7 @@ def may(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
     return (status.st_mode >> shift) & what == what
 
 
-def standing_at(path: str) -> tuple[int, int] | None:
+def device_and_inode(path: str) -> tuple[int, int] | None:
     """Device and inode of what has that name on this host, be it a link; None when nothing can be seen there."""
     try:
         status = os.lstat(path)
@@ -87,3 +89,46 @@ def standing_at(path: str) -> tuple[int, int] | None:
 
 def _some(paths: list[str]) -> str:
     return f"{paths[0]} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
+
+
+def mount_fingerprint(template: SandboxTemplate) -> object:
+    """What a container started now would see at its mounts, beyond their names.
+
+    A folder may have been replaced by another of the same name, so may one that is masked in it, and a container that runs
+    does not see a file system that is mounted later. Fingerprints are compared; one that cannot be taken equals no other.
+    """
+    try:
+        table = mountinfo()
+        folders = [Path(mount.source.path).stat() for mount in template.mounts]
+    except OSError:
+        return object()  # the launch itself will say what is wrong
+    below = [submounts(mount.source.path, table) for mount in template.mounts]
+    masked = [device_and_inode(str(mask)) for mask in template.masks]
+    return [(one.st_dev, one.st_ino) for one in folders], below, masked
+
+
+def mountinfo() -> str:
+    """The mount table of this process. Raises OSError where /proc is not mounted."""
+    return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
+    """The mount points strictly below `root`, sorted, without repeats, from the text of /proc/self/mountinfo.
+
+    They are the mounts of the process that read the text; the engine's may differ in another mount namespace.
+    Raises IsolationRefused for a text that is not mountinfo.
+    """
+    top = PurePosixPath(root)
+    points = {_mount_point(line) for line in table.split("\n") if line}  # other line ends occur in names
+    if not points:
+        raise IsolationRefused("mountinfo is empty, so mounts would be missed. Mount /proc where this runs.")
+    return tuple(sorted(point for point in points if top in PurePosixPath(point).parents))
+
+
+def _mount_point(line: str) -> str:
+    fields = line.split(" ")
+    if len(fields) < _MOUNTINFO_FIELDS or not fields[4].startswith("/"):
+        raise IsolationRefused(
+            f"this row of mountinfo cannot be read, so mounts might be missed: {line[:200]!r}"
+        )
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])

@@ -1,16 +1,21 @@
 """What became of a job. Each way to end is its own type; none of them is an exception.
 
 `SandboxResult.outcome` is decided from several independent facts (exit code, the engine's out-of-memory flag, the
-final frame, the host's own clock and counters), never from one of them.
+final frame, the host's own clock and counters), never from one of them. Pure.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
+
+from sandbox.engine import ContainerState
+from sandbox.template import Limits
 
 _GONE: Final = -1  # the engine does not know the container any more
 _ORPHANED: Final = 71  # sandbox/worker.py
+_WORKER_DEADLINE: Final = 72  # likewise
 _SIGKILL: Final = 128 + 9
+_SIGXFSZ: Final = 153  # 128 + 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,20 @@ class Usage:
     cpu_seconds: float | None = None  # user and system, as the worker measured itself
     peak_memory_bytes: int | None = None  # the worker's resident set, likewise
 
+    def of_run(self, seconds: float, final: Mapping[str, Any] | None) -> "Usage":
+        """With how long the job ran, and what of the worker's own figures can be true."""
+        said = (final or {}).get("usage")
+        said = said if isinstance(said, dict) else {}
+        cpu, peak = _amount(said.get("cpu_seconds")), _amount(said.get("peak_memory_bytes"))
+        memory = None if peak is None else int(peak)
+        return replace(self, run_seconds=seconds, cpu_seconds=cpu, peak_memory_bytes=memory)
+
+
+def _amount(said: object) -> float | None:
+    if isinstance(said, int | float) and not isinstance(said, bool) and said >= 0:
+        return float(said)
+    return None
+
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
@@ -134,3 +153,23 @@ class SandboxResult:
     stderr: bytes = b""  # partial when the job was cut; the first bytes up to the limit
     attachments: Mapping[str, bytes] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)  # what the container measured before its job
+
+
+def judge(final: Mapping[str, Any] | None, state: ContainerState, limits: Limits) -> Outcome:
+    """The outcome of a container that ended by itself, from its final answer and from how it ended."""
+    if state.running:
+        return ProtocolViolated("it closed its streams and went on")
+    if state.out_of_memory:
+        return OutOfMemory(limits.memory_bytes, killed=True)
+    if state.exit_code == _SIGXFSZ or (final is not None and final.get("file_limit_reached") is True):
+        return FileSizeExceeded(limits.file_bytes)
+    if state.exit_code == _WORKER_DEADLINE:
+        return TimedOut(limits.wall_seconds)
+    if final is None or state.exit_code != 0:
+        return Killed(state.exit_code)
+    if final.get("memory_exhausted") is True:
+        return OutOfMemory(limits.memory_bytes, killed=False)
+    code = final.get("code")
+    if not isinstance(code, int) or isinstance(code, bool):
+        return ProtocolViolated("a final answer without a code")
+    return Exited(code)

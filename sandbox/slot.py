@@ -6,25 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sandbox.cancel import Cancellation
-from sandbox.capacity import Place
+from sandbox.capacity import MemoryReservation
 from sandbox.ending import Ending, ending_of
-from sandbox.engine import STDERR, ContainerState, Engine, Wire
+from sandbox.engine import STDERR, Engine, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
 from sandbox.isolation.attest import shortfalls
 from sandbox.mounted import refuse_gone, refuse_replaced
 from sandbox.outcome import Usage
 from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
-from sandbox.waiting import HasDescriptor, readable
+from sandbox.waiting import Cancellation, HasDescriptor, readable
 
 # a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
 READY_SECONDS = 60.0
 
 
+class LaunchCancelled(SandboxError):
+    """The caller cancelled before the container was ready."""
+
+
 @dataclass(slots=True)
 class Slot:
-    """A container that waits for its job. `stderr` is what it printed so far."""
+    """A container that is ready for its job. `stderr` is what it printed so far."""
 
     engine: Engine
     template: SandboxTemplate
@@ -34,16 +37,20 @@ class Slot:
     facts: Mapping[str, Any]
     usage: Usage
     stderr: bytearray
-    place: Place | None = None  # the memory that it was promised
-    started: float = field(default_factory=time.monotonic)
+    ending: Ending | None = None  # where the kernel tells of its end
+    reservation: MemoryReservation | None = None
+    unremoved: set[str] | None = None  # collects the containers that the engine did not remove
     sent: int = 0  # bytes of its job that are on their way
-    ending: Ending | None = None  # where the kernel tells it
-    unremoved: set[str] | None = None  # where a container is noted that the engine did not remove
 
     @property
-    def waits(self) -> bool:
-        """Whether it lives and has said nothing since it was ready, as a worker without a job does."""
+    def is_idle(self) -> bool:
+        """True while it lives and has said nothing since it was ready, as a worker without a job does."""
         return not readable([self.wire], 0)
+
+    @property
+    def has_exited(self) -> bool:
+        """True once the kernel has told that nothing of it runs any more; where it does not tell, never."""
+        return self.ending is not None and bool(readable([self.ending], 0))
 
     def send(self, message: bytes, seconds: float) -> None:
         """The rest of its one message. Raises TimeoutError or OSError when the container does not take it."""
@@ -51,7 +58,7 @@ class Slot:
         self.wire.send(message[begun:], seconds)
 
     def hold(self, message: bytes, seconds: float) -> None:
-        """The beginning of its message, which keeps a worker from ending for want of a job; the rest may take its time."""
+        """Sends one byte of its message, which keeps a worker from ending for want of a job; the rest may take its time."""
         self.sent = 1
         self.wire.send(message[:1], seconds)
 
@@ -68,8 +75,8 @@ class Slot:
                 self.unremoved.add(self.container)
             raise
         finally:  # without its stdin a worker ends, whether or not the engine answers
-            if self.place is not None:
-                self.place.release()
+            if self.reservation is not None:
+                self.reservation.release()
         self.usage = replace(self.usage, remove_seconds=time.monotonic() - begun)
         return self.usage
 
@@ -125,9 +132,11 @@ def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: 
     wire = engine.attach(container)
     try:
         engine.start(container)
-        _send_program(wire, template)
-        heard = _Heard(template.limits.stderr_bytes)
-        facts = _await_ready(wire, heard, cancel)
+        # a container that does not take it ends, or is never ready: waiting for that tells more than the failure here
+        with contextlib.suppress(OSError):
+            wire.send(template.program, READY_SECONDS)
+        startup = _Startup(template.limits.stderr_bytes)
+        facts = startup.wait(wire, cancel)
         refuse_replaced(template, facts)
         _refuse_weaker(template, facts)
         ending = ending_of(container, engine.process(container))
@@ -135,18 +144,8 @@ def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: 
         wire.close()
         raise
     return Slot(
-        engine, template, container, wire, heard.frames, facts, Usage("cold"), heard.stderr, ending=ending
+        engine, template, container, wire, startup.frames, facts, Usage("cold"), startup.stderr, ending
     )
-
-
-def _send_program(wire: Wire, template: SandboxTemplate) -> None:
-    """A container that does not take it ends, or is never ready: waiting for that tells more than the failure here."""
-    with contextlib.suppress(OSError):
-        wire.send(template.program, READY_SECONDS)
-
-
-class LaunchCancelled(SandboxError):
-    """The caller cancelled before the container was ready."""
 
 
 def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
@@ -156,15 +155,32 @@ def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _Startup:
     """What came out of a container that is not ready yet."""
 
     stderr_bytes: int
     frames: FrameReader = field(default_factory=FrameReader)
     stderr: bytearray = field(default_factory=bytearray)
 
-    def take(self, pieces: list[tuple[int, bytes]]) -> Mapping[str, Any] | None:
-        """What the worker says of itself, once it has; before its job it says nothing else."""
+    def wait(self, wire: Wire, cancel: Cancellation | None) -> Mapping[str, Any]:
+        """What the worker measured, once it is ready. Raises as `launch`."""
+        end = time.monotonic() + READY_SECONDS
+        awaited: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
+        while (left := end - time.monotonic()) > 0:
+            found = readable(awaited, left)
+            if cancel is not None and cancel.is_set:
+                raise LaunchCancelled("cancelled before the container was ready")
+            if wire not in found:
+                continue
+            pieces = wire.receive()
+            if pieces is None:
+                raise EngineUnavailable(f"the container ended before it was ready{self._last_line()}")
+            if (facts := self._take(pieces)) is not None:
+                return facts
+        raise EngineUnavailable(f"the container was not ready after {READY_SECONDS:.0f} s{self._last_line()}")
+
+    def _take(self, pieces: list[tuple[int, bytes]]) -> Mapping[str, Any] | None:
+        """The worker's Ready, if it has come; before its job it says nothing else."""
         printed = [data for stream, data in pieces if stream != STDERR]
         for data in (data for stream, data in pieces if stream == STDERR):
             self.stderr += data[: max(0, self.stderr_bytes - len(self.stderr))]
@@ -178,28 +194,6 @@ class _Heard:
             raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
         raise AttestationFailed("the container spoke before it was given a job, so no job was sent")
 
-    def last_line(self) -> str:
+    def _last_line(self) -> str:
         lines = self.stderr.decode("utf-8", "replace").strip().splitlines()
         return f". It said: {lines[-1][:300]}" if lines else "."
-
-
-def _await_ready(wire: Wire, heard: _Heard, cancel: Cancellation | None) -> Mapping[str, Any]:
-    end = time.monotonic() + READY_SECONDS
-    waiting: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
-    while (left := end - time.monotonic()) > 0:
-        found = readable(waiting, left)
-        if cancel is not None and cancel.is_set:
-            raise LaunchCancelled("cancelled before the container was ready")
-        if wire not in found:
-            continue
-        pieces = wire.receive()
-        if pieces is None:
-            raise EngineUnavailable(f"the container ended before it was ready{heard.last_line()}")
-        if (facts := heard.take(pieces)) is not None:
-            return facts
-    raise EngineUnavailable(f"the container was not ready after {READY_SECONDS:.0f} s{heard.last_line()}")
-
-
-def stopped(state: ContainerState | None) -> ContainerState:
-    """The state, or that of a container that is gone without a trace."""
-    return state or ContainerState(running=False, exit_code=-1, out_of_memory=False)

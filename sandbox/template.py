@@ -1,10 +1,12 @@
 """Frozen values that say what one container may see and use."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from types import MappingProxyType
+
+from sandbox.errors import IsolationRefused
 
 STAGING_TARGET = PurePosixPath("/staging")
 SCRATCH_TARGET = PurePosixPath("/tmp")  # noqa: S108 - a path inside the container, on its own tmpfs
@@ -44,14 +46,50 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
-    """A folder or file of the host seen inside the container. Recursive read-only where the engine can."""
+class HostPath:
+    """A file or folder on the engine's own host."""
 
-    source: str
+    path: str  # as this process sees it
+    on_host: str = ""  # as the engine's host does, where a server in a container knows it by another name
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePath:
+    """A file or folder in a volume that the engine mounts by name, on whichever machine the container runs."""
+
+    path: str  # as this process sees it
+    volume: str
+    subpath: PurePosixPath
+
+
+MountSource = HostPath | VolumePath
+SourceOf = Callable[[Path], MountSource]  # where the engine finds what this process sees at a path
+
+
+def host_source(path: str | PurePath) -> HostPath:
+    """The `SourceOf` for an engine on this host."""
+    return HostPath(str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder shown inside the container. Recursively read-only where the engine supports it."""
+
+    source: MountSource
     target: PurePosixPath
     read_only: bool = True
-    # device and inode that the container must find there, if it is told
+    # device and inode that the container must find there; None where any will do
     identity: tuple[int, int] | None = None
+
+    @property
+    def host_path(self) -> str:
+        """For engines that mount paths of their own host and nothing else. Raises IsolationRefused."""
+        if isinstance(self.source, HostPath):
+            return self.source.on_host or self.source.path
+        raise IsolationRefused(
+            f"{self.target} lies in volume {self.source.volume!r}, which this engine cannot mount. "
+            "Configure a path of the engine's host instead."
+        )
 
 
 @dataclass(frozen=True, slots=True)

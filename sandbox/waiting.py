@@ -1,28 +1,31 @@
-"""Waits for descriptors, of any number: `select` refuses those above 1023, which a busy server has."""
+"""Waits for descriptors, of any number (`select` refuses those above 1023, which a busy server has), and wakes who waits."""
 
 import contextlib
 import os
 import select
 import threading
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 
 class HasDescriptor(Protocol):
     def fileno(self) -> int: ...
 
 
-def readable(items: Iterable[HasDescriptor], seconds: float) -> tuple[HasDescriptor, ...]:
+Waited = TypeVar("Waited", bound=HasDescriptor)
+
+
+def readable(items: Iterable[Waited], seconds: float) -> tuple[Waited, ...]:
     """Those that can be read, or have ended, within `seconds`; none when the time is over."""
-    return _wait(items, select.POLLIN, seconds)
+    return _poll(items, select.POLLIN, seconds)
 
 
 def writable(item: HasDescriptor, seconds: float) -> bool:
     """Whether it takes data, or has failed, within `seconds`."""
-    return bool(_wait([item], select.POLLOUT, seconds))
+    return bool(_poll([item], select.POLLOUT, seconds))
 
 
-def _wait(items: Iterable[HasDescriptor], event: int, seconds: float) -> tuple[HasDescriptor, ...]:
+def _poll(items: Iterable[Waited], event: int, seconds: float) -> tuple[Waited, ...]:
     by_number = {item.fileno(): item for item in items}
     if closed := by_number.get(-1):  # by another thread, just now
         return (closed,)
@@ -33,20 +36,20 @@ def _wait(items: Iterable[HasDescriptor], event: int, seconds: float) -> tuple[H
     return tuple(by_number[number] for number, _ in poll.poll(milliseconds))
 
 
-class Bell:
-    """Wakes a thread that waits for descriptors, from any other thread. Rung twice, it is heard once; closed, it is silent."""
+class Wakeup:
+    """Wakes a thread that polls it, from any other thread. Several calls of `wake` count as one; closed, it does nothing."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._lock = threading.Lock()
         self._closed = False
 
-    def ring(self) -> None:
-        with self._lock, contextlib.suppress(BlockingIOError):  # full: it rings already
+    def wake(self) -> None:
+        with self._lock, contextlib.suppress(BlockingIOError):  # full: it is readable already
             if not self._closed:
                 os.write(self._writing, b"!")
 
-    def hush(self) -> None:
+    def clear(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._reading, 1 << 16)
 
@@ -59,3 +62,13 @@ class Bell:
                 self._closed = True
                 os.close(self._reading)
                 os.close(self._writing)
+
+
+class Cancellation(Wakeup):
+    """A request to stop: set once, from any thread, and never cleared. Setting a closed one does nothing."""
+
+    is_set = False
+
+    def set(self) -> None:
+        self.is_set = self.is_set or not self._closed
+        self.wake()

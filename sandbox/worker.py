@@ -203,13 +203,12 @@ def _unescape(text):
 
 
 def read_exactly(count):
-    data = b""
+    data = bytearray()
     while len(data) < count:
         chunk = os.read(0, count - len(data))
         if not chunk:
-            os._exit(
-                0 if not data else EXIT_ORPHANED
-            )  # no job will come: a slot that was not used ends quietly
+            # no job will come: a slot that was not used ends quietly
+            os._exit(EXIT_ORPHANED if data else 0)
         data += chunk
     return data
 

@@ -9,7 +9,6 @@ import hypothesis
 import pytest
 
 from gdal_mcp.host.image import Image, resolve
-from sandbox.cancel import Cancellation
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.outcome import SandboxResult
@@ -17,7 +16,8 @@ from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.owner import Owner
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
-from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.oracle.fixtures import oracle, seen_by_oracle
 
@@ -122,9 +122,9 @@ def make_template(image: Image) -> TemplateMaker:
         staging: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> SandboxTemplate:
-        mounts = [Mount(str(workspace), PurePosixPath(workspace))] if workspace else []
+        mounts = [Mount(host_source(workspace), PurePosixPath(workspace))] if workspace else []
         if staging:
-            mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
+            mounts.append(Mount(host_source(staging), STAGING_TARGET, read_only=False))
         sent = delivered(worker_command(handler))
         return SandboxTemplate(
             image=image.id,

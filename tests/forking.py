@@ -90,7 +90,7 @@ def _load() -> None:
 
     with lean_imports():
         from gdal_mcp import app  # noqa: F401
-        from gdal_mcp.commands import calling, doctor, replay, tools  # noqa: F401
+        from gdal_mcp.commands import calls, doctor, replay  # noqa: F401
     catalogue()
 
 

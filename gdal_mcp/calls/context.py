@@ -20,7 +20,7 @@ from gdal_mcp.host.hosting import Host
 from gdal_mcp.plan import Plan
 from gdal_mcp.toolbox import Described, NoReport, Report, Tool, Toolbox
 from sandbox.outcome import Usage
-from sandbox.outputs.publication import Published
+from sandbox.outputs.store import Published
 
 
 @dataclass(frozen=True, slots=True)

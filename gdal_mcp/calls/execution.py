@@ -16,13 +16,13 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.untrusted import clean_text, clean_value
-from sandbox.cancel import Cancellation
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage
-from sandbox.outputs.staging import Staging
+from sandbox.outputs.store import OutputFolder
 from sandbox.pool.lease import Lease
 from sandbox.runner import Job
 from sandbox.slot import LaunchCancelled
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspace, open_folder
 
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
@@ -94,7 +94,7 @@ class Execution:
             operation.copy_in(planned, staging, self.hosting.seen)
         return job
 
-    def _published(self, planned: Planned, staging: Staging, done: Done, cancel: Cancellation) -> Done:
+    def _published(self, planned: Planned, staging: OutputFolder, done: Done, cancel: Cancellation) -> Done:
         begun = time.monotonic()
         try:
             published = planned.context.request.operation.publish(planned, staging, cancel)

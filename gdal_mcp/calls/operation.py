@@ -10,9 +10,8 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, Output
 from gdal_mcp.toolbox import Tool
 from gdal_mcp.untrusted import clean_text
-from sandbox.cancel import Cancellation
-from sandbox.outputs.publication import Publication, Published
-from sandbox.outputs.staging import Staging
+from sandbox.outputs.store import OutputFolder, Publication, Published
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Located
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Operation:
         """Whether anything is copied into staging before the job."""
         return bool(draft.copies) or any(output.update for output in draft.outputs)
 
-    def copy_in(self, planned: "Planned", staging: Staging, seen: Callable[[Path], Path]) -> None:
+    def copy_in(self, planned: "Planned", staging: OutputFolder, seen: Callable[[Path], Path]) -> None:
         """Copies what the command changes, and what the host copies for it. `seen` as `Hosting.seen`."""
         draft, limits = planned.plan.draft, planned.plan.limits
         updated = (output for output in draft.outputs if output.update)
@@ -42,7 +41,7 @@ class Operation:
         for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.copies)):
             staging.copy_in(located, name, limits, seen(located.workspace.root))
 
-    def publish(self, planned: "Planned", staging: Staging, _cancel: Cancellation) -> Published:
+    def publish(self, planned: "Planned", staging: OutputFolder, _cancel: Cancellation) -> Published:
         """What becomes of what the command left in staging. Raises ToolError, SandboxError."""
         return publish(planned, staging)
 
@@ -54,7 +53,7 @@ class Operation:
 ORDINARY = Operation()
 
 
-def publish(planned: "Planned", staging: Staging) -> Published:
+def publish(planned: "Planned", staging: OutputFolder) -> Published:
     """Publishes what the command left in staging that belongs to an output. Raises ToolError when anything else is there."""
     plan, draft, belongs = planned.plan, planned.plan.draft, planned.admitted.toolbox.belongs
     publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))

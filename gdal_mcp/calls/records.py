@@ -14,13 +14,13 @@ from gdal_mcp.calls.results import Receipt, file_row, place_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
-from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry, RegistryUnavailable
 from gdal_mcp.ledger.rows import json_text
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Described
 from sandbox.outcome import Usage
-from sandbox.outputs.publication import PublishedFile
+from sandbox.outputs.store import PublishedFile
 
 _MAX_BOXES = 20  # extents of layers that are kept of one output
 _READ_PATIENCE = 0.02  # digests of some megabytes are ready by then
@@ -69,7 +69,7 @@ class Records:
             try:
                 self.audit.append({**self._event(context, "call.started"), "outcome": "started"})
             except AuditUnavailable as error:
-                self.registry.finish_call(context.call_id, Finish(str(Code.INTERNAL), str(error)))
+                self.registry.finish_call(context.call_id, CallEnd(str(Code.INTERNAL), str(error)))
                 raise
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
@@ -151,10 +151,10 @@ class Records:
             image=image.digest,
             image_reference=image.reference,
             tier=planned.host.tier(self.settings),
-            gdal_version=image.gdal_version,
+            tool_version=image.gdal_version,
         )
 
-    def _ending(self, context: CallContext, done: Done | None, finish: Finish) -> dict[str, Any]:
+    def _ending(self, context: CallContext, done: Done | None, finish: CallEnd) -> dict[str, Any]:
         """The audit record of a call's end."""
         event = {
             **self._event(context, "call.finished"),
@@ -170,10 +170,10 @@ class Records:
             event["removed"] = list(finish.removed)
         return event
 
-    def _finish(self, context: CallContext, done: Done | None, error: ToolError | None) -> Finish:
+    def _finish(self, context: CallContext, done: Done | None, error: ToolError | None) -> CallEnd:
         """How the call ended, with all that can be told; what was published is told whatever fails of the rest."""
         published = done.published if done else None
-        ended = Finish(
+        ended = CallEnd(
             outcome=str(error.code) if error else "OK",
             message=error.message if error else "",
             durations=dict(context.durations),
@@ -197,19 +197,19 @@ class Records:
         return tuple(one.row() for one in watched.result(touched=touched, patience=patience))
 
     def _results(self, context: CallContext, done: Done | None) -> dict[str, Any]:
-        """What a call gave and cost, as fields of its `Finish`."""
+        """What a call gave and cost, as fields of its `CallEnd`."""
         planned = context.planned
         if done is None or planned is None:
             return {"receipt": _cost(context.usage, context.durations)} if context.usage else {}
         published = done.published
         return {
-            "gdal_version": done.tool_version,
+            "tool_version": done.tool_version,
             "receipt": self.receipt(planned, done).model_dump(mode="json"),
             "outputs": _effects(planned.plan.draft, done.outputs) if published and published.undo_id else (),
             "printed": _answer(done),
         }
 
-    def _register(self, context: CallContext, done: Done | None, finish: Finish) -> None:
+    def _register(self, context: CallContext, done: Done | None, finish: CallEnd) -> None:
         """Into the registry, also what failed before it ran; an answer without a container is in the audit log alone."""
         if done is not None and done.published is not None:
             # before its end: what is not ended, a restart looks after

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from gdal_mcp.calls.context import Done, Ran
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Answer, Described
-from sandbox.outputs.publication import Published, PublishedFile
+from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Located
 
 

@@ -1,18 +1,16 @@
-"""Deciding at a terminal: `gdal-mcp approve` and `grants`. Needs the state folder, and no engine."""
+"""`gdal-mcp approve` and `grants`: deciding at a terminal. Needs the state folder, and no engine."""
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
 
 from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.commands.durations import seconds_of
 from gdal_mcp.commands.exits import Exit
-from gdal_mcp.commands.streams import out, out_json, say
+from gdal_mcp.commands.streams import out, out_json, say, seconds_of
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.untrusted import shown_text
@@ -28,107 +26,114 @@ def _service(settings: Settings) -> Iterator[ApprovalService]:
 
 
 def _user() -> str:
-    from gdal_mcp.app import local_user  # noqa: PLC0415 - with everything that a server is made of
+    from gdal_mcp.app import local_user  # noqa: PLC0415 - brings in everything that a server is made of
 
     return local_user().id
 
 
-def approve(given: argparse.Namespace, settings: Settings) -> Exit:
+def approve(settings: Settings, question: str, answer: bool | None) -> Exit:  # noqa: FBT001 - yes, no, or ask
+    """Decides one open question; without an answer, the person at the terminal is asked. Raises SettingsError."""
     with _service(settings) as service:
-        if given.question is None:
-            return _list(service.approvals.pending(), as_json=given.json)
-        row = service.approvals.approval(given.question)
+        row = service.approvals.approval(question)
         if row is None or row.state != "pending":
-            say(
-                f"there is no open question {given.question[:64]!r}; `gdal-mcp approve` lists those there are."
-            )
+            say(f"there is no open question {question[:64]!r}; `gdal-mcp approve` lists the open ones.")
             return Exit.FAILED
-        yes = given.yes or (not given.no and _asked(row))
-        user = _user()
-        after = service.decide(
-            row.id, Decision(approved=yes, by=user, how="gdal-mcp approve", way="terminal")
-        )
+        yes = _ask(row) if answer is None else answer
+        decision = Decision(approved=yes, by=_user(), how="gdal-mcp approve", way="terminal")
+        after = service.decide(row.id, decision)
         out(f"{row.id}: {after.state if after else 'gone'}")
         held = after is not None and after.state in ("approved", "used")
         return Exit.DONE if held or not yes else Exit.FAILED
 
 
-def _asked(row: Approval) -> bool:
+def _ask(row: Approval) -> bool:
     if not sys.stdin.isatty():
-        raise SettingsError("nobody can be asked here; say --yes or --no")
+        raise SettingsError("there is no terminal to ask at; say --yes or --no")
     sys.stderr.write(f"{row.summary}\n\nApprove? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _list(rows: tuple[Approval, ...], *, as_json: bool) -> Exit:
+def show_questions(settings: Settings, *, as_json: bool) -> Exit:
+    """Prints the questions that wait for an answer."""
+    with _service(settings) as service:
+        rows = service.approvals.pending()
     if as_json:
-        out_json([_row(one) for one in rows])
+        out_json(
+            [
+                {
+                    "id": one.id,
+                    "call": one.call_id,
+                    "tool": one.tool,
+                    "principal": one.principal,
+                    "plan": one.plan_digest,
+                    "expires": one.expires,
+                    "ways": list(one.ways),
+                    "question": dict(one.details),
+                }
+                for one in rows
+            ]
+        )
         return Exit.DONE
     for one in rows:
         left = max(0, one.expires - time.time())
         sentence = shown_text(str(one.details.get("sentence", one.tool)), 300)
         out(f"{one.id}  {left / 60:.0f} min left  {sentence}")
     if not rows:
-        say("nothing waits for a yes.")
+        say("no call waits for approval.")
     return Exit.DONE
 
 
-def _row(one: Approval) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "call": one.call_id,
-        "tool": one.tool,
-        "principal": one.principal,
-        "plan": one.plan_digest,
-        "expires": one.expires,
-        "ways": list(one.ways),
-        "question": dict(one.details),
-    }
-
-
-def grants(given: argparse.Namespace, settings: Settings) -> Exit:
+def show_grants(settings: Settings, *, as_json: bool) -> Exit:
+    """Prints all grants, the valid ones first."""
     with _service(settings) as service:
-        rows = service.approvals.grants()
+        found = service.approvals.grants()
     now = time.time()
-    told = [_granted(one, now) for one in rows]
-    if given.json:
-        out_json(told)
+    rows = [
+        {
+            "id": one.id,
+            "state": one.state(now),
+            "principal": one.principal,
+            "tool": one.tool,
+            "workspace": one.workspace,
+            "expires": one.expires,
+            "granted_by": one.granted_by,
+        }
+        for one in found
+    ]
+    if as_json:
+        out_json(rows)
         return Exit.DONE
-    for one in told:
-        out("  ".join(str(one[key]) for key in ("id", "state", "principal", "tool", "workspace")))
-    if not told:
+    for row in rows:
+        out("  ".join(str(row[key]) for key in ("id", "state", "principal", "tool", "workspace")))
+    if not rows:
         say("there is no grant; `gdal-mcp grants new TOOL FOLDER` makes one.")
     return Exit.DONE
 
 
-def _granted(one: Grant, now: float) -> dict[str, Any]:
-    told = {"id": one.id, "state": one.state(now), "principal": one.principal, "tool": one.tool}
-    return {**told, "workspace": one.workspace, "expires": one.expires, "granted_by": one.granted_by}
-
-
-def grant(given: argparse.Namespace, settings: Settings) -> Exit:
-    span = seconds_of(given.span, "--for")
-    root = given.folder.resolve()
-    roots = {place.resolve() for place in settings.workspaces}
+def grant(settings: Settings, tool: str, folder: Path, span: str, principal: str | None) -> Exit:
+    """Lets calls of a tool write to a workspace without asking, for a while. Raises SettingsError."""
+    seconds, root = seconds_of(span, "--for"), folder.resolve()
+    roots = {workspace.resolve() for workspace in settings.workspaces}
     if roots and root not in roots:
-        raise SettingsError(f"{root} is no workspace that is written to; name one as a whole")
+        raise SettingsError(f"{root} is not a writable workspace of these settings; name one as a whole")
     user = _user()
-    made = Grant(given.principal or user, given.tool, str(root), user, "gdal-mcp grants")
+    asked = Grant(principal or user, tool, str(root), user, "gdal-mcp grants")
     try:
         with _service(settings) as service:
-            made = service.grant(made, span)
+            made = service.grant(asked, seconds)
     except ValueError as error:
         raise SettingsError(str(error)) from error
-    out(f"{made.id}: {made.principal} may write to {made.workspace} with {made.tool} for {given.span}")
+    out(f"{made.id}: {made.principal} may write to {made.workspace} with {made.tool} for {span}")
     return Exit.DONE
 
 
-def revoke(given: argparse.Namespace, settings: Settings) -> Exit:
+def revoke(settings: Settings, grant_id: str) -> Exit:
+    """Ends a grant at once."""
     with _service(settings) as service:
-        found = service.revoke(given.grant, _user())
+        found = service.revoke(grant_id, _user())
     if found is None:
-        say(f"there is no grant {given.grant[:64]!r}; `gdal-mcp grants list` shows them.")
+        say(f"there is no grant {grant_id[:64]!r}; `gdal-mcp grants list` shows them.")
         return Exit.FAILED
-    out(f"{found.id}: {'revoked' if found.revoked is not None else 'was over already'}")
+    out(f"{found.id}: {'revoked' if found.revoked is not None else 'had already ended'}")
     return Exit.DONE

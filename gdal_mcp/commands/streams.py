@@ -1,10 +1,13 @@
-"""What the program prints and reads: results on stdout, everything for the person beside it on stderr."""
+"""What commands print and read: results on stdout, messages for the person on stderr, durations and JSON as typed."""
 
 import json
+import re
 import sys
-from typing import Any
+from typing import Any, Final
 
 from gdal_mcp.settings import SettingsError
+
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class Unread(Exception):
@@ -12,7 +15,7 @@ class Unread(Exception):
 
 
 def out(text: str) -> None:
-    """One result, and the end of its line, at once. Raises Unread."""
+    """Prints one line of the result at once. Raises Unread."""
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
@@ -21,17 +24,17 @@ def out(text: str) -> None:
 
 
 def out_json(value: object) -> None:
-    """One result for programs, in ASCII, so that no text of a file's reaches a terminal as it is. Raises Unread."""
+    """Prints a result for programs, in ASCII, so that text from files cannot control a terminal. Raises Unread."""
     out(json.dumps(value, indent=2))
 
 
 def say(text: str) -> None:
-    """One sentence for the person."""
+    """Prints a message for the person to stderr."""
     sys.stderr.write(f"gdal-mcp: {text}\n")
 
 
 def json_object(given: str) -> dict[str, Any]:
-    """The arguments of a call, `-` being those on standard input. Raises SettingsError."""
+    """A call's arguments, read from standard input when given as `-`. Raises SettingsError."""
     try:
         values = json.loads(sys.stdin.read() if given == "-" else given)
     except (ValueError, RecursionError) as error:
@@ -39,3 +42,11 @@ def json_object(given: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise SettingsError('the arguments are a JSON object, such as \'{"path": "dem.tif"}\'')
     return values
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Seconds of a duration such as `90s`, `30m`, `24h` or `7d`. Raises SettingsError, which names the option."""
+    found = re.fullmatch(r"(\d{1,9})([smhd])", text, re.ASCII)
+    if found is None:
+        raise SettingsError(f"{option} cannot be {text[:40]!r}: it looks like 90s, 30m, 24h or 7d.")
+    return int(found[1]) * _UNITS[found[2]]

@@ -4,17 +4,15 @@ import time
 from typing import Any, Final
 
 from gdal_mcp.app import App
-from gdal_mcp.commands.stats import Figures
+from gdal_mcp.ledger import figures as ledger
 from gdal_mcp.ledger.audit import verify
-from gdal_mcp.ledger.metrics import Now, tallies
 
 _DAY: Final = 86_400.0  # seconds
 
 
 def figures(app: App) -> dict[str, Any]:
     """Of the last day and of all that is kept. Raises RegistryUnavailable."""
-    lately, total, running = tallies(app.registry.path, app.toolboxes.tools, time.time() - _DAY)
-    return Figures("24h", lately, total, Now(running)).as_dict()
+    return {"since": "24h", **ledger.figures(app.registry.path, app.toolboxes.tools, time.time() - _DAY)}
 
 
 def checkpoint(app: App) -> dict[str, Any]:

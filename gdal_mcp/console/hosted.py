@@ -18,7 +18,7 @@ from gdal_mcp.console.routes import PATH, Console
 from gdal_mcp.console.runtime_file import Advertisement
 from gdal_mcp.console.service import ConsoleService
 from gdal_mcp.http import address
-from gdal_mcp.ledger.shelf import ArtifactStore
+from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.settings import Settings
 
 

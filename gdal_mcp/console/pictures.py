@@ -27,8 +27,8 @@ from gdal_mcp.approval.model import Decision, Question
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.errors import Code
+from gdal_mcp.ledger.artifacts import Absent, ArtifactStore, Busy, Fingerprint, Gone, Opened
 from gdal_mcp.ledger.registry import Artifact
-from gdal_mcp.ledger.shelf import Absent, ArtifactStore, Busy, Gone, Opened, Print
 from gdal_mcp.pipeline import Request
 from gdal_mcp.state import put_private
 from sandbox.workspace import Workspaces
@@ -140,7 +140,7 @@ def _is_still_there(opened: Opened) -> bool:
     except OSError:
         return False
     try:
-        return Print.of(now) == opened.print
+        return Fingerprint.of(now) == opened.fingerprint
     finally:
         os.close(now)
 

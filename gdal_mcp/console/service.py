@@ -18,7 +18,7 @@ from gdal_mcp.console import serializers
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit import tail
-from gdal_mcp.ledger.registry import Artifact, Call, Page, Wanted
+from gdal_mcp.ledger.registry import Artifact, Call, CallQuery, Page
 from gdal_mcp.ledger.statement import record, statement
 from gdal_mcp.operations.undoing import TakenBack, can_undo, undo
 
@@ -107,7 +107,7 @@ class ConsoleService:
         """Calls with all of the words somewhere, newest first."""
         if len(words) > _WORDS:
             raise Refused(400, f"Look for at most {_WORDS} words.")
-        wanted = Wanted(words=words, outcome=outcome, of=viewer.of, cursor=cursor)
+        wanted = CallQuery(words=words, outcome=outcome, principal=viewer.of, cursor=cursor)
         try:
             found = self.app.registry.search(wanted, ROWS)
         except ValueError as error:
@@ -154,7 +154,7 @@ class ConsoleService:
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
         """Listed outputs, newest first."""
         try:
-            page: Page = self.app.registry.artifacts(cursor, TILES, of=viewer.of)
+            page: Page = self.app.registry.artifacts(cursor, TILES, principal=viewer.of)
         except ValueError as error:
             raise Refused(400, str(error)) from error
         datasets: dict[tuple[str, str], Any] = {}

@@ -12,14 +12,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from gdal_mcp.host.nested import mapped, prove
+from gdal_mcp.host.nested import prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.state import put_private
 from gdal_mcp.toolbox import Toolbox
 from sandbox import hardening, program, seccomp, worker
-from sandbox.cancel import Cancellation
-from sandbox.capacity import Capacity
+from sandbox.capacity import LockFileCapacity, machine_memory
 from sandbox.engine import Engine, EngineInfo
 from sandbox.engines import libpod
 from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable
@@ -31,12 +30,12 @@ from sandbox.mounted import ENTER, READ, may, refuse_closed
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
 from sandbox.pool.lease import SlotKey
-from sandbox.pool.machine import memory
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.program import delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
-from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Host:
     def places(self, settings: Settings) -> int:
         """Containers that fit into the memory that all together are promised."""
         capacity = self.runner.capacity
-        return capacity.places(settings.memory) if capacity is not None else 0
+        return capacity.max_containers(settings.memory) if capacity is not None else 0
 
     def tier(self, settings: Settings) -> str:
         return settings.runtime or "runc"
@@ -107,7 +106,7 @@ class Hosting:
         self._areas = areas
         self._lock = threading.Lock()
         self._hosts: dict[str, Host] = {}  # by the name of the toolbox
-        self._capacity: Capacity | None = None
+        self._capacity: LockFileCapacity | None = None
         self._warm = False
         self._ending: list[threading.Thread] = []  # pools of engines that went away
         self._unremoved: set[str] = set()
@@ -186,7 +185,7 @@ class Hosting:
         image = resolve(client, toolbox.image or self._settings.image)
         engine = engine_of(client, image.environment)
         info = engine.info()
-        runner = Runner(mapped(engine, self._path_map), self._owner.id, self._capacity_of(info))
+        runner = Runner(engine, self._owner.id, self._capacity_of(info))
         sweep(self._settings.state_dir / "views", self._owner)
         runner.unremoved = self._unremoved
         self._reap(engine)
@@ -202,11 +201,11 @@ class Hosting:
             pool.keep()
         return replace(host, image=image, attested=attested)
 
-    def _capacity_of(self, info: EngineInfo) -> Capacity:
+    def _capacity_of(self, info: EngineInfo) -> LockFileCapacity:
         """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
         total = int(_memory_bytes(info) * self._settings.memory_share)
         if self._capacity is None:
-            self._capacity = Capacity(self._settings.state_dir / "memory.lock", total)
+            self._capacity = LockFileCapacity(self._settings.state_dir / "memory.lock", total)
         self._capacity.total_bytes = total
         return self._capacity
 
@@ -249,22 +248,22 @@ class Hosting:
         return found
 
     def template(
-        self, host: Host, staging: Path | None, scope: SandboxScope | None = None
+        self, host: Host, staging: Mount | None, scope: SandboxScope | None = None
     ) -> SandboxTemplate:
-        """The container of a call; `staging` is the host folder that it may write to, if any.
+        """The container of a call; `staging` is the folder that it may write to, if any.
 
         The scope is all of the server's when it is not given.
         """
         return self._template(host.toolbox, host.image, staging, scope)
 
     def _template(
-        self, toolbox: Toolbox, image: "Image", staging: Path | None, scope: SandboxScope | None
+        self, toolbox: Toolbox, image: "Image", staging: Mount | None, scope: SandboxScope | None
     ) -> SandboxTemplate:
         scope = scope or self._confines
         limits, user = scope.limits, self.user()
         mounts = [self._mount(one, user) for one in scope.seen]
         if staging is not None:
-            mounts.append(Mount(str(staging), STAGING_TARGET, read_only=False))
+            mounts.append(staging)
         sent = delivered(toolbox.program(self._settings.pool_seconds + IDLE_MARGIN))
         return SandboxTemplate(
             image=image.id,
@@ -295,7 +294,9 @@ class Hosting:
             refuse_closed(source, located, user)
         identity = located.identity
         told = (identity.device, identity.inode) if identity is not None else None
-        return Mount(str(source / located.relative), PurePosixPath(located.path), identity=told)
+        return Mount(
+            self._path_map.source(source / located.relative), PurePosixPath(located.path), identity=told
+        )
 
     def seen(self, root: Path) -> Path:
         """What containers are shown for the workspace at `root`: itself, or a view of it. Raises AttestationFailed."""
@@ -318,7 +319,7 @@ class Hosting:
 
         host = self.ready()
         with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:
-            template = self.template(host, staging.mount_source)
+            template = self.template(host, staging.mount)
             return try_to_escape(host.runner, template, host.engine.inspect, self._cancel)
 
     def user(self) -> tuple[int, int]:
@@ -344,7 +345,7 @@ class Hosting:
 
     def _staging_areas(self) -> tuple[StagingArea, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
-        own = StagingArea(Workspace(self._settings.state_dir, writable=True))
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self._path_map.source)
         return tuple(self._areas.values()) or (own,)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
@@ -353,8 +354,8 @@ class Hosting:
         if not fresh and (rows := _remembered(path, key)):
             return rows
         with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
-            template = self.template(host, staging.mount_source)
-            found = attest(host.runner, template, staging.mount_source, self._cancel)
+            template = self.template(host, staging.mount)
+            found = attest(host.runner, template, staging.path, self._cancel)
         _remember(path, key, found.rows)
         return found.rows
 
@@ -408,7 +409,7 @@ def _refuse_absent(runtime: str, info: EngineInfo) -> None:
 
 def _memory_bytes(info: EngineInfo) -> int:
     """Of the engine's machine; one that does not say stands on this one."""
-    return info.memory_bytes or memory().get("MemTotal", 0)
+    return info.memory_bytes or machine_memory().get("MemTotal", 0)
 
 
 def _remembered(path: Path, key: str) -> tuple[Row, ...]:

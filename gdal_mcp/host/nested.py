@@ -13,61 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from gdal_mcp.settings.pathmap import PathMap
-from sandbox.cancel import Cancellation
-from sandbox.engine import ContainerState, Engine, EngineInfo, Leftover, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.isolation.attest import Row
 from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
-from sandbox.template import Mount, SandboxTemplate
+from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 _NONCE_FILE = "path-map"
-
-
-@dataclass(frozen=True, slots=True)
-class MappedEngine:
-    """An engine that is told the host's name of each folder; everything else is the engine's own."""
-
-    inner: Engine
-    path_map: PathMap
-
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
-        mounts = tuple(replace(one, source=self.path_map.host(one.source)) for one in template.mounts)
-        return self.inner.create(replace(template, mounts=mounts), labels)
-
-    def info(self) -> EngineInfo:
-        return self.inner.info()
-
-    def has_image(self, image: str) -> bool:
-        return self.inner.has_image(image)
-
-    def attach(self, container: str) -> Wire:
-        return self.inner.attach(container)
-
-    def start(self, container: str) -> None:
-        self.inner.start(container)
-
-    def state(self, container: str) -> ContainerState | None:
-        return self.inner.state(container)
-
-    def process(self, container: str) -> int | None:
-        return self.inner.process(container)
-
-    def wait(self, container: str, seconds: float) -> ContainerState | None:
-        return self.inner.wait(container, seconds)
-
-    def remove(self, container: str) -> None:
-        self.inner.remove(container)
-
-    def leftovers(self) -> tuple[Leftover, ...]:
-        return self.inner.leftovers()
-
-
-def mapped(engine: Engine, path_map: PathMap) -> Engine:
-    """The engine itself where no folder has another name."""
-    return MappedEngine(engine, path_map) if path_map.pairs else engine
 
 
 def prove(
@@ -105,9 +59,9 @@ def _asked(template: SandboxTemplate, staged: Sequence[Staging]) -> _Asked:
     mounts, nonces = list(template.mounts), {}
     for number, staging in enumerate(staged):
         place, nonce = PurePosixPath(f"/staging-{number}"), secrets.token_hex(16)
-        (staging.mount_source / _NONCE_FILE).write_text(nonce, encoding="ascii")
-        mounts.append(Mount(str(staging.mount_source), place, read_only=False))
-        nonces[str(place / _NONCE_FILE)] = (staging.mount_source, nonce)
+        (staging.path / _NONCE_FILE).write_text(nonce, encoding="ascii")
+        mounts.append(replace(staging.mount, target=place))
+        nonces[str(place / _NONCE_FILE)] = (staging.path, nonce)
     sent = delivered(worker_command(source("gdal_mcp.gdal.inside", "nested_probe.py")))
     looking = replace(template, mounts=tuple(mounts), command=sent.command, program=sent.program)
     return _Asked(looking, nonces)
@@ -137,7 +91,7 @@ def _rows(asked: _Asked, final: Mapping[str, Any]) -> Iterator[Row]:
     comparable = final.get("kernel") == os.uname().release
     for mount in asked.template.mounts:
         if mount.read_only and comparable:
-            yield _row(Path(mount.source), _identity(mount.source), folders.get(str(mount.target)))
+            yield _row(Path(mount.source.path), _identity(mount.source.path), folders.get(str(mount.target)))
     for inside, (place, nonce) in asked.nonces.items():
         yield _row(place, nonce, nonces.get(inside))
 

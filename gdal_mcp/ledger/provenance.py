@@ -28,7 +28,8 @@ from gdal_mcp.gdal.datasets.paths import family
 from gdal_mcp.gdal.datasets.sidecar_files import Listings
 from sandbox.errors import PathRefused
 from sandbox.outputs.filetree import walk
-from sandbox.outputs.inspection import Part, tree_digest
+from sandbox.outputs.inspection import tree_digest
+from sandbox.outputs.store import Part
 from sandbox.workspace import Identity, Located, open_file, open_folder
 
 MAX_FILES: Final = 1000  # inputs and companions of one call that are recorded

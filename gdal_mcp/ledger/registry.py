@@ -20,14 +20,14 @@ from typing import Any, Literal
 from gdal_mcp.ledger.rows import Rows, insert, json_text, stored
 from gdal_mcp.ledger.schema import RegistryUnavailable
 
-__all__ = ["Artifact", "Call", "Finish", "Page", "Registry", "RegistryUnavailable"]
+__all__ = ["Artifact", "Call", "CallEnd", "Page", "Registry", "RegistryUnavailable"]
 
 ArtifactState = Literal["listed", "superseded", "retracted"]
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
 _MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
 _LISTED = (
     "SELECT * FROM artifacts WHERE state = 'listed'"
-    " AND (:of IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :of))"
+    " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
 )
 _SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files)"
 _NO_ROWS: tuple[Mapping[str, Any], ...] = ()
@@ -46,7 +46,7 @@ class Call:
     plan_digest: str = ""
     argv: tuple[str, ...] = ()
     image: str = ""  # digest
-    gdal_version: str = ""
+    tool_version: str = ""
     tier: str = ""
     started: float = 0.0  # 0 is now
     finished: float | None = None
@@ -66,12 +66,12 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class CallEnd:
     """How a call ended; the fields are those of `Call`."""
 
     outcome: str
     message: str = ""
-    gdal_version: str = ""  # empty keeps what is known
+    tool_version: str = ""  # empty keeps what is known
     durations: Mapping[str, float] = field(default_factory=dict)
     receipt: Mapping[str, Any] = field(default_factory=dict)
     inputs: tuple[Mapping[str, Any], ...] = _NO_ROWS
@@ -108,18 +108,18 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CallQuery:
     """Which calls are looked for: all `words` somewhere in tool, principal, command, outcome, message, files or id."""
 
     words: tuple[str, ...] = ()
     tool: str = ""
     outcome: str = ""
-    of: str | None = None  # a principal
+    principal: str | None = None
     cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CallPage:
     """Some calls and the cursor of those that follow, None at the end."""
 
     calls: tuple[Call, ...]
@@ -132,8 +132,8 @@ class _Number:
     id: str
 
 
-def _restarted(_call: Call) -> Finish:
-    return Finish("INTERNAL", "server restarted")
+def _restarted(_call: Call) -> CallEnd:
+    return CallEnd("INTERNAL", "server restarted")
 
 
 class Registry:
@@ -156,11 +156,11 @@ class Registry:
             insert(db, "calls", begun)
         return begun
 
-    def finish_call(self, call_id: str, finish: Finish) -> None:
+    def finish_call(self, call_id: str, finish: CallEnd) -> None:
         """Record how a call ended. The first ending stays."""
         values = {column.name: getattr(finish, column.name) for column in fields(finish)}
-        if not finish.gdal_version:
-            del values["gdal_version"]
+        if not finish.tool_version:
+            del values["tool_version"]
         columns = ", ".join(f"{name} = :{name}" for name in values)
         # Names are those of our own dataclass; every value is bound.
         query = f"UPDATE calls SET {columns}, finished = :now WHERE id = :id AND finished IS NULL"  # noqa: S608
@@ -182,36 +182,45 @@ class Registry:
             if self.call(call.id) is None:
                 insert(db, "calls", ended)
 
-    def call(self, call_id: str, of: str | None = None) -> Call | None:
-        """A call by its id; if `of` names a principal, only one of that principal's."""
-        query = "SELECT * FROM calls WHERE id = :id AND (:of IS NULL OR principal = :of)"
-        return self._rows.one(Call, query, id=call_id, of=of)
+    def call(self, call_id: str, principal: str | None = None) -> Call | None:
+        """A call by its id; if `principal` names a principal, only one of that principal's."""
+        query = "SELECT * FROM calls WHERE id = :id AND (:principal IS NULL OR principal = :principal)"
+        return self._rows.one(Call, query, id=call_id, principal=principal)
 
-    def calls(self, limit: int = 50, *, of: str | None = None) -> tuple[Call, ...]:
-        """The latest calls, newest first; if `of` names a principal, only that principal's."""
+    def calls(self, limit: int = 50, *, principal: str | None = None) -> tuple[Call, ...]:
+        """The latest calls, newest first; if `principal` names a principal, only that principal's."""
         query = (
-            "SELECT * FROM calls WHERE :of IS NULL OR principal = :of"
+            "SELECT * FROM calls WHERE :principal IS NULL OR principal = :principal"
             " ORDER BY started DESC, rowid DESC LIMIT :n"
         )
-        return self._rows.all(Call, query, n=max(limit, 0), of=of)
+        return self._rows.all(Call, query, n=max(limit, 0), principal=principal)
 
-    def search(self, wanted: "Wanted", limit: int = 50) -> "Found":
+    def search(self, wanted: CallQuery, limit: int = 50) -> CallPage:
         """The calls that are wanted, newest first. Raises ValueError for a cursor that was not given out."""
-        clauses = ["rowid < :before", "(:of IS NULL OR principal = :of)", "(:tool = '' OR tool = :tool)"]
+        clauses = [
+            "rowid < :before",
+            "(:principal IS NULL OR principal = :principal)",
+            "(:tool = '' OR tool = :tool)",
+        ]
         clauses.append("(:outcome = '' OR outcome = :outcome)")
         clauses += [f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(wanted.words))]
         words = {f"word{number}": f"%{_plain(word)}%" for number, word in enumerate(wanted.words)}
         # every clause is written here; every value is bound
         query = f"SELECT rowid AS number, id FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
-        values = {"of": wanted.of, "tool": wanted.tool, "outcome": wanted.outcome, "n": max(limit, 1) + 1}
+        values = {
+            "principal": wanted.principal,
+            "tool": wanted.tool,
+            "outcome": wanted.outcome,
+            "n": max(limit, 1) + 1,
+        }
         values |= {"before": _parse_cursor(wanted.cursor), **words}
         rows = self._rows.all(_Number, query, **values)
         shown = rows[: max(limit, 1)]
         calls = tuple(call for row in shown if (call := self.call(row.id)) is not None)
-        return Found(calls, str(shown[-1].number) if len(rows) > len(shown) else None)
+        return CallPage(calls, str(shown[-1].number) if len(rows) > len(shown) else None)
 
     def interrupted(
-        self, alive: Callable[[str], bool], ending: Callable[[Call], Finish] = _restarted
+        self, alive: Callable[[str], bool], ending: Callable[[Call], CallEnd] = _restarted
     ) -> tuple[Call, ...]:
         """End the unfinished calls of servers that are not alive any more, each as `ending` says; returns them."""
         unfinished = self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
@@ -268,27 +277,27 @@ class Registry:
         elif still_there(older):
             db.execute("UPDATE artifacts SET state = 'listed', superseded_by = NULL WHERE id = ?", [older.id])
 
-    def artifacts(self, cursor: str | None = None, limit: int = 100, *, of: str | None = None) -> Page:
-        """Listed artifacts, newest first; if `of` names a principal, only that principal's.
+    def artifacts(self, cursor: str | None = None, limit: int = 100, *, principal: str | None = None) -> Page:
+        """Listed artifacts, newest first; if `principal` names a principal, only that principal's.
 
         Raises ValueError for a cursor that was not given out.
         """
         before = _parse_cursor(cursor)
         query = f"{_LISTED} AND id < :before ORDER BY id DESC LIMIT :n"
         size = max(limit, 1)
-        found = self._rows.all(Artifact, query, before=before, n=size + 1, of=of)
+        found = self._rows.all(Artifact, query, before=before, n=size + 1, principal=principal)
         items = found[:size]
         return Page(items, str(items[-1].id) if len(found) > size else None)
 
-    def artifact(self, uri: str, of: str | None = None) -> Artifact | None:
-        """The artifact listed under a URI; if `of` names a principal, only one of that principal's."""
+    def artifact(self, uri: str, principal: str | None = None) -> Artifact | None:
+        """The artifact listed under a URI; if `principal` names a principal, only one of that principal's."""
         query = f"{_LISTED} AND uri = :uri"
-        return self._rows.one(Artifact, query, uri=uri, of=of)
+        return self._rows.one(Artifact, query, uri=uri, principal=principal)
 
-    def artifact_numbered(self, number: int, of: str | None = None) -> Artifact | None:
-        """The listed artifact of this id; if `of` names a principal, only one of that principal's."""
+    def artifact_numbered(self, number: int, principal: str | None = None) -> Artifact | None:
+        """The listed artifact of this id; if `principal` names a principal, only one of that principal's."""
         query = f"{_LISTED} AND id = :number"
-        return self._rows.one(Artifact, query, number=min(number, _MAX_ID), of=of)
+        return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
 
     def unfinished(self) -> tuple[Call, ...]:
         """The calls that have not ended, of all servers, oldest first."""

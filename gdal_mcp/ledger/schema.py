@@ -74,6 +74,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX grants_live ON grants (principal, tool, expires) WHERE revoked IS NULL",
         "CREATE INDEX calls_principal ON calls (principal)",
     ),
+    ("ALTER TABLE calls RENAME COLUMN gdal_version TO tool_version",),
 )
 
 _ADVICE = {

@@ -28,7 +28,7 @@ def record(call: Call) -> dict[str, Any]:
         "argv": list(call.argv),
         "image": call.image_reference,
         "image_digest": call.image,
-        "gdal_version": call.gdal_version,
+        "tool_version": call.tool_version,
         "catalogue": call.catalogue,
         "tier": call.tier,
         "limits": dict(call.limits),
@@ -75,7 +75,7 @@ def _invocation(call: Call) -> dict[str, Any]:
         "configSource": {},
         "parameters": {"tool": call.tool, "arguments": dict(call.arguments), "argv": list(call.argv)},
         "environment": {
-            "gdal_version": call.gdal_version,
+            "tool_version": call.tool_version,
             "catalogue": call.catalogue,
             "tier": call.tier,
             "limits": dict(call.limits),

@@ -20,8 +20,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gdal_mcp.calls.longresults import ResultStore, result_uri
+from gdal_mcp.ledger.artifacts import ArtifactStore, Fingerprint
 from gdal_mcp.ledger.registry import Artifact, Registry
-from gdal_mcp.ledger.shelf import ArtifactStore, Print
 from gdal_mcp.ledger.statement import CALLS, record, statement, time_text
 from gdal_mcp.mcp.icons import OUTPUT, RECORD
 from sandbox.errors import PathRefused
@@ -98,7 +98,7 @@ class Resources:
 
     def page(self, cursor: str | None, of: str | None) -> t.ListResourcesResult:
         try:
-            found = self.registry.artifacts(cursor, PAGE, of=of)
+            found = self.registry.artifacts(cursor, PAGE, principal=of)
         except ValueError as error:
             raise MCPError(t.INVALID_PARAMS, "the cursor is not one that this server gave") from error
         return t.ListResourcesResult(
@@ -130,10 +130,10 @@ class Resources:
             if located.is_folder:
                 return t.ReadResourceResult(contents=[_folder(uri, artifact)])
             with open_file(located) as file:
-                before = Print.of(file)
-                same = self.shelf.recognised(artifact, file)
+                before = Fingerprint.of(file)
+                same = self.shelf.is_unchanged(artifact, file)
                 data = os.pread(file, min(length, self.chunk), offset)
-                same = same and Print.of(file) == before
+                same = same and Fingerprint.of(file) == before
         except PathRefused as error:
             raise not_found(uri, version) from error
         part = _Part(offset, data, before.size)
@@ -142,7 +142,7 @@ class Resources:
         )
 
     def _resource(self, artifact: Artifact) -> t.Resource:
-        content = _content(artifact, same=self.shelf.glanced(artifact))
+        content = _content(artifact, same=self.shelf.quick_check(artifact))
         created = time_text(artifact.created)
         return t.Resource(
             uri=artifact.uri,

@@ -17,7 +17,7 @@ from gdal_mcp.app import App, is_alive, local_user
 from gdal_mcp.approval.model import Suspended
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
-from gdal_mcp.ledger.shelf import ArtifactStore
+from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, render, tasks
 from gdal_mcp.mcp.completions import Sources, complete
@@ -114,7 +114,7 @@ class Handlers:
         return found.input_schema if found else None
 
     def _outputs(self, of: str | None) -> list[str]:
-        return [one.path for one in self._app.registry.artifacts(None, COMPLETED, of=of).items]
+        return [one.path for one in self._app.registry.artifacts(None, COMPLETED, principal=of).items]
 
     async def _readable(self, who: Principal, uris: Sequence[str]) -> list[str]:
         return await anyio.to_thread.run_sync(self._resources_of(who).readable, uris, _of(who))

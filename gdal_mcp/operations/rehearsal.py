@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gdal_mcp.calls.context import Planned
+from gdal_mcp.calls.execution import home
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
@@ -19,15 +20,12 @@ from gdal_mcp.ledger.provenance import Materials
 from gdal_mcp.ledger.registry import Call
 from gdal_mcp.operations.comparison import Verdict, by_content, own_files
 from gdal_mcp.plan import Draft, Output
-from sandbox.cancel import Cancellation
 from sandbox.errors import PathRefused
-from sandbox.outputs.inspection import Staged
-from sandbox.outputs.publication import Published
-from sandbox.outputs.staging import Staging
+from sandbox.outputs.store import OutputFolder, Published, Staged
 from sandbox.program import delivered
 from sandbox.runner import Job
-from sandbox.template import STAGING_TARGET, Mount
-from sandbox.workspace import Located, Workspaces
+from sandbox.waiting import Cancellation
+from sandbox.workspace import Located, Workspace, Workspaces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +44,10 @@ class Rehearsal(Operation):
         if not _leaves_all(draft):
             raise not_repeatable()
 
-    def publish(self, planned: Planned, staging: Staging, cancel: Cancellation) -> Published:
+    def publish(self, planned: Planned, staging: OutputFolder, cancel: Cancellation) -> Published:
         """Nothing is published."""
         plan = planned.plan
-        new = {one.name: _digest(one, staging) for one in staging.collect(plan.limits)}
+        new = {one.name: _digest(one, staging, home(plan.draft)) for one in staging.collect(plan.limits)}
         old = {PurePosixPath(row["path"]).name: row.get("sha256") for row in self.recorded.files}
         places = {output.target.name: output for output in plan.draft.outputs}
         known = {PurePosixPath(row["path"]).name for row in self.recorded.outputs}
@@ -68,7 +66,7 @@ class Rehearsal(Operation):
         row: Mapping[str, Any],
         output: Output | None,
         files: list[dict[str, str | None]],
-        staging: Staging,
+        staging: OutputFolder,
         cancel: Cancellation,
     ) -> Verdict:
         path = str(row["path"])
@@ -94,7 +92,7 @@ class Rehearsal(Operation):
         return str(located) == path and Materials.digest(located) == old.get(located.name)
 
     def _told(
-        self, planned: Planned, path: str, output: Output, staging: Staging, cancel: Cancellation
+        self, planned: Planned, path: str, output: Output, staging: OutputFolder, cancel: Cancellation
     ) -> object:
         """What a container says of the recorded output and of the new one; None when it could not."""
         host, toolbox, scope = planned.host, planned.admitted.toolbox, planned.plan.confines
@@ -106,7 +104,7 @@ class Rehearsal(Operation):
             compared = replace(planned.plan.draft, looked_at=(self.workspaces.input(path),))
             scope = replace(scope, places=toolbox.mounts(compared))
         template = self.hosting.template(host, None, scope)
-        mount = Mount(str(staging.mount_source), STAGING_TARGET)
+        mount = replace(staging.mount, read_only=True)
         sent = delivered(toolbox.compare())
         mounts = (*template.mounts, mount)
         template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
@@ -130,8 +128,7 @@ def _leaves_all(draft: Draft) -> bool:
     return not (draft.transfers or draft.removes or changes)
 
 
-def _digest(one: Staged, staging: Staging) -> str | None:
-    """The digest of what is staged, as `outputs.Sealed` has it."""
-    workspace = staging.area.workspace
-    relative = PurePosixPath(staging.mount_source.relative_to(workspace.root), one.name)
+def _digest(one: Staged, staging: OutputFolder, workspace: Workspace) -> str | None:
+    """The digest of what is staged, as `PublishedFile` has it."""
+    relative = PurePosixPath(staging.path.relative_to(workspace.root), one.name)
     return Materials.digest(Located(workspace, relative, is_folder=one.is_folder))

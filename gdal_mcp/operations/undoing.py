@@ -7,9 +7,7 @@ from typing import Any
 from gdal_mcp.app import App
 from gdal_mcp.calls.changes import Changed
 from sandbox.errors import PathMissing, SandboxError
-from sandbox.outputs.journal import State, valid_id
-from sandbox.outputs.staging import StagingArea
-from sandbox.workspace import RESERVED
+from sandbox.outputs.store import OutputStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ def can_undo(app: App, call_id: str) -> bool:
     """Whether a workspace still keeps what an undo needs, and it was not undone already. Raises StagingFailed."""
     area = _area(app, call_id)
     kept = area.kept() if area is not None else ()
-    return any(one.call_id == call_id and one.state is State.PUBLISHED for one in kept)
+    return any(one.call_id == call_id and not one.is_undone for one in kept)
 
 
 def undo(app: App, call_id: str, by: str) -> TakenBack:
@@ -70,10 +68,5 @@ def undo(app: App, call_id: str, by: str) -> TakenBack:
     return done
 
 
-def _area(app: App, call_id: str) -> StagingArea | None:
-    if not valid_id(call_id):
-        return None
-    found = (
-        area for area in app.areas.values() if (area.workspace.root / RESERVED / "undo" / call_id).is_dir()
-    )
-    return next(found, None)
+def _area(app: App, call_id: str) -> OutputStore | None:
+    return next((area for area in app.areas.values() if area.remembers(call_id)), None)

@@ -31,10 +31,10 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.plan import Draft, Output
 from gdal_mcp.toolbox import Tool
-from sandbox.cancel import Cancellation
-from sandbox.outputs.publication import Published
-from sandbox.outputs.staging import Staging, StagingArea, is_low
-from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_folder
+from sandbox.outputs.staging import is_low
+from sandbox.outputs.store import OutputFolder, OutputStore, Published
+from sandbox.waiting import Cancellation
+from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
 _ID_BYTES: Final = 10
@@ -44,7 +44,7 @@ _ID_BYTES: Final = 10
 class Received:
     """A file that has arrived whole."""
 
-    staging: Staging
+    staging: OutputFolder
     located: Located
     size: int  # bytes
     sha256: str
@@ -53,7 +53,7 @@ class Received:
 class Reception:
     """A file while it arrives. Not for several threads at once."""
 
-    def __init__(self, staging: Staging, place: Located, file: int, most: int) -> None:
+    def __init__(self, staging: OutputFolder, place: Located, file: int, most: int) -> None:
         self._staging = staging
         self._place = place
         self._file = file
@@ -105,11 +105,11 @@ def too_large() -> ToolError:
 
 
 @contextmanager
-def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
+def reception(area: OutputStore, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
     """Takes up to `most` bytes in as a file of this name; afterwards nothing of it is left. Raises SandboxError."""
     staging_id = f"upload-{secrets.token_hex(_ID_BYTES)}"
     with area.open(staging_id, user) as staging:
-        folder = PurePosixPath(RESERVED, staging.mount_source.relative_to(area.workspace.root / RESERVED))
+        folder = PurePosixPath(staging.path.relative_to(area.workspace.root))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open_folder(area.workspace, folder) as opened:
             file = os.open(name, flags, 0o600, dir_fd=opened)
@@ -128,10 +128,10 @@ class Upload(Operation):
     def copies(self, _draft: Draft) -> bool:
         return True
 
-    def copy_in(self, planned: Planned, staging: Staging, _seen: Callable[[Path], Path]) -> None:
+    def copy_in(self, planned: Planned, staging: OutputFolder, _seen: Callable[[Path], Path]) -> None:
         staging.copy_from(self.received.staging, self.received.located.name, planned.plan.limits)
 
-    def publish(self, planned: Planned, _staging: Staging, _cancel: Cancellation) -> Published:
+    def publish(self, planned: Planned, _staging: OutputFolder, _cancel: Cancellation) -> Published:
         return publish(planned, self.received.staging)
 
     def explain(self, error: ToolError) -> ToolError:
@@ -150,7 +150,7 @@ class Upload(Operation):
 class Destination:
     """Where an upload would go, as far as that can be told before it is sent."""
 
-    area: StagingArea
+    area: OutputStore
     output: Output
     most: int  # bytes
 

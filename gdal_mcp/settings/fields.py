@@ -18,7 +18,7 @@ from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Names, Place, Places, Size, as_typed
 from gdal_mcp.settings.web import WebSettings
 from gdal_mcp.state import StateFolder
-from sandbox.pool.demand import Sizes
+from sandbox.pool.sizing import Sizes
 from sandbox.template import Limits
 from sandbox.workspace import MAX_NAME, RESERVED
 

@@ -6,10 +6,11 @@ them. A path map says the one for the other; where both are the same, none is ne
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final, Self
 
 from sandbox.errors import AttestationFailed
+from sandbox.template import HostPath
 
 _BETWEEN: Final = ":/"  # both sides are absolute, so that other colons may be part of a name
 
@@ -28,6 +29,10 @@ class PathMap:
         if twice := next((one for one in inner if inner.count(one) > 1), None):
             raise ValueError(f"{twice} is mapped twice; name each folder once")
         return cls(pairs)
+
+    def source(self, path: Path) -> HostPath:
+        """What the engine mounts for what this server sees at a path. Raises as `host`."""
+        return HostPath(str(path), self.host(str(path)) if self.pairs else "")
 
     def host(self, inside: str) -> str:
         """The same place on the engine's host, by the longest pair that holds it; unchanged when there are no pairs.

@@ -5,7 +5,7 @@ from starlette.routing import BaseRoute
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.app import App
 from gdal_mcp.http.gate import Gate
-from gdal_mcp.ledger.shelf import ArtifactStore
+from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.operations.uploading import Uploads
 from gdal_mcp.web.app import Front
 from gdal_mcp.web.files import Files

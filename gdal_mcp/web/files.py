@@ -30,9 +30,9 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.http import replies
 from gdal_mcp.http.gate import Full, Gate
 from gdal_mcp.http.guard import Door
+from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
-from gdal_mcp.ledger.shelf import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
 from gdal_mcp.ledger.statement import time_text
 from gdal_mcp.web import links
 from gdal_mcp.web.endpoint import Endpoint
@@ -153,7 +153,7 @@ class Files:
 
     def _row(self, one: Artifact) -> dict[str, Any]:
         row = {"name": one.name, "bytes": one.size, "published": time_text(one.created)}
-        same = self.shelf.glanced(one)
+        same = self.shelf.quick_check(one)
         if same is not None:
             row |= {"sha256": one.sha256} if same else {"changed": True}
         if one.media_type == FOLDER:

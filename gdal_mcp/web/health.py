@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
@@ -25,11 +25,14 @@ from gdal_mcp.access.identity import ADMIN
 from gdal_mcp.app import App
 from gdal_mcp.http.guard import Door
 from gdal_mcp.ledger.audit import AuditUnavailable
-from gdal_mcp.ledger.metrics import Ledger, Now, containers
+from gdal_mcp.ledger.figures import Now, containers
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.settings.web import LOOPBACK
 from gdal_mcp.web.endpoint import Endpoint
 from sandbox.errors import AttestationFailed, EngineUnavailable, ImageMissing, SandboxError
+
+if TYPE_CHECKING:
+    from gdal_mcp.ledger import metrics as ledger
 
 _log = structlog.get_logger()
 
@@ -135,8 +138,8 @@ class Metrics:
     def __init__(self, app: App, watch: Watch) -> None:
         self._app = app
         self._watch = watch
-        self._ledger = Ledger(app.registry.path, app.toolboxes.tools)
-        self._one = anyio.CapacityLimiter(1)  # the ledger is not for threads
+        self._counted: ledger.Metrics | None = None
+        self._one = anyio.CapacityLimiter(1)  # they are not for several threads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         seen, load = await self._watch.now(), self._app.pipeline.admission.load()
@@ -149,10 +152,11 @@ class Metrics:
         await PlainTextResponse(text, headers={**_FRESH, "Content-Type": _PROMETHEUS})(scope, receive, send)
 
     def _text(self, seen: Seen, load: Load) -> str:
-        from gdal_mcp.ledger.exposition import text  # noqa: PLC0415 - its library is loaded where it is asked for
+        from gdal_mcp.ledger.metrics import Metrics  # noqa: PLC0415 - its library is loaded where it is asked for
 
-        total, running = self._ledger.total()
-        return text(total, Now(running, seen.containers, load=load, slots=seen.slots))
+        self._counted = self._counted or Metrics(self._app.registry.path, self._app.toolboxes.tools)
+        unfinished = self._counted.refresh()
+        return self._counted.text(Now(unfinished, seen.containers, load=load, slots=seen.slots))
 
 
 def metrics_route(metrics: Metrics, door: Door, *, free: bool) -> BaseRoute:

@@ -19,8 +19,8 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from gdal_mcp.http.serving import TAKE_SECONDS
+from gdal_mcp.ledger.artifacts import Gone, Opened
 from gdal_mcp.ledger.registry import Artifact
-from gdal_mcp.ledger.shelf import Gone, Opened
 from gdal_mcp.web.ranges import Part
 
 _log = structlog.get_logger()

@@ -15,7 +15,7 @@ from sandbox.conformance.looking import LOOK
 from sandbox.engine import STDERR, STDOUT, ContainerState, Engine, Wire
 from sandbox.errors import EngineUnavailable
 from sandbox.labels import OWNER, labels
-from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 from sandbox.waiting import readable
 
 MIB = 1 << 20
@@ -100,8 +100,8 @@ class Bench:
             user=self.user,
             limits=self.limits,
             mounts=(
-                Mount(str(self.workspace), place),
-                Mount(str(self.staging), STAGING_TARGET, read_only=False),
+                Mount(host_source(self.workspace), place),
+                Mount(host_source(self.staging), STAGING_TARGET, read_only=False),
             ),
             masks=(place / "covered",),
             environment=ENVIRONMENT,

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from sandbox.cancel import Cancellation
 from sandbox.conformance.bench import ENVIRONMENT, IN_WORKSPACE, MIB, Bench, require
 from sandbox.conformance.looking import ASK_MEMORY, COMPUTE, FORK, TAKE_MEMORY
 from sandbox.hardening import rlimits
 from sandbox.isolation.attestation import attest
 from sandbox.runner import Runner
 from sandbox.template import SCRATCH_TARGET
+from sandbox.waiting import Cancellation
 
 _FEW_PIDS = 48  # room for a runtime that counts threads of its own, and far fewer than the program tries
 _SHARE = 0.25  # of one processor

@@ -15,7 +15,7 @@ from sandbox.conformance.looking import (
 from sandbox.engine import STDERR, STDOUT, Wire
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.labels import OWNER, labels
-from sandbox.template import Mount
+from sandbox.template import Mount, host_source
 from sandbox.waiting import readable
 
 ABSENT_IMAGE = "sha256:" + "0" * 64
@@ -58,7 +58,9 @@ def create_refuses_an_image_that_is_not_there(bench: Bench) -> None:
 
 def create_refuses_a_mount_without_a_source(bench: Bench) -> None:
     absent = bench.folder / "absent"
-    template = bench.template(SPEAK, "0", mounts=(Mount(str(absent), PurePosixPath("/data")),), masks=())
+    template = bench.template(
+        SPEAK, "0", mounts=(Mount(host_source(absent), PurePosixPath("/data")),), masks=()
+    )
     try:
         with bench.created(template) as container:
             bench.engine.start(container)

@@ -19,7 +19,7 @@ from sandbox.engines.wire import DockerWire
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
 from sandbox.hardening import READ_ONLY_RECURSIVE, EngineFacts, create_body, differences
 from sandbox.labels import OWNER
-from sandbox.mountinfo import mountinfo, submounts
+from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
 
 _REMOVAL_SECONDS = 20.0
@@ -109,9 +109,9 @@ class DockerEngine:
             return
         table = mountinfo()
         for mount in template.mounts:
-            if below := submounts(mount.source, table):
+            if below := submounts(mount.source.path, table):
                 raise IsolationRefused(
-                    f"{mount.source} holds the mount {below[0]}, which this engine would leave writable. "
+                    f"{mount.source.path} holds the mount {below[0]}, which this engine would leave writable. "
                     "Unmount it, choose another workspace, or use Docker 25 or newer."
                 )
 

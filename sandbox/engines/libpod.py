@@ -108,7 +108,7 @@ def _bind(mount: Mount) -> dict[str, Any]:
     """Not recursive: what is mounted below a workspace is not there."""
     mode = "ro" if mount.read_only else "rw"
     options = ["bind", mode, "rprivate", *_SAFE]
-    return {"destination": str(mount.target), "type": "bind", "source": mount.source, "options": options}
+    return {"destination": str(mount.target), "type": "bind", "source": mount.host_path, "options": options}
 
 
 def _covers(template: SandboxTemplate) -> Iterator[dict[str, Any]]:

@@ -124,7 +124,7 @@ class MemoryEngine:
         self.before("create", template)
         if not self.has_image(template.image):
             raise ImageMissing(f"image {template.image} is not in this engine.")
-        if absent := [one.source for one in template.mounts if not Path(one.source).exists()]:
+        if absent := [one.host_path for one in template.mounts if not Path(one.host_path).exists()]:
             raise EngineUnavailable(f"there is no {absent[0]} to mount.")
         with self._lock:
             box = Box(f"box-{next(self._numbers)}", template, labels)

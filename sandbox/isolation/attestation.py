@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from sandbox.cancel import Cancellation
 from sandbox.errors import AttestationFailed
 from sandbox.isolation.attest import Row, rows
 from sandbox.labels import Moment
@@ -20,6 +19,7 @@ from sandbox.outcome import Exited
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET, SandboxTemplate
+from sandbox.waiting import Cancellation
 
 NONCE_FILE = "attestation"
 
@@ -75,7 +75,7 @@ def _effects(template: SandboxTemplate, final: Mapping[str, Any], nonce: str) ->
     for mount in template.mounts:
         if mount.read_only:
             there = Folder(*final["listed"].get(str(mount.target), (0, 0, "absent")))
-            found = there.compared(Folder.at(mount.source), same_kernel=same_kernel)
+            found = there.compared(Folder.at(mount.source.path), same_kernel=same_kernel)
             yield Row(f"{mount.target} is this host's folder", "the same", found, ok=found == "the same")
     for name, found in final["attempts"].items():
         yield Row(

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sandbox.cancel import Cancellation
 from sandbox.engine import EngineInfo
 from sandbox.errors import AttestationFailed
 from sandbox.isolation.rows import FOLDERS, Row, Tried, rows
@@ -14,6 +13,7 @@ from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.syscalls import NUMBERS
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 PACKAGE = "sandbox.isolation"
 Inspect = Callable[[str], Mapping[str, Any]]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from sandbox.errors import PathRefused, StagingFailed
 from sandbox.mounted import ENTER, READ, may
-from sandbox.outputs.filetree import Entry, StagingUsage, opened_folder, walk
+from sandbox.outputs.filetree import Entry, opened_folder, walk
+from sandbox.outputs.store import StagingUsage
 from sandbox.template import Limits
 from sandbox.workspace import Identity
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 
+from sandbox.outputs.store import StagingUsage
 from sandbox.template import Limits
 
 MAX_DEPTH = 64  # folders in folders; the deepest dataset formats (Zarr, tile pyramids) use under ten
@@ -42,33 +43,6 @@ class Entry:
     @property
     def is_folder(self) -> bool:
         return stat.S_ISDIR(self.status.st_mode)
-
-
-@dataclass(frozen=True, slots=True)
-class StagingUsage:
-    """What is in a staging folder. A file counts with its size or its blocks, whichever is more."""
-
-    bytes: int = 0
-    files: int = 0  # folders are counted too: each costs an inode
-    largest_bytes: int = 0
-    # whoever fills it, and with what: a file that was unlinked while it is open is in no folder
-    disk_low: bool = False
-
-    def exceeds(self, limits: Limits) -> bool:
-        return (
-            self.bytes > limits.staging_bytes
-            or self.files > limits.staging_files
-            or self.largest_bytes > limits.file_bytes
-        )
-
-    def add(self, status: os.stat_result) -> "StagingUsage":
-        size = charged(status)
-        return StagingUsage(self.bytes + size, self.files + 1, max(self.largest_bytes, size))
-
-
-def charged(status: os.stat_result) -> int:
-    """Bytes that a file counts for: a hole costs no disk, but the host reads and hashes it like data."""
-    return max(status.st_size, status.st_blocks * 512)
 
 
 @contextmanager

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandbox.errors import OutputRejected, PathRefused
-from sandbox.mountinfo import mountinfo, submounts
+from sandbox.mounted import mountinfo, submounts
 from sandbox.outputs.filetree import (
     MAX_DEPTH,
     Entry,
-    StagingUsage,
     digest,
     opened_file,
     opened_folder,
@@ -27,6 +26,7 @@ from sandbox.outputs.filetree import (
 )
 from sandbox.outputs.journal import Mark
 from sandbox.outputs.moves import Moves, Place
+from sandbox.outputs.store import Part, Staged, StagingUsage
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, open_folder
 
@@ -34,26 +34,6 @@ MAX_LISTED = 500_000  # names in a folder that is renamed or taken away; some se
 
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable bytes, line separators
 _STRICT_UMASK = 0o077
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """One top-level name that a job left, found fit to publish."""
-
-    name: str
-    is_folder: bool
-    size: int  # bytes, all files of a folder together
-    files: int  # regular files; 1 for a file
-    mark: Mark
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One regular file of a published folder."""
-
-    relative: str
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +97,7 @@ def collect(top: int, limits: Limits) -> tuple[Staged, ...]:
             )
         name, _, inner = entry.path.partition("/")
         if not inner:
-            found[name] = Staged(name, entry.is_folder, 0, 0, Mark.of(entry.status))
+            found[name] = Staged(name, entry.is_folder, 0, 0, Identity.of(entry.status))
         if not entry.is_folder:
             one = found[name]
             found[name] = replace(one, size=one.size + entry.status.st_size, files=one.files + 1)

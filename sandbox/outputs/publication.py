@@ -17,58 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from sandbox.errors import OutputRejected, StagingFailed
-from sandbox.outputs.inspection import Manner, Part, Sealed, Staged, listing_of, manner_of, seal
+from sandbox.outputs.inspection import Manner, Sealed, listing_of, manner_of, seal
 from sandbox.outputs.journal import Content, Mark, Record, State, Step, valid_id
 from sandbox.outputs.layout import Ground, Held, failing, refused_as
 from sandbox.outputs.moves import Place
+from sandbox.outputs.store import Publication, Published, PublishedFile, Staged, Transfer
 from sandbox.outputs.swap import Conflict, Entry, stopped_midway, transact, untouched
 from sandbox.workspace import RESERVED, Identity, Located, open_folder
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """What is staged under a name goes to a target; `target.identity` says what may be replaced there.
-
-    `removes` are companions of the replaced dataset that would be wrong beside the new one. Those that are
-    published themselves are replaced, not removed.
-    """
-
-    staged_name: str
-    target: Located
-    removes: tuple[Located, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """A file or folder of the workspace gets another name. It is renamed, whatever its size, and never copied;
-    `target.identity` says what may be replaced there.
-    """
-
-    source: Located
-    target: Located
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedFile:
-    """A file or folder that now stands in the workspace. Digests are as in `outputs.Sealed`."""
-
-    located: Located
-    size: int  # bytes
-    sha256: str
-    parts: tuple[Part, ...] = ()  # of a folder
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """One publication. `replaced`, `removed` and the sources of `moved` are as they were before; `undo_id` brings
-    them back.
-    """
-
-    undo_id: str
-    files: tuple[PublishedFile, ...]
-    replaced: tuple[Located, ...] = ()
-    removed: tuple[Located, ...] = ()
-    moved: tuple[Transfer, ...] = ()  # the targets as they are now
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +66,7 @@ def publish(ground: Ground, request: Request) -> Published:
             _look(ground, place)
         manners = [_look(ground, one.target) for one in request.publications]
         sealed = [
-            seal(Place(request.out, name), request.staged[name].mark, manner, ground.moves)
+            seal(Place(request.out, name), _collected(request.staged[name]), manner, ground.moves)
             for name, manner in zip((one.staged_name for one in request.publications), manners, strict=True)
         ]
         _check_listings(request)
@@ -148,6 +103,10 @@ def _publish_in(ground: Ground, held: Held, request: Request, sealed: list[Seale
         if isinstance(error, Conflict):
             raise OutputRejected(f"nothing was published: {error}. Plan the call again.") from error
         raise
+
+
+def _collected(staged: Staged) -> Mark:
+    return Mark.expected(staged.identity, is_folder=staged.is_folder)
 
 
 def _adopt(entry: Entry, request: Request) -> None:

@@ -1,6 +1,6 @@
 """A private output folder for each container, and what may be done with what it holds.
 
-Use: `area.open(...)` before the container is made, and mount `mount_source`; when the container is gone
+Use: `area.open(...)` before the container is made, and mount `mount`; when the container is gone
 `collect`, then `publish`. Leaving the `with` block removes whatever is still there. `area.recover()` at start
 puts right what a crash left.
 """
@@ -18,14 +18,25 @@ import structlog
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.mounted import refuse_closed
 from sandbox.outputs.copying import Copier
-from sandbox.outputs.filetree import StagingUsage, measure, opened_file, opened_folder, remove
-from sandbox.outputs.inspection import Staged, collect
-from sandbox.outputs.journal import Record, valid_id
+from sandbox.outputs.filetree import measure, opened_file, opened_folder, remove
+from sandbox.outputs.inspection import collect
+from sandbox.outputs.journal import Record, State, valid_id
 from sandbox.outputs.layout import Ground, Held, failing, ground
 from sandbox.outputs.moves import Moves
-from sandbox.outputs.publication import Publication, Published, Request, Transfer, publish
-from sandbox.outputs.undo import Recovery, Retention, Undone, finished, prune, recover, undo
-from sandbox.template import Limits
+from sandbox.outputs.publication import Request, publish
+from sandbox.outputs.store import (
+    KeptPublication,
+    Publication,
+    Published,
+    PublishedFile,
+    Recovery,
+    Staged,
+    StagingUsage,
+    Transfer,
+    Undone,
+)
+from sandbox.outputs.undo import Retention, finished, prune, recover, undo
+from sandbox.template import STAGING_TARGET, Limits, Mount, SourceOf, host_source
 from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_file, open_folder
 
 _OUT = "out"
@@ -52,10 +63,14 @@ class StagingArea:
         keep: Retention | None = None,
         moves: Moves | None = None,
         later: Callable[[Callable[[], None]], object] = _at_once,
+        source: SourceOf = host_source,
     ) -> None:
-        """`later` is given work that a published call need not wait for, and has it done soon, by any thread."""
+        """`later` is given work that a published call need not wait for, and has it done soon, by any thread. `source` says
+        what the engine mounts for a folder of ours.
+        """
         self.workspace = workspace
         self.later = later
+        self.source = source
         self.keep = keep or Retention()
         self.moves = moves or Moves()
 
@@ -93,10 +108,12 @@ class StagingArea:
         with ground(self.workspace, self.moves) as here:
             return undo(here, call_id)
 
-    def kept(self) -> tuple[Record, ...]:
-        """What was published, or published and undone, and is still kept, the newest first."""
+    def remembers(self, call_id: str) -> bool:
+        return valid_id(call_id) and (self.workspace.root / RESERVED / "undo" / call_id).is_dir()
+
+    def kept(self) -> tuple[KeptPublication, ...]:
         with failing("reading the journals"), ground(self.workspace, self.moves) as here:
-            return tuple(finished(here))
+            return tuple(_kept(self.workspace, record) for record in finished(here))
 
     def prune(self) -> tuple[str, ...]:
         """Forgets the oldest calls beyond what is kept; returns their ids. Done after every publication."""
@@ -123,9 +140,14 @@ class Staging:
         self._collected: dict[str, Staged] = {}
 
     @property
-    def mount_source(self) -> Path:
-        """The folder to mount at /staging, read-write. Nothing of the host is in it."""
+    def path(self) -> Path:
+        """Where this process sees the folder that the container writes to. Nothing of the host is in it."""
         return self.area.workspace.root / RESERVED / "staging" / self.staging_id / _OUT
+
+    @property
+    def mount(self) -> Mount:
+        """How the container sees it: read-write, at `STAGING_TARGET`."""
+        return Mount(self.area.source(self.path), STAGING_TARGET, read_only=False)
 
     def usage(self, limits: Limits = _DEFAULT_LIMITS) -> StagingUsage:
         """What is in it right now; the count ends early over the limits. Meant for a job that is running.
@@ -248,6 +270,15 @@ class Staging:
                 with suppress(OSError):
                     remove(self._folder, name)
                 raise
+
+
+def _kept(workspace: Workspace, record: Record) -> KeptPublication:
+    folders = {step.target for step in record.steps if step.new is not None and step.new.is_folder}
+    files = tuple(
+        PublishedFile(Located(workspace, one.target, is_folder=one.target in folders), one.size, one.sha256)
+        for one in record.contents
+    )
+    return KeptPublication(record.call_id, record.state is State.UNDONE, files)
 
 
 def _make_out(here: Ground, held: Held, user: tuple[int, int]) -> int:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import PurePosixPath
 
 from sandbox.errors import PathRefused, SandboxError, StagingFailed
@@ -17,6 +16,7 @@ from sandbox.outputs.inspection import listing
 from sandbox.outputs.journal import JournalDamaged, Mark, Record, State, load, valid_id
 from sandbox.outputs.layout import DROPPED, Ground, Held, claim, failing, ids
 from sandbox.outputs.moves import Place
+from sandbox.outputs.store import Finding, Recovery, Undone
 from sandbox.outputs.swap import Conflict, Entry, complete_all, stopped_midway, transact, untouched
 from sandbox.workspace import Identity, Located, Workspace, open_folder
 
@@ -27,38 +27,6 @@ class Retention:
 
     calls: int = 50
     bytes: int = 20 << 30  # on disk, of what was replaced, removed or taken back
-
-
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """`restored` is back at its name; `taken_away` was created by the call and lies in its undo folder now."""
-
-    call_id: str
-    restored: tuple[Located, ...]
-    taken_away: tuple[Located, ...]
-
-
-class Finding(StrEnum):
-    """What `recover` made of what it found."""
-
-    DISCARDED = "discarded"  # nothing had been published; the output is gone
-    PUBLISHED = "published"  # every output is published, by the call itself or just now
-    UNDONE = "undone"  # the undo is complete, by itself or just now
-    CONFLICT = "conflict"  # a target was changed meanwhile; both sides are kept, `kept_in` says where
-    DAMAGED = "damaged"  # not readable, or the system refused; left as it is
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """One interrupted call and what became of it. `targets` are the places it wrote to."""
-
-    call_id: str
-    staging_id: str
-    finding: Finding
-    targets: tuple[Located, ...] = ()
-    conflicts: tuple[Located, ...] = ()
-    kept_in: str = ""  # a folder on the host
-    detail: str = ""
 
 
 def undo(ground: Ground, call_id: str) -> Undone:

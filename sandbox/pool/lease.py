@@ -1,90 +1,95 @@
-"""A slot with all that is its own, and its one use."""
+"""Where a call's container comes from: the contract of a provider, and the lease that a call gets of it.
+
+`WarmPool` keeps started containers of one host. On a cluster another provider may hand out what the cluster keeps warm.
+"""
 
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Protocol, Self
 
-from sandbox.cancel import Cancellation
 from sandbox.outcome import Cancelled, SandboxResult
-from sandbox.outputs.staging import Staging, StagingArea
-from sandbox.runner import SEND_SECONDS, Job
+from sandbox.outputs.store import OutputFolder, OutputStore
+from sandbox.runner import SEND_SECONDS, Job, Runner
 from sandbox.slot import Slot
-from sandbox.template import STAGING_TARGET, Mount, SandboxTemplate
+from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 
 @dataclass(frozen=True, slots=True)
 class SlotKey:
-    """What makes slots interchangeable: a template, and for one that writes the area that its staging is made in."""
+    """What makes slots interchangeable: the template, and for one that writes the store that its outputs go to."""
 
     template: SandboxTemplate
-    area: StagingArea | None = None
+    area: OutputStore | None = None
 
-    def writing_to(self, staging: Staging | None) -> SandboxTemplate:
+    def writing_to(self, staging: OutputFolder | None) -> SandboxTemplate:
+        """The template of one slot, with its own output folder."""
         if staging is None:
             return self.template
-        mount = Mount(str(staging.mount_source), STAGING_TARGET, read_only=False)
-        return replace(self.template, mounts=(*self.template.mounts, mount))
+        return replace(self.template, mounts=(*self.template.mounts, staging.mount))
 
 
 @dataclass(eq=False, slots=True)
 class IdleSlot:
-    """A slot that waits, with all that is its own."""
+    """A started container that has no call yet, with its own output folder."""
 
     kind: SlotKey
     slot: Slot
-    staging: Staging | None
-    ground: object
+    staging: OutputFolder | None
+    fingerprint: object  # of its mounts when it started
     born: float = field(default_factory=time.monotonic)
 
+    def fileno(self) -> int:
+        return self.slot.wire.fileno()
+
     def discard(self) -> None:
-        """Its container first, then the folder that the container could write to."""
+        """Removes its container first, then the folder that the container could write to."""
         with contextlib.ExitStack() as stack:
             if self.staging is not None:
                 stack.callback(self.staging.discard)
             self.slot.remove()
 
 
-class Keeper(Protocol):
-    """Where a lease comes from."""
-
-    def serve(self, one: IdleSlot, job: Job, cancel: Cancellation) -> SandboxResult:
-        """The slot is given its job; its container is gone afterwards, or soon."""
-
-    def served(self, one: IdleSlot) -> None:
-        """The call of a claimed slot is over."""
-
-
 class Lease:
     """One claimed slot, for one job. Leaving the `with` block removes what is left of it."""
 
-    def __init__(self, keeper: Keeper, one: IdleSlot) -> None:
-        self._keeper, self._one = keeper, one
+    def __init__(
+        self,
+        runner: Runner,
+        claimed: IdleSlot,
+        on_exited: Callable[[Slot], object],
+        on_done: Callable[[IdleSlot], object],
+    ) -> None:
+        """`on_exited` removes a container that ended by itself; `on_done` is told when the call is over."""
+        self._runner, self._claimed = runner, claimed
+        self._on_exited, self._on_done = on_exited, on_done
         self._unused = True
 
     @property
-    def staging(self) -> Staging | None:
-        return self._one.staging
+    def staging(self) -> OutputFolder | None:
+        return self._claimed.staging
 
     @property
     def template(self) -> SandboxTemplate:
-        return self._one.kind.writing_to(self._one.staging)
+        return self._claimed.kind.writing_to(self._claimed.staging)
 
     def hold(self, job: Job) -> None:
-        """Keeps the slot while its job is got ready, which may take longer than a slot waits."""
-        with contextlib.suppress(OSError):  # it died: the job finds out
-            self._one.slot.hold(job.message, SEND_SECONDS)
+        """Keeps the slot while its job is prepared, which may take longer than a worker waits for one."""
+        with contextlib.suppress(OSError):  # it died: `run` will say so
+            self._claimed.slot.hold(job.message, SEND_SECONDS)
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
-        """As `Runner.serve`; a container that ended by itself is removed behind the caller's back."""
+        """As `Runner.serve`; a container that ended by itself may be removed after this returns."""
         if not self._unused:
             raise ValueError("a slot serves one job")
         self._unused = False
         if cancel.is_set:
-            self._one.slot.remove()
-            return SandboxResult(Cancelled(), self._one.slot.usage)
-        return self._keeper.serve(self._one, job, cancel)
+            self._claimed.slot.remove()
+            return SandboxResult(Cancelled(), self._claimed.slot.usage)
+        return self._runner.serve(self._claimed.slot, job, cancel, self._on_exited)
 
     def __enter__(self) -> Self:
         return self
@@ -95,8 +100,29 @@ class Lease:
         try:
             if self._unused:
                 self._unused = False
-                self._one.slot.remove()
+                self._claimed.slot.remove()
         finally:
-            self._keeper.served(self._one)
-            if self._one.staging is not None:
-                self._one.staging.__exit__(kind, error, trace)
+            self._on_done(self._claimed)
+            if self._claimed.staging is not None:
+                self._claimed.staging.__exit__(kind, error, trace)
+
+
+class SlotProvider(Protocol):
+    """Hands out containers for one call each. Safe to use from several threads."""
+
+    def keep(self) -> None:
+        """From now on has slots ready ahead of calls, if it keeps any."""
+
+    def claim(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
+        """A slot of this kind that is ready, else a new container.
+
+        Raises:
+            LaunchCancelled: `cancel` was set meanwhile.
+            SandboxError: as `Runner.launch` and `OutputStore.open`.
+        """
+
+    def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
+        """A new container, for a kind that no other call is likely to ask for. Raises as `claim`."""
+
+    def close(self) -> None:
+        """Returns when no container of the provider is left, or the engine does not answer."""

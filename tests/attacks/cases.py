@@ -14,8 +14,8 @@ def features(path: str) -> list[Call]:
     return [read("vector info", input=path, features=True)]
 
 
-def sql(statement: str, dialect: str) -> list[Call]:
-    return [write("vector sql", input="zones.gpkg", output="sql.gpkg", sql=[statement], dialect=dialect)]
+def sql(statement: str, dialect: str, output: str = "sql.gpkg") -> list[Call]:
+    return [write("vector sql", input="zones.gpkg", output=output, sql=[statement], dialect=dialect)]
 
 
 def driver_option(kind: str, driver: str, output: str, option: str) -> list[Call]:
@@ -93,10 +93,10 @@ CASES: dict[str, list[Call]] = {
     "A45": sql("SELECT load_extension('/ws/e.so')", "SQLITE"), "A46": sql("SELECT ogr_datasource_load_layers('CSV:/etc/passwd')", "SQLITE"),
     "A48": sql("ATTACH DATABASE 'PWNED_ATT.db' AS a", "SQLITE"), "A49": sql("SELECT gdal_get_pixel_value('ok.tif', 1, 'pixel', 1, 1)", "SQLITE"),
     "A50": sql("SELECT BlobFromFile('/etc/passwd')", "SQLITE"), "A51": sql("CREATE VIRTUAL TABLE t USING VirtualOGR('CSV:/etc/passwd')", "SQLITE"),
-    "A53": sql("SELECT * FROM pragma_database_list", "SQLITE"), "A54": sql("SELECT readfile('/etc/passwd')", "SQLITE"),
+    "A53": sql("SELECT * FROM pragma_database_list", "SQLITE", "a53.gpkg"), "A54": sql("SELECT readfile('/etc/passwd')", "SQLITE"),
     "A57": [write("vector sql", input="zones.gpkg", sql=["DELETE FROM zones"], update=True), *sql("DELETE FROM zones", "SQLITE")],
     "A58": sql("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c", "SQLITE"),
-    "A59": sql("SELECT zeroblob(900000000)", "SQLITE"),
+    "A59": sql("SELECT zeroblob(900000000)", "SQLITE", "a59.gpkg"),
     "A69": [write("raster convert", input="ok.tif", output="o.gdalg.json", output_format="GDALG")],
     "A70": [write("raster convert", input="ok.tif", output="a70.vrt", output_format="VRT")],
     "A74": [write("raster convert", input="ok.tif", output="-rf.tif")],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gdal_mcp.approval.model import Approval, Asked
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry
+from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
 from tests.mcp.talk import Place
 
 
@@ -43,5 +43,5 @@ def published(place: Place, principal: str, path: Path) -> tuple[Call, Artifact]
     with closing(Registry(place.state / "registry.sqlite")) as registry:
         registry.begin_call(call)
         row = {"path": str(path), "kind": "dataset", "wgs84": [[15.0, 41.9, 15.1, 42.0]]}
-        registry.finish_call(call.id, Finish("OK", outputs=(row,), files=({"path": str(path), "bytes": 1},)))
+        registry.finish_call(call.id, CallEnd("OK", outputs=(row,), files=({"path": str(path), "bytes": 1},)))
         return call, registry.add_artifacts(call.id, [made])[0]

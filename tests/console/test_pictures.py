@@ -15,8 +15,8 @@ from gdal_mcp.access.identity import READ, Principal
 from gdal_mcp.app import local_user
 from gdal_mcp.console.pictures import FOLDER, Pictures
 from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
-from gdal_mcp.ledger.shelf import ArtifactStore
 from sandbox.workspace import Workspace, Workspaces
 from tests.console.kit import Person, Stage
 from tests.console.rows import published

@@ -11,7 +11,6 @@ import docker
 import pytest
 
 from gdal_mcp.host.image import Image
-from sandbox.cancel import Cancellation
 from sandbox.conformance.bench import LIMITS, Bench
 from sandbox.conformance.known import GVISOR
 from sandbox.engines.docker import DockerEngine
@@ -19,6 +18,7 @@ from sandbox.engines.opening import unanswered
 from sandbox.errors import AttestationFailed
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
 from tests.engines.kit import bench_on, conforms, not_tried
 from tests.private_engine import private_engine
 

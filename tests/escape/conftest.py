@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sandbox import slot as slot_module
-from sandbox.cancel import Cancellation
 from sandbox.engines import docker as docker_module
 from sandbox.labels import OWNER
 from sandbox.outputs.staging import StagingArea
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Workspace
 from tests.conftest import USER, handler
 

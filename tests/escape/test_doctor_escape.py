@@ -29,7 +29,7 @@ def escape(runner, engine, ground, like_a_call, cancel) -> Callable[[], Escape]:
 
     def one() -> Escape:
         with ground.area.open("staging-0001", USER) as staging:
-            return try_to_escape(runner, like_a_call(staging.mount_source), engine.inspect, cancel)
+            return try_to_escape(runner, like_a_call(staging.path), engine.inspect, cancel)
 
     return one
 

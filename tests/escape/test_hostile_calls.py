@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from sandbox.cancel import Cancellation
 from sandbox.isolation.rows import Tried, rows
 from sandbox.isolation.trying import PACKAGE, request
 from sandbox.outcome import Exited
@@ -16,6 +15,7 @@ from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job
 from sandbox.seccomp import rules
 from sandbox.syscalls import NUMBERS
+from sandbox.waiting import Cancellation
 from tests.conftest import USER
 from tests.escape.conftest import SECRET
 
@@ -37,10 +37,10 @@ def answer(runner, make_template, ground) -> Mapping[str, Any]:
     cancel = Cancellation()
     try:
         with ground.area.open("staging-0001", USER) as staging:
-            made = make_template("pass", workspace=ground.workspace, staging=staging.mount_source)
+            made = make_template("pass", workspace=ground.workspace, staging=staging.path)
             template = replace(made, command=sent.command, program=sent.program)
             result = runner.run(Job("escape", template, asked, staging), cancel)
-            left = os.listdir(staging.mount_source)
+            left = os.listdir(staging.path)
     finally:
         cancel.close()
     assert result.outcome == Exited(0), result.stderr

@@ -60,14 +60,14 @@ def laid(run, ground) -> Iterator[Staging]:
     """An output folder with every trap in it, its container gone."""
     with ground.area.open("staging-0001", USER) as staging:
         limits = {"file_bytes": SMALL.file_bytes, "files": SMALL.staging_files}
-        result = run(TRAPS, limits, workspace=ground.workspace, staging=staging.mount_source)
+        result = run(TRAPS, limits, workspace=ground.workspace, staging=staging.path)
         assert result.outcome == Exited(0), result.stderr
         assert result.final["over"] == errno.ENAMETOOLONG
         yield staging
 
 
 def look(staging: Staging, name: str, limits: Limits) -> int:
-    folder = os.open(staging.mount_source / name, os.O_RDONLY | os.O_DIRECTORY)
+    folder = os.open(staging.path / name, os.O_RDONLY | os.O_DIRECTORY)
     try:
         return len(collect(folder, limits))
     finally:
@@ -79,11 +79,11 @@ def test_every_trap_is_refused_alone_and_all_are_taken_away_however_deep_or_barr
     for name, limits in REFUSED.items():
         with pytest.raises(OutputRejected):
             look(laid, name, limits)
-        assert os.path.lexists(laid.mount_source / name)
+        assert os.path.lexists(laid.path / name)
     assert look(laid, "fine", SMALL) == 2
     with pytest.raises(OutputRejected):
         laid.collect(SMALL)
-    place = laid.mount_source
+    place = laid.path
     laid.discard()
     assert not os.path.lexists(place)
 
@@ -98,7 +98,7 @@ for number in range(1_000_000):
 @pytest.mark.claim("escape.output-traps")
 def test_a_million_files_end_soon_after_the_first_that_are_too_many(run, ground):
     with ground.area.open("staging-0001", USER) as staging:
-        result = run(MILLION, staging=staging.mount_source, quota=staging)
-        made = len(os.listdir(staging.mount_source / "many"))
+        result = run(MILLION, staging=staging.path, quota=staging)
+        made = len(os.listdir(staging.path / "many"))
     assert result.outcome == StagingLimitExceeded("files", SMALL.staging_files)
     assert SMALL.staging_files <= made < 1_000_000

@@ -111,10 +111,10 @@ return {"code": 0, "first": os.waitstatus_to_exitcode(os.wait()[1])}
 @pytest.mark.claim("escape.no-core-dump")
 def test_a_worker_that_crashes_leaves_no_core_anywhere(run, ground):
     with ground.area.open("staging-0001", USER) as staging:
-        result = run("os.chdir('/staging')\nos.abort()", staging=staging.mount_source)
+        result = run("os.chdir('/staging')\nos.abort()", staging=staging.path)
         # process 1 does not get the signal of its own abort, and then breaks off with a fault
         assert result.outcome in (Killed(128 + signal.SIGABRT), Killed(128 + signal.SIGSEGV))
-        assert os.listdir(staging.mount_source) == []
+        assert os.listdir(staging.path) == []
 
 
 # --- on the wire ---
@@ -148,10 +148,10 @@ def test_what_speaks_before_it_was_given_a_job_gets_none(runner, make_template, 
         f"os.write({WIRE}, b'F\\0\\0\\0\\x02' + b'{{}}')",
     )
     with ground.area.open("staging-0001", USER) as staging:
-        template = make_template(source, staging=staging.mount_source)
+        template = make_template(source, staging=staging.path)
         with pytest.raises(AttestationFailed):
             runner.run(Job("call-0001", template, {}), cancel)
-        assert os.listdir(staging.mount_source) == []
+        assert os.listdir(staging.path) == []
 
 
 @pytest.mark.claim("escape.forged-frames")

@@ -19,7 +19,7 @@ from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, Checkpoint, tail, 
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.settings.pathmap import PathMap
 from sandbox.errors import IsolationRefused, StagingFailed
-from sandbox.mountinfo import submounts
+from sandbox.mounted import submounts
 from sandbox.workspace import RESERVED
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick

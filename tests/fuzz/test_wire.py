@@ -10,9 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sandbox.conversation import Conversation
+from sandbox.engine import STDERR, STDOUT
 from sandbox.engines.docker import DockerWire
 from sandbox.protocol import HEADER, LONGEST, MAX_MESSAGE, Final, FrameReader, ProtocolBreach
+from sandbox.session import Session
 from sandbox.template import Limits
 from tests.fuzz.kit import anything, tries
 from tests.quick import quick
@@ -97,16 +98,16 @@ def test_frames_and_breaches_are_the_same_whatever_the_pieces(data: bytes, sizes
 @example(b"", [], [b"x" * 80, b"y" * 80])
 def test_what_is_kept_of_a_conversation_is_bounded(data: bytes, sizes: list[int], errors: list[bytes]):
     progress: list[tuple[float, str]] = []
-    talk = Conversation(LIMITS, bytearray(), lambda *one: progress.append(one), MARK)
-    ended = None
-    for one in heard(data, sizes)[0]:
-        ended = ended or talk.hear(one)
+    talk = Session(LIMITS, FrameReader(), bytearray(), lambda *one: progress.append(one), MARK)
+    for piece in cut(data, sizes):
+        if talk.feed([(STDOUT, piece)]) is not None:
+            break
     for piece in (*errors, MARK[:2], MARK[2:]):
-        talk.hear_error(piece)
+        talk.feed([(STDERR, piece)])
     assert len(talk.stdout) <= LIMITS.stdout_bytes
     assert len(talk.stderr) <= LIMITS.stderr_bytes
-    assert talk.errors_ended
-    assert b"".join(errors).startswith(talk.errors()[: len(b"".join(errors))])
+    assert talk.has_all_stderr
+    assert b"".join(errors).startswith(talk.printed_stderr[: len(b"".join(errors))])
     assert all(
         0 <= fraction <= 1 and len(message.encode()) <= 4 * MAX_MESSAGE for fraction, message in progress
     )

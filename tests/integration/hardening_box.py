@@ -11,7 +11,7 @@ from textwrap import dedent
 import docker
 
 from sandbox.hardening import EngineFacts, create_body
-from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 
 USER = (os.getuid() or 65534, os.getgid() or 65534)
 WORKSPACE, STAGING = PurePosixPath("/workspace"), PurePosixPath("/staging")
@@ -49,7 +49,10 @@ class Box:
             command=("true",),
             user=USER,
             limits=LIMITS,
-            mounts=(Mount(str(root / "ws"), WORKSPACE), Mount(str(self.staging), STAGING, read_only=False)),
+            mounts=(
+                Mount(host_source(root / "ws"), WORKSPACE),
+                Mount(host_source(self.staging), STAGING, read_only=False),
+            ),
             masks=(WORKSPACE / ".gdal-mcp",),
             environment=ENVIRONMENT,
         )

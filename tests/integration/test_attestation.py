@@ -31,9 +31,9 @@ def probe(runner, make_template, workspace, cancel):
 
     def one():
         with StagingArea(Workspace.at(workspace, writable=True)).open("staging-0001", USER) as staging:
-            made = make_template(handler("pass"), workspace=workspace, staging=staging.mount_source)
+            made = make_template(handler("pass"), workspace=workspace, staging=staging.path)
             template = replace(made, masks=(PurePosixPath(workspace / RESERVED),))
-            return attest(runner, template, staging.mount_source, cancel)
+            return attest(runner, template, staging.path, cancel)
 
     return one
 
@@ -181,10 +181,10 @@ def test_one_empty_folder_is_not_taken_for_another(
     for name in ("asked", "other"):
         (tmp_path / name).mkdir(mode=0o755)
     weaken(mounts(lambda rows: rows[0].update(Source=str(tmp_path / "other"))))
-    made = make_template(handler("pass"), workspace=tmp_path / "asked", staging=staging.mount_source)
+    made = make_template(handler("pass"), workspace=tmp_path / "asked", staging=staging.path)
     for _ in range(2):
         with pytest.raises(AttestationFailed) as caught:
-            attest(runner, made, staging.mount_source, cancel)
+            attest(runner, made, staging.path, cancel)
         assert f"{tmp_path}/asked is this host" in str(caught.value)
         monkeypatch.setattr(attestation, "_boot", lambda: "another kernel's")
 
@@ -201,13 +201,13 @@ def test_another_folder_in_the_place_of_staging_is_found(probe, weaken, tmp_path
 @pytest.mark.claim("sandbox.self-measured")
 def test_a_weaker_container_gets_no_job(run, weaken, staging):
     leave = "open('/staging/ran', 'w').close()"
-    assert run(leave, staging=staging.mount_source).outcome == Exited(0)
-    assert (staging.mount_source / "ran").exists()
-    (staging.mount_source / "ran").unlink()
+    assert run(leave, staging=staging.path).outcome == Exited(0)
+    assert (staging.path / "ran").exists()
+    (staging.path / "ran").unlink()
     weaken(setting(CapDrop=[]))
     with pytest.raises(AttestationFailed):
-        run(leave, staging=staging.mount_source)
-    assert not (staging.mount_source / "ran").exists()
+        run(leave, staging=staging.path)
+    assert not (staging.path / "ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -218,6 +218,6 @@ def test_a_probe_that_answers_in_another_shape_is_a_failure(
 ):
     forged, real = handler(f"return { {'code': 0, **answer}!r}"), attestation.source
     monkeypatch.setattr(attestation, "source", lambda *given: forged if "probe.py" in given else real(*given))
-    template = make_template(handler("pass"), staging=staging.mount_source)
+    template = make_template(handler("pass"), staging=staging.path)
     with pytest.raises(AttestationFailed):
-        attest(runner, template, staging.mount_source, cancel)
+        attest(runner, template, staging.path, cancel)

@@ -13,9 +13,9 @@ from gdal_mcp.gdal.datasets.names import parse, table
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.environment import environment
 from gdal_mcp.host.image import Image
-from sandbox.cancel import Cancellation
 from sandbox.outcome import Exited
 from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace, Workspaces
 from tests.conftest import SMALL, USER, TemplateMaker, handler
 

@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
-from sandbox.cancel import Cancellation
 from sandbox.ending import ending_of
 from sandbox.runner import Runner
-from sandbox.waiting import readable
+from sandbox.waiting import Cancellation, readable
 from tests.conftest import TemplateMaker, handler
 from tests.waiting import until
 

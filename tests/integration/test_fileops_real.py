@@ -13,8 +13,8 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.datasets.operations import FileWork, check_identified, plan_operation
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.host.image import Image
-from sandbox.outputs.publication import Publication
 from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.store import Publication
 from sandbox.workspace import Workspace, Workspaces
 from tests.conftest import USER
 
@@ -75,7 +75,7 @@ def carry_out(desk: SimpleNamespace, work: FileWork, gdal: Gdal) -> str:
         for output in work.outputs:
             if output.update:
                 staging.copy_in(output.target, output.target.name)
-        mounts = {desk.root: (str(desk.root), "ro"), staging.mount_source: ("/staging", "rw")}
+        mounts = {desk.root: (str(desk.root), "ro"), staging.path: ("/staging", "rw")}
         printed = gdal(work.argv, USER, mounts)
         targets = {output.target.name: output.target for output in work.outputs}
         publications = [Publication(one.name, targets[one.name]) for one in staging.collect()]

@@ -6,12 +6,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from sandbox.cancel import Cancellation
 from sandbox.idmap import Views, sweep
 from sandbox.outcome import Exited
 from sandbox.owner import Owner
 from sandbox.runner import Job, Runner
-from sandbox.template import Mount
+from sandbox.template import Mount, host_source
+from sandbox.waiting import Cancellation
 from tests.conftest import USER, TemplateMaker
 
 pytestmark = pytest.mark.engine
@@ -51,7 +51,7 @@ def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
     views = Views(tmp_path / "views", owner)
     cancel = Cancellation()
     try:
-        mount = Mount(str(views.source(closed_workspace, USER)), PurePosixPath(closed_workspace))
+        mount = Mount(host_source(views.source(closed_workspace, USER)), PurePosixPath(closed_workspace))
         template = replace(make_template(READER), mounts=(mount,))
         path = str(closed_workspace / "private.txt")
         result = runner.run(Job("idmap-test", template, {"path": path}), cancel)

@@ -42,7 +42,7 @@ def area(workspace):
 
 def found_by_another(run, area):
     with area.open("staging-0002", USER) as staging:
-        result = run(FIND, staging=staging.mount_source)
+        result = run(FIND, staging=staging.path)
     assert result.outcome == Exited(0), result.stderr
     return result.final
 
@@ -57,10 +57,10 @@ def test_a_container_finds_nothing_of_the_one_before_it(run, area):
     with area.open("staging-0001", USER) as staging:
         first = run(
             LEAVE + "return {'code': 0, 'left': left, 'hostname': os.uname().nodename}",
-            staging=staging.mount_source,
+            staging=staging.path,
         )
         assert {"/tmp", "/staging"} <= set(first.final["left"])
-        assert Path(staging.mount_source, MARK).exists()
+        assert Path(staging.path, MARK).exists()
         final = found_by_another(run, area)
     assert_saw_nothing(final)
     assert final["hostname"] == first.final["hostname"]
@@ -69,10 +69,10 @@ def test_a_container_finds_nothing_of_the_one_before_it(run, area):
 def test_a_container_finds_nothing_of_one_that_runs_beside_it(engine, owner, make_template, run, area):
     leave = LEAVE.strip().replace("\n", "\n    ")
     with area.open("staging-0001", USER) as staging:
-        template = make_template(handler("", leave), staging=staging.mount_source)
+        template = make_template(handler("", leave), staging=staging.path)
         slot = launch(engine, template, labels(owner.id, "call-0002", 60.0))
         try:
-            assert Path(staging.mount_source, MARK).exists()
+            assert Path(staging.path, MARK).exists()
             final = found_by_another(run, area)
             assert engine.state(slot.container).running
         finally:

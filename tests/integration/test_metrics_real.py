@@ -1,6 +1,6 @@
 import pytest
 
-from gdal_mcp.ledger.metrics import containers
+from gdal_mcp.ledger.figures import containers
 from sandbox.engines.docker import DockerEngine
 from sandbox.labels import labels
 from sandbox.owner import Owner

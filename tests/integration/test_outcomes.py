@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from sandbox.cancel import Cancellation
 from sandbox.engine import STDERR
 from sandbox.engines.docker import DockerEngine
 from sandbox.labels import OWNER
@@ -27,11 +26,12 @@ from sandbox.outcome import (
     StagingLimitExceeded,
     TimedOut,
 )
-from sandbox.outputs.filetree import StagingUsage
 from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.store import StagingUsage
 from sandbox.owner import Owner
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.conftest import MIB, SMALL, USER, handler
 from tests.faults.disks import small_disk
@@ -191,9 +191,9 @@ try:
 except OSError:
     return {"code": 1}
 """
-    result = run(body, staging=staging.mount_source, quota=staging)
+    result = run(body, staging=staging.path, quota=staging)
     assert result.outcome == FileSizeExceeded(SMALL.file_bytes)
-    assert (staging.mount_source / "big").stat().st_size == SMALL.file_bytes
+    assert (staging.path / "big").stat().st_size == SMALL.file_bytes
 
 
 MANY_FILES = "for n in range(60): open(f'/staging/{n}', 'w').close()\n"
@@ -210,7 +210,7 @@ MANY_BYTES = "for n in range(3): open(f'/staging/{n}', 'wb').write(bytes(4 << 20
     ids=["files", "bytes"],
 )
 def test_staging_over_its_quota_ends_a_running_job(run, staging, body, outcome):
-    assert run(body + FOREVER, staging=staging.mount_source, quota=staging).outcome == outcome
+    assert run(body + FOREVER, staging=staging.path, quota=staging).outcome == outcome
 
 
 UNLINKED = """
@@ -237,9 +237,9 @@ def small_staging(tmp_path):
 
 @pytest.mark.claim("resources.disk-never-filled")
 def test_files_that_no_folder_shows_end_a_job_before_they_fill_the_disk(run, small_staging):
-    result = run(UNLINKED + FOREVER, staging=small_staging.mount_source, quota=small_staging)
+    result = run(UNLINKED + FOREVER, staging=small_staging.path, quota=small_staging)
     assert result.outcome == DiskLow()
-    disk = os.statvfs(small_staging.mount_source)
+    disk = os.statvfs(small_staging.path)
     assert disk.f_bavail * disk.f_frsize > 60 * MIB  # all of it came back with the container
 
 
@@ -249,7 +249,7 @@ def test_staging_is_looked_at_again_once_the_container_is_gone(run, engine, owne
         runs = any(one.labels[OWNER] == owner.id for one in engine.leftovers())
         return StagingUsage(files=0, bytes=0) if runs else staging.usage(limits)
 
-    result = run(MANY_FILES, staging=staging.mount_source, quota=SimpleNamespace(usage=usage))
+    result = run(MANY_FILES, staging=staging.path, quota=SimpleNamespace(usage=usage))
     assert result.outcome == StagingLimitExceeded("files", SMALL.staging_files)
 
 
@@ -280,7 +280,7 @@ def run_heard(hearing, make_template, workspace, staging, cancel):
     def one(body):
         words = f"os.write(2, {LAST_WORDS!r})\nwhile not os.path.exists(job['heard']): pass\n"
         source = handler(words + body)
-        template = make_template(source, BRIEF, workspace=workspace, staging=staging.mount_source)
+        template = make_template(source, BRIEF, workspace=workspace, staging=staging.path)
         heard = workspace / "heard"
         return hearing(heard.touch).run(Job("call-0001", template, {"heard": str(heard)}, staging), cancel)
 

@@ -10,13 +10,13 @@ import pytest
 
 from gdal_mcp.app import App, running
 from gdal_mcp.settings import load_settings
-from sandbox.cancel import Cancellation
 from sandbox.engines import docker as docker_module
 from sandbox.errors import SandboxError
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.pool.lease import SlotKey
 from sandbox.runner import Job
+from sandbox.waiting import Cancellation
 from tests.integration.engine_proxy import EngineProxy
 from tests.waiting import until
 

@@ -11,19 +11,20 @@ import docker
 import pytest
 
 from gdal_mcp.host.image import Image
-from sandbox.cancel import Cancellation
-from sandbox.capacity import Capacity
+from sandbox.capacity import LockFileCapacity
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
-from sandbox.pool.demand import Sizes
+from sandbox.pool.inventory import REFILLS
 from sandbox.pool.lease import SlotKey
-from sandbox.pool.pool import REFILLS, WarmPool
+from sandbox.pool.pool import WarmPool
+from sandbox.pool.sizing import Sizes
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Workspace
 from tests.conftest import SMALL, TemplateMaker, handler
 from tests.integration.engine_proxy import EngineProxy
@@ -117,7 +118,7 @@ def make(engine: DockerEngine, owner: Owner) -> Iterator[Callable[..., WarmPool]
     pools = []
 
     def one(
-        *standing: SlotKey, most: int = 8, engine: Engine = engine, capacity: Capacity | None = None
+        *standing: SlotKey, most: int = 8, engine: Engine = engine, capacity: LockFileCapacity | None = None
     ) -> WarmPool:
         pools.append(WarmPool(Runner(engine, owner.id, capacity), Sizes(1, most, 600.0), lambda: standing))
         pools[-1].keep()
@@ -135,7 +136,7 @@ def staged(workspace: Path) -> list[str]:
 
 def filled(pool: WarmPool, *kinds: SlotKey) -> None:
     """One of each of them waits, and none more is on its way."""
-    until(lambda: {kinds.index(one.kind) for one in list(pool._waiting)} == set(range(len(kinds))))
+    until(lambda: {kinds.index(one.kind) for one in list(pool._inventory.idle)} == set(range(len(kinds))))
     until(lambda: not pool.figures().starting)
 
 
@@ -144,7 +145,7 @@ def call(pool: WarmPool, kind: SlotKey, code: str = "") -> tuple[str, SandboxRes
     cancel = Cancellation()
     name = f"call-{next(NUMBERS):04}"
     with pool.claim(kind, name, cancel) as lease:
-        container = lease._one.slot.container
+        container = lease._claimed.slot.container
         result = lease.run(Job(name, lease.template, {"code": code}, answers=lease.staging is None), cancel)
     cancel.close()
     return container, result
@@ -195,7 +196,7 @@ def test_two_that_write_at_once_see_nothing_of_each_other(
     filled(pool, *kinds)
     with pool.claim(writes, "call-0001", cancel) as lease:
         assert lease.staging is not None
-        (lease.staging.mount_source / "SECRET").write_text("SECRET")
+        (lease.staging.path / "SECRET").write_text("SECRET")
         for kind in kinds:
             found = call(pool, kind, looked(workspace))[1].final
             assert "SECRET" not in str(found)
@@ -210,7 +211,7 @@ def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(
     pool = make(kinds[0])
     for _ in range(2):
         filled(pool, kinds[0])
-        victim = pool._waiting[0].slot.container
+        victim = pool._inventory.idle[0].slot.container
         client.api.kill(victim)
         container, result = call(pool, kinds[0])
         assert result.outcome == Exited(0)
@@ -267,7 +268,7 @@ def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(
     job = Job("call-0000", template, {"code": 0, "mine": 1})
     held.hold(job.message, 5.0)
     until(lambda: not runner.engine.state(idle.container).running)
-    assert not idle.waits
+    assert not idle.is_idle
     assert runner.engine.state(held.container).running
     idle.remove()
     assert runner.serve(held, job, cancel).final["mine"] == 1
@@ -280,7 +281,7 @@ def test_a_call_is_given_the_memory_of_a_waiting_container(
     client: docker.DockerClient,
     owner: Owner,
 ):
-    room = Capacity(tmp_path / "memory.lock", 2 * SMALL.memory_bytes)
+    room = LockFileCapacity(tmp_path / "memory.lock", 2 * SMALL.memory_bytes)
     other = SlotKey(replace(kinds[0].template, environment={**kinds[0].template.environment, "OTHER": "1"}))
     pool = make(kinds[0], capacity=room)
     filled(pool, kinds[0])

@@ -83,9 +83,9 @@ file = os.open('/staging/big', os.O_RDWR | os.O_CREAT)
 os.pwrite(file, b'x', LAST)
 {grow}
 """
-    result = run(body, staging=staging.mount_source, quota=staging)
+    result = run(body, staging=staging.path, quota=staging)
     assert result.outcome == FileSizeExceeded(SMALL.file_bytes)
-    assert (staging.mount_source / "big").stat().st_size == SMALL.file_bytes
+    assert (staging.path / "big").stat().st_size == SMALL.file_bytes
 
 
 @pytest.mark.claim("resources.staging-capped")
@@ -98,7 +98,7 @@ for n in range(70):
     try: {make}
     except FileExistsError: pass
 """
-    result = run(body, quota=staging, staging=staging.mount_source)
+    result = run(body, quota=staging, staging=staging.path)
     assert result.outcome == StagingLimitExceeded("files", SMALL.staging_files)
 
 
@@ -154,7 +154,7 @@ def test_a_forged_answer_of_a_job_that_goes_on_is_no_success(run, monkeypatch):
 
 def test_a_forged_answer_does_not_end_the_watch_over_staging(run, staging):
     fill = "for n in range(4): open(f'/staging/{n}', 'wb').write(bytes(3 << 20))\n"
-    result = run(ANSWER + fill + FOREVER, quota=staging, staging=staging.mount_source)
+    result = run(ANSWER + fill + FOREVER, quota=staging, staging=staging.path)
     assert result.outcome == StagingLimitExceeded("bytes", SMALL.staging_bytes)
 
 

@@ -11,12 +11,12 @@ import pytest
 from gdal_mcp.gdal.answers.described import described
 from gdal_mcp.gdal.environment import environment
 from gdal_mcp.gdal.worker_source import gdal_command
-from sandbox.cancel import Cancellation
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.outputs.staging import Staging
 from sandbox.program import delivered
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET
+from sandbox.waiting import Cancellation
 from tests.conftest import MIB, SMALL, TemplateMaker
 from tests.integration.worker_kit import EMPTY
 
@@ -41,7 +41,7 @@ def work(
             "",
             limits=LIMITS,
             workspace=workspace,
-            staging=staging.mount_source,
+            staging=staging.path,
             environment=dict(environment(LIMITS)),
         )
         sent = delivered(gdal_command())

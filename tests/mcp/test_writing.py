@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.app import running
-from gdal_mcp.commands.calling import undo_call
+from gdal_mcp.commands.calls import undo_call
 from gdal_mcp.ledger.audit import verify
 from tests.mcp.talk import ERAS, Person, Place, Talk, environment, inside, settings_for, talking
 from tests.oracle.container import Oracle

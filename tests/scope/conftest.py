@@ -12,9 +12,9 @@ from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.host.hosting import Host, SandboxScope
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.settings import load_settings
-from sandbox.cancel import Cancellation
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job
+from sandbox.waiting import Cancellation
 from tests.conftest import handler
 from tests.data.make import make_data
 from tests.mcp.conftest import Containers, containers

@@ -16,7 +16,7 @@ from gdal_mcp.gdal.datasets.sidecars import REPLACED
 from gdal_mcp.plan import Command, Draft
 from sandbox.errors import PathRefused, PathReplaced
 from sandbox.mounted import refuse_closed, refuse_gone, refuse_replaced
-from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 from sandbox.workspace import Identity, Workspace, Workspaces
 
 
@@ -160,8 +160,12 @@ def test_a_closed_folder_is_not_opened_by_another_in_its_place(root: Path):
 def template(root: Path) -> SandboxTemplate:
     status = (root / "x.tif").stat()
     mounts = (
-        Mount(str(root / "x.tif"), PurePosixPath(root / "x.tif"), identity=(status.st_dev, status.st_ino)),
-        Mount(str(root / "any"), PurePosixPath("/any")),
+        Mount(
+            host_source(root / "x.tif"),
+            PurePosixPath(root / "x.tif"),
+            identity=(status.st_dev, status.st_ino),
+        ),
+        Mount(host_source(root / "any"), PurePosixPath("/any")),
     )
     return SandboxTemplate("sha256:0", ("x",), (1000, 1000), Limits(), mounts)
 

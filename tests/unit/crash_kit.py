@@ -14,7 +14,7 @@ from staging_kit import Trail, area_at, leftovers, tree
 
 from sandbox.outputs.moves import POINTS, Moves
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.undo import Finding
+from sandbox.outputs.store import Finding
 
 NATIVE = pytest.mark.parametrize("native", [True, False], ids=["renameat2", "links"])
 EVERY = pytest.mark.parametrize(

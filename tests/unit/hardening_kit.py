@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from sandbox.hardening import EngineFacts, create_body
-from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 
 IMAGE = "sha256:" + "a" * 64
 WORKSPACE, STAGING = PurePosixPath("/data/ws"), PurePosixPath("/staging")
@@ -21,7 +21,10 @@ TEMPLATE = SandboxTemplate(
     command=("/usr/bin/python3", "-I", "-c", "pass"),
     user=(1000, 1001),
     limits=LIMITS,
-    mounts=(Mount(str(WORKSPACE), WORKSPACE), Mount("/data/ws/.gdal-mcp/s/1", STAGING, read_only=False)),
+    mounts=(
+        Mount(host_source(WORKSPACE), WORKSPACE),
+        Mount(host_source("/data/ws/.gdal-mcp/s/1"), STAGING, read_only=False),
+    ),
     masks=(WORKSPACE / ".gdal-mcp",),
     environment={"PATH": "/usr/bin", "HOME": "/nonexistent"},
     runtime="runsc",

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from sandbox import slot as slot_module
-from sandbox.cancel import Cancellation
-from sandbox.capacity import Capacity
+from sandbox.capacity import LockFileCapacity
 from sandbox.engines.memory import MemoryEngine
 from sandbox.errors import EngineUnavailable
 from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea
 from sandbox.pool import pool as pool_module
-from sandbox.pool.demand import Sizes
 from sandbox.pool.lease import Lease, SlotKey
 from sandbox.pool.pool import WarmPool
+from sandbox.pool.sizing import Sizes
 from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Workspace
 from tests.unit.pool_kit import LIMITS, Clock, kind, worker
 from tests.waiting import until
@@ -32,7 +32,7 @@ Making = Callable[..., WarmPool]
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures nothing, and has memory enough."""
     monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts: ())
-    monkeypatch.setattr(pool_module, "memory", dict)
+    monkeypatch.setattr(pool_module, "machine_memory", dict)
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def ended() -> threading.Event:
 
 
 @pytest.fixture
-def make(engine: MemoryEngine, ended: threading.Event, room: Capacity) -> Iterator[Making]:
+def make(engine: MemoryEngine, ended: threading.Event, room: LockFileCapacity) -> Iterator[Making]:
     """`make(least=, most=, age=, standing=[kinds], capacity=)`: a pool that keeps; closed at the end, before `room`."""
     pools = []
 
@@ -77,7 +77,7 @@ def make(engine: MemoryEngine, ended: threading.Event, room: Capacity) -> Iterat
         most: int = 4,
         age: float = 600.0,
         standing: list[SlotKey] | None = None,
-        capacity: Capacity | None = None,
+        capacity: LockFileCapacity | None = None,
     ) -> WarmPool:
         kinds = [READS] if standing is None else standing
         pool = WarmPool(Runner(engine, "me", capacity), Sizes(least, most, age), lambda: kinds)
@@ -92,9 +92,9 @@ def make(engine: MemoryEngine, ended: threading.Event, room: Capacity) -> Iterat
 
 
 @pytest.fixture
-def room(tmp_path: Path, _nothing_is_left: None) -> Iterator[Capacity]:
+def room(tmp_path: Path, _nothing_is_left: None) -> Iterator[LockFileCapacity]:
     """Memory for two containers."""
-    made = Capacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
+    made = LockFileCapacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
     yield made
     assert made.promised_bytes == 0
     made.close()
@@ -124,7 +124,7 @@ def filled(pool: WarmPool, waiting: int) -> None:
 
 def wake(pool: WarmPool) -> None:
     """As a claim does: the pool looks at everything again."""
-    pool._bell.ring()
+    pool._wakeup.wake()
 
 
 def together(count: int, do: Callable[[int], object]) -> list[object]:

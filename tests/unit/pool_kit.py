@@ -8,7 +8,7 @@ from typing import Any
 from sandbox.engines.memory import Box
 from sandbox.pool.lease import SlotKey
 from sandbox.protocol import HEADER, LENGTH
-from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 from tests.conftest import USER
 
 MIB = 1 << 20
@@ -17,7 +17,7 @@ LIMITS = Limits(memory_bytes=64 * MIB, wall_seconds=20.0)
 
 def kind(name: str = "reads", *folders: Any, area: Any = None, **more: Any) -> SlotKey:
     """A kind of its own for each name, on these folders."""
-    mounts = tuple(Mount(str(folder), PurePosixPath(str(folder))) for folder in folders)
+    mounts = tuple(Mount(host_source(folder), PurePosixPath(str(folder))) for folder in folders)
     template = SandboxTemplate("sha256:a", (name,), USER, more.pop("limits", LIMITS), mounts, **more)
     return SlotKey(template, area)
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from gdal_mcp.gdal.datasets.sidecar_files import companions
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.moves import Moves
-from sandbox.outputs.publication import Publication, Published, Transfer
 from sandbox.outputs.staging import Staging, StagingArea
+from sandbox.outputs.store import Publication, Published, Transfer
 from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
@@ -75,7 +75,7 @@ def plan(area: StagingArea, staged: Tree) -> Plan:
 
 
 def fill(staging: Staging, staged: Tree) -> None:
-    write(staging.mount_source, staged)
+    write(staging.path, staged)
 
 
 def rearrange(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.isolation.attest import rows, shortfalls
-from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 
 LIMITS = Limits(memory_bytes=1 << 30, cpus=1.5, pids=32, open_files=256, file_bytes=1 << 20)
 TEMPLATE = SandboxTemplate(
@@ -19,8 +19,8 @@ TEMPLATE = SandboxTemplate(
     user=(1000, 1001),
     limits=LIMITS,
     mounts=(
-        Mount("/data/ws", PurePosixPath("/data/ws")),
-        Mount("/state/out", PurePosixPath("/staging"), read_only=False),
+        Mount(host_source("/data/ws"), PurePosixPath("/data/ws")),
+        Mount(host_source("/state/out"), PurePosixPath("/staging"), read_only=False),
     ),
     masks=(PurePosixPath("/data/ws/.gdal-mcp"),),
     environment={"PATH": "/usr/bin", "LC_ALL": "C.UTF-8"},

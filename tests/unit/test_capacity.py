@@ -17,16 +17,16 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from gdal_mcp.calls.translation import explain
 from gdal_mcp.errors import Code, Stage
-from sandbox.capacity import Capacity
+from sandbox.capacity import LockFileCapacity
 from sandbox.errors import CapacityExhausted
 
 MIB = 1 << 20
 OTHER = """
 import sys
 from pathlib import Path
-from sandbox.capacity import Capacity
+from sandbox.capacity import LockFileCapacity
 file, total, size = sys.argv[1:]
-capacity, held = Capacity(Path(file), int(total)), []
+capacity, held = LockFileCapacity(Path(file), int(total)), []
 for line in sys.stdin:
     if line == "take\\n":
         place = capacity.take(int(size))
@@ -67,9 +67,9 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ours(file: Path) -> Iterator[Capacity]:
+def ours(file: Path) -> Iterator[LockFileCapacity]:
     """Room for four of 64 MiB."""
-    made = Capacity(file, 256 * MIB)
+    made = LockFileCapacity(file, 256 * MIB)
     yield made
     made.close()
 
@@ -82,7 +82,7 @@ def other(file: Path) -> Iterator[Other]:
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: Capacity):
+def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: LockFileCapacity):
     places = [ours.take(64 * MIB) for _ in range(4)]
     assert all(places)
     assert ours.take(64 * MIB) is None
@@ -93,15 +93,15 @@ def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: 
     assert ours.promised_bytes == 256 * MIB
 
 
-def test_a_refill_leaves_room_for_one_more(ours: Capacity):
+def test_a_refill_leaves_room_for_one_more(ours: LockFileCapacity):
     assert [bool(ours.take(64 * MIB, leaving=64 * MIB)) for _ in range(5)] == [True] * 3 + [False] * 2
     assert ours.promised_bytes == 192 * MIB
     assert ours.take(64 * MIB)
 
 
 def test_a_part_of_a_mebibyte_is_promised_whole(file: Path):
-    capacity = Capacity(file, 3 * MIB)
-    assert capacity.places(MIB + 1) == 1
+    capacity = LockFileCapacity(file, 3 * MIB)
+    assert capacity.max_containers(MIB + 1) == 1
     assert capacity.take(MIB + 1)
     assert capacity.promised_bytes == 2 * MIB
     assert not capacity.take(MIB + 1)
@@ -110,7 +110,7 @@ def test_a_part_of_a_mebibyte_is_promised_whole(file: Path):
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_many_threads_at_once_never_hold_more_than_there_is(ours: Capacity):
+def test_many_threads_at_once_never_hold_more_than_there_is(ours: LockFileCapacity):
     now, most, lock, together = [0], [0], threading.Lock(), threading.Barrier(8)
 
     def one() -> None:
@@ -133,7 +133,7 @@ def test_many_threads_at_once_never_hold_more_than_there_is(ours: Capacity):
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_what_another_process_holds_is_not_promised_again(ours: Capacity, other: Other):
+def test_what_another_process_holds_is_not_promised_again(ours: LockFileCapacity, other: Other):
     assert [other.do("take") for _ in range(3)] == ["taken"] * 3
     place = ours.take(64 * MIB)
     assert place is not None
@@ -143,14 +143,14 @@ def test_what_another_process_holds_is_not_promised_again(ours: Capacity, other:
     assert other.do("take") == "none"
 
 
-def test_our_refill_leaves_room_that_another_process_has_not_taken(ours: Capacity, other: Other):
+def test_our_refill_leaves_room_that_another_process_has_not_taken(ours: LockFileCapacity, other: Other):
     assert [other.do("take") for _ in range(3)] == ["taken"] * 3
     assert ours.take(64 * MIB, leaving=64 * MIB) is None
     assert other.do("take") == "taken"  # nothing of the attempt stays
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_a_process_that_is_killed_gives_back_all_it_held(ours: Capacity, other: Other):
+def test_a_process_that_is_killed_gives_back_all_it_held(ours: LockFileCapacity, other: Other):
     assert [other.do("take") for _ in range(4)] == ["taken"] * 4
     waiting, got = threading.Event(), []
 
@@ -169,7 +169,7 @@ def test_a_process_that_is_killed_gives_back_all_it_held(ours: Capacity, other: 
     assert all(ours.take(64 * MIB) for _ in range(3))
 
 
-def test_what_never_fits_is_refused_at_once_and_what_does_not_fit_now_in_time(ours: Capacity):
+def test_what_never_fits_is_refused_at_once_and_what_does_not_fit_now_in_time(ours: LockFileCapacity):
     looks = []
     with pytest.raises(CapacityExhausted):
         ours.wait(257 * MIB, 1e9, lambda: bool(looks.append(1)))
@@ -180,7 +180,7 @@ def test_what_never_fits_is_refused_at_once_and_what_does_not_fit_now_in_time(ou
     assert all(held)
 
 
-def test_who_waits_may_make_room_or_give_up(ours: Capacity):
+def test_who_waits_may_make_room_or_give_up(ours: LockFileCapacity):
     held = [ours.take(256 * MIB)]
 
     def make_room() -> bool:
@@ -196,7 +196,7 @@ def test_who_waits_may_make_room_or_give_up(ours: Capacity):
         ours.wait(64 * MIB, 60.0, lambda: (_ for _ in ()).throw(KeyboardInterrupt))
 
 
-def test_less_memory_than_is_promised_already_promises_no_more_until_it_is_free(ours: Capacity):
+def test_less_memory_than_is_promised_already_promises_no_more_until_it_is_free(ours: LockFileCapacity):
     places = [ours.take(64 * MIB) for _ in range(4)]
     ours.total_bytes = 128 * MIB
     places[3].release()
@@ -206,10 +206,10 @@ def test_less_memory_than_is_promised_already_promises_no_more_until_it_is_free(
 
 
 def test_a_promise_that_outlives_its_file_touches_no_other(file: Path, tmp_path: Path):
-    capacity = Capacity(file, 256 * MIB)
+    capacity = LockFileCapacity(file, 256 * MIB)
     place = capacity.take(64 * MIB)
     capacity.close()
-    successor = Capacity(file, 256 * MIB)  # most likely under the same descriptor
+    successor = LockFileCapacity(file, 256 * MIB)  # most likely under the same descriptor
     assert all(successor.take(64 * MIB) for _ in range(4))
     place.release()
     watcher = Other(file, 256 * MIB, 64 * MIB)
@@ -218,7 +218,7 @@ def test_a_promise_that_outlives_its_file_touches_no_other(file: Path, tmp_path:
     successor.close()
 
 
-def test_a_child_process_neither_inherits_nor_drops_a_promise(ours: Capacity, other: Other):
+def test_a_child_process_neither_inherits_nor_drops_a_promise(ours: LockFileCapacity, other: Other):
     assert all(ours.take(64 * MIB) for _ in range(4))
     if not (child := os.fork()):
         os._exit(0)
@@ -240,7 +240,7 @@ class Promises(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.file = tempfile.NamedTemporaryFile()
-        self.capacity = Capacity(Path(self.file.name), 10 * MIB)
+        self.capacity = LockFileCapacity(Path(self.file.name), 10 * MIB)
         self.held: list = []
 
     @rule(target=places, size=st.integers(1, 11 * MIB), leaving=st.integers(0, 4 * MIB))
@@ -276,8 +276,8 @@ TestPromises = Promises.TestCase
 @given(st.integers(1, 9 * MIB), st.integers(0, 40 * MIB))
 def test_as_many_places_can_be_taken_as_there_are_said_to_be(size, total):
     with tempfile.NamedTemporaryFile() as file:
-        capacity, taken = Capacity(Path(file.name), total), 0
+        capacity, taken = LockFileCapacity(Path(file.name), total), 0
         while capacity.take(size):
             taken += 1
-        assert taken == capacity.places(size)
+        assert taken == capacity.max_containers(size)
         capacity.close()

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ import pytest
 
 from gdal_mcp.cli import build_parser, main
 from gdal_mcp.commands.exits import Exit, exit_of, meanings
+from gdal_mcp.commands.options import option_of
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.settings import Settings
+from gdal_mcp.settings.web import WebSettings
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -32,10 +35,21 @@ def test_every_setting_is_an_option_of_every_command():
         assert set(Settings.model_fields) <= {action.dest for action in one._actions}
 
 
-def test_every_command_shows_its_help():
+def test_every_command_shows_a_help_that_fits_a_screen_and_names_every_setting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["settings"]) == Exit.DONE
+    explained = {line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")}
+    assert explained == set(Settings.model_fields)
     for one in commands(build_parser()):
-        assert one.format_help().count("--state-dir") == 1
+        shown = one.format_help()
+        assert len(shown.splitlines()) <= 40, one.prog
+        assert "gdal-mcp settings" in " ".join(shown.split())
         assert one.get_default("run") is not None
+        words = set(re.sub(r"-\s+", "-", shown).replace(",", " ").replace(";", " ").split())
+        for name in set(Settings.model_fields) - set(WebSettings.model_fields):
+            assert {option_of(name), option_of(name)[2:]} & words, (one.prog, name)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +99,8 @@ def test_every_exit_code_is_explained():
     assert all(f"{code:d} " in meanings() for code in Exit)
 
 
-@pytest.mark.parametrize("code", Code)
-def test_a_failed_call_ends_otherwise_than_a_host_that_is_not_ready(code: Code):
-    ended = exit_of(ToolError(code, Stage.RUN, "it failed."))
-    assert ended == (Exit.NOT_READY if code is Code.ENGINE_UNAVAILABLE else Exit.FAILED)
+def test_a_failed_call_ends_otherwise_than_a_host_that_is_not_ready():
+    for code in Code:
+        ended = exit_of(ToolError(code, Stage.RUN, "it failed."))
+        assert ended == (Exit.NOT_READY if code is Code.ENGINE_UNAVAILABLE else Exit.FAILED)
     assert exit_of(None) == Exit.DONE

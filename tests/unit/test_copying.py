@@ -32,7 +32,7 @@ def test_a_copy_has_the_contents_and_the_holes_and_is_the_users(workspace):
         file.write(b"tail")
     with area.open(CALL, USER) as staging:
         staging.copy_in(place(area, "dem.tif"), "copy.tif")
-        copy = staging.mount_source / "copy.tif"
+        copy = staging.path / "copy.tif"
         assert copy.read_bytes() == (workspace / "dem.tif").read_bytes()
         assert copy.stat().st_blocks * 512 < 1_000_000
         assert copy.stat().st_uid == USER[0]
@@ -46,8 +46,8 @@ def test_a_folder_is_copied_with_all_that_is_in_it(workspace):
     area = area_at(workspace)
     with area.open(CALL, USER) as staging:
         staging.copy_in(place(area, "cube.zarr"), "out.zarr")
-        assert tree(staging.mount_source / "out.zarr") == contents
-        owners = {path.stat().st_uid for path in (staging.mount_source / "out.zarr").rglob("*")}
+        assert tree(staging.path / "out.zarr") == contents
+        owners = {path.stat().st_uid for path in (staging.path / "out.zarr").rglob("*")}
         assert owners == {USER[0]}
 
 
@@ -60,7 +60,7 @@ def test_a_copy_keeps_the_time_of_change_so_that_a_sync_sees_what_is_older(works
         staging.copy_in(place(area, "dem.tif"), "dem.tif")
         staging.copy_in(place(area, "maps"), "maps")
         for name in ("dem.tif", "maps/a/b.tif"):
-            assert (staging.mount_source / name).stat().st_mtime_ns == 1_000_000_000_123_456_789
+            assert (staging.path / name).stat().st_mtime_ns == 1_000_000_000_123_456_789
 
 
 def test_what_changed_since_the_plan_is_not_copied(workspace):
@@ -71,7 +71,7 @@ def test_what_changed_since_the_plan_is_not_copied(workspace):
     with area.open(CALL, USER) as staging:
         with pytest.raises(StagingFailed):
             staging.copy_in(planned, "dem.tif")
-        assert list(staging.mount_source.iterdir()) == []
+        assert list(staging.path.iterdir()) == []
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "too large", "too many"])
@@ -88,7 +88,7 @@ def test_a_folder_that_cannot_be_copied_whole_is_not_copied_at_all(workspace, wh
     with area.open(CALL, USER) as staging:
         with pytest.raises(StagingFailed):
             staging.copy_in(place(area, "cube.zarr"), "cube.zarr", SMALL)
-        assert list(staging.mount_source.iterdir()) == []
+        assert list(staging.path.iterdir()) == []
 
 
 def test_a_copy_never_overwrites_and_never_leaves_the_folder(workspace):
@@ -99,10 +99,8 @@ def test_a_copy_never_overwrites_and_never_leaves_the_folder(workspace):
         for name in ("x.tif", "../x.tif", "/x.tif", "..", "", "new\nline"):
             with pytest.raises(StagingFailed):
                 staging.copy_in(place(area, "b.tif"), name)
-        assert tree(staging.mount_source) == {"x.tif": b"a"}
-        assert [
-            path.name for path in staging.mount_source.parent.iterdir() if path.name.endswith("tif")
-        ] == []
+        assert tree(staging.path) == {"x.tif": b"a"}
+        assert [path.name for path in staging.path.parent.iterdir() if path.name.endswith("tif")] == []
 
 
 def test_a_dataset_of_another_workspace_can_be_copied_in(workspace, tmp_path):
@@ -110,7 +108,7 @@ def test_a_dataset_of_another_workspace_can_be_copied_in(workspace, tmp_path):
     data = Workspace.at(tmp_path / "data", writable=False)
     with area_at(workspace).open(CALL, USER) as staging:
         staging.copy_in(Workspaces((data,)).input("dem.tif"), "dem.tif")
-        assert tree(staging.mount_source) == {"dem.tif": b"elsewhere"}
+        assert tree(staging.path) == {"dem.tif": b"elsewhere"}
 
 
 @pytest.mark.claim("files.copies-only-what-the-user-may-read")
@@ -133,7 +131,7 @@ def test_root_copies_nothing_for_a_user_that_may_not_read_it(workspace, named, c
     with area.open(CALL, USER) as staging:
         with pytest.raises(SandboxError):
             staging.copy_in(planned, "copy")
-        assert list(staging.mount_source.iterdir()) == []
+        assert list(staging.path.iterdir()) == []
     (workspace / closed).chmod(0o755)
 
 
@@ -150,7 +148,7 @@ def test_what_containers_are_shown_of_a_closed_workspace_is_copied(workspace, tm
         with area.open(CALL, USER) as staging:
             for name in ("dem.tif", "cube.zarr"):
                 staging.copy_in(place(area, name), name, seen=views.source(workspace, USER))
-            assert tree(staging.mount_source) == {"dem.tif": b"1", "cube.zarr/a/0": b"2"}
+            assert tree(staging.path) == {"dem.tif": b"1", "cube.zarr/a/0": b"2"}
     finally:
         views.close()
         owner.close()

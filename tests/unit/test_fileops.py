@@ -21,7 +21,7 @@ from gdal_mcp.gdal.datasets.operations import (
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Command, Draft, Effect, Plan
 from sandbox.errors import StagingFailed
-from sandbox.outputs.publication import Publication
+from sandbox.outputs.store import Publication
 from sandbox.template import Limits
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 

@@ -60,10 +60,10 @@ sandbox/reaper
 sandbox/outputs
 sandbox/idmap
 sandbox/mounted
-sandbox/mountinfo
 sandbox/owner
 sandbox/workspace
-sandbox/conversation
+sandbox/session
+sandbox/outcome
 sandbox/hardening
 sandbox/seccomp
 sandbox/syscalls
@@ -72,10 +72,8 @@ sandbox/engine
 sandbox/program
 sandbox/protocol
 sandbox/worker
-sandbox/outcome
 sandbox/template
 sandbox/labels
-sandbox/cancel
 sandbox/ending
 sandbox/waiting
 sandbox/errors
@@ -85,7 +83,6 @@ sandbox/__init__
 JOINED = {
     "gdal_mcp/tools/raster": "gdal_mcp/tools",
     "gdal_mcp/gdal/preflight/headers": "gdal_mcp/gdal/preflight",
-    "gdal_mcp/commands/parsers": "gdal_mcp/commands",
 }
 # being cut
 STILL_UPWARD = (

@@ -1,6 +1,5 @@
 import math
 import sqlite3
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -10,21 +9,21 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from gdal_mcp.errors import Code
-from gdal_mcp.ledger.metrics import (
+from gdal_mcp.ledger.figures import (
     OTHER,
-    Ledger,
-    Spread,
-    Tally,
+    Now,
+    Summary,
     _reading,
     containers,
-    rows,
+    ended_calls,
+    figures,
     staging_folders,
-    tallies,
-    whose,
 )
-from gdal_mcp.ledger.registry import Call, Finish, Registry, RegistryUnavailable
+from gdal_mcp.ledger.metrics import Metrics
+from gdal_mcp.ledger.registry import Call, CallEnd, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import MIGRATIONS
 from sandbox.engine import ContainerState, Leftover
 from sandbox.labels import labels
@@ -54,13 +53,18 @@ class Book:
         return self.registry.begin_call(call).id
 
     def end(self, call: str, outcome: str = "OK", **more: Any) -> None:
-        self.registry.finish_call(call, Finish(outcome, **more))
+        self.registry.finish_call(call, CallEnd(outcome, **more))
 
     def run(self, tool: str = "info", outcome: str = "OK", **more: Any) -> None:
         self.end(self.begin(tool), outcome, **more)
 
-    def all(self) -> Tally:
-        return tallies(self.path, KNOWN, 0)[1]
+    def all(self) -> dict[str, Any]:
+        told: dict[str, Any] = figures(self.path, KNOWN, 0)["total"]
+        return told
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        rows = self.all()["by_tool_and_outcome"]
+        return {(one["tool"], one["outcome"]): one["count"] for one in rows}
 
 
 @pytest.fixture
@@ -80,14 +84,13 @@ def ran(pool: str = "warm", cpu: Any = 0.5, memory: Any = 64 * MIB) -> dict[str,
 def test_calls_are_counted_by_tool_and_outcome(book: Book):
     for tool, outcome in [("info", "OK"), ("info", "OK"), ("info", "TIMEOUT"), ("convert", "OK")]:
         book.run(tool, outcome)
-    assert dict(book.all().calls) == {("info", "OK"): 2, ("info", "TIMEOUT"): 1, ("convert", "OK"): 1}
+    assert book.counts() == {("info", "OK"): 2, ("info", "TIMEOUT"): 1, ("convert", "OK"): 1}
 
 
 def test_a_call_that_was_refused_before_it_ran_is_counted_too(book: Book):
     book.registry.add_refused(Call("r1", "ann", "info", {}, outcome=str(Code.BUSY)))
-    tally = book.all()
-    assert dict(tally.calls) == {("info", "BUSY"): 1}
-    assert tally.seconds["total"].number == 0  # it has no time of its own
+    assert book.counts() == {("info", "BUSY"): 1}
+    assert book.all()["seconds"]["total"]["count"] == 0  # it has no time of its own
 
 
 def test_only_calls_that_ended_in_time_are_in_the_window(book: Book):
@@ -96,32 +99,32 @@ def test_only_calls_that_ended_in_time_are_in_the_window(book: Book):
     book.now = 2_000.0
     book.run("convert")
     book.end(late)  # it began before
-    lately, total, _ = tallies(book.path, KNOWN, 2_000.0)
-    assert (lately.number, total.number) == (2, 3)
-    assert tallies(book.path, KNOWN, 2_000.5)[0].number == 0
+    told = figures(book.path, KNOWN, 2_000.0)
+    assert (told["lately"]["calls"], told["total"]["calls"]) == (2, 3)
+    assert figures(book.path, KNOWN, 2_000.5)["lately"]["calls"] == 0
 
 
 def test_a_call_that_has_not_ended_is_counted_as_such_alone(book: Book):
     book.begin()
     book.run()
-    _, total, running = tallies(book.path, KNOWN, 0)
-    assert (total.number, running) == (1, 1)
+    told = figures(book.path, KNOWN, 0)
+    assert (told["total"]["calls"], told["unfinished"]) == (1, 1)
 
 
 def test_the_hit_rate_is_of_calls_that_had_a_container(book: Book):
-    assert book.all().hit_rate is None
+    assert book.all()["pool"]["hit_rate"] is None
     for pool in ("warm", "warm", "warm", "cold"):
         book.run(receipt=ran(pool))
     book.run(outcome="NOT_FOUND")
-    assert book.all().hit_rate == 0.75
+    assert book.all()["pool"]["hit_rate"] == 0.75
 
 
 def test_seconds_are_of_each_phase_and_of_the_whole(book: Book):
     call = book.begin()
     book.now += 9
     book.end(call, durations={"queue": 1.0, "claim": 2.0, "run": 3.0, "publish": 0.5, "approval": 99.0})
-    seconds = book.all().seconds
-    assert {phase: one.total for phase, one in seconds.items()} == {
+    seconds = book.all()["seconds"]
+    assert {phase: one["max"] for phase, one in seconds.items()} == {
         "queue": 1.0,
         "start": 2.0,
         "run": 3.0,
@@ -134,101 +137,84 @@ def test_a_clock_that_went_back_makes_no_negative_time(book: Book):
     call = book.begin()
     book.now -= 500
     book.end(call, durations={"run": 1.0})
-    assert book.all().seconds["total"].total == 0
+    assert book.all()["seconds"]["total"]["max"] == 0
 
 
 def test_what_was_published_is_added_up(book: Book):
     book.run(files=({"path": "/ws/a", "bytes": 10}, {"path": "/ws/b", "bytes": 5}))
     book.run(files=({"path": "/ws/c", "bytes": 1},))
-    tally = book.all()
-    assert (tally.output_files, tally.output_bytes) == (3, 16)
+    assert book.all()["output"] == {"files": 3, "bytes": 16}
 
 
 def test_use_is_added_up(book: Book):
     book.run(receipt=ran(cpu=0.5, memory=10 * MIB))
     book.run(receipt=ran(cpu=0.25, memory=30 * MIB))
-    tally = book.all()
-    assert (tally.cpu_seconds, tally.peak_memory.highest) == (0.75, 30 * MIB)
+    told = book.all()
+    assert (told["cpu_seconds"], told["peak_memory_bytes"]["max"]) == (0.75, 30 * MIB)
 
 
 # What is not believed
 
 
-@pytest.mark.parametrize("name", ["", "rm -rf /", 'x"} 1\n', "\x1b[2J", "INFO", "info ", "ü" * 90, "\ud800"])
-def test_tools_that_do_not_exist_are_one_row(book: Book, name: str):
-    book.run(name)
-    book.run(name + "?")
-    assert dict(book.all().calls) == {(OTHER, "OK"): 2}
+def test_tools_that_do_not_exist_are_one_row(book: Book):
+    for name in ("", "rm -rf /", 'x"} 1\n', "\x1b[2J", "INFO", "info ", "ü" * 90, "\ud800"):
+        book.run(name)
+    assert book.counts() == {(OTHER, "OK"): 8}
 
 
 def test_outcomes_that_do_not_exist_are_one_row(book: Book):
     book.run(outcome="FINE")
     book.run(outcome="GREAT")
-    assert dict(book.all().calls) == {("info", OTHER): 2}
+    assert book.counts() == {("info", OTHER): 2}
 
 
 @pytest.mark.parametrize("said", [1e300, 1 << 80, 601 * MIB])
 def test_a_container_is_believed_up_to_its_limits(book: Book, said: float):
     book.run(receipt=ran(cpu=said, memory=said))
-    tally = book.all()
-    assert tally.peak_memory.highest == LIMITS["memory_bytes"]
-    assert tally.cpu_seconds == 2.0 * 60.0
+    told = book.all()
+    assert told["peak_memory_bytes"]["max"] == LIMITS["memory_bytes"]
+    assert told["cpu_seconds"] == 2.0 * 60.0
 
 
 @pytest.mark.parametrize("said", [-1, math.nan, math.inf, "9", True, None, [1], {"a": 1}])
 def test_what_is_no_amount_is_left_out(book: Book, said: Any):
     book.run(receipt=ran(pool=said, cpu=said, memory=said), durations={"run": said})
-    tally = book.all()
-    assert (tally.cpu_seconds, tally.peak_memory.number, tally.pool.total()) == (0, 0, 0)
-    assert tally.seconds["run"].number == 0
+    told = book.all()
+    assert (told["cpu_seconds"], told["peak_memory_bytes"]["count"], told["pool"]["hit_rate"]) == (0, 0, None)
+    assert told["seconds"]["run"]["count"] == 0
 
 
 def test_without_limits_nothing_is_believed(book: Book):
     book.end(book.begin(limits={}), receipt=ran())
-    tally = book.all()
-    assert (tally.cpu_seconds, tally.peak_memory.number) == (0, 0)
+    told = book.all()
+    assert (told["cpu_seconds"], told["peak_memory_bytes"]["count"]) == (0, 0)
 
 
 # Spreads
 
 
 @given(st.lists(AMOUNTS, min_size=1, max_size=200))
-def test_quantiles_are_right_to_three_digits(amounts: list[float]):
-    spread = Spread()
-    for amount in amounts:
-        spread.add(amount)
-    ordered = sorted(amounts)
-    for part in (0.5, 0.95):
-        exact = ordered[math.ceil(part * len(ordered)) - 1]
-        assert spread.quantile(part) == pytest.approx(exact, rel=0.0051)
-    assert spread.number == len(amounts)
-    assert spread.total == pytest.approx(sum(amounts))
-    assert spread.highest == ordered[-1]
-
-
-@given(st.lists(AMOUNTS, max_size=50), st.sampled_from([0.01, 0.25, 2.5, 3600, 25e6, 12.8e9]))
-def test_what_is_up_to_a_bound_is_counted_on_the_right_side(amounts: list[float], bound: float):
-    spread = Spread()
-    for amount in [*amounts, bound, bound * 1.01]:
-        spread.add(amount)
-    clear = [amount for amount in amounts if not bound < amount < bound * 1.01]
-    least = sum(amount <= bound for amount in clear) + 1
-    assert least <= spread.up_to(bound) <= least + len(amounts) - len(clear)
-
-
-def test_a_spread_stays_small_however_many_there_are():
-    spread = Spread()
-    for number in range(200_000):
-        spread.add(1 + number / 1e5)
-    assert len(spread.counts) <= 300
-    assert spread.quantile(0.5) == pytest.approx(statistics.median((1.0, 3.0)), rel=0.01)
+def test_a_quantile_is_an_amount_that_its_part_is_not_above(amounts: list[float]):
+    summary = Summary()
+    summary.peak_memory.extend(amounts)
+    told = summary.as_dict()["peak_memory_bytes"]
+    for name, part in (("p50", 0.5), ("p95", 0.95)):
+        assert told[name] == sorted(amounts)[math.ceil(part * len(amounts)) - 1]
+    assert told["count"] == len(amounts)
+    assert told["max"] == pytest.approx(max(amounts), abs=1e-6)
 
 
 def test_nothing_has_no_quantile():
-    assert Spread().quantile(0.5) is None
+    assert Summary().as_dict()["peak_memory_bytes"] == {"count": 0, "p50": None, "p95": None, "max": 0.0}
 
 
 # Reading again and again
+
+
+def counted(metrics: Metrics) -> float:
+    families = text_string_to_metric_families(metrics.text(Now()))
+    calls = next(one for one in families if one.name == "gdal_mcp_calls")
+    return sum(sample.value for sample in calls.samples)
 
 
 @settings(max_examples=40)
@@ -237,7 +223,7 @@ def test_however_often_it_is_read_each_call_is_counted_once(
     tmp_path_factory: pytest.TempPathFactory, plan: list[str]
 ):
     book = Book(tmp_path_factory.mktemp("book") / "registry.sqlite")
-    ledger = Ledger(book.path, KNOWN)
+    metrics = Metrics(book.path, KNOWN)
     open_calls: list[str] = []
     ended = 0
     try:
@@ -245,9 +231,8 @@ def test_however_often_it_is_read_each_call_is_counted_once(
             if step == "begin":
                 open_calls.append(book.begin())
             elif step == "read":
-                tally, running = ledger.total()
-                assert (tally.number, running) == (ended, len(open_calls))
-                assert tally.seconds["run"].total == ended
+                assert metrics.refresh() == len(open_calls)
+                assert counted(metrics) == ended
             elif open_calls:
                 book.end(open_calls.pop(-1 if "newest" in step else 0), durations={"run": 1.0})
                 ended += 1
@@ -255,16 +240,15 @@ def test_however_often_it_is_read_each_call_is_counted_once(
         book.registry.close()
 
 
-def test_what_is_settled_is_not_read_again(book: Book):
-    ledger = Ledger(book.path, KNOWN)
+def test_what_has_ended_for_good_is_not_read_again(book: Book):
+    metrics = Metrics(book.path, KNOWN)
     book.run()
-    first, _ = ledger.total()
+    metrics.refresh()
     with sqlite3.connect(book.path) as database:
-        database.execute("UPDATE calls SET tool = 'convert'")
+        database.execute("UPDATE calls SET durations = 'damaged'")
     book.run()
-    second, _ = ledger.total()
-    assert dict(second.calls) == {("info", "OK"): 2}
-    assert first.number == 1  # what was given out does not change
+    metrics.refresh()
+    assert counted(metrics) == 2
 
 
 # Reading changes nothing
@@ -272,52 +256,53 @@ def test_what_is_settled_is_not_read_again(book: Book):
 
 def test_an_absent_registry_is_an_empty_one_and_is_not_made(tmp_path: Path):
     path = tmp_path / "none" / "registry.sqlite"
-    assert tallies(path, KNOWN, 0) == (Tally(), Tally(), 0)
+    told = figures(path, KNOWN, 0)
+    assert (told["total"]["calls"], told["unfinished"]) == (0, 0)
     assert not path.parent.exists()
 
 
-@pytest.mark.parametrize("version", [0, 1, len(MIGRATIONS) + 1])
-def test_a_registry_of_another_version_is_refused_and_left_as_it_is(book: Book, version: int):
+def test_a_registry_of_another_version_is_refused_and_left_as_it_is(book: Book):
     book.run()
-    with sqlite3.connect(book.path) as database:
-        database.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(RegistryUnavailable):
-        book.all()
-    with sqlite3.connect(book.path) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (version,)
+    for version in (0, 1, len(MIGRATIONS) + 1):
+        with sqlite3.connect(book.path) as database:
+            database.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(RegistryUnavailable):
+            book.all()
+        with sqlite3.connect(book.path) as database:
+            assert database.execute("PRAGMA user_version").fetchone() == (version,)
 
 
 def test_nothing_can_be_written_where_it_is_read(book: Book):
     book.run()
     with _reading(book.path) as database, pytest.raises(sqlite3.OperationalError):
         database.execute("DELETE FROM calls")
-    assert book.all().number == 1
+    assert book.all()["calls"] == 1
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path):
     path = tmp_path / "registry.sqlite"
     path.write_bytes(b"not a database, " * 100)
     with pytest.raises(RegistryUnavailable):
-        tallies(path, KNOWN, 0)
+        figures(path, KNOWN, 0)
 
 
 def test_a_server_writes_on_while_it_is_read(book: Book):
     for _ in range(3):
         book.run()
     found = []
-    for number, _ in rows(book.path):
+    for number, _ in ended_calls(book.path, KNOWN):
         book.run()
         found.append(number)
     assert len(found) == 3
-    assert book.all().number == 6
+    assert book.all()["calls"] == 6
 
 
-@pytest.mark.parametrize("name", ["a?mode=rwc", "a#b", "a%20b", "ü b"])
-def test_a_folder_of_any_name_is_found(tmp_path: Path, name: str):
-    book = Book(tmp_path / name / "registry.sqlite")
-    book.run()
-    book.registry.close()
-    assert book.all().number == 1
+def test_a_folder_of_any_name_is_found(tmp_path: Path):
+    for name in ("a?mode=rwc", "a#b", "a%20b", "ü b"):
+        book = Book(tmp_path / name / "registry.sqlite")
+        book.run()
+        book.registry.close()
+        assert book.all()["calls"] == 1
 
 
 # What is on this host
@@ -350,15 +335,15 @@ def test_containers_are_counted_by_whose_they_are(tmp_path: Path):
         e=("0" * 16, True),
         f=("../x", True),
         g=(own.id, None),  # removed meanwhile
+        h=("", True),
     )
     try:
         assert dict(containers(engine, own)) == {
             ("alive", "running"): 2,
             ("dead", "running"): 1,
             ("dead", "stopped"): 1,
-            ("foreign", "running"): 2,
+            ("foreign", "running"): 3,
         }
-        assert whose(own, "") == "foreign"
     finally:
         own.close()
         other.close()

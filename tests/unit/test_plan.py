@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.plan import Command, Effect
-from sandbox.outputs.publication import Transfer
+from sandbox.outputs.store import Transfer
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Workspace
 from tests.unit.values import draft, located, output, plan

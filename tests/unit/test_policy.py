@@ -12,7 +12,7 @@ from gdal_mcp.access.policy import Allow, Case, Deny, Entry, RequireApproval, Ru
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.plan import Effect, Plan
 from gdal_mcp.tools.aliases import aliases_of
-from sandbox.outputs.publication import Transfer
+from sandbox.outputs.store import Transfer
 from tests.unit.values import SPACE, draft, located, output, plan
 
 Policy = partial(module.Policy, aliases=aliases_of(catalogue()))

@@ -2,24 +2,23 @@
 
 import secrets
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
-from sandbox.cancel import Cancellation
-from sandbox.capacity import Capacity
+from sandbox import mounted
+from sandbox.capacity import LockFileCapacity
 from sandbox.engines.memory import Box
 from sandbox.errors import CapacityExhausted, EngineUnavailable, PathReplaced
 from sandbox.labels import CALL
 from sandbox.outputs.staging import StagingArea
-from sandbox.pool import machine
 from sandbox.pool import pool as pool_module
+from sandbox.pool.inventory import REFILLS
 from sandbox.pool.lease import SlotKey
-from sandbox.pool.pool import REFILLS
 from sandbox.slot import LaunchCancelled
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.unit.pool_fixtures import (
     READS,
@@ -76,7 +75,7 @@ def test_no_slot_serves_two_however_many_call_at_once(make: Making, engine, canc
 def test_the_oldest_is_taken_first(make: Making, cancel):
     pool = make(least=2)
     filled(pool, 2)
-    first, second = (one.slot.container for one in pool._waiting)
+    first, second = (one.slot.container for one in pool._inventory.idle)
     assert [served(pool, READS, cancel)[0], served(pool, READS, cancel)[0]] == [first, second]
 
 
@@ -98,7 +97,7 @@ def test_a_slot_of_another_template_is_not_taken(make: Making, cancel, other: Sl
     box, how = served(pool, other, cancel)
     assert how == "cold"
     assert pool.figures().misses == 1
-    assert next(one for one in pool._waiting if one.kind == READS).slot.container != box
+    assert next(one for one in pool._inventory.idle if one.kind == READS).slot.container != box
 
 
 @pytest.mark.claim("sandbox.waiting-as-new")
@@ -180,7 +179,7 @@ def test_a_mount_below_that_came_later_is_not_in_the_slots(
     pool = make(standing=[reads])
     filled(pool, 1)
     with monkeypatch.context() as changed:
-        changed.setattr(machine, "submounts", lambda root, _text: (f"{root}/late",))
+        changed.setattr(mounted, "submounts", lambda root, _text: (f"{root}/late",))
         assert served(pool, reads, cancel)[1] == "cold"
     assert served(pool, reads, cancel)[1] == "warm"
 
@@ -214,7 +213,7 @@ def test_a_slot_that_ended_or_spoke_while_it_waited_is_never_given_a_call(
 ):
     pool = make(least=2)
     filled(pool, 2)
-    first = pool._waiting[0].slot.container
+    first = pool._inventory.idle[0].slot.container
     spoil(engine.boxes[first])
     assert served(pool, READS, cancel)[1] == "warm"
     until(lambda: first not in engine.boxes)
@@ -285,9 +284,9 @@ def test_staging_is_new_and_empty_for_every_slot_and_goes_with_it(make: Making, 
     for _ in range(3):
         until(lambda: pool.figures().waiting)
         with pool.claim(writes, "call-0001", cancel) as lease:
-            source = lease.staging.mount_source
+            source = lease.staging.path
             assert list(source.iterdir()) == []
-            assert str(source) in [mount.source for mount in lease.template.mounts]
+            assert str(source) in [mount.source.path for mount in lease.template.mounts]
             (source / "mine").touch()
             seen.add(source)
             assert run(lease, cancel).usage.pool == "warm"
@@ -352,14 +351,14 @@ def test_a_call_that_waits_for_memory_can_be_cancelled(make: Making, room):
 
 
 def test_a_call_for_which_there_is_no_memory_is_told_so(make: Making, room, cancel, monkeypatch):
-    monkeypatch.setattr(pool_module, "PLACE_SECONDS", 0.0)
+    monkeypatch.setattr(pool_module, "MEMORY_SECONDS", 0.0)
     pool = make(most=0, capacity=room)
     with room.take(room.total_bytes), pytest.raises(CapacityExhausted):
         pool.claim(READS, "call-0001", cancel)
 
 
 def test_never_more_containers_than_memory_for_them(make: Making, engine, tmp_path, area, cancel):
-    room = Capacity(tmp_path / "few.lock", 5 * LIMITS.memory_bytes)
+    room = LockFileCapacity(tmp_path / "few.lock", 5 * LIMITS.memory_bytes)
     kinds = [kind("a"), kind("b"), kind("c", area=area)]
     pool = make(least=2, most=4, standing=kinds, capacity=room)
     calls = together(
@@ -375,10 +374,9 @@ def test_never_more_containers_than_memory_for_them(make: Making, engine, tmp_pa
 
 def test_no_slot_is_started_where_the_machine_has_no_memory_left(make: Making, engine, monkeypatch, cancel):
     free = {"MemAvailable": 256 * MIB}
-    monkeypatch.setattr(pool_module, "memory", lambda: free)
+    monkeypatch.setattr(pool_module, "machine_memory", lambda: free)
     pool = make()
     assert served(pool, READS, cancel)[1] == "cold"
-    assert [count for _, count in pool._targets(time.monotonic())] == [0]
     assert len(engine.made) == 1  # the call's own
     free["MemAvailable"] = 4096 * MIB
     wake(pool)

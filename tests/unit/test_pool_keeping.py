@@ -6,14 +6,15 @@ from contextlib import suppress
 
 import pytest
 
-from sandbox.cancel import Cancellation
 from sandbox.engines.memory import Box
 from sandbox.errors import EngineUnavailable
 from sandbox.outcome import Cancelled, Exited
 from sandbox.pool import pool as pool_module
-from sandbox.pool.demand import MEMORY_SECONDS, Sizes
-from sandbox.pool.pool import REFILLS, WarmPool
+from sandbox.pool.inventory import REFILLS, Inventory
+from sandbox.pool.pool import WarmPool
+from sandbox.pool.sizing import MEMORY_SECONDS, Sizes
 from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
 from tests.unit.pool_fixtures import (
     READS,
     Making,
@@ -53,7 +54,7 @@ def test_calls_that_come_together_find_as_many_the_next_time_and_fewer_later(
 ):
     pool = make(most=3)
     filled(pool, 1)
-    pool._refill_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
+    pool._sizing.refill_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
     together(5, lambda n: served(pool, READS, cancel, f"call-000{n}"))
     filled(pool, 3)  # never more than may be
     clock.ahead += MEMORY_SECONDS + 1
@@ -69,17 +70,17 @@ def test_a_kind_that_is_asked_for_is_kept_for_a_while(make: Making, engine, cloc
     assert served(pool, other, cancel)[1] == "warm"
     clock.ahead += MEMORY_SECONDS + 1
     wake(pool)
-    until(lambda: pool._demands == [])
+    until(lambda: pool._sizing.demands == [])
     filled(pool, 1)
-    assert [one.kind for one in pool._waiting] == [READS]
+    assert [one.kind for one in pool._inventory.idle] == [READS]
 
 
 def test_a_slot_is_replaced_when_it_is_old_and_not_before(make: Making, engine):
     pool = make(age=100.0)
     filled(pool, 1)
-    pool._waiting[0].born -= 50.0
-    assert pool._outworn(time.monotonic()) == []
-    pool._waiting[0].born -= 51.0
+    slot = pool._inventory.idle[0]
+    assert not pool._is_unusable(slot, slot.born + 100.0)
+    slot.born -= 101.0
     wake(pool)
     until(lambda: list(engine.boxes) == ["box-2"])
     filled(pool, 1)
@@ -88,19 +89,18 @@ def test_a_slot_is_replaced_when_it_is_old_and_not_before(make: Making, engine):
 def test_nothing_is_due_while_nothing_happens(make: Making, engine):
     pool = make(least=2, standing=[READS, kind("b")])
     filled(pool, 4)
-    until(lambda: not pool._due)
+    until(lambda: not pool._inventory.due)
     now = time.monotonic()
     for later in (0.0, 1.0, 4.0):
-        assert (pool._outworn(now + later), pool._lacking(now + later)) == ([], [])
-        assert pool._until_next(now + later) >= 1.0
+        assert pool._inventory.next_change(now + later, 600.0) > 1.0
     assert len(engine.made) == 4
 
 
 def test_a_slot_that_spoke_is_heard_once(make: Making, engine, monkeypatch):
     """Else its unread words would wake the pool again and again."""
     looks = []
-    real = WarmPool._look
-    monkeypatch.setattr(WarmPool, "_look", lambda pool, now: (looks.append(now), real(pool, now)))
+    real = WarmPool._reconcile
+    monkeypatch.setattr(WarmPool, "_reconcile", lambda pool, now: (looks.append(now), real(pool, now)))
     held = threading.Event()
     pool = make()
     filled(pool, 1)
@@ -117,7 +117,7 @@ def test_a_slot_that_spoke_is_heard_once(make: Making, engine, monkeypatch):
 @pytest.mark.parametrize(
     "error", [EngineUnavailable("not now"), RuntimeError("a fault"), OSError(24, "too many files")]
 )
-def test_a_refill_that_fails_is_tried_later_and_later_and_then_recovers(make: Making, engine, clock, error):
+def test_a_refill_that_fails_is_tried_later_and_then_recovers(make: Making, engine, clock, error):
     tries, broken = [], [True]
 
     def before(what, _about):
@@ -127,23 +127,49 @@ def test_a_refill_that_fails_is_tried_later_and_later_and_then_recovers(make: Ma
 
     engine.before = before
     pool = make(least=2)
-    until(lambda: len(tries) >= 1 and not pool.figures().starting)
+    until(lambda: tries and not pool.figures().starting)
+    assert len(tries) <= REFILLS
+    assert pool._inventory.resume > clock()
     seen = len(tries)
-    assert seen <= REFILLS
-    assert pool._lacking(clock()) == []  # not before its time
-    pauses = []
-    for _ in range(8):
-        pauses.append(pool._resume - clock())
-        seen = len(tries)
-        clock.ahead += pauses[-1] + 0.1
-        wake(pool)
-        until(lambda seen=seen: len(tries) > seen and not pool.figures().starting)
-    assert pauses[0] <= 2.0
-    assert 30.0 <= pauses[-1] <= 60.0
+    clock.ahead += 2.0
+    wake(pool)
+    until(lambda: len(tries) > seen and not pool.figures().starting)
     broken.clear()
     clock.ahead += 61.0
     wake(pool)
     filled(pool, 2)
+
+
+def test_refills_change_what_is_shared_only_under_the_lock(engine, room, monkeypatch):
+    """Both ways that a refill ends without a slot, and the one with."""
+    changed = []
+
+    def watched(name):
+        real = getattr(Inventory, name)
+
+        def call(inventory, *args):
+            changed.append((name, pool._lock.locked()))
+            return real(inventory, *args)
+
+        monkeypatch.setattr(Inventory, name, call)
+
+    for name in ("refilled", "refill_failed", "postpone"):
+        watched(name)
+    pool = WarmPool(Runner(engine, "me", room), Sizes(1, 4, 600.0), lambda: [READS])
+
+    def refill():
+        pool._inventory.starting.append(READS)
+        pool._refill(READS)
+
+    with room.take(room.total_bytes):
+        refill()
+    engine.before = lambda what, _about: refuse() if what == "create" else None
+    refill()
+    engine.before = lambda *_: None
+    refill()
+    pool.close()
+    assert {name for name, _ in changed} == {"refilled", "refill_failed", "postpone"}
+    assert all(locked for _, locked in changed)
 
 
 def test_a_workspace_that_is_away_for_a_while_ends_no_pool(make: Making, engine, cancel):
@@ -169,10 +195,10 @@ def test_a_workspace_that_is_away_for_a_while_ends_no_pool(make: Making, engine,
 
 
 def test_a_fault_in_one_look_does_not_end_the_looking(make: Making, monkeypatch):
-    monkeypatch.setattr(pool_module, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(pool_module, "FIRST_PAUSE", 0.01)
     with monkeypatch.context() as broken:
         faults = []
-        broken.setattr(WarmPool, "_outworn", lambda *_: faults.append(1) or 1 / 0)
+        broken.setattr(WarmPool, "_is_unusable", lambda *_: faults.append(1) or 1 / 0)
         pool = make()
         until(lambda: len(faults) > 1)
     filled(pool, 1)

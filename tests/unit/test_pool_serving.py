@@ -9,14 +9,13 @@ import pytest
 
 from sandbox import runner as runner_module
 from sandbox import slot as slot_module
-from sandbox.cancel import Cancellation
-from sandbox.capacity import Capacity
+from sandbox.capacity import LockFileCapacity
 from sandbox.engines.memory import MemoryEngine
 from sandbox.outcome import Cancelled, Exited, Killed, ProtocolViolated, TimedOut
 from sandbox.runner import Job, Runner
 from sandbox.slot import Slot
 from sandbox.template import Limits
-from sandbox.waiting import Bell, readable
+from sandbox.waiting import Cancellation, Wakeup, readable
 from tests.unit.pool_kit import LIMITS, kind, worker
 
 
@@ -35,12 +34,12 @@ def engine() -> Iterator[MemoryEngine]:
 
 
 @pytest.fixture
-def buried() -> list[Slot]:
+def exited() -> list[Slot]:
     return []
 
 
 @pytest.fixture
-def play(engine: MemoryEngine, cancel: Cancellation, buried: list[Slot]):
+def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
     """`play("answer", answers=True)`: what became of a job whose container does that; who is left is removed last."""
     template = kind(limits=Limits(wall_seconds=5.0)).template
 
@@ -48,9 +47,9 @@ def play(engine: MemoryEngine, cancel: Cancellation, buried: list[Slot]):
         runner = Runner(engine, "me")
         slot = runner.launch(template, "call-0001")
         job = Job("call-0001", template, {"do": what}, answers=answers)
-        result = runner.serve(slot, job, cancel, buried.append)
-        assert [one.container for one in buried] == list(engine.boxes)
-        for left in buried:
+        result = runner.serve(slot, job, cancel, exited.append)
+        assert [one.container for one in exited] == list(engine.boxes)
+        for left in exited:
             left.remove()
         return result
 
@@ -58,41 +57,41 @@ def play(engine: MemoryEngine, cancel: Cancellation, buried: list[Slot]):
 
 
 @pytest.mark.parametrize("what", ["answer", "answer and stay", "answer and close"])
-def test_the_answer_of_a_job_that_only_reads_is_enough(play, buried, what: str):
+def test_the_answer_of_a_job_that_only_reads_is_enough(play, exited, what: str):
     """Its container is removed whether or not it goes on; nobody waits for that."""
     assert play(what, answers=True).outcome == Exited(0)
-    assert len(buried) == 1
+    assert len(exited) == 1
 
 
-def test_a_job_that_writes_is_done_when_its_container_has_ended(play, buried):
+def test_a_job_that_writes_is_done_when_its_container_has_ended(play, exited):
     assert play("answer", answers=False).outcome == Exited(0)
-    assert len(buried) == 1
+    assert len(exited) == 1
 
 
 @pytest.mark.claim("staging.inspected")
 @pytest.mark.parametrize("what", ["answer and stay", "answer and close"])
 def test_a_container_that_could_still_write_is_gone_before_anybody_looks_at_its_output(
-    play, buried, what: str
+    play, exited, what: str
 ):
     assert isinstance(play(what, answers=False).outcome, ProtocolViolated)
-    assert buried == []
+    assert exited == []
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_without_an_answer_the_end_says_what_it_was(play, buried, answers: bool):
+def test_without_an_answer_the_end_says_what_it_was(play, exited, answers: bool):
     assert play("end", answers=answers).outcome == Killed(0)
-    assert len(buried) == 1
+    assert len(exited) == 1
 
 
-def test_a_job_that_says_nothing_is_cut_and_removed_at_once(play, buried, engine, cancel, monkeypatch):
+def test_a_job_that_says_nothing_is_cut_and_removed_at_once(play, exited, engine, cancel, monkeypatch):
     assert play("stay", answers=True).outcome == TimedOut(5.0)
     cancel.set()
     assert play("stay", answers=True).outcome == Cancelled()
-    assert buried == []
+    assert exited == []
 
 
 def test_the_promised_memory_is_free_again_however_a_slot_ends(engine, cancel, tmp_path: Path):
-    room = Capacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
+    room = LockFileCapacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
     runner, template = Runner(engine, "me", room), kind().template
     for what in ("answer", "end"):
         slot = runner.launch(template, "call-0001")
@@ -116,19 +115,19 @@ def test_what_another_thread_closed_meanwhile_has_ended():
         one.close()
 
 
-def test_a_bell_can_be_rung_and_closed_at_any_time_and_twice():
-    bell = Bell()
-    assert not readable([bell], 0)
-    bell.ring()
-    bell.ring()
-    assert readable([bell], 0)
-    bell.hush()
-    assert not readable([bell], 0)
+def test_a_wakeup_can_be_used_and_closed_at_any_time_and_twice():
+    wakeup = Wakeup()
+    assert not readable([wakeup], 0)
+    wakeup.wake()
+    wakeup.wake()
+    assert readable([wakeup], 0)
+    wakeup.clear()
+    assert not readable([wakeup], 0)
     for _ in range(100_000):
-        bell.ring()  # never blocks
-    bell.close()
+        wakeup.wake()  # never blocks
+    wakeup.close()
     with open("/dev/null", "wb") as first, open("/dev/null", "wb") as second:
-        bell.ring()
-        bell.close()
+        wakeup.wake()
+        wakeup.close()
         assert os.fstat(first.fileno())
         assert os.fstat(second.fileno())

@@ -14,7 +14,8 @@ from gdal_mcp.ledger import provenance
 from gdal_mcp.ledger.provenance import Material, Materials
 from gdal_mcp.ledger.registry import Call
 from gdal_mcp.ledger.statement import FOLDER_DIGEST, record, statement
-from sandbox.outputs.inspection import Part, tree_digest
+from sandbox.outputs.inspection import tree_digest
+from sandbox.outputs.store import Part
 from sandbox.workspace import Identity, Located, Workspace, Workspaces
 from tests.waiting import until
 
@@ -303,7 +304,7 @@ CALL = Call(
     argv=("gdal", "convert"),
     image="sha256:" + "1" * 64,
     image_reference="example/gdal:3.13",
-    gdal_version="3.13.3",
+    tool_version="3.13.3",
     catalogue="3.13.3 sha256:22",
     started=1_000.0,
     finished=1_002.5,

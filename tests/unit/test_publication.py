@@ -23,8 +23,8 @@ from staging_kit import (
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.moves import Moves
-from sandbox.outputs.publication import Publication
 from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.store import Publication
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
 ROOT_HOST = os.geteuid() == 0
@@ -80,7 +80,7 @@ def test_a_new_file_gets_the_usual_mode_and_the_workspace_owner(workspace):
     area = area_at(workspace)
     with area.open(CALL, USER) as staging:
         fill(staging, {"dem.tif": b"1", "cube.zarr/a/b": b"1"})
-        for path in staging.mount_source.rglob("*"):
+        for path in staging.path.rglob("*"):
             path.chmod(0o6777)
         staging.collect()
         old = os.umask(0o027)
@@ -164,7 +164,7 @@ def test_a_copy_can_be_changed_and_published_over_its_original(workspace):
     planned = place(area, "dem.tif")
     with area.open(CALL, USER) as staging:
         staging.copy_in(planned, "dem.tif")
-        with (staging.mount_source / "dem.tif").open("ab") as file:
+        with (staging.path / "dem.tif").open("ab") as file:
             file.write(b" and more")
         staging.collect()
         staging.publish(CALL, [Publication("dem.tif", planned)])
@@ -208,8 +208,8 @@ def test_an_output_that_changed_after_it_was_collected_is_refused(workspace):
         with area.open(f"call-000{number}", USER) as staging:
             fill(staging, {"a.tif": b"1"})
             staging.collect()
-            (staging.mount_source / "a.tif").unlink()
-            (staging.mount_source / "a.tif").write_bytes(change)
+            (staging.path / "a.tif").unlink()
+            (staging.path / "a.tif").write_bytes(change)
             with pytest.raises(OutputRejected):
                 staging.publish(f"call-000{number}", [Publication("a.tif", place(area, "a.tif"))])
     assert tree(workspace) == {}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gdal_mcp.calls.longresults import ResultStore
-from gdal_mcp.ledger import shelf as module
+from gdal_mcp.ledger import artifacts as module
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.mcp.resources import Resources
 from tests.waiting import until
-from tests.web.test_files_shelf import Kept, put_another, write_in_place
+from tests.web.test_artifact_store import Kept, put_another, write_in_place
 
 pytestmark = pytest.mark.claim("outputs.digest-only-if-unchanged")
 

@@ -28,9 +28,9 @@ from sandbox.outputs import inspection as outputs
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.journal import JournalDamaged, load
 from sandbox.outputs.moves import Moves
-from sandbox.outputs.publication import Publication, Transfer
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.undo import Finding, Retention
+from sandbox.outputs.store import Finding, Publication, Transfer
+from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED, Located, Workspace
 
 
@@ -386,7 +386,7 @@ def test_an_undo_that_would_lose_a_change_is_refused_and_changes_nothing(workspa
     with pytest.raises(StagingFailed):
         area.undo(CALL)
     assert tree(workspace) == found
-    assert [record.state for record in area.kept()] == ["published"]
+    assert [record.is_undone for record in area.kept()] == [False]
 
 
 def test_renames_are_undone_from_the_last_to_the_first(workspace):

@@ -22,7 +22,7 @@ from gdal_mcp.plan import Command, Draft, Output, Transfer
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolbox import Described
 from sandbox.outcome import Usage
-from sandbox.outputs.publication import Published, PublishedFile
+from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import GDAL, planned
 from tests.unit.values import plan

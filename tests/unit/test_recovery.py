@@ -9,7 +9,7 @@ from crash_scenarios import ALL_AT_ONCE, PUBLICATIONS, SHAPEFILE, undo
 from staging_kit import CALL, area_at, tree, write
 
 from sandbox.outputs.moves import Moves
-from sandbox.outputs.undo import Finding
+from sandbox.outputs.store import Finding
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.ledger.registry import Artifact, Call, Finish, Registry
+from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
 from tests.unit.clock import Clock
 
 TTL = 300.0
@@ -64,7 +64,7 @@ def test_a_call_comes_back_as_it_was_recorded(registry: Registry, clock: Clock) 
         plan_digest="ab",
         argv=("gdal", "raster", "convert"),
         image="sha256:00",
-        gdal_version="3.13.3",
+        tool_version="3.13.3",
         tier="runc",
     )
     begun = registry.begin_call(call)
@@ -82,9 +82,9 @@ def test_the_order_of_arguments_does_not_change_their_digest(registry: Registry)
 
 
 def test_a_finished_call_holds_how_it_ended(registry: Registry, clock: Clock) -> None:
-    begin(registry, "c1", gdal_version="3.13.3")
+    begin(registry, "c1", tool_version="3.13.3")
     clock.now += 5
-    registry.finish_call("c1", Finish("OK", durations={"run": 0.25}, receipt={"memory": 7}))
+    registry.finish_call("c1", CallEnd("OK", durations={"run": 0.25}, receipt={"memory": 7}))
     call = registry.call("c1")
     assert call
     assert (call.outcome, call.finished, call.durations, call.receipt) == (
@@ -93,13 +93,13 @@ def test_a_finished_call_holds_how_it_ended(registry: Registry, clock: Clock) ->
         {"run": 0.25},
         {"memory": 7},
     )
-    assert call.gdal_version == "3.13.3"
+    assert call.tool_version == "3.13.3"
 
 
 def test_the_first_ending_of_a_call_stays(registry: Registry) -> None:
     begin(registry, "c1")
-    registry.finish_call("c1", Finish("OK"))
-    registry.finish_call("c1", Finish("TIMEOUT"))
+    registry.finish_call("c1", CallEnd("OK"))
+    registry.finish_call("c1", CallEnd("TIMEOUT"))
     call = registry.call("c1")
     assert call
     assert call.outcome == "OK"
@@ -122,7 +122,7 @@ def test_calls_come_newest_first(registry: Registry, clock: Clock) -> None:
 
 def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> None:
     begin(registry, "done", server="dead")
-    registry.finish_call("done", Finish("OK"))
+    registry.finish_call("done", CallEnd("OK"))
     begin(registry, "lost", server="dead")
     begin(registry, "running", server="alive")
     ended = registry.interrupted(lambda server: server == "alive")
@@ -137,7 +137,7 @@ def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> 
 @pytest.mark.parametrize("text", ["\ud800", "a\0b", "'; DROP TABLE calls; --", "\x1b[2J\n", "𝄞"])
 def test_hostile_text_is_kept_and_does_no_harm(registry: Registry, text: str) -> None:
     registry.begin_call(Call("c1", text, text, {text: text}, argv=(text,)))
-    registry.finish_call("c1", Finish("OK", text, receipt={"x": text}))
+    registry.finish_call("c1", CallEnd("OK", text, receipt={"x": text}))
     call = registry.call("c1")
     assert call
     assert call.arguments == {text: text}
@@ -147,7 +147,7 @@ def test_hostile_text_is_kept_and_does_no_harm(registry: Registry, text: str) ->
 def test_what_a_call_was_made_of_comes_back(registry: Registry) -> None:
     begin(registry, "c1", image_reference="gdal:1", catalogue="3.13.3", limits={"cpus": 2.0}, approval="yes")
     rows = ({"path": "/ws/a.tif", "bytes": 3, "sha256": None, "reason": "too large"},)
-    finish = Finish(
+    finish = CallEnd(
         "OK", inputs=rows, outputs=({"path": "/ws/b.tif", "kind": "dataset"},), files=rows, removed=("/ws/c",)
     )
     registry.finish_call("c1", replace(finish, printed="ab"))
@@ -182,7 +182,7 @@ def test_a_call_that_never_ran_is_recorded_with_its_end(registry: Registry, cloc
 
 def test_a_call_that_ran_is_not_recorded_as_one_that_did_not(registry: Registry) -> None:
     begin(registry, "c1")
-    registry.finish_call("c1", Finish("OK"))
+    registry.finish_call("c1", CallEnd("OK"))
     registry.add_refused(Call("c1", "alice", "t", {}, outcome="DENIED"))
     call = registry.call("c1")
     assert call

@@ -126,6 +126,7 @@ def test_a_database_of_an_older_version_is_brought_up_to_date_with_its_rows(path
     call = registry.call("c1")
     assert call
     assert (call.argv, call.outcome, call.inputs, call.limits, call.printed) == (("gdal",), "OK", (), {}, "")
+    assert call.tool_version == "3.13.3"
     registry.close()
 
 

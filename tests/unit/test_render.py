@@ -17,7 +17,7 @@ from gdal_mcp.mcp.render import MAX_LINKS
 from gdal_mcp.pipeline import Reply
 from gdal_mcp.toolbox import Tool
 from sandbox.outcome import Usage
-from sandbox.outputs.publication import Published, PublishedFile
+from sandbox.outputs.store import Published, PublishedFile
 from tests.boxes import known_tools
 from tests.unit.values import located
 

@@ -12,8 +12,8 @@ from collections import deque
 import pytest
 
 from sandbox import runner as runner_module
+from sandbox import session as session_module
 from sandbox import slot as slot_module
-from sandbox.cancel import Cancellation
 from sandbox.engine import STDERR, STDOUT, ContainerState
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.outcome import (
@@ -26,11 +26,13 @@ from sandbox.outcome import (
     ProtocolViolated,
     StagingLimitExceeded,
     TimedOut,
+    judge,
 )
-from sandbox.outputs.filetree import StagingUsage
+from sandbox.outputs.store import StagingUsage
 from sandbox.protocol import HEADER
-from sandbox.runner import WIRE_SLACK, Job, Runner, _judge
+from sandbox.runner import Job, Runner
 from sandbox.template import Limits, SandboxTemplate
+from sandbox.waiting import Cancellation
 
 LIMITS = Limits(stdout_bytes=1000, stderr_bytes=100, staging_bytes=500, staging_files=5, wall_seconds=60.0)
 TEMPLATE = SandboxTemplate(image="sha256:abc", command=("x",), user=(1, 1), limits=LIMITS)
@@ -149,7 +151,7 @@ def play(cancel):
 
 
 def judged(answer, code=0, *, oom=False, running=False):
-    return _judge(answer, ContainerState(running, code, oom), LIMITS)
+    return judge(answer, ContainerState(running, code, oom), LIMITS)
 
 
 @pytest.mark.parametrize("code", [0, 1, 255, -1])
@@ -300,7 +302,7 @@ def test_stdout_of_just_the_limit_is_let_through(play):
 
 def test_a_flood_on_stderr_keeps_its_beginning_and_ends_nobody(play):
     flood = [(STDERR, b"a" * 60), (STDERR, b"b" * 60)] + [(STDERR, bytes(1 << 20))] * (
-        WIRE_SLACK // (1 << 20) + 9
+        session_module.WIRE_SLACK // (1 << 20) + 9
     )
     result = play(READY, *flood, final())
     assert result.outcome == Exited(0)
@@ -313,7 +315,7 @@ def test_a_flood_before_it_is_ready_is_cut_too(play):
 
 
 def test_frames_that_count_as_nothing_printed_are_bounded_in_all(play, monkeypatch):
-    monkeypatch.setattr(runner_module, "WIRE_SLACK", 100_000)
+    monkeypatch.setattr(session_module, "WIRE_SLACK", 100_000)
     flood = [frame(b"P", {"fraction": 0, "message": "x" * 200})] * 500
     assert isinstance(play(READY, *flood, FOREVER).outcome, OutputLimitExceeded)
 

@@ -17,7 +17,7 @@ from staging_kit import CALL, USER, Trail, area_at, leftovers, publish, tree, wr
 from sandbox.errors import OutputRejected, StagingFailed
 from sandbox.outputs import filetree
 from sandbox.outputs.moves import Moves
-from sandbox.outputs.undo import Finding
+from sandbox.outputs.store import Finding
 from sandbox.template import Limits
 from sandbox.workspace import RESERVED, Workspace
 
@@ -54,7 +54,7 @@ def deep(folder: Path, levels: int) -> None:
 def test_the_container_gets_an_empty_folder_of_its_own_user_in_a_private_one(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
         own = workspace / RESERVED
-        out = staging.mount_source
+        out = staging.path
         assert out.is_relative_to(own)
         assert list(out.iterdir()) == []
         assert out.stat().st_uid == USER[0]
@@ -72,10 +72,10 @@ def test_the_container_gets_an_empty_folder_of_its_own_user_in_a_private_one(wor
 def test_one_id_is_one_staging(workspace):
     area = area_at(workspace)
     with area.open(CALL, USER) as staging:
-        write(staging.mount_source, {"kept": b"1"})
+        write(staging.path, {"kept": b"1"})
         with pytest.raises(StagingFailed):
             area.open(CALL, USER)
-        assert (staging.mount_source / "kept").exists()
+        assert (staging.path / "kept").exists()
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(workspace):
 
 def test_usage_counts_sizes_blocks_files_and_folders(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
-        write(staging.mount_source, {"a": b"x" * 10_000, "folder/b": b"y" * 50_000})
-        with (staging.mount_source / "sparse").open("wb") as sparse:
+        write(staging.path, {"a": b"x" * 10_000, "folder/b": b"y" * 50_000})
+        with (staging.path / "sparse").open("wb") as sparse:
             sparse.truncate(500_000)
         usage = staging.usage()
     assert usage.files == 4
@@ -157,7 +157,7 @@ def test_usage_counts_sizes_blocks_files_and_folders(workspace):
 )
 def test_usage_and_collection_agree_on_what_is_too_much(workspace, contents, within):
     with area_at(workspace).open(CALL, USER) as staging:
-        write(staging.mount_source, contents)
+        write(staging.path, contents)
         assert staging.usage(SMALL).exceeds(SMALL) is not within
         if within:
             assert {one.name for one in staging.collect(SMALL)} == set(contents)
@@ -169,14 +169,14 @@ def test_usage_and_collection_agree_on_what_is_too_much(workspace, contents, wit
 def test_usage_follows_no_link(workspace, tmp_path):
     write(tmp_path, {"elsewhere/big": b"x" * 5_000_000})
     with area_at(workspace).open(CALL, USER) as staging:
-        (staging.mount_source / "link").symlink_to(tmp_path / "elsewhere")
+        (staging.path / "link").symlink_to(tmp_path / "elsewhere")
         assert staging.usage().bytes < 100_000
 
 
 @pytest.mark.claim("resources.staging-capped")
 def test_a_job_cannot_hide_its_files_in_the_depth(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
-        deep(staging.mount_source, 1500)
+        deep(staging.path, 1500)
         assert staging.usage(Limits(staging_files=100_000)).exceeds(Limits(staging_files=100_000))
 
 
@@ -184,8 +184,8 @@ def test_a_job_cannot_hide_its_files_in_the_depth(workspace):
 def test_a_job_cannot_hide_its_files_behind_a_mode(workspace):
     """Root looks in; anybody else takes what cannot be looked into for too much."""
     with area_at(workspace).open(CALL, USER) as staging:
-        write(staging.mount_source, {"hidden/big": b"x" * 900_000})
-        (staging.mount_source / "hidden").chmod(0)
+        write(staging.path, {"hidden/big": b"x" * 900_000})
+        (staging.path / "hidden").chmod(0)
         assert staging.usage(SMALL).exceeds(SMALL)
 
 
@@ -198,9 +198,7 @@ def test_usage_bears_files_that_come_and_go(workspace):
             "    for f in range(30): os.unlink(f'{f % 7}/{f}/x'); os.rmdir(f'{f % 7}/{f}')\n"
             "    if n == 5: print('going', flush=True)\n"
         )
-        with subprocess.Popen(
-            [sys.executable, "-c", churn], cwd=staging.mount_source, stdout=subprocess.PIPE
-        ) as job:
+        with subprocess.Popen([sys.executable, "-c", churn], cwd=staging.path, stdout=subprocess.PIPE) as job:
             assert job.stdout is not None
             job.stdout.readline()
             counts = {staging.usage().files for _ in range(300)}
@@ -213,7 +211,7 @@ def test_usage_bears_files_that_come_and_go(workspace):
 
 def test_files_and_folders_are_collected_with_their_sizes(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
-        write(staging.mount_source, {"dem.tif": b"12345", "cube.zarr/a": b"12", "cube.zarr/b/c": b"345"})
+        write(staging.path, {"dem.tif": b"12345", "cube.zarr/a": b"12", "cube.zarr/b/c": b"345"})
         found = [(one.name, one.is_folder, one.size, one.files) for one in staging.collect()]
     assert found == [("cube.zarr", True, 5, 2), ("dem.tif", False, 5, 1)]
 
@@ -252,9 +250,9 @@ if ROOT_HOST:
 def test_one_unfit_entry_refuses_the_whole_output(workspace, spoil):
     area = area_at(workspace)
     with area.open(CALL, USER) as staging:
-        write(staging.mount_source, {"good.tif": b"good", "folder/": b""})
+        write(staging.path, {"good.tif": b"good", "folder/": b""})
         assert staging.collect()
-        spoil(staging.mount_source)
+        spoil(staging.path)
         with pytest.raises(OutputRejected):
             staging.collect()
     assert tree(workspace) == {}
@@ -263,9 +261,9 @@ def test_one_unfit_entry_refuses_the_whole_output(workspace, spoil):
 
 def test_what_the_job_barred_is_collected_all_the_same(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
-        write(staging.mount_source, {"folder/inner/a": b"1", "b": b"22"})
+        write(staging.path, {"folder/inner/a": b"1", "b": b"22"})
         for name in ("folder/inner/a", "folder/inner", "folder", "b", "."):
-            (staging.mount_source / name).chmod(0)
+            (staging.path / name).chmod(0)
         assert sum(one.size for one in staging.collect()) == 3
 
 
@@ -276,7 +274,7 @@ def test_what_the_job_barred_is_collected_all_the_same(workspace):
 def test_leaving_removes_everything_whatever_it_is(workspace, tmp_path):
     write(tmp_path, {"elsewhere/precious": b"1"})
     with area_at(workspace).open(CALL, USER) as staging:
-        out = staging.mount_source
+        out = staging.path
         write(out, {"good.tif": b"good", "folder/": b"", "barred/inner/file": b"1", "full/inner/file": b"1"})
         for spoil in (spoil for name, spoil in UNFIT.items() if "link to" not in name and "deep" not in name):
             spoil(out)
@@ -294,17 +292,17 @@ def test_leaving_removes_more_names_than_are_held_in_memory(workspace, monkeypat
     monkeypatch.setattr(filetree, "_BATCH", 10)
     with area_at(workspace).open(CALL, USER) as staging:
         write(
-            staging.mount_source,
+            staging.path,
             {f"folder-{number % 12}/inner-{number % 3}/{number}": b"" for number in range(300)},
         )
-        write(staging.mount_source, {f"{number}": b"" for number in range(100)})
+        write(staging.path, {f"{number}": b"" for number in range(100)})
     assert leftovers(workspace) == []
 
 
 @pytest.mark.claim("staging.removed")
 def test_leaving_by_an_error_removes_everything_and_keeps_the_error(workspace):
     with pytest.raises(ZeroDivisionError), area_at(workspace).open(CALL, USER) as staging:
-        write(staging.mount_source, {"a": b"1"})
+        write(staging.path, {"a": b"1"})
         raise ZeroDivisionError
     assert leftovers(workspace) == []
     with pytest.raises(StagingFailed):
@@ -317,7 +315,7 @@ def test_what_cannot_be_removed_in_time_is_left_to_the_recovery_and_spoils_no_ca
     with monkeypatch.context() as late:
         late.setattr(filetree, "_REMOVAL_SECONDS", -1.0)
         with area.open(CALL, USER) as staging:
-            write(staging.mount_source, {"a": b"1", "folder/inner/file": b"1"})
+            write(staging.path, {"a": b"1", "folder/inner/file": b"1"})
         assert leftovers(workspace) == [CALL]
         assert [one.finding for one in area.recover()] == [Finding.DAMAGED]
     assert [one.finding for one in area.recover()] == [Finding.DISCARDED]
@@ -369,7 +367,7 @@ def opened(folder: Path) -> Iterator[int]:
 def test_root_lets_nobody_fill_what_it_removes(workspace, monkeypatch):
     """Whoever stood in the folder of a container still does when that is gone, and could keep its removal busy."""
     with area_at(workspace).open(CALL, USER) as staging:
-        out = staging.mount_source
+        out = staging.path
         write(out, {"a": b"1"})
         with holding_open(out) as fill:
             with monkeypatch.context() as late, opened(out.parent) as above:
@@ -392,7 +390,7 @@ def test_nothing_stays_open(workspace):
         with pytest.raises(StagingFailed):
             area.undo("call-none")
     with area.open("call-bad1", USER) as staging:
-        deep(staging.mount_source, 80)
+        deep(staging.path, 80)
         with pytest.raises(OutputRejected):
             staging.collect()
     assert len([*Path("/proc/self/fd").iterdir()]) == before
@@ -407,15 +405,15 @@ def test_a_dead_process_s_staging_is_removed_and_a_living_one_s_is_not(workspace
     child = os.fork()
     if child == 0:
         dead = area_at(workspace).open("dead-call", USER)
-        write(dead.mount_source, {"half": b"1"})
+        write(dead.path, {"half": b"1"})
         os._exit(0)
     os.waitpid(child, 0)
     with area.open("alive-call", USER) as staging:
-        write(staging.mount_source, {"half": b"1"})
+        write(staging.path, {"half": b"1"})
         told = area.recover()
         assert [(one.staging_id, one.finding) for one in told] == [("dead-call", Finding.DISCARDED)]
         assert leftovers(workspace) == ["alive-call"]
-        assert tree(staging.mount_source) == {"half": b"1"}
+        assert tree(staging.path) == {"half": b"1"}
     assert area.recover() == ()
 
 
@@ -434,7 +432,7 @@ def test_a_staging_is_not_taken_for_dead_while_it_is_made(workspace, point):
     with area_at(workspace, Moves(meanwhile)).open(CALL, USER) as staging:
         recovering.join()
         assert told == [()]
-        write(staging.mount_source, {"a": b"1"})
+        write(staging.path, {"a": b"1"})
     assert point in trail.points
 
 

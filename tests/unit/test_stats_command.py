@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gdal_mcp.commands.durations import seconds_of
-from gdal_mcp.commands.stats import Figures, Form, _lines, show
-from gdal_mcp.ledger.metrics import Now, Tally
-from gdal_mcp.ledger.registry import Call, Finish, Registry
+from gdal_mcp.commands.stats import Form, lines, show
+from gdal_mcp.commands.streams import seconds_of
+from gdal_mcp.ledger.figures import EndedCall, Summary
+from gdal_mcp.ledger.registry import Call, CallEnd, Registry
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 
 Shown = Callable[..., tuple[str, list[str]]]
@@ -42,7 +42,7 @@ def shown(settings: Settings, capsys: pytest.CaptureFixture[str]) -> Shown:
 
 def record(registry: Registry, tool: str = "info") -> None:
     call = registry.begin_call(Call(f"call-{len(registry.calls())}", "ann", tool, {}))
-    registry.finish_call(call.id, Finish("OK", durations={"run": 0.25}))
+    registry.finish_call(call.id, CallEnd("OK", durations={"run": 0.25}))
 
 
 def test_without_an_engine_the_registry_is_shown_and_the_reason_is_told(shown: Shown, registry: Registry):
@@ -92,32 +92,31 @@ def test_where_nothing_was_recorded_there_is_nothing_to_show(shown: Shown, setti
     assert not (settings.state_dir / "registry.sqlite").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604800), ("0s", 0)]
-)
-def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float):
-    assert seconds_of(text, "--since") == seconds
+def test_a_duration_is_a_number_and_a_unit():
+    for text, seconds in (("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604800), ("0s", 0)):
+        assert seconds_of(text, "--since") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "24", "h", "-1h", "1.5h", "1w", "24h ", "١h", "9" * 10 + "d"])
-def test_what_is_no_duration_is_refused_before_anything_is_read(shown: Shown, text: str):
+def test_what_is_no_duration_is_refused_before_anything_is_read(shown: Shown):
+    for text in ("", "24", "h", "-1h", "1.5h", "1w", "24h ", "١h", "9" * 10 + "d"):
+        with pytest.raises(SettingsError):
+            seconds_of(text, "--since")
     with pytest.raises(SettingsError):
-        seconds_of(text, "--since")
-    with pytest.raises(SettingsError):
-        shown("json", text)
+        shown("json", "1w")
 
 
-def test_the_text_shows_the_middle_and_the_slow_ones():
-    tally = Tally()
+def test_the_text_shows_the_middle_and_the_slow_ones_and_what_there_is_now():
+    summary = Summary()
     for number in range(1, 101):
-        tally.seconds["run"].add(number)
-    text = "\n".join(_lines(Figures("24h", tally, tally, Now())))
+        summary.add(EndedCall("info", "OK", 0.0, {"run": number}))
+    part = summary.as_dict()
+    rows = [
+        {"server": "alive", "state": "running", "count": 3},
+        {"server": "foreign", "state": "stopped", "count": 1},
+    ]
+    told = {"since": "24h", "lately": part, "total": part, "unfinished": 2, "containers": rows}
+    text = "\n".join(lines({**told, "staging_folders": {"/a": 4, "/b": None}}))
     assert text.count("50 / 95") == 2  # of the window, and in all
-
-
-def test_what_there_is_now_is_in_the_text():
-    now = Now(2, {("alive", "running"): 3, ("foreign", "stopped"): 1}, {"/a": 4, "/b": None})
-    text = "\n".join(_lines(Figures("24h", Tally(), Tally(), now)))
     assert "4  /a" in text
     assert "unknown  /b" in text
     assert "foreign" in text

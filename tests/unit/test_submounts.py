@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.errors import IsolationRefused
-from sandbox.mountinfo import submounts
+from sandbox.mounted import submounts
 
 MOUNTINFO = """\
 22 1 254:0 / / rw,relatime - ext4 /dev/vda rw

@@ -21,7 +21,7 @@ from gdal_mcp.ledger.tasks import Keeping, TaskStore
 from gdal_mcp.mcp import subscriptions
 from gdal_mcp.mcp.protocol import ProtocolServer
 from gdal_mcp.mcp.subscriptions import Change, Lists, Subscriptions, wired
-from sandbox.outputs.publication import Published, PublishedFile, Transfer
+from sandbox.outputs.store import Published, PublishedFile, Transfer
 from tests.conformance import profile
 
 # a method of the older protocols, which the SDK's client still has

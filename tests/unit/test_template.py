@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 
 TEMPLATE = SandboxTemplate(image="sha256:abc", command=("true",), user=(1000, 1000), limits=Limits())
 
@@ -45,7 +45,7 @@ def test_an_image_is_named_by_its_content_alone(image):
 
 def test_equal_templates_are_equal_and_cannot_be_changed():
     assert replace(TEMPLATE) == TEMPLATE
-    assert replace(TEMPLATE, mounts=(Mount("/data", PurePosixPath("/data")),)) != TEMPLATE
+    assert replace(TEMPLATE, mounts=(Mount(host_source("/data"), PurePosixPath("/data")),)) != TEMPLATE
     with pytest.raises(AttributeError):
         TEMPLATE.user = (0, 0)
     with pytest.raises(TypeError):
@@ -53,4 +53,4 @@ def test_equal_templates_are_equal_and_cannot_be_changed():
 
 
 def test_a_mount_is_read_only_unless_said_otherwise():
-    assert Mount("/data", PurePosixPath("/data")).read_only
+    assert Mount(host_source("/data"), PurePosixPath("/data")).read_only

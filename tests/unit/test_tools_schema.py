@@ -26,7 +26,7 @@ from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.model import DraftContext
 from sandbox.outcome import Usage
-from sandbox.outputs.publication import Published, PublishedFile
+from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import known_tools, planned, preflight, surface
 from tests.unit.values import RECEIPT, draft, output, plan

@@ -26,7 +26,7 @@ function page(told, again) {
     one.message && el("p", { class: "reason" }, one.message),
     told.undoable && el("div", { class: "row" }, twice("Undo this call", "Really undo: press again", () => takeBack(one.id, again))),
     facts([["Call", one.id], ["By", told.principal], ["Started", when(Date.parse(one.started) / 1000)], ["Took", seconds(one.duration)], ["Approval", one.approval],
-      ["Isolation", one.tier], ["Image", one.image], ["GDAL", one.gdal_version], ["Plan", one.plan]]),
+      ["Isolation", one.tier], ["Image", one.image], ["GDAL", one.tool_version], ["Plan", one.plan]]),
     one.argv.length > 0 && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(one.argv))),
     told.artifacts.length > 0 && [el("h2", {}, "Outputs"), el("div", { class: "tiles" }, told.artifacts.map(artifact))],
     el("h2", {}, "Audit"), told.audit.length

@@ -1,27 +1,24 @@
-"""Which texts may name a coordinate reference system.
+"""Which texts may name a coordinate reference system. Pure.
 
-GDAL resolves a CRS text by trying, among others, a file of that name, a URL, a dictionary file and PROJ strings with
-grid files in them. Invariants of what is let through:
-* it is of one of the forms below, each recognised completely, and none of them opens anything but PROJ's database;
-* no grid, no initialisation file, no transformation: a CRS only says what coordinates mean;
-* it is returned in a canonical form: one line, without what the form does not need.
+Asked for a CRS, GDAL tries the text as a code, a document, a file, a URL and a dictionary file, and PROJ opens grids, init files
+and pipelines that a document names. Invariants of what passes:
+* it has the form of a code, an OGC URN, a well-known name or a CRS document, so that GDAL never takes it for a file or a URL;
+* nothing in a document names a file, a grid, an address or an operation;
+* it is one line, at most MAX_BYTES long.
 
-Forms: AUTHORITY:CODE (also compound, also with an epoch), OGC URNs, a few well known names, PROJ strings of a
-single projection (`crs_proj`), WKT1 and WKT2 (`crs_wkt`), PROJJSON (`crs_json`).
+Whether a document is a valid CRS is for GDAL in the container to say. GDAL's own ALLOW_FILE_ACCESS=NO is no replacement for the
+second rule: with it PROJ still reads `+init=/path:code` and opens `+nadgrids=/path`.
 """
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.crs_json import check_projjson
-from gdal_mcp.gdal.catalogue.crs_proj import check_proj_string
-from gdal_mcp.gdal.catalogue.crs_text import SUGGESTION, inner_text, one_line
-from gdal_mcp.gdal.catalogue.crs_wkt import check_wkt
 from gdal_mcp.gdal.catalogue.errors import CrsRefused
 
 MAX_BYTES: Final = 32 << 10  # the longest CRS of EPSG, with all its usages, is about 16 kB as PROJJSON
-MAX_NAME: Final = 256  # of every form that is not a document
+SUGGESTION: Final = "Give an authority code such as EPSG:4326 or ESRI:102001, a PROJ string of one projection, WKT or PROJJSON."
 
 # WGS84 and its like are understood by GDAL itself; CRS84 alone is not, so it is spelled out.
 _WELL_KNOWN: Final = {
@@ -50,70 +47,116 @@ _URN_PART: Final = (
 _URN: Final = re.compile(
     rf"urn:(?:x-)?ogc:def:{_URN_PART}|urn:(?:x-)?ogc:def:crs(?:,{_URN_PART}){{2,3}}", re.IGNORECASE
 )
-_DOCUMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\s*[\[(]")
+
+_WKT: Final = re.compile(
+    r"(GEOGCS|PROJCS|GEOCCS|VERT_CS|VERTCS|COMPD_CS|LOCAL_CS|GEOD(ETIC)?CRS|GEOG(RAPHIC)?CRS|PROJ(ECTED)?CRS|VERT(ICAL)?CRS"
+    r"|COMPOUNDCRS|BOUNDCRS|ENG(INEERING)?CRS|DERIVEDPROJCRS|COORDINATEMETADATA)\s*[\[(]",
+    re.IGNORECASE,
+)
+_REMARK: Final = re.compile(r',\s*REMARK\s*\[\s*"(?:[^"]|"")*+"\s*\]', re.IGNORECASE)
+_PROSE: Final = frozenset(("$schema", "remarks", "scope", "area"))  # never read by PROJ; often holds URLs
+
+# What makes PROJ open something, in a PROJ string, in a WKT or PROJJSON member, or inside a name of either
+# (`GEOIDMODEL["PROJ egm96.gtx"]`, `METHOD["PROJ grids=x"]`); and whatever reads like a path or an address.
+_NULL_GRID: Final = re.compile(
+    r"nadgrids=@null(?![^\s\"\])}])", re.IGNORECASE
+)  # "no datum shift": opens nothing
+_OPENS: Final = re.compile(
+    r"""
+      (?:^|[\s,;:=("'\[])[/~@](?=\S) | \\ | \.\./ | \./ | // | /\. | /vsi
+    | (?:^|["'])\s*PROJ[\s_-]
+    | (?:init|grids|file|model|catalog)\s*= | \+step\b | =\s*pipeline\b
+    | PARAMETER_?FILE | PROJ4_GRIDS | "value":"
+    | \.(?:gsb|gtx|gvb|gsa|tif|tiff|ct2|lla|las|los|dat|asc|bin|byn|mnt|json|xml|prj|wkt|txt|db|sqlite|gpkg|ini|so|pol|lst|nlb|vrt)\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 def check_crs(text: str) -> str:
-    """The CRS in canonical form. Raises CrsRefused for anything that might be a file, a URL or a grid."""
-    plain = _bounded(text)
-    if plain.startswith("{"):
-        return check_projjson(plain)
-    if _DOCUMENT.match(plain):
-        return check_wkt(plain)
-    name = one_line(plain, MAX_NAME if not plain.startswith("+") else MAX_BYTES)
-    if name.startswith("+"):
-        return check_proj_string(name)
-    return _well_known(name) or inner_text(_authority(name) or _urn(name) or _refuse(name))
-
-
-def _bounded(text: str) -> str:
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError as error:
-        raise CrsRefused("the CRS is not valid Unicode.", SUGGESTION) from error
+    """The CRS on one line; codes and names in canonical form. Raises CrsRefused for what might be a file, a URL or a grid."""
     plain = text.strip()
     if not plain:
         raise CrsRefused("the CRS is empty.", SUGGESTION)
-    if size > MAX_BYTES:
+    if len(plain.encode("utf-8", "replace")) > MAX_BYTES:
         raise CrsRefused(f"the CRS is longer than {MAX_BYTES} bytes.", SUGGESTION)
-    return plain
+    if plain.startswith("{"):
+        return _checked_document(_projjson(plain))
+    if _WKT.match(plain):
+        return _checked_document(_REMARK.sub("", " ".join(plain.split())))
+    if plain.startswith("+") and "+proj=" in plain:
+        return _checked_document(plain)
+    name = _WELL_KNOWN.get(plain.upper()) or _authority(plain) or (plain if _URN.fullmatch(plain) else None)
+    if name is None:
+        raise _unknown(plain)
+    return _checked_document(name)
 
 
-def _well_known(name: str) -> str | None:
-    return _WELL_KNOWN.get(name.upper())
+def _checked_document(text: str) -> str:
+    # no-break spaces stand in some names of EPSG
+    if not text.replace("\u00a0", " ").isprintable():
+        raise CrsRefused("the CRS holds a control character or a line break.", SUGGESTION)
+    if _OPENS.search(_NULL_GRID.sub("", text)):
+        raise CrsRefused(
+            "the CRS names a file, a grid, an address or an operation, which a CRS given as text may not.",
+            "Leave that part out; transformations choose their grids themselves. For web Mercator write EPSG:3857.",
+        )
+    return text
+
+
+def _projjson(text: str) -> str:
+    """The same document, compact, without schema URL and prose."""
+    try:
+        document = json.loads(
+            text, object_pairs_hook=_members, parse_constant=_no_number, parse_float=_finite
+        )
+        root = str(document.get("type")) if isinstance(document, dict) else ""
+        compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError) as error:
+        raise CrsRefused("the text is not well-formed JSON.", SUGGESTION) from error
+    if not re.fullmatch("[A-Za-z]{1,32}CRS", root):
+        raise CrsRefused("the JSON is not a CRS in PROJJSON.", SUGGESTION)
+    return compact
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member stands twice")
+    return {name: member for name, member in members.items() if name not in _PROSE}
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if abs(number) != float("inf") else _no_number(text)  # 1e999 is read as infinity
 
 
 def _authority(name: str) -> str | None:
     match = _AUTHORITY.fullmatch(name)
     if match is None:
         return None
-    parts = [_code(part) for part in match.group("horizontal", "vertical") if part]
-    epoch = match.group("epoch")
-    return "+".join(parts) + (f"@{epoch}" if epoch else "")
+    codes = (part.rpartition(":") for part in match.group("horizontal", "vertical") if part)
+    epoch = f"@{match['epoch']}" if match["epoch"] else ""
+    return "+".join(f"{authority.upper()}{colon}{code}" for authority, colon, code in codes) + epoch
 
 
-def _code(part: str) -> str:
-    authority, colon, code = part.rpartition(":")
-    return f"{authority.upper()}{colon}{code}"
-
-
-def _urn(name: str) -> str | None:
-    return name if _URN.fullmatch(name) else None
-
-
-def _refuse(name: str) -> str:
-    """Says what the text would have been taken for, as far as that helps."""
+def _unknown(name: str) -> CrsRefused:
+    """What the text would have been taken for, as far as that helps."""
     low = name.lower()
     if "://" in low or low.startswith(("http:", "https:", "ftp:")):
-        raise CrsRefused(
+        return CrsRefused(
             "the CRS is a URL; containers have no network.", SUGGESTION, code=Code.NETWORK_BLOCKED
         )
     if name.isdecimal():
-        raise CrsRefused("the CRS is a bare number.", f"If it is an EPSG code, write EPSG:{name}.")
+        return CrsRefused("the CRS is a bare number.", f"If it is an EPSG code, write EPSG:{name}.")
     if "init=" in low:
-        raise CrsRefused(
+        return CrsRefused(
             "an initialisation file is never read.", "Write EPSG:4326 instead of +init=epsg:4326."
         )
     if any(sign in name for sign in "/\\.") or low.startswith("dict:"):
-        raise CrsRefused("the CRS looks like a file, and a CRS is never read from one.", SUGGESTION)
-    raise CrsRefused("the CRS is of no known form.", SUGGESTION)
+        return CrsRefused("the CRS looks like a file, and a CRS is never read from one.", SUGGESTION)
+    return CrsRefused("the CRS is of no known form.", SUGGESTION)

@@ -15,7 +15,7 @@ from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.datasets.sidecars import REPLACED
 from gdal_mcp.plan import Output, OutputKind
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.outputs.publication import Transfer
+from sandbox.outputs.store import Transfer
 from sandbox.workspace import Located, open_folder
 
 # folders that are one dataset: by their ending, or by a file that every dataset of the format has

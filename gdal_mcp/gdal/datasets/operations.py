@@ -35,7 +35,7 @@ from gdal_mcp.plan import Output, OutputKind
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.inspection import listing_of
-from sandbox.outputs.publication import Transfer
+from sandbox.outputs.store import Transfer
 from sandbox.workspace import Located, open_folder
 
 Given = Mapping[str, tuple[str, ...]]

@@ -13,8 +13,8 @@ import re
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,9 +25,8 @@ from sandbox.outputs.filetree import digest
 from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "inode/directory"  # what `records` registers for one
-DIGEST_BYTES: Final = (
-    64 << 20
-)  # up to here a file is digested when it is first asked for; a fraction of a second
+# up to here a file is digested when it is first asked for: a fraction of a second
+DIGEST_BYTES: Final = 64 << 20
 _CALL: Final = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _REMEMBERED: Final = 10_000  # files; some hundred bytes each
 
@@ -45,8 +44,8 @@ class Busy(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Print:
-    """What an open file looked like. The change time cannot be set by programs, so no write leaves all of it as it was."""
+class Fingerprint:
+    """What a file looked like. The change time cannot be set by programs, so no write leaves all of it as it was."""
 
     device: int
     inode: int
@@ -55,11 +54,8 @@ class Print:
     written_ns: int
 
     @classmethod
-    def of(cls, file: int) -> "Print":
-        return cls.seen(os.fstat(file))
-
-    @classmethod
-    def seen(cls, now: os.stat_result) -> "Print":
+    def of(cls, file: int | os.stat_result) -> "Fingerprint":
+        now = os.fstat(file) if isinstance(file, int) else file
         return cls(now.st_dev, now.st_ino, now.st_size, now.st_ctime_ns, now.st_mtime_ns)
 
 
@@ -69,13 +65,13 @@ class Opened:
 
     artifact: Artifact
     file: int
-    print: Print
+    fingerprint: Fingerprint
     close: Callable[[], None]
 
     def read(self, start: int, length: int) -> bytes:
         """Bytes of what was published; fewer at its end. Raises Gone when it is not that any more."""
         data = os.pread(self.file, length, start)
-        if Print.of(self.file) != self.print:
+        if Fingerprint.of(self.file) != self.fingerprint:
             raise Gone("it was changed while it was read")
         return data
 
@@ -85,16 +81,15 @@ class ArtifactStore:
     """The published files of one server. For several threads. Methods raise RegistryUnavailable."""
 
     registry: Registry
-    _known: "OrderedDict[int, tuple[Print, bool]]" = field(
-        default_factory=OrderedDict
-    )  # by artifact, what was compared with what was published, and whether it was the same
+    # by artifact: the fingerprint that was compared with what was published, and whether it was the same
+    _compared: "OrderedDict[int, tuple[Fingerprint, bool]]" = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _digesting: threading.Lock = field(default_factory=threading.Lock)  # one at a time, and each file once
     _digesting_large: threading.Lock = field(default_factory=threading.Lock)
 
-    def owner(self, call_id: str, of: Principal | None = None) -> str:
-        """Whose call it is; if `of` is given, only of calls that this one may see. Raises Absent."""
-        mine = of.id if of is not None and not of.holds(ADMIN) else None
+    def owner(self, call_id: str, viewer: Principal | None = None) -> str:
+        """Whose call it is; if `viewer` is given, only of calls that this one may see. Raises Absent."""
+        mine = viewer.id if viewer is not None and not viewer.holds(ADMIN) else None
         call = self.registry.call(call_id, mine) if _CALL.fullmatch(call_id) else None
         if call is None:
             raise Absent
@@ -127,21 +122,22 @@ class ArtifactStore:
                 raise Gone("it was taken away") from error
             except PathRefused as error:
                 raise Absent from error
-            seen = self._checked(artifact, file)
+            seen = Fingerprint.of(file)
+            if not self._verify(artifact, file, seen):
+                raise Gone("it was changed")
             return Opened(artifact, file, seen, stack.pop_all().close)
 
-    def recognised(self, artifact: Artifact, file: int) -> bool | None:
+    def is_unchanged(self, artifact: Artifact, file: int) -> bool | None:
         """Whether an open file is what was published; None where only reading more of it than one request may would tell."""
-        seen = Print.of(file)
+        seen = Fingerprint.of(file)
         if seen.size == artifact.size and seen.size > DIGEST_BYTES:
-            return self._judged(artifact, seen)
+            return self._guess(artifact, seen)
         try:
-            self._checked(artifact, file)
+            return self._verify(artifact, file, seen)
         except Gone:
             return False
-        return True
 
-    def glanced(self, artifact: Artifact) -> bool | None:
+    def quick_check(self, artifact: Artifact) -> bool | None:
         """The same of what stands in its place, without reading any of it; None where that does not tell."""
         try:
             now = os.lstat(artifact.path)
@@ -151,59 +147,44 @@ class ArtifactStore:
             return None if stat.S_ISDIR(now.st_mode) else False
         if not stat.S_ISREG(now.st_mode) or now.st_size != artifact.size:
             return False
-        return self._judged(artifact, Print.seen(now))
+        return self._guess(artifact, Fingerprint.of(now))
 
-    def _judged(self, artifact: Artifact, seen: Print) -> bool | None:
-        known = self._compared(artifact, seen)
-        return True if known is None and _untouched(artifact, seen) else known
+    def _recall(self, artifact: Artifact, seen: Fingerprint) -> bool | None:
+        """What an earlier comparison of the same fingerprint found; None where there was none."""
+        with self._lock:
+            compared, same = self._compared.get(artifact.id, (None, False))
+        return same if compared == seen else None
 
-    def _checked(self, artifact: Artifact, file: int) -> Print:
-        seen = Print.of(file)
+    def _guess(self, artifact: Artifact, seen: Fingerprint) -> bool | None:
+        """The same, else what the kernel's clock tells: a file that is as it was when it was registered."""
+        known = self._recall(artifact, seen)
+        return True if known is None and seen.changed_ns / 1e9 <= artifact.created else known
+
+    def _verify(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
+        """Whether it is the same, by its digest where it is small or nothing else tells. Raises Gone, Busy."""
         if seen.size != artifact.size:
-            raise Gone("it was changed")
-        known = self._compared(artifact, seen)
-        if known is None and not (seen.size > DIGEST_BYTES and _untouched(artifact, seen)):
-            known = self._digested(artifact, file, seen)
-        if known is False:
-            raise Gone("it was changed")
-        return seen
-
-    def _digested(self, artifact: Artifact, file: int, seen: Print) -> bool:
-        """Compares it whole. Raises Busy."""
-        with self._turn(seen.size):
-            known = self._compared(artifact, seen)
-            if known is None:
-                known = digest(file) == artifact.sha256
-                if Print.of(file) != seen:
-                    raise Gone("it was changed")
-                self._remember(artifact, seen, same=known)
-        return known
-
-    @contextmanager
-    def _turn(self, size: int) -> Iterator[None]:
-        """Small files wait for each other; of the large, nobody waits, so that no thread does. Raises Busy."""
-        small = size <= DIGEST_BYTES
-        lock = self._digesting if small else self._digesting_large
-        if not lock.acquire(blocking=small):
+            return False
+        is_small = seen.size <= DIGEST_BYTES
+        known = self._recall(artifact, seen) if is_small else self._guess(artifact, seen)
+        if known is not None:
+            return known
+        # small files wait for each other; of the large, nobody waits, so that no thread does
+        lock = self._digesting if is_small else self._digesting_large
+        if not lock.acquire(blocking=is_small):
             raise Busy
         try:
-            yield
+            known = self._recall(artifact, seen)  # another thread may just have compared it
+            return self._digest(artifact, file, seen) if known is None else known
         finally:
             lock.release()
 
-    def _compared(self, artifact: Artifact, seen: Print) -> bool | None:
-        """Whether it was the same when it was compared; None of what never was."""
+    def _digest(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
+        """Compares it whole. Raises Gone."""
+        same = digest(file) == artifact.sha256
+        if Fingerprint.of(file) != seen:
+            raise Gone("it was changed")
         with self._lock:
-            known, same = self._known.get(artifact.id, (None, False))
-        return same if known == seen else None
-
-    def _remember(self, artifact: Artifact, seen: Print, *, same: bool) -> None:
-        with self._lock:
-            self._known[artifact.id] = (seen, same)
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-
-
-def _untouched(artifact: Artifact, seen: Print) -> bool:
-    """Whether a file is, by the kernel's clock, as it was when it was registered."""
-    return seen.changed_ns / 1e9 <= artifact.created
+            self._compared[artifact.id] = (seen, same)
+            while len(self._compared) > _REMEMBERED:
+                self._compared.popitem(last=False)
+        return same

@@ -1,4 +1,4 @@
-"""Measured series: several contenders in turn, so that what else the machine does hits all of them alike."""
+"""Measured series: contenders run in turn, so that whatever else the machine does slows all of them alike."""
 
 import os
 import statistics
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 QUIET = 0.1  # share of the processors that may be busy with other things in a quiet moment
-GLANCE = 0.5  # seconds
-LEAST_ROUNDS = 3  # fewer say nothing; the budget of time gives way to them
+LEAST_ROUNDS = 3  # fewer say nothing, so these are run even when the time budget is spent
+_LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +24,29 @@ class Series:
 
     @property
     def p95(self) -> float:
-        """The nearest rank: with fewer than 20 rounds it is the slowest one."""
+        """By nearest rank: with fewer than 20 rounds it is the slowest one."""
         ordered = sorted(self.seconds)
         return ordered[max(0, -(-len(ordered) * 95 // 100) - 1)]
 
     def over(self, other: "Series") -> float:
-        """How many times as long as the other: the median over the rounds, each of which ran both."""
+        """How many times as long as the other: the median of the rounds' ratios, as each round ran both."""
         return statistics.median(a / b for a, b in zip(self.seconds, other.seconds, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long one comparison may take: as many rounds as fit, up to `rounds`."""
+    """How long one comparison may take: as many rounds as fit into `budget` seconds, up to `rounds`.
+
+    `patience` is how many seconds it may wait in all for quiet moments before its rounds.
+    """
 
     rounds: int
-    budget: float  # seconds, without those of waiting
-    patience: float = 0.0  # seconds in all to wait for a quiet moment before a round
+    budget: float
+    patience: float = 0.0
 
 
 def in_turn(contenders: Mapping[str, Callable[[], float]], effort: Effort) -> dict[str, Series]:
-    """Runs every contender once in each round, each round beginning with the next one; a first round is not counted.
+    """Runs every contender once in each round, and begins each round with the next one. The first round is not counted.
 
     A contender returns the seconds that it measured itself.
     """
@@ -56,47 +59,38 @@ def in_turn(contenders: Mapping[str, Callable[[], float]], effort: Effort) -> di
         if number >= LEAST_ROUNDS and spent > effort.budget:
             break
         waiting = time.monotonic()
-        _settle(patience)
+        while time.monotonic() < waiting + patience and _busy_share() > QUIET:
+            pass
         patience -= time.monotonic() - waiting
-        turn = number % len(names)
-        begun = time.monotonic()
+        turn, begun = number % len(names), time.monotonic()
         for name in names[turn:] + names[:turn]:
             taken[name].append(contenders[name]())
         spent += time.monotonic() - begun
     return {name: Series(tuple(seconds)) for name, seconds in taken.items()}
 
 
-def _settle(limit: float) -> None:
-    """Waits until the processors are nearly idle, or so many seconds."""
-    end = time.monotonic() + limit
-    while time.monotonic() < end and _busy() > QUIET:
-        pass
+def timed(work: Callable[[], object]) -> float:
+    """The seconds that `work` takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
 
 
-def _busy() -> float:
-    """The share of processor time that anything took in the last half second."""
+def processor_seconds() -> float:
+    """Seconds of all processors that anything on this machine has used since boot; moves in steps of 10 ms."""
+    whole, idle = _jiffies()
+    return (whole - idle) / os.sysconf("SC_CLK_TCK")
+
+
+def _busy_share() -> float:
     before = _jiffies()
-    time.sleep(GLANCE)
+    time.sleep(_LOOK_SECONDS)
     after = _jiffies()
     return 1 - (after[1] - before[1]) / max(1, after[0] - before[0])
 
 
 def _jiffies() -> tuple[int, int]:
-    """All, and the idle ones, by proc(5)."""
-    fields = [
-        int(word) for word in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
-    ]
+    """All of them, and the idle ones, by proc(5)."""
+    first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
+    fields = [int(word) for word in first.split()[1:9]]
     return sum(fields), fields[3] + fields[4]
-
-
-def used_seconds() -> float:
-    """Those of all processors that anything on this machine has used; it moves in steps of 10 ms."""
-    whole, idle = _jiffies()
-    return (whole - idle) / os.sysconf("SC_CLK_TCK")
-
-
-def timed(work: Callable[[], object]) -> float:
-    """The seconds that it takes."""
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun

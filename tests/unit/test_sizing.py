@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.pool.demand import MEMORY_SECONDS, MOST_NOTED, Demand, shares
+from sandbox.pool.sizing import MEMORY_SECONDS, MOST_NOTED, Demand, Sizes, Sizing, shares
 
 moments = st.lists(st.floats(0, MEMORY_SECONDS, allow_nan=False), max_size=60).map(sorted)
 counts = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=6)
@@ -84,3 +84,21 @@ def test_what_is_over_goes_to_whoever_lacks_most():
 @given(counts)
 def test_nothing_is_kept_where_nothing_may_be(rows):
     assert sum(shares([want for want, _ in rows], [floor for _, floor in rows], 0)) == 0
+
+
+def test_the_targets_are_what_was_asked_for_at_once_and_at_least_what_always_stands():
+    sizing: Sizing[str] = Sizing(Sizes(least=1, most=4), refill_seconds=10.0)
+    assert sizing.targets(["a"], 0.0, 9) == [("a", 1)]
+    for _ in range(3):
+        sizing.note_claim("b", 1.0)
+    assert sizing.targets(["a"], 1.0, 9) == [("a", 1), ("b", 3)]
+    assert sizing.targets(["a"], 1.0, 2) == [("a", 1), ("b", 1)]  # as the memory of the machine allows
+    assert sizing.targets(["a"], 2 * MEMORY_SECONDS, 9) == [("a", 1), ("b", 0)]
+    assert sizing.targets(["a"], 2 * MEMORY_SECONDS, 9) == [("a", 1)]
+
+
+def test_how_long_a_refill_takes_follows_what_was_measured():
+    sizing: Sizing[str] = Sizing(Sizes(), refill_seconds=1.0)
+    for _ in range(20):
+        sizing.note_refill(3.0)
+    assert 2.9 < sizing.refill_seconds <= 3.0

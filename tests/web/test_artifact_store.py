@@ -12,9 +12,9 @@ import pytest
 from starlette.types import Message
 
 from gdal_mcp.access.identity import ADMIN, READ, Principal
-from gdal_mcp.ledger import shelf as module
+from gdal_mcp.ledger import artifacts as module
+from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
-from gdal_mcp.ledger.shelf import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
 from gdal_mcp.web import sending
 from sandbox.workspace import Workspace, Workspaces
 

@@ -1,0 +1,312 @@
+"""Single calls, warm and cold, small and large, against `docker run`, the plain process and an in-process server."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.clients import Call, sdk_client
+from bench.place import COLD, NotMeasurable, Place, bare, write_points
+from bench.report import Finding, Section, milliseconds
+from bench.rivals import PEER_VERSION, Plain, docker_run, peer_client
+from bench.timing import Effort, Series, in_turn, processor_seconds, timed
+from sandbox.template import STAGING_TARGET
+
+SMALL, LARGE = "small.tif", "large.tif"
+HARDENED = "`docker run`, the same argv and hardening"
+USUAL = "`docker run`, the same argv, usual flags"
+PLAIN = "plain process in the same root file system"
+DEFAULTS = "plain process with GDAL's own defaults"
+PEER = f"the in-process server gdal-mcp {PEER_VERSION} over stdio"
+TRIES = 5  # of one call that must be served as its table says
+KINDS = 2  # of slots that wait: those that read, and those that write to the workspace
+NOT_WAITED_FOR = ("create", "start", "remove")  # by a warm call: before it came, or after its answer
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One operation. A call that writes is given an `output` of a new name, which ends with `suffix`."""
+
+    title: str
+    tool: str
+    arguments: Mapping[str, Any]
+    suffix: str = ""
+
+
+INFO = Case("`info` of a 512 x 512 GeoTIFF", "info", {"path": SMALL})
+CONVERT = Case(
+    "`convert` of it to a Cloud Optimized GeoTIFF",
+    "convert",
+    {"input": SMALL, "output_format": "COG"},
+    ".tif",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """All contenders but the servers, which each table starts for itself."""
+
+    place: Place
+    plain: Plain
+    hardened: tuple[str, ...]
+    usual: tuple[str, ...]
+
+    def contenders(self, server: "Server", case: Case) -> dict[str, Callable[[], float]]:
+        """The command of the server's last call by `docker run` and as a plain process."""
+        place = self.place
+
+        def by_docker(flags: Sequence[str], folder: object) -> float:
+            return timed(lambda: docker_run(place, flags, server.argv(case, folder)))
+
+        return {
+            HARDENED: lambda: by_docker(self.hardened, STAGING_TARGET),
+            USUAL: lambda: by_docker(self.usual, place.scratch),
+            PLAIN: lambda: self.by_plain(server, case, server.environment),
+        }
+
+    def by_plain(self, server: "Server", case: Case, environment: Mapping[str, str]) -> float:
+        taken = self.plain.run(server.argv(case, self.place.scratch), environment)
+        for path in self.place.scratch.iterdir():
+            path.unlink()
+        return taken
+
+
+@dataclass(slots=True)
+class Server:
+    """A server of ours over stdio: calls that count were all served warm, or all cold. Seconds are in `waited`."""
+
+    place: Place
+    ask: Call
+    warm: bool
+    idle: int  # containers of a pool that is full
+    receipts: list[Mapping[str, Any]] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    misses: int = 0
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        hosting = self.place.app.hosting
+        return hosting.template(hosting.ready().image, None).environment
+
+    def call(self, case: Case) -> float:
+        """The seconds of one call, after which the pool comes to rest. One that was served otherwise is made again."""
+        for _ in range(TRIES):
+            name = self.place.new_name(case.suffix)
+            given = {**case.arguments, **({"output": name} if case.suffix else {})}
+            begun = time.perf_counter()
+            receipt = self.ask(case.tool, given)["receipt"]
+            seconds = time.perf_counter() - begun
+            (self.place.workspace / name).unlink(missing_ok=True)
+            self.place.rest(self.idle)
+            if (receipt["pool"] == "warm") is self.warm:
+                self.receipts.append(receipt)
+                self.waited.append(seconds)
+                return seconds
+            self.misses += 1
+        raise NotMeasurable(f"{TRIES} calls in a row were not {'warm' if self.warm else 'cold'}")
+
+    def argv(self, case: Case, folder: object) -> list[str]:
+        """The command of the last call, writing to another folder."""
+        target = f"{folder}/{self.place.new_name(case.suffix)}"
+        parted = [word.partition(f"{STAGING_TARGET}/") for word in self.receipts[-1]["argv"]]
+        return [f"{before}{target}" if found else before for before, found, _ in parted]
+
+    def parts(self) -> dict[str, float]:
+        """Seconds that the client waited for, by part, the medians; `the rest` is what no part accounts for."""
+        skipped = NOT_WAITED_FOR if self.warm else ("remove",)
+        names = dict.fromkeys(name for one in self.receipts for name in one["seconds"] if name not in skipped)
+        calls = [{name: one["seconds"].get(name, 0.0) for name in names} for one in self.receipts]
+        for call, waited in zip(calls, self.waited, strict=True):
+            call["the rest"] = waited - sum(call.values())
+        return {name: statistics.median(call[name] for call in calls) for name in (*names, "the rest")}
+
+    def told(self) -> str:
+        """The parts that matter, the longest first."""
+        parts = sorted(self.parts().items(), key=lambda pair: -pair[1])
+        return "of it " + ", ".join(f"{name} {milliseconds(took)} ms" for name, took in parts if took >= 5e-4)
+
+
+@contextmanager
+def server(place: Place, *, warm: bool) -> Iterator[Server]:
+    """One with its default pool, which is full, or one without a pool."""
+    with sdk_client(place.program("serve", *(() if warm else COLD)), place.python_environment()) as ask:
+        ask(INFO.tool, INFO.arguments)  # answered once the host is attested; from then on slots are kept
+        least = KINDS * place.app.settings.model_fields["pool_min"].default if warm else 0
+        yield Server(place, ask, warm, place.rest(least))
+
+
+def warm_calls(rivals: Rivals, effort: Effort) -> list[Section]:
+    with ExitStack() as stack, server(rivals.place, warm=True) as ours:
+        peer, missing = _peer(stack, rivals.place)
+        info, found = _compared(rivals, ours, INFO, effort, peer)
+        mine, reason, columns = found[_name(ours)], ours.told(), {"info": ours.parts()}
+        slowest = max(zip(ours.waited, ours.receipts, strict=True), key=lambda pair: pair[0])
+        longest = max(
+            slowest[1]["seconds"].items(), key=lambda pair: pair[1] * (pair[0] not in NOT_WAITED_FOR)
+        )
+        uneven = (
+            f"in the slowest, {milliseconds(slowest[0])} ms, {longest[0]} took {milliseconds(longest[1])} ms"
+        )
+        findings = [
+            Finding("warm-docker", mine.over(found[HARDENED]), reason),
+            Finding("warm-plain", mine.over(found[PLAIN]), reason),
+            Finding("warm-peer", mine.over(found[PEER]), reason)
+            if peer
+            else Finding("warm-peer", None, missing),
+            Finding("warm-even", mine.p95 / mine.p50, uneven),
+        ]
+        ours.receipts, ours.waited = [], []
+        convert, found = _compared(rivals, ours, CONVERT, effort, {})
+        findings.append(Finding("convert-plain", found[_name(ours)].over(found[PLAIN]), ours.told()))
+        columns["convert"] = ours.parts()
+    return [info, convert, _parts("Where the time of a warm call goes", columns, findings)]
+
+
+def cold_calls(rivals: Rivals, effort: Effort) -> list[Section]:
+    with server(rivals.place, warm=False) as ours:
+        info, found = _compared(rivals, ours, INFO, effort, {})
+        mine, reason, columns = found[_name(ours)], ours.told(), {"info": ours.parts()}
+        findings = [
+            Finding("cold-docker", mine.over(found[HARDENED]), reason),
+            Finding("cold-plain", mine.over(found[PLAIN]), reason),
+        ]
+        ours.receipts, ours.waited = [], []
+        convert, found = _compared(rivals, ours, CONVERT, effort, {})
+        findings.append(Finding("cold-convert", found[_name(ours)].over(found[HARDENED]), ours.told()))
+        columns["convert"] = ours.parts()
+        begun, calls = processor_seconds(), effort.rounds
+        for _ in range(calls):
+            ours.ask(INFO.tool, INFO.arguments)
+        rivals.place.rest()
+        findings.append(
+            Finding("cycle", (processor_seconds() - begun) / calls, f"the mean of {calls} in a row")
+        )
+    return [info, convert, _parts("Where the time of a cold call goes", columns, findings)]
+
+
+def _name(ours: Server) -> str:
+    return f"gdal-mcp over stdio, {'warm' if ours.warm else 'cold'}"
+
+
+def _compared(
+    rivals: Rivals, ours: Server, case: Case, effort: Effort, more: Mapping[str, Callable[[], float]]
+) -> tuple[Section, dict[str, Series]]:
+    mine = {_name(ours): lambda: ours.call(case)}
+    found = in_turn({**mine, **rivals.contenders(ours, case), **more}, effort)
+    rows = [
+        (name, milliseconds(one.p50), milliseconds(one.p95), *_ratio(found[_name(ours)], one))
+        for name, one in found.items()
+    ]
+    note = (
+        f"{len(found[PLAIN].seconds)} rounds. The last column is our time divided by that row's, the median over the "
+        f"rounds. {ours.idle} slots wait when the pool is at rest, and nothing is measured before it is; {ours.misses} "
+        "calls were served otherwise and made again."
+    )
+    kind = "Warm" if ours.warm else "Cold"
+    header = ("contender", "p50 ms", "p95 ms", "ours / it")
+    return Section(f"{kind} {case.title}", note, header, rows), found
+
+
+def _ratio(mine: Series, other: Series) -> tuple[str]:
+    ratio = mine.over(other)
+    return ("" if mine is other else f"{ratio:.{2 if ratio >= 0.1 else 3}f}",)
+
+
+def _peer(stack: ExitStack, place: Place) -> tuple[dict[str, Callable[[], float]], str]:
+    """The in-process server as a contender, or why it is not here."""
+    given = {"uri": str(place.workspace / SMALL)}
+    try:
+        ask = stack.enter_context(peer_client(place))
+        ask("raster_info", given)
+    except NotMeasurable as error:
+        return {}, str(error)
+    return {PEER: lambda: timed(lambda: ask("raster_info", given))}, ""
+
+
+def _parts(title: str, columns: Mapping[str, Mapping[str, float]], findings: Sequence[Finding]) -> Section:
+    names = dict.fromkeys(name for column in columns.values() for name in column)
+    rows = [(name, *(milliseconds(one.get(name, 0.0)) for one in columns.values())) for name in names]
+    note = (
+        "From the receipts, p50. Only what the client waits for; `the rest` is the protocol in both programs, the "
+        "check of the result, the closing record and what the client does."
+    )
+    return Section(title, note, ("part", *(f"`{name}` ms" for name in columns)), rows, findings)
+
+
+def large_calls(rivals: Rivals, size: int, features: int, effort: Effort) -> list[Section]:
+    """What the container costs when GDAL has much to do."""
+    _make_large(rivals, size, features)
+    cases = {
+        "large-reproject": Case(
+            f"Reprojection of {size} x {size} bytes",
+            "reproject",
+            {"input": LARGE, "dst_crs": "EPSG:3857"},
+            ".tif",
+        ),
+        "large-cog": Case(
+            f"COG of {size // 2} x {size // 2} bytes in 4 bands",
+            "convert",
+            {"input": "bands.tif", "output_format": "COG"},
+            ".tif",
+        ),
+        "large-points": Case(
+            f"Conversion of {features:,} points to FlatGeobuf",
+            "vector_convert",
+            {"input": "points.gpkg", "output_format": "FlatGeobuf"},
+            ".fgb",
+        ),
+    }
+    sections = []
+    for goal, case in cases.items():
+        with server(rivals.place, warm=True) as ours:
+            sections.append(_large(rivals, ours, goal, case, effort))
+    return sections
+
+
+def _large(rivals: Rivals, ours: Server, goal: str, case: Case, effort: Effort) -> Section:
+    alike = dict(ours.environment)
+    contenders = {
+        _name(ours): lambda: ours.call(case),
+        PLAIN: lambda: rivals.by_plain(ours, case, alike),
+        DEFAULTS: lambda: rivals.by_plain(ours, case, bare(alike)),
+    }
+    found = in_turn(contenders, effort)
+    mine, parts = found[_name(ours)], ours.parts()
+    rows = [(name, f"{one.p50:.2f}", f"{one.p95:.2f}", *_ratio(mine, one)) for name, one in found.items()]
+    rows += [(f"of it: {name}", f"{took:.2f}", "", "") for name, took in parts.items() if took >= 0.005]
+    finding = Finding(goal, mine.over(found[PLAIN]), ours.told())
+    note = f"{len(mine.seconds)} rounds. The plain processes have the same processors as a call."
+    return Section(case.title, note, ("contender", "p50 s", "p95 s", "ours / it"), rows, (finding,))
+
+
+def _make_large(rivals: Rivals, size: int, features: int) -> None:
+    """The inputs besides the large raster: points from text, and the quarters of that raster as four bands."""
+    place = rivals.place
+    hosting = place.app.hosting
+    environment = bare(hosting.template(hosting.ready().image, None).environment)
+
+    def run(*words: object) -> None:
+        rivals.plain.run([str(word) for word in words], environment)
+
+    raw, points, bands = (
+        place.workspace / "points.csv",
+        place.scratch / "points.gpkg",
+        place.scratch / "bands.tif",
+    )
+    write_points(raw, features)
+    columns = ("-oo", "X_POSSIBLE_NAMES=x", "-oo", "Y_POSSIBLE_NAMES=y", "-oo", "AUTODETECT_TYPE=YES")
+    run("ogr2ogr", *columns, "-a_srs", "EPSG:32633", points, raw)
+    side, together = size // 2, place.scratch / "bands.vrt"
+    quarters = [place.scratch / f"quarter{number}.vrt" for number in range(4)]
+    for number, quarter in enumerate(quarters):
+        window = ("-srcwin", side * (number % 2), side * (number // 2), side, side)
+        corners = ("-a_ullr", 500000, 5200000, 650000, 5050000)
+        run("gdal_translate", *window, *corners, place.workspace / LARGE, quarter)
+    run("gdalbuildvrt", "-separate", together, *quarters)
+    run("gdal_translate", together, bands)
+    for made in (points, bands):
+        made.rename(place.workspace / made.name)
+    for left in (raw, together, *quarters):
+        left.unlink()

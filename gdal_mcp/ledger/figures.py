@@ -1,0 +1,225 @@
+"""Figures about calls, from the registry and nothing else; and what of them is on this host now.
+
+A figure counts what the registry holds: every call that reached a container or was refused on the way there. What was
+answered without one (a search, a description, the check of a call) is in the audit log alone.
+
+Invariants:
+* reading changes nothing: the database is opened for reading, and an absent one is an empty one;
+* whatever names clients invent, there are no more rows than the product has tools and outcomes: the rest is `other`;
+* what a container says of its own use is believed up to the limits that it ran under.
+"""
+
+import json
+import math
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from gdal_mcp.access.admission import Load
+from gdal_mcp.errors import Code
+from gdal_mcp.ledger.schema import MIGRATIONS, RegistryUnavailable, explained
+from sandbox.engine import Engine
+from sandbox.errors import SandboxError
+from sandbox.labels import OWNER
+from sandbox.outputs.filetree import listed
+from sandbox.owner import Owner
+from sandbox.workspace import RESERVED, Workspace, open_folder
+
+OTHER: Final = "other"
+OUTCOMES: Final = frozenset({"OK", *map(str, Code)})
+POOLS: Final = ("warm", "cold")
+# as it is shown, and as it is recorded; to start is to be given a container, whether one waits or has to be made
+PHASES: Final[Mapping[str, str]] = {"queue": "queue", "start": "claim", "run": "run", "publish": "publish"}
+TOTAL: Final = "total"  # of a call that ran: from its first record to its last
+_OLDEST: Final = 2  # the format from which on calls say which files they wrote
+_BUSY_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class EndedCall:
+    """What is counted of a call that ended. `seconds` by phase; None where nothing sensible is recorded."""
+
+    tool: str
+    outcome: str
+    finished: float  # seconds since the epoch
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    pool: str | None = None
+    peak_memory: float | None = None  # bytes
+    cpu_seconds: float = 0.0
+    output_files: int = 0
+    output_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What there is at this moment; None of what cannot be seen from here."""
+
+    unfinished: int = 0  # calls that have not ended, of all servers of one state folder
+    containers: Mapping[tuple[str, str], int] | None = None  # as `containers` counts them
+    staging: Mapping[str, int | None] = field(default_factory=dict)  # folders by place
+    load: Load | None = None
+    slots: Mapping[str, int] | None = None  # of this server's pool, by what they do
+
+
+@dataclass(slots=True)
+class Summary:
+    """Calls that ended, added up."""
+
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter)  # by tool and outcome
+    pool: Counter[str] = field(default_factory=Counter)  # by how their container was found
+    seconds: dict[str, "array[float]"] = field(
+        default_factory=lambda: {name: array("d") for name in (*PHASES, TOTAL)}
+    )
+    peak_memory: "array[float]" = field(default_factory=lambda: array("d"))  # bytes
+    cpu_seconds: float = 0.0
+    output_files: int = 0
+    output_bytes: int = 0
+
+    def add(self, call: EndedCall) -> None:
+        self.calls[call.tool, call.outcome] += 1
+        for phase, seconds in call.seconds.items():
+            self.seconds[phase].append(seconds)
+        if call.pool is not None:
+            self.pool[call.pool] += 1
+        if call.peak_memory:
+            self.peak_memory.append(call.peak_memory)
+        self.cpu_seconds += call.cpu_seconds
+        self.output_files += call.output_files
+        self.output_bytes += call.output_bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON. `hit_rate` is of the calls with a container the part that found one waiting, None without such calls."""
+        rows = [
+            {"tool": tool, "outcome": outcome, "count": n}
+            for (tool, outcome), n in sorted(self.calls.items())
+        ]
+        served = self.pool.total()
+        return {
+            "calls": self.calls.total(),
+            "by_tool_and_outcome": rows,
+            "pool": {
+                **{name: self.pool[name] for name in POOLS},
+                "hit_rate": self.pool["warm"] / served if served else None,
+            },
+            "seconds": {phase: _spread(amounts) for phase, amounts in self.seconds.items()},
+            "peak_memory_bytes": _spread(self.peak_memory),
+            "cpu_seconds": round(self.cpu_seconds, 3),
+            "output": {"files": self.output_files, "bytes": self.output_bytes},
+        }
+
+
+def figures(path: Path, known: Container[str], since: float) -> dict[str, Any]:
+    """The calls that ended since a time (seconds since the epoch), all of them, and how many have not ended, as JSON.
+
+    Raises RegistryUnavailable.
+    """
+    lately, total, unfinished = Summary(), Summary(), 0
+    for _, call in ended_calls(path, known):
+        if call is None:
+            unfinished += 1
+            continue
+        total.add(call)
+        if call.finished >= since:
+            lately.add(call)
+    return {"lately": lately.as_dict(), "total": total.as_dict(), "unfinished": unfinished}
+
+
+def ended_calls(path: Path, known: Container[str], after: int = 0) -> Iterator[tuple[int, EndedCall | None]]:
+    """The calls behind row `after`, with their numbers, as they came; None of one that has not ended.
+
+    A tool that is not `known` is another one. Raises RegistryUnavailable.
+    """
+    if not path.exists():
+        return
+    query = "SELECT rowid, * FROM calls WHERE rowid > ? ORDER BY rowid"
+    with explained(path), _reading(path) as database:
+        for row in database.execute(query, [after]):
+            yield row["rowid"], _ended(row, known) if row["finished"] is not None else None
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as database:
+        database.row_factory = sqlite3.Row
+        version = database.execute("PRAGMA user_version").fetchone()[0]
+        if not _OLDEST <= version <= len(MIGRATIONS):
+            wrong = "a newer" if version > len(MIGRATIONS) else "an older"
+            raise RegistryUnavailable(
+                f"the registry {path} was written by {wrong} version of this program (its format is {version}). "
+                "Use the version whose server runs on it."
+            )
+        yield database
+
+
+def _ended(row: sqlite3.Row, known: Container[str]) -> EndedCall:
+    durations, receipt, limits = (json.loads(row[name]) for name in ("durations", "receipt", "limits"))
+    files = json.loads(row["files"])
+    recorded = {phase: _amount(durations.get(name)) for phase, name in PHASES.items()}
+    if "run" in durations:
+        recorded[TOTAL] = max(row["finished"] - row["started"], 0.0)
+    most_cpu = (_amount(limits.get("cpus")) or 0) * (_amount(limits.get("wall_seconds")) or 0)
+    return EndedCall(
+        row["tool"] if row["tool"] in known else OTHER,
+        row["outcome"] if row["outcome"] in OUTCOMES else OTHER,
+        row["finished"],
+        {phase: seconds for phase, seconds in recorded.items() if seconds is not None},
+        receipt.get("pool") if receipt.get("pool") in POOLS else None,
+        _amount(receipt.get("peak_memory_bytes"), limits.get("memory_bytes", 0)),
+        _amount(receipt.get("cpu_seconds"), most_cpu) or 0.0,
+        len(files),
+        sum(int(_amount(one.get("bytes")) or 0) for one in files),
+    )
+
+
+def _amount(value: object, most: object = None) -> float | None:
+    """A number that is not below 0 and at most `most`, if that is one; None of anything else."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
+        return None
+    bound = _amount(most) if most is not None else None
+    return value if bound is None else min(value, bound)
+
+
+def _spread(amounts: "array[float]") -> dict[str, Any]:
+    """A quantile is the smallest amount that this part of all is not above; None of none."""
+    ordered = sorted(amounts)
+
+    def quantile(part: float) -> float | None:
+        return ordered[math.ceil(part * len(ordered)) - 1] if ordered else None
+
+    highest = round(ordered[-1], 6) if ordered else 0.0
+    return {"count": len(ordered), "p50": quantile(0.5), "p95": quantile(0.95), "max": highest}
+
+
+def containers(engine: Engine, owner: Owner) -> Counter[tuple[str, str]]:
+    """Our containers now, by whether their server is `alive`, `dead` or `foreign` (of another state folder or another host)
+    and whether they are `running` or `stopped`. Raises EngineUnavailable.
+    """
+    found: Counter[tuple[str, str]] = Counter()
+    for one in engine.leftovers():
+        state = engine.state(one.container)
+        if state is None:
+            continue
+        name = one.labels.get(OWNER, "")
+        server = "foreign"
+        if name.isalnum() and (owner.folder / f"{name}.lock").exists():
+            server = "dead" if owner.is_dead(name) else "alive"
+        found[server, "running" if state.running else "stopped"] += 1
+    return found
+
+
+def staging_folders(root: Path) -> int | None:
+    """How many staging folders lie in a workspace, or in the state folder; None when they cannot be seen."""
+    place = PurePosixPath(RESERVED, "staging")
+    if not (root / place).is_dir():
+        return 0
+    try:
+        with open_folder(Workspace(root, writable=True), place) as folder, listed(folder) as names:
+            return sum(1 for _ in names)
+    except (OSError, SandboxError):
+        return None

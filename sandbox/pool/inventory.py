@@ -1,0 +1,109 @@
+"""Which slots there are, in what state, and what is to be done next: pure. Times are of one monotonic clock, in seconds.
+
+Invariants:
+* a slot is idle or claimed, never both, and a claimed one never becomes idle again;
+* no refill begins while the call whose slot it replaces needs the processors, nor before the pause after a failure is over.
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sandbox.pool.lease import IdleSlot, SlotKey
+
+REFILLS = 2  # at once; starting more only makes each slower
+# how long a refill leaves the processors to the call that it follows: while that call is alone, and when there are others
+ALONE_SECONDS, AMONG_OTHERS_SECONDS = 5.0, 0.1
+REST_SECONDS = 0.02  # after a call's container has ended: until then its answer is on its way
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a refill that failed
+
+Targets = Sequence[tuple[SlotKey, int]]
+
+
+@dataclass(slots=True)
+class Inventory:
+    """The slots of a pool. Not thread-safe: the pool holds a lock."""
+
+    idle: list[IdleSlot] = field(default_factory=list)  # the oldest first
+    starting: list[SlotKey] = field(default_factory=list)
+    due: dict[IdleSlot, float] = field(
+        default_factory=dict
+    )  # claimed slots, and when a refill may follow each
+    resume: float = 0.0  # no refill before
+    pause: float = FIRST_PAUSE
+
+    @property
+    def size(self) -> int:
+        """Slots that wait or will soon."""
+        return len(self.idle) + len(self.starting)
+
+    def claim(self, kind: SlotKey, fingerprint: object, now: float) -> IdleSlot | None:
+        """The oldest idle slot that fits, which had most time to warm up."""
+        self.due = {one: min(due, now + AMONG_OTHERS_SECONDS) for one, due in self.due.items()}
+        for one in self.idle:
+            if one.kind == kind and one.fingerprint == fingerprint:
+                self.idle.remove(one)
+                self.due[one] = now + (AMONG_OTHERS_SECONDS if self.due else ALONE_SECONDS)
+                return one
+        return None
+
+    def finish(self, claimed: IdleSlot, now: float) -> None:
+        """The call of a claimed slot is over: another slot may soon be started in its place."""
+        if claimed in self.due:
+            self.due[claimed] = min(self.due[claimed], now + REST_SECONDS)
+
+    def forget(self, one: IdleSlot) -> bool:
+        """Takes out an idle slot that ended. False when somebody has claimed it meanwhile, and will find out."""
+        if one not in self.idle:
+            return False
+        self.idle.remove(one)
+        return True
+
+    def retire(self, targets: Targets, unusable: Container[IdleSlot]) -> list[IdleSlot]:
+        """Takes out the idle slots that are unusable, of a kind that nobody asks for any more, or too many."""
+        kept: list[IdleSlot] = []
+        retired: list[IdleSlot] = []
+        for one in self.idle:
+            wanted = next((count for kind, count in targets if kind == one.kind), 0)
+            alike = sum(other.kind == one.kind for other in kept)
+            (retired if one in unusable or alike >= wanted else kept).append(one)
+        self.idle = kept
+        return retired
+
+    def begin_refills(self, targets: Targets, now: float) -> list[SlotKey]:
+        """The kinds to start a slot of now, one entry for each slot. They count as starting."""
+        if now < self.resume:
+            return []
+        self.due = {one: due for one, due in self.due.items() if due > now}
+        lacking: list[SlotKey] = []
+        for kind, wanted in targets:
+            have = sum(one.kind == kind for one in self.idle) + self.starting.count(kind)
+            lacking += [kind] * (wanted - have)
+        room = min(REFILLS - len(self.starting), len(lacking) - len(self.due))
+        begun = lacking[: max(0, room)]
+        self.starting += begun
+        return begun
+
+    def refilled(self, kind: SlotKey, one: IdleSlot | None) -> None:
+        """A refill ended: with a slot, or without one because it was cancelled or found no memory."""
+        self.starting.remove(kind)
+        if one is not None:
+            self.pause = FIRST_PAUSE
+            self.idle.append(one)
+
+    def postpone(self, until: float) -> None:
+        """No refill begins before."""
+        self.resume = until
+
+    def refill_failed(self, now: float) -> None:
+        """The next try waits, twice as long after each failure."""
+        self.postpone(now + self.pause)
+        self.pause = min(self.pause * 2, LONGEST_PAUSE)
+
+    def next_change(self, now: float, age_seconds: float) -> float | None:
+        """Seconds until something is to be done although nobody called; None when nothing is."""
+        times: Iterable[float] = (
+            *(due - now for due in self.due.values()),
+            *(one.born + age_seconds - now for one in self.idle),
+            self.resume - now,
+        )
+        return min((seconds for seconds in times if seconds > 0), default=None)

@@ -1,0 +1,93 @@
+"""What one container says while its job runs: bounded, and nothing of it believed."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandbox.engine import STDERR
+from sandbox.outcome import Declined, Outcome, OutputLimitExceeded, ProtocolViolated
+from sandbox.protocol import Attachment, Final, Frame, FrameReader, Interim, Printed, Progress, ProtocolBreach
+from sandbox.template import Limits
+
+PROGRESS_GAP = 0.05  # seconds; half of a worker's, so that only what no worker sends is left out
+MARK_SECONDS = 0.5  # after the final answer, for the end of stderr; a job may have closed it
+WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments and the final answer
+
+
+@dataclass(slots=True)
+class Session:
+    """The output of one job. `end_mark` is what its worker prints as the last thing on stderr; `on_interim` is as in `Job`."""
+
+    limits: Limits
+    frames: FrameReader
+    stderr: bytearray
+    on_progress: Callable[[float, str], None]
+    end_mark: bytes
+    on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
+    stdout: bytearray = field(default_factory=bytearray)
+    attachments: dict[str, bytes] = field(default_factory=dict)
+    final: Mapping[str, Any] | None = None
+    _wire_bytes: int = 0
+    _end_of_stderr: bytes = b""
+    _fraction: float = -1.0
+    _next_progress: float = 0.0
+    _answered: float = 0.0
+
+    @property
+    def has_all_stderr(self) -> bool:
+        return self._end_of_stderr == self.end_mark
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the final answer is here, and stderr to its end unless that does not come."""
+        if self.final is None:
+            return False
+        return self.has_all_stderr or time.monotonic() > self._answered + MARK_SECONDS
+
+    @property
+    def printed_stderr(self) -> bytes:
+        """What is kept of stderr, without the mark at its end, or what is kept of that."""
+        kept = bytes(self.stderr)
+        if not self.has_all_stderr:
+            return kept
+        parts = (self.end_mark[:length] for length in range(len(self.end_mark), 0, -1))
+        return next((kept.removesuffix(part) for part in parts if kept.endswith(part)), kept)
+
+    def feed(self, pieces: Iterable[tuple[int, bytes]]) -> Outcome | None:
+        """Takes in what arrived, as `Wire.receive` has it; an outcome when it ends the job."""
+        for stream, data in pieces:
+            if stream == STDERR:
+                self.stderr += data[: max(0, self.limits.stderr_bytes - len(self.stderr))]
+                self._end_of_stderr = (self._end_of_stderr + data)[-len(self.end_mark) :]
+                continue
+            self._wire_bytes += len(data)
+            if self._wire_bytes > self.limits.stdout_bytes + WIRE_SLACK:
+                return OutputLimitExceeded(self.limits.stdout_bytes)
+            try:
+                for frame in self.frames.feed(data):
+                    if (cut := self._take(frame)) is not None:
+                        return cut
+            except ProtocolBreach as breach:
+                return ProtocolViolated(str(breach))
+        return None
+
+    def _take(self, frame: Frame) -> Outcome | None:
+        match frame:
+            case Printed(data):
+                self.stdout += data
+                if len(self.stdout) > self.limits.stdout_bytes:
+                    del self.stdout[self.limits.stdout_bytes :]
+                    return OutputLimitExceeded(self.limits.stdout_bytes)
+            case Progress(fraction, message):
+                now = time.monotonic()
+                if fraction > self._fraction and (now >= self._next_progress or fraction >= 1.0):
+                    self._fraction, self._next_progress = fraction, now + PROGRESS_GAP
+                    self.on_progress(fraction, message)
+            case Interim(value):
+                return None if self.on_interim(value) else Declined()
+            case Attachment(name, data):
+                self.attachments[name] = data
+            case Final(value):
+                self.final, self._answered = value, time.monotonic()
+        return None

@@ -1,0 +1,129 @@
+"""SQL against a real GDAL in a hardened container: every function that may be called reads, writes and reaches nothing but its arguments."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.sql import check_statement
+from gdal_mcp.gdal.environment import environment
+from sandbox.outcome import Exited
+from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
+from tests.conftest import SMALL, TemplateMaker, handler
+
+pytestmark = pytest.mark.engine
+
+LIMITS = replace(SMALL, memory_bytes=512 << 20, wall_seconds=300)
+CANARY = "CANARY-7-41"
+
+SOURCES = r"""
+from osgeo import gdal, ogr
+gdal.UseExceptions(); gdal.PushErrorHandler("CPLQuietErrorHandler")
+def filled(data):
+    layer = data.CreateLayer("poly"); layer.CreateField(ogr.FieldDefn("a", ogr.OFTString))
+    feature = ogr.Feature(layer.GetLayerDefn()); feature["a"] = "x"; layer.CreateFeature(feature)
+    return data
+filled(gdal.GetDriverByName("GPKG").CreateVector("/tmp/in.gpkg")).Close()
+sources = {"SQLITE": filled(gdal.GetDriverByName("MEM").CreateVector("")), "": gdal.OpenEx("/tmp/in.gpkg", gdal.OF_VECTOR)}
+def rows(dialect, statement):
+    found = sources[dialect].ExecuteSQL(statement, None, dialect)
+    said = [[one.GetField(at) for at in range(one.GetFieldCount())] for one in found or ()]
+    if found: sources[dialect].ReleaseResultSet(found)
+    return said
+"""
+FUNCTIONS = (
+    SOURCES
+    + """
+names = {name for dialect in sources for (name,) in rows(dialect, "SELECT DISTINCT name FROM pragma_function_list")}
+return {"code": 0, "told": sorted(names)}
+"""
+)
+CALLED = (
+    SOURCES
+    + """
+def files():
+    return {os.path.join(top, name) for top, _, names in os.walk("/tmp") for name in names}
+before, told, done = files(), [], 0
+for dialect, statement in [(dialect, one) for dialect in sources for one in job["statements"]]:
+    try:
+        said = repr(rows(dialect, statement))
+        done += 1
+    except RuntimeError as error:
+        said = str(error).replace(statement, "")
+    if job["canary"] in said:
+        told.append(statement)
+return {"code": 0, "told": told, "made": sorted(files() - before), "done": done}
+"""
+)
+
+
+@pytest.fixture
+def ask(runner: Runner, make_template: TemplateMaker, workspace: Path) -> Callable[..., Any]:
+    """Runs a program in a container of a call's environment that sees the workspace, and returns its answer."""
+    (workspace / "canary.csv").write_text(f"id,name\n1,{CANARY}\n")
+    (workspace / "canary.xml").write_text(f"<a>{CANARY}</a>")
+
+    def run(body: str, **job: Any) -> Any:
+        template = make_template(
+            handler(body), limits=LIMITS, workspace=workspace, environment=dict(environment(LIMITS))
+        )
+        cancel = Cancellation()
+        try:
+            result = runner.run(Job("call-0001", template, job), cancel)
+        finally:
+            cancel.close()
+        assert result.outcome == Exited(0), result
+        assert result.final is not None
+        return result.final
+
+    return run
+
+
+def passes(statement: str) -> bool:
+    try:
+        return bool(check_statement(statement, "sql"))
+    except ArgumentRefused:
+        return False
+
+
+@pytest.mark.nightly  # some fourteen thousand statements
+@pytest.mark.claim("sql.one-select")
+def test_no_function_that_may_be_called_opens_or_writes_a_file(
+    ask: Callable[..., Any], workspace: Path
+) -> None:
+    names = ask(FUNCTIONS)["told"]
+    callable_ones = [name for name in names if passes(f"SELECT {name}('x')")]
+    assert len(names) * 0.95 < len(callable_ones) < len(names)
+    files = [f"'{workspace}/canary.csv'", f"'{workspace}/canary.xml'", f"'CSV:{workspace}/canary.csv'"]
+    arguments = [(one,) * count for one in files for count in (1, 2)]
+    statements = [f"SELECT {name}({', '.join(given)})" for name in callable_ones for given in arguments]
+    found = ask(CALLED, statements=statements, canary=CANARY)
+    assert found["done"] > 1000
+    assert found["told"] == []
+    assert found["made"] == []
+
+
+@pytest.mark.claim("sql.one-select")
+def test_what_opens_a_file_in_gdal_is_refused_and_what_is_refused_for_that_is_known(
+    ask: Callable[..., Any], workspace: Path
+) -> None:
+    """Most of what is refused would reach nothing either; what a table is made from would."""
+    file = f"{workspace}/canary.csv"
+    reached = [f'SELECT * FROM "{file}".canary', f"SELECT * FROM '{file}'.canary"]
+    stopped = [
+        f"SELECT readfile('{file}')",
+        f"SELECT BlobFromFile('{file}')",
+        f"SELECT ogr_datasource_load_layers('{file}')",
+        f"SELECT load_extension('{workspace}/evil.so')",
+        f"SELECT ExportDBF('poly', '{workspace}/made.dbf', 'utf8')",
+        "VACUUM INTO '/tmp/made.db'",
+    ]
+    assert not any(map(passes, (*reached, *stopped)))
+    found = ask(CALLED, statements=[*reached, *stopped], canary=CANARY)
+    assert set(found["told"]) <= set(reached)
+    assert found["told"]
+    assert [one for one in found["made"] if "made.dbf" in one] == []
