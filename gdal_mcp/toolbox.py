@@ -222,7 +222,7 @@ def _request(draft: Draft, _preview_pixels: int) -> Mapping[str, Any]:
     }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Toolbox:
     """A tool library: what runs in its containers, and the tools that makes."""
 
@@ -263,6 +263,9 @@ class Toolbox:
     mount_advice: str = ""  # for a failure where only what the call names is mounted
     upload: Tool | None = None  # what looks at a file that is sent over HTTP, before it is published
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets
+
+    def __repr__(self) -> str:
+        return f"Toolbox({self.name!r})"  # all of it is megabytes of text
 
     @cached_property
     def tools(self) -> Mapping[str, Tool]:

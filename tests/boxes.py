@@ -1,7 +1,7 @@
 """GDAL's toolbox as the packaged catalogue describes it, and what tests ask of it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from gdal_mcp.calls.context import Admitted, CallContext, Planned
 from gdal_mcp.entitlements import Entitlements
@@ -12,7 +12,6 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface, Toolboxes
 from gdal_mcp.toolbox import Tool
 from gdal_mcp.tools.toolbox import of_data
-from sandbox.workspace import Workspaces
 
 GDAL = of_data(packaged_text())
 BOXES = Toolboxes((GDAL,))
@@ -34,7 +33,7 @@ def admitted(call: CallContext, tool: str = "convert") -> Admitted:
     """A call whose sender has all that a server has by default."""
     settings = Settings()
     reach = Entitlements(
-        settings, Workspaces(()), surface(settings), settings.limits(), {"gdal": preflight(settings)}
+        settings, cast("Any", None), surface(settings), settings.limits(), {"gdal": preflight(settings)}
     )
     return Admitted(call, reach, GDAL.tools[tool], GDAL)
 
