@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from bench.clients import Call, sdk_client
 from bench.place import NotMeasurable, Place
-from sandbox.hardening import EngineFacts, create_body
+from sandbox.engines.docker_spec import create_body
 
 PEER_VERSION = "1.1.3"
 _PEER = user_cache_path("gdal-mcp-bench", appauthor=False) / f"gdal-mcp-{PEER_VERSION}"
@@ -98,8 +98,7 @@ def hardened_flags(place: Place) -> Iterator[tuple[str, ...]]:
     """A call's create body as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
     host = place.app.hosting.ready()
     template, info = place.app.hosting.template(host.image, place.scratch), host.info
-    facts = EngineFacts(info.api_version, info.architecture, info.cgroup_version, info.security_options)
-    body = create_body(template, facts, {})
+    body = create_body(template, info, {})
     asked = body["HostConfig"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
         profile.write(asked["SecurityOpt"][1].partition("=")[2])

@@ -1,72 +1,62 @@
 """Fills the generated parts of the documentation from the code and from the tables beside it.
 
-`--check` writes nothing and exits with 1 when a part is not what the code says now.
-
-Invariants:
-* the same text on every host and with every Python version, so that a check never fails for where it runs;
-* what is listed is complete: a subject without its sentence, and a sentence without its subject, are errors.
+A part lies between `<!-- generated: NAME -->` and `<!-- end -->`. `--check` writes nothing and exits with 1 when a part is not what
+the code says now. The text is the same on every host and with every Python version, so that a check never fails for where it runs.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs import assurance, container, engines, operation, surface
-from docs.page import ROOT, Drift, Parts, filled, pages
+from docs.claims import ROOT, Drift
+from docs.tables import PARTS, Parts
 
-PARTS: Parts = {
-    "tools": surface.tools,
-    "toolsets": surface.toolsets,
-    "algorithms": surface.algorithms,
-    "roles": surface.roles,
-    "prompts": surface.prompt_rows,
-    "settings": operation.settings,
-    "errors": operation.errors,
-    "cli": operation.commands,
-    "hardening": container.hardening,
-    "engines": engines.tried,
-    "engine-exemptions": engines.exemptions,
-    "engine-checks": engines.checks,
-    "cis": assurance.cis,
-    "threats": assurance.threats,
-    "gaps": assurance.gaps,
-    "peers": assurance.peers,
-    "faults": assurance.faults,
-    "claim-links": assurance.links,
-    "claim-links-front": assurance.front_links,
-}
+END = "<!-- end -->"
+_BEGIN = re.compile(r"<!-- generated: (.*?) -->")
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m docs", description="Writes the generated parts of the documentation."
     )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 when a part is out of date"
-    )
+    text = "write nothing; exit with 1 when a part is out of date"
+    parser.add_argument("--check", action="store_true", help=text)
     check = parser.parse_args(arguments).check
     try:
-        stale = {page: text for page in pages(root) if (text := _rewritten(page, root)) is not None}
+        new = {page: filled(page.read_text(encoding="utf-8"), PARTS) for page in pages(root)}
     except Drift as drift:
         sys.stderr.write(f"{drift}\n")
         return 1
-    for page, text in stale.items():
+    stale = [page for page, text in new.items() if text != page.read_text(encoding="utf-8")]
+    for page in stale:
         if not check:
-            page.write_text(text, encoding="utf-8")
+            page.write_text(new[page], encoding="utf-8")
         done = "out of date; run `make docs`" if check else "written"
         sys.stdout.write(f"{page.relative_to(root)}: {done}\n")
     return 1 if check and stale else 0
 
 
-def _rewritten(page: Path, root: Path) -> str | None:
-    """The page as it should be, or None where it is so already. Raises Drift."""
-    old = page.read_text(encoding="utf-8")
-    try:
-        new = filled(old, PARTS)
-    except Drift as drift:
-        raise Drift(f"{page.relative_to(root)}: {drift}") from drift
-    return new if new != old else None
+def filled(text: str, parts: Parts) -> str:
+    """The text with every generated part written anew. Raises Drift for a part that is unknown or does not end."""
+    pieces, position = [], 0
+    while found := _BEGIN.search(text, position):
+        name, end = found[1], text.find(END, found.end())
+        following = _BEGIN.search(text, found.end())
+        if name not in parts:
+            raise Drift(f"there is no generated part {name!r}; there are {', '.join(sorted(parts))}")
+        if end < 0 or (following and following.start() < end):
+            raise Drift(f"the generated part {name!r} has no {END}")
+        pieces += [text[position : found.end()], "\n", *(f"{line}\n" for line in parts[name]()), END]
+        position = end + len(END)
+    return "".join([*pieces, text[position:]])
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """Where generated parts may be."""
+    named = [root / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
+    return [page for page in named if page.exists()] + sorted((root / "docs").rglob("*.md"))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 `docs/claims.toml` holds the claims. A test carries their ids: `@pytest.mark.claim("network.no-interface")`, or the same mark in its
 module's `pytestmark`. Marks are read from the source, without running it, so an id stands there as plain text.
 
+In the two security documents a section is a promise unless its heading is in EXPLAINED. In a promise every sentence, and every row
+of a table that a person wrote, ends with the ids of its claims: `No container has a network [network.no-interface].`
+
 `python -m docs.claims` prints what does not fit, `python -m docs.claims ID ...` the tests of those claims.
 """
 
@@ -11,11 +14,10 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
-from docs.page import ROOT, Drift
-
+ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = "docs/claims.toml"
 DOCUMENTS = ("SECURITY.md", "docs/security.md")
 
@@ -32,6 +34,35 @@ ATTACKING = (
 ID = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")
 _CITED = re.compile(rf"\[({ID.pattern})\](?!\()")  # a link to a page is no id
 _PLACE = re.compile(r"`([\w./-]+/[\w./-]*|[\w-]+\.(?:py|toml|json))`")
+
+# What is not promised: how to read the page, what it rests on, what it leaves out.
+EXPLAINED = (
+    "How to read this page",
+    "Report",
+    "Supported versions",
+    "In scope",
+    "Out of scope",
+    "More",
+    "What this rests on",
+    "What a file can still do to a model",
+    "What a yes cannot mean",
+    "Limits",
+    "Reports in scope",
+    "Reports out of scope",
+)
+
+_IDS_AT_END = re.compile(rf"(\s\[{ID.pattern}\])+[.:;|]?\s*\|?$")
+_HEADING = re.compile(r"^#{2,} (.*)$", re.MULTILINE)
+_GENERATED = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
+_FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_INDENTED = re.compile(r"^    .*$", re.MULTILINE)
+_DASHES = re.compile(r"\|[|\s:-]+\|")
+_DEFINITION = re.compile(r"\[[^]]+\]: |<!--")
+_SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z`*\"(])")
+
+
+class Drift(Exception):
+    """Documentation and code do not fit together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +104,20 @@ def manifest(path: Path = ROOT / MANIFEST) -> Manifest:
     found = tomllib.loads(path.read_text(encoding="utf-8"))
     if unknown := sorted(set(found) - {"areas", "claim", "exempt"}):
         raise Drift(f"{path.name}: there is no {', '.join(unknown)}; there are areas, claim and exempt")
-    claims = tuple(_claim(row) for row in found["claim"])
-    ids = [claim.id for claim in claims]
-    if twice := sorted({one for one in ids if ids.count(one) > 1}):
-        raise Drift(f"claims that are there twice: {', '.join(twice)}")
-    if homeless := sorted({claim.id for claim in claims if claim.area not in found["areas"]}):
-        raise Drift(f"claims of no area in [areas]: {', '.join(homeless)}")
-    return Manifest(found["areas"], claims, found.get("exempt", {}))
-
-
-def _claim(row: Mapping[str, str]) -> Claim:
-    known = {one.name for one in fields(Claim)}
-    name = row.get("id", "without id")
-    if wrong := sorted((set(row) ^ known) - {"gap"}):
-        raise Drift(f"claim {name}: missing or unknown: {', '.join(wrong)}")
-    if empty := sorted(key for key, text in row.items() if not text.strip()):
-        raise Drift(f"claim {name}: empty: {', '.join(empty)}")
-    if not ID.fullmatch(name):
-        raise Drift(
-            f"claim {name}: an id is an area, a full stop, and words of small letters joined by dashes"
-        )
-    return Claim(**row)
+    claims: dict[str, Claim] = {}
+    for row in found["claim"]:
+        try:
+            claim = Claim(**row)
+        except TypeError as error:
+            raise Drift(f"{path.name}: {row.get('id', 'a claim without id')}: {error}") from error
+        if empty := sorted(key for key, text in row.items() if not text.strip()):
+            raise Drift(f"claim {claim.id}: empty: {', '.join(empty)}")
+        if not ID.fullmatch(claim.id) or claim.area not in found["areas"] or claim.id in claims:
+            raise Drift(
+                f"claim {claim.id}: an id is an area of [areas], a full stop and small words with dashes, once"
+            )
+        claims[claim.id] = claim
+    return Manifest(found["areas"], tuple(claims.values()), found.get("exempt", {}))
 
 
 def marks(root: Path = ROOT) -> Marks:
@@ -219,6 +243,36 @@ def _places_that_are_not_there(claims: Manifest, root: Path) -> Iterator[str]:
         for place in _PLACE.findall(claim.mitigation):
             if not (root / place).exists():
                 yield f"{claim.id}: its mitigation names {place}, which is not there"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    section: str
+    text: str
+
+    @property
+    def bears_ids(self) -> bool:
+        return bool(_IDS_AT_END.search(self.text))
+
+
+def sentences(page: str) -> Iterator[Sentence]:
+    """Every sentence and table row that a person wrote in the sections of a page that promise something."""
+    text = _FENCED.sub("", _GENERATED.sub("", page))
+    pieces = _HEADING.split(text)[1:]
+    for heading, body in zip(pieces[::2], pieces[1::2], strict=True):
+        if heading not in EXPLAINED:
+            for one in _of(_INDENTED.sub("", body)):
+                yield Sentence(heading, one)
+
+
+def _of(body: str) -> Iterator[str]:
+    blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n|\n(?=[-*] |\|)", body)]
+    for text, following in zip(blocks, [*blocks[1:], ""], strict=True):
+        if text.startswith("|"):
+            if not (_DASHES.fullmatch(text) or _DASHES.fullmatch(following)):  # nor the head of the table
+                yield text
+        elif text and not _DEFINITION.match(text):
+            yield from _SENTENCE_END.split(text.removeprefix("- "))
 
 
 def documents(root: Path = ROOT) -> dict[str, str]:

@@ -5,9 +5,11 @@ and an answer look, which files belong together, which names policies and settin
 `gdal_mcp.tools.toolbox`. Every field that is a function has a default that suits a library with files in and files out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -53,6 +55,13 @@ class Permits(Protocol):
     def permits(self, operation: str) -> bool: ...
 
 
+class Finding(Protocol):
+    """Something odd about a call that would run all the same."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """With a code, a message and a suggestion."""
+
+
 class Report(Protocol):
     """What can be told of a draft before it runs."""
 
@@ -61,8 +70,8 @@ class Report(Protocol):
         """Expected output bytes and files, memory in bytes, seconds; None where nothing can be said."""
 
     @property
-    def advice(self) -> Sequence[Any]:
-        """Remarks: dataclasses of a code, a message and a suggestion."""
+    def findings(self) -> Sequence["Finding"]:
+        """What is odd about it."""
 
 
 class Preflight(Protocol):
@@ -87,7 +96,7 @@ class Preflight(Protocol):
 @dataclass(frozen=True, slots=True)
 class NoReport:
     figures: Mapping[str, float | None] | None = None
-    advice: tuple[Any, ...] = ()
+    findings: tuple["Finding", ...] = ()
 
 
 class NoPreflight:
@@ -249,11 +258,14 @@ class Toolbox:
         (Described(),) * count
     )
     tool_version: Callable[[Mapping[str, Any]], str] = lambda final: str(final.get("tool_version", ""))
+    read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
     preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
     validates: str = ""  # the tool that describes the inputs of another call, for the question to a person
     belongs: Callable[[str, str], int] = lambda name, target: int(
         name == target
     )  # 0, or how closely a file does
+    # which files go with some that a call reads, such as the sidecars of datasets; made anew for each call
+    companions: Callable[[], Callable[[Located], Iterable[Path]]] = lambda: lambda _located: ()
     mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: (*draft.inputs, *draft.looked_at)
     unfit: Callable[[str], str] = lambda _version: ""  # why an image with that version cannot be used
     # what to call next: of a draft, the call's arguments and the rows of its result's `outputs`

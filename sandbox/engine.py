@@ -1,12 +1,13 @@
 """What a container engine must offer. Implementations live in `sandbox.engines`, siblings of each other."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from sandbox.template import SandboxTemplate
 
 STDOUT, STDERR = 1, 2
+RLIMITS = frozenset({"core", "cpu", "data", "fsize", "nofile"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,13 @@ class EngineInfo:
     identity: str  # the engine's own stable id
     cpus: int = 0  # of its machine; 0 when it does not say
     memory_bytes: int = 0  # likewise
+    host: str = ""  # the machine or cluster that its containers run on
+    boot: str = ""  # of that machine's kernel; another one is attested anew. "" when it cannot be told
+    # whether containers share this process's kernel, so that device and inode numbers mean the same in both
+    same_kernel: bool = False
+    # the resource limits of a process that it sets; what is missing the container's program sets for itself before
+    # anything else, as a Pod has none. Measured by every container either way
+    rlimits: frozenset[str] = RLIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +66,36 @@ class Wire(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """An image that an engine has."""
+
+    reference: str  # as it was asked for
+    id: str  # content id, `sha256:...`; what containers are made from
+    digest: str  # the registry's digest under that reference; the id for an image that came from no registry
+    labels: Mapping[str, str]
+
+
+class Images(Protocol):
+    """The images of an engine's host. Every method raises `EngineUnavailable` when the engine does not answer."""
+
+    def find(self, reference: str) -> ImageInfo | None:
+        """The image of that name or content id; None when it is not there. Never fetches."""
+
+    def names(self, *repositories: str) -> tuple[str, ...]:
+        """The names, with their tags, under which images of these repositories are there."""
+
+    def pull(self, reference: str, report: Callable[[str], None]) -> None:
+        """Fetches from a registry; `report` is given lines of progress. Raises PullFailed, soon when out of reach."""
+
+
 class Engine(Protocol):
     """A container engine. Every method raises `EngineUnavailable` when the engine does not answer."""
 
-    def info(self) -> EngineInfo: ...
+    @property
+    def images(self) -> Images: ...
 
-    def has_image(self, image: str) -> bool:
-        """Whether an image is on its host, by content id."""
+    def info(self) -> EngineInfo: ...
 
     def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
         """A container that is not started yet, read back and compared with what was asked.
@@ -90,3 +121,6 @@ class Engine(Protocol):
 
     def leftovers(self) -> tuple[Leftover, ...]:
         """Every container that carries our labels."""
+
+    def close(self) -> None:
+        """Gives back what it holds on this host; its containers stay."""

@@ -3,6 +3,7 @@
 SandboxError
 ├── EngineUnavailable      no engine answers, or it stopped answering
 ├── ImageMissing           the image is not on this host; a call never pulls
+├── PullFailed             a registry is out of reach, or does not give the image
 ├── CapacityExhausted      no memory is left for one more container
 ├── IsolationRefused       the engine did not do what was asked
 │   └── AttestationFailed  what a container saw from inside is not what was asked
@@ -24,6 +25,10 @@ class EngineUnavailable(SandboxError):
 
 class ImageMissing(SandboxError):
     """The image is not present on the engine's host."""
+
+
+class PullFailed(SandboxError):
+    """The registry cannot be reached, does not have the image, or will not give it."""
 
 
 class CapacityExhausted(SandboxError):

@@ -6,13 +6,16 @@ SHA-256 with the one that the command names, and run it: what runs is still fixe
 """
 
 import hashlib
+import json
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 
+from sandbox.isolation.policy import rlimits
 from sandbox.protocol import LENGTH
+from sandbox.template import SandboxTemplate
 
 EXIT_OTHER_PROGRAM = 74
 # the digest comes from the interpreter itself: hashlib would load OpenSSL first
@@ -27,6 +30,10 @@ def take(count):
         if not piece: os._exit(0)
         data += piece
     return data
+if sys.argv[2:]:
+    import json, resource
+    for name, value in json.loads(sys.argv[2]).items():
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name.upper()), (value, value))
 data = take(int.from_bytes(take({LENGTH.size}), "big"))
 if sha256(data).hexdigest() != sys.argv[1]: os._exit({EXIT_OTHER_PROGRAM})
 program, *sys.argv[1:] = zlib.decompress(data).decode().split("\\0")
@@ -71,3 +78,11 @@ def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     if any("\0" in word for word in words[end:]):
         raise ValueError("a program holds no NUL")
     return words[:end], words[end:]
+
+
+def with_rlimits(template: SandboxTemplate, engine_sets: Collection[str]) -> SandboxTemplate:
+    """The same container, whose loader lowers the resource limits that its engine does not set, before anything else."""
+    missing = {name: value for name, value in rlimits(template.limits).items() if name not in engine_sets}
+    if not missing:
+        return template
+    return replace(template, command=(*template.command, json.dumps(missing)))

@@ -10,9 +10,11 @@ from sandbox.capacity import MemoryReservation
 from sandbox.ending import Ending, ending_of
 from sandbox.engine import STDERR, Engine, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
-from sandbox.isolation.attest import shortfalls
+from sandbox.isolation.measured import shortfalls
+from sandbox.isolation.rows import told
 from sandbox.mounted import refuse_gone, refuse_replaced
 from sandbox.outcome import Usage
+from sandbox.program import with_rlimits
 from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation, HasDescriptor, readable
@@ -111,7 +113,7 @@ def _launch(
     unremoved: set[str] | None,
 ) -> Slot:
     begun = time.monotonic()
-    container = engine.create(template, labels)
+    container = engine.create(with_rlimits(template, engine.info().rlimits), labels)
     created = time.monotonic()
     try:
         slot = _started(engine, template, container, cancel)
@@ -150,8 +152,7 @@ def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: 
 
 def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
     if missing := shortfalls(template, facts):
-        rows = "; ".join(f"{row.name}: asked {row.asked}, found {row.found}" for row in missing[:5])
-        raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {rows[:1000]}")
+        raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {told(missing)}")
 
 
 @dataclass(slots=True)

@@ -131,6 +131,7 @@ def measure():
         },
         "environment": dict(os.environ),
         "hostname": os.uname().nodename,
+        "folder": os.getcwd(),
         "cgroup": {name: _first(paths) for name, paths in CGROUP_FILES.items()},
     }
 

@@ -11,6 +11,7 @@ import pytest
 from gdal_mcp.host.image import Image, resolve
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
+from sandbox.engines.images import DockerImages
 from sandbox.outcome import SandboxResult
 from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.owner import Owner
@@ -70,12 +71,12 @@ def client() -> Iterator[docker.DockerClient]:
 @pytest.fixture(scope="session")
 def image(client: docker.DockerClient) -> Image:
     """The GDAL image in use; GDAL_MCP_IMAGE names another."""
-    return resolve(client, os.environ.get("GDAL_MCP_IMAGE") or None)
+    return resolve(DockerImages(client.api), os.environ.get("GDAL_MCP_IMAGE") or None)
 
 
 @pytest.fixture(scope="session")
 def engine(client: docker.DockerClient, image: Image) -> DockerEngine:
-    return DockerEngine(client, image.environment)
+    return DockerEngine(client)
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gdal_mcp.calls.context import Done, Planned, Ran
-from gdal_mcp.calls.printed import read_json
 from gdal_mcp.calls.translation import explain, judge, reported, stderr_of
-from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -113,7 +112,7 @@ class Execution:
         return Done(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
-            parsed=_parsed(printed, toolbox.failure, required=draft.wants_json),
+            parsed=_parsed(printed, toolbox, required=draft.wants_json),
             stderr=_placed(str(stderr_of(result).get("stderr", "")), draft),
             outputs=toolbox.describe(final, len(draft.outputs)),
             messages=tuple(_placed(text, draft) for _, text in reported(final)[:_MAX_WARNINGS]),
@@ -212,17 +211,17 @@ def _picture(data: bytes) -> bytes | None:
     return data if data.startswith(_PNG) and len(data) <= MAX_PREVIEW else None
 
 
-def _parsed(text: str, failure: Code, *, required: bool) -> Any:
+def _parsed(text: str, toolbox: Toolbox, *, required: bool) -> Any:
     """What is printed as JSON, cleaned; None for other text unless JSON is `required`."""
     if not required and not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        return clean_value(read_json(text))
+        return clean_value(toolbox.read_json(text))
     except (ValueError, RecursionError) as error:
         if not required:
             return None
         raise ToolError(
-            failure,
+            toolbox.failure,
             Stage.RENDER,
             "the report is not JSON that can be read.",
             "Ask for the text format.",

@@ -73,7 +73,9 @@ class Records:
                 raise
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
-        self.watched[context.call_id] = Materials.start(planned.plan.draft.inputs, self.settings.digest_size)
+        self.watched[context.call_id] = Materials.start(
+            planned.plan.draft.inputs, self.settings.digest_size, planned.admitted.toolbox.companions()
+        )
 
     def answered(self, context: CallContext) -> None:
         """Before an answer that needs no container. Raises ToolError when it cannot be written."""

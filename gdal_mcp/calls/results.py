@@ -5,7 +5,6 @@ inside a file or from GDAL is under the one key `untrusted`, and a server in loc
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -58,8 +57,8 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         surface, arguments = admitted.entitlements.surface, planned.plan.arguments
         if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
-    if advice := planned.context.preflight.advice:
-        result["warnings"] = [asdict(one) for one in advice]
+    if findings := planned.context.preflight.findings:
+        result["warnings"] = [one.as_dict() for one in findings]
     if draft.present is None and (untrusted := _untrusted(done)):
         result["untrusted"] = untrusted
     result["receipt"] = receipt.model_dump(mode="json")

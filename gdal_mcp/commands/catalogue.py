@@ -1,5 +1,6 @@
 """`gdal-mcp catalogue`: asks an image what its GDAL can be told, and says what a server with these settings knows."""
 
+from contextlib import closing
 from pathlib import Path
 
 from gdal_mcp.commands.exits import Exit
@@ -9,7 +10,7 @@ from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.host.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
-from sandbox.engines.discovery import connect
+from sandbox.engines.opening import open_engine
 
 
 def build(settings: Settings, output: Path | None) -> Exit:
@@ -49,7 +50,7 @@ def show(settings: Settings) -> Exit:
 
 def setup(settings: Settings) -> Exit:
     """Brings the image onto this host, and what it says of its GDAL into the state folder. Raises SandboxError."""
-    image = ensure(connect(settings.engine), settings.image, say)
+    image = ensure(open_engine(settings.engine).images, settings.image, say)
     out(f"{image.reference} {image.digest} GDAL {image.gdal_version}")
     return after_setup(settings, image)
 
@@ -84,12 +85,9 @@ def after_setup(settings: Settings, image: Image) -> Exit:
 
 
 def _asked(settings: Settings) -> tuple[Image, str]:
-    client = connect(settings.engine)
-    try:
-        image = resolve(client, settings.image)
-        return image, captured(client, image.id)
-    finally:
-        client.close()
+    with closing(open_engine(settings.engine)) as engine:
+        image = resolve(engine.images, settings.image)
+        return image, captured(engine, image.id)
 
 
 def source(settings: Settings, text: str) -> str:

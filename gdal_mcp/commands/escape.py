@@ -11,19 +11,20 @@ from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import RegistryUnavailable
 from gdal_mcp.operations.examine import some_workspace
 from gdal_mcp.settings import Settings
+from sandbox.attestation import Escape
 from sandbox.errors import SandboxError
 from sandbox.isolation.cis import BENCHMARK
 from sandbox.isolation.rows import Row
-from sandbox.isolation.trying import Escape
 
 _MARKS = {"held": "ok  ", "failed": "OUT ", "warning": "WARN", "note": "note", "n/a": "n/a "}
 _TITLES = {
     "escape": "Ways out, each tried",
     "sight": "What a job sees of the host",
-    "container": "What the container is, as amicontained tells it",
+    "container": "What the container is, as it measures itself",
+    "limits": "Limits in force, as this host was attested",
     BENCHMARK: f"{BENCHMARK}, section 5, as docker-bench-security checks it",
 }
-_CIS_WIDTH = 28  # the most numbers that stand beside one row
+_CIS_WIDTH = 30  # the most numbers that stand beside one row
 
 
 def show(settings: Settings, *, as_json: bool) -> Exit:
@@ -57,16 +58,16 @@ def try_to_escape(settings: Settings) -> Escape:
 
 def table(found: Escape) -> Iterator[str]:
     """The lines for people: verdict, CIS numbers, what was tried, what was found."""
-    width = max(len(row.tried) for row in found.rows)
+    width = max(len(row.name) for row in found.rows)
     for group, title in _TITLES.items():
         yield f"{title}:"
         yield from (_line(row, width) for row in found.rows if row.group == group)
         yield ""
-    out = [row.tried for row in found.rows if row.verdict == "failed"]
+    out = [row.name for row in found.rows if row.verdict == "failed"]
     yield (
         f"Something got out: {'; '.join(out)}. Do not run calls on this host." if out else "Nothing got out."
     )
 
 
 def _line(row: Row, width: int) -> str:
-    return f"  {_MARKS[row.verdict]}  {row.cis:<{_CIS_WIDTH}}  {row.tried:<{width}}  {row.found}"
+    return f"  {_MARKS[row.verdict]}  {row.cis:<{_CIS_WIDTH}}  {row.name:<{width}}  {row.found}"

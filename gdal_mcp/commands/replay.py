@@ -16,6 +16,7 @@ from gdal_mcp.ledger.registry import Call
 from gdal_mcp.operations.comparison import Verdict
 from gdal_mcp.operations.rehearsal import Rehearsal
 from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.toolbox import Toolbox
 from sandbox.errors import PathMissing, PathRefused
 
 if TYPE_CHECKING:
@@ -137,14 +138,14 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
         if was != now:
             yield {"what": what, "was": was, "is": now}
     before = {str(row["path"]): row for row in call.inputs}
-    after = _inputs_now(app, [path for path, row in before.items() if not row.get("companion")])
+    after = _inputs_now(app, toolbox, [path for path, row in before.items() if not row.get("companion")])
     for path in dict.fromkeys((*before, *after)):
         old, new = _state(before.get(path)), _state(after.get(path))
         if _differ(old, new):
             yield {"what": "input", "path": path, "was": old, "is": new}
 
 
-def _inputs_now(app: App, paths: list[str]) -> dict[str, Mapping[str, Any]]:
+def _inputs_now(app: App, toolbox: Toolbox, paths: list[str]) -> dict[str, Mapping[str, Any]]:
     found: list[Located] = []
     for path in paths:
         try:
@@ -152,7 +153,7 @@ def _inputs_now(app: App, paths: list[str]) -> dict[str, Mapping[str, Any]]:
         except PathRefused:
             continue
         found += [located] if str(located) == path else []
-    watched = Materials.start(found, app.settings.digest_size)
+    watched = Materials.start(found, app.settings.digest_size, toolbox.companions())
     return {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
 
 

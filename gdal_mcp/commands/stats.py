@@ -10,8 +10,7 @@ from gdal_mcp.commands.streams import out, out_json, say, seconds_of
 from gdal_mcp.ledger.figures import Now, containers, figures, staging_folders
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes import toolboxes
-from sandbox.engines.discovery import connect
-from sandbox.engines.docker import DockerEngine
+from sandbox.engines.opening import open_engine
 from sandbox.errors import SandboxError
 from sandbox.owner import Owner
 
@@ -49,8 +48,8 @@ def show(settings: Settings, since: str, form: Form) -> Exit:
 def _containers(settings: Settings) -> Mapping[tuple[str, str], int] | None:
     servers = settings.state.servers
     try:
-        with closing(connect(settings.engine)) as client, closing(Owner(servers)) as owner:
-            return containers(DockerEngine(client), owner)
+        with closing(open_engine(settings.engine)) as engine, closing(Owner(servers)) as owner:
+            return containers(engine, owner)
     except (SandboxError, OSError) as error:
         say(f"containers are not shown: {error}")
         return None

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from gdal_mcp.access.identity import READ, Principal
 from gdal_mcp.console.login_tokens import LoginTokens
 from gdal_mcp.console.sessions import Session, Sessions, Viewer
-from gdal_mcp.http.guard import Left, TooLarge, TooSlow, whole_body
+from gdal_mcp.http.guard import TooLarge, TooSlow, whole_body
 
 KEY_HEADER: Final = "X-Console-Key"
 BODY_BYTES: Final = 16 << 10  # the longest is a token with many claims
@@ -127,7 +127,7 @@ class ConsoleAuth:
             given = json.loads(await whole_body(request.receive, most, BODY_SECONDS) or b"{}")
         except TooLarge:
             raise Refused(413, "That is too long.") from None
-        except (TooSlow, Left):
+        except (TooSlow, ClientDisconnect):
             raise Refused(408, "It did not come in time.") from None
         except (ValueError, RecursionError):
             raise Refused(400, "It is not JSON.") from None

@@ -13,8 +13,8 @@ from gdal_mcp.app import App
 from gdal_mcp.console import runtime_file
 from gdal_mcp.console.hosted import advertisement, build_console
 from gdal_mcp.console.routes import PATH
-from gdal_mcp.http.gate import Gate
-from gdal_mcp.http.guard import Names, Outermost
+from gdal_mcp.http.concurrency import RequestLimit
+from gdal_mcp.http.guard import HostFilter, Names
 from gdal_mcp.http.serving import Listening, bind, port_of, serve_routes
 from gdal_mcp.settings import SettingsError
 
@@ -36,7 +36,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
     url = f"http://{HOST}:{port}{PATH}/"
     hosts = [f"{name}:{port}" for name in (HOST, "localhost")]
     names = Names(hosts, [f"http://{host}" for host in hosts])
-    gate = Gate(_REQUESTS, _REQUESTS)
+    limit = RequestLimit(_REQUESTS, _REQUESTS)
     found = advertisement(app, url)
     console = build_console(app, found, names.origins, None)
     page = Starlette(routes=[Route("/", _to_page), *console.routes()])
@@ -50,11 +50,11 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
 
     try:
         await serve_routes(
-            Outermost(page, gate, names, ()),
+            HostFilter(page, limit, names, ()),
             bound,
             Listening(HOST, port, _REQUESTS * 2),
             started=started,
-            ending=gate.close,
+            ending=limit.close,
         )
     finally:
         runtime_file.drop(state, app.owner.id)

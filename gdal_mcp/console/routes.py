@@ -7,14 +7,17 @@ from typing import Any, Final
 
 import anyio.to_thread
 import structlog
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from gdal_mcp import __version__
 from gdal_mcp.access.tokens import TokensUnavailable
+from gdal_mcp.app import App
 from gdal_mcp.console import figures
-from gdal_mcp.console.assets import asset
 from gdal_mcp.console.auth import ConsoleAuth, Refused
 from gdal_mcp.console.downloads import Links, download
 from gdal_mcp.console.headers import Guarded
@@ -23,7 +26,7 @@ from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.service import GRANT_MINUTES, ConsoleService
 from gdal_mcp.console.sessions import SECONDS, Viewer
 from gdal_mcp.errors import ToolError
-from gdal_mcp.http.bearer import Unavailable
+from gdal_mcp.http.auth import Unavailable
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from sandbox.errors import SandboxError
@@ -56,20 +59,20 @@ class Console:
             self._act("/allow/{id}", self._allow),
             self._act("/cancel/{id}", self._cancel),
             self._act("/undo/{id}", self._undo),
-            self._act("/revoke/{id}", self._revoke),
+            self._act("/revoke/{id}", _by_id(self.service.revoke)),
             self._act("/link/{number:int}", self._link),
-            self._act("/audit/verify", self._verify),
-            self._act("/doctor", self._doctor),
+            self._act("/audit/verify", self._for_admin(figures.verified)),
+            self._act("/doctor", self._for_admin(figures.examined)),
             self._read("/me", self._me),
             self._read("/live", self._live),
-            self._read("/questions/{id}", self._question),
+            self._read("/questions/{id}", _by_id(self.service.question)),
             self._read("/calls", self._calls),
-            self._read("/calls/{id}", self._call),
+            self._read("/calls/{id}", _by_id(self.service.call)),
             self._read("/outputs", self._outputs),
             self._read("/pictures/{number:int}", self._picture),
-            self._read("/grants", self._grants),
-            self._read("/figures", self._figures),
-            self._read("/audit", self._audit),
+            self._read("/grants", lambda _request, viewer: _thread(self.service.grants, viewer)),
+            self._read("/figures", self._for_admin(figures.figures)),
+            self._read("/audit", self._for_admin(figures.checkpoint)),
             Route("/login", self._answered(self._login), methods=["POST"]),
             Route("/logout", self._answered(self._logout), methods=["POST"]),
         ]
@@ -77,8 +80,7 @@ class Console:
             [
                 Mount("/api", routes=api),
                 Route("/files/{link}", self._answered(self._file), methods=["GET"]),
-                Route("/", asset, methods=["GET"]),
-                Route("/{name:path}", asset, methods=["GET"]),
+                Mount("/", Assets(packages=[("gdal_mcp.console", "static")], html=True)),
             ]
         )
         return [Route(PATH, _to_page, methods=["GET"]), Mount(PATH, Guarded(inside))]
@@ -166,9 +168,6 @@ class Console:
 
         return Stream(self.live, viewer, good)
 
-    async def _question(self, request: Request, viewer: Viewer) -> Any:
-        return await _thread(self.service.question, viewer, request.path_params["id"])
-
     async def _decide(self, request: Request, viewer: Viewer, given: dict[str, Any]) -> Any:
         approved = given.get("approved")
         if not isinstance(approved, bool):
@@ -189,17 +188,11 @@ class Console:
         self.service.app.changes.tell(done.changed)
         return done.as_dict()
 
-    async def _revoke(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        return await _thread(self.service.revoke, viewer, request.path_params["id"])
-
     async def _calls(self, request: Request, viewer: Viewer) -> Any:
         asked = request.query_params
         words = tuple(asked.get("q", "")[:400].split())
         wanted = (words, asked.get("outcome", ""), asked.get("cursor"))
         return await _thread(self.service.history, viewer, *wanted)
-
-    async def _call(self, request: Request, viewer: Viewer) -> Any:
-        return await _thread(self.service.call, viewer, request.path_params["id"])
 
     async def _outputs(self, request: Request, viewer: Viewer) -> Any:
         return await _thread(self.service.outputs, viewer, request.query_params.get("cursor"))
@@ -222,25 +215,36 @@ class Console:
         found: Response = await _thread(download, self._workspaces(viewer), artifact)
         return found
 
-    async def _grants(self, _request: Request, viewer: Viewer) -> Any:
-        return await _thread(self.service.grants, viewer)
+    def _for_admin(self, work: Callable[[App], Any]) -> Callable[..., Awaitable[Any]]:
+        """A handler for administrators. One at a time: it may take long."""
 
-    async def _figures(self, _request: Request, viewer: Viewer) -> Any:
-        return await self._for_admin(viewer, figures.figures)
+        async def handler(_request: Request, viewer: Viewer, *_given: Any) -> Any:
+            if not viewer.is_admin:
+                raise Refused(403, "That needs the scope gdal:admin.")
+            return await anyio.to_thread.run_sync(work, self.service.app, limiter=self._one)
 
-    async def _audit(self, _request: Request, viewer: Viewer) -> Any:
-        return await self._for_admin(viewer, figures.checkpoint)
+        return handler
 
-    async def _verify(self, _request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        return await self._for_admin(viewer, figures.verified)
 
-    async def _doctor(self, _request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        return await self._for_admin(viewer, figures.examined)
+def _by_id(work: Callable[[Viewer, str], Any]) -> Callable[..., Awaitable[Any]]:
+    """A handler for what the address names by its id."""
 
-    async def _for_admin(self, viewer: Viewer, work: Callable[[Any], Any]) -> Any:
-        if not viewer.is_admin:
-            raise Refused(403, "That needs the scope gdal:admin.")
-        return await anyio.to_thread.run_sync(work, self.service.app, limiter=self._one)
+    async def handler(request: Request, viewer: Viewer, *_given: Any) -> Any:
+        return await _thread(work, viewer, request.path_params["id"])
+
+    return handler
+
+
+class Assets(StaticFiles):
+    """The page's own files."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        try:
+            reply = await super().get_response(path, scope)
+        except HTTPException as error:
+            return Response("There is no such page.\n", error.status_code, media_type="text/plain")
+        reply.headers["Cache-Control"] = "no-cache"
+        return reply
 
 
 async def _to_page(_request: Request) -> Response:

@@ -17,15 +17,12 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.state import put_private
 from gdal_mcp.toolbox import Toolbox
-from sandbox import hardening, program, seccomp, worker
+from sandbox.attestation import attest, fingerprint
 from sandbox.capacity import LockFileCapacity, machine_memory
 from sandbox.engine import Engine, EngineInfo
-from sandbox.engines import libpod
 from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable
 from sandbox.idmap import Views, sweep
-from sandbox.isolation import probe
-from sandbox.isolation.attest import Row
-from sandbox.isolation.attestation import attest
+from sandbox.isolation.rows import Row
 from sandbox.mounted import ENTER, READ, may, refuse_closed
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
@@ -40,8 +37,7 @@ from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 if TYPE_CHECKING:
     from gdal_mcp.host.image import Image
-    from sandbox.engines.docker import DockerEngine
-    from sandbox.isolation.trying import Escape
+    from sandbox.attestation import Escape
 
 NOBODY = 65534
 ATTESTATION_SECONDS = (
@@ -53,7 +49,7 @@ ATTESTATION_SECONDS = (
 class Host:
     """An engine that answers, a toolbox's image that is there, and the proof that its containers are as asked."""
 
-    engine: "DockerEngine"
+    engine: Engine
     info: EngineInfo
     runner: Runner
     pool: WarmPool
@@ -178,12 +174,10 @@ class Hosting:
     def _connect(self, toolbox: Toolbox, *, fresh: bool) -> Host:
         # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
         from gdal_mcp.host.image import ImageUnsuitable, resolve, suitable  # noqa: PLC0415
-        from sandbox.engines.discovery import connect  # noqa: PLC0415
-        from sandbox.engines.opening import engine_of  # noqa: PLC0415
+        from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
-        client = connect(self._settings.engine)
-        image = resolve(client, toolbox.image or self._settings.image)
-        engine = engine_of(client, image.environment)
+        engine = open_engine(self._settings.engine)
+        image = resolve(engine.images, toolbox.image or self._settings.image)
         info = engine.info()
         runner = Runner(engine, self._owner.id, self._capacity_of(info))
         sweep(self._settings.state_dir / "views", self._owner)
@@ -315,12 +309,12 @@ class Hosting:
 
     def try_to_escape(self) -> "Escape":
         """What the job of a container like a call's could not do. Raises SandboxError."""
-        from sandbox.isolation.trying import try_to_escape  # noqa: PLC0415 - no server needs it
+        from sandbox.attestation import try_to_escape  # noqa: PLC0415 - no server needs it
 
         host = self.ready()
         with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:
             template = self.template(host, staging.mount)
-            return try_to_escape(host.runner, template, host.engine.inspect, self._cancel)
+            return try_to_escape(host.runner, template, host.attested, self._cancel)
 
     def user(self) -> tuple[int, int]:
         """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
@@ -356,26 +350,21 @@ class Hosting:
         with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
             template = self.template(host, staging.mount)
             found = attest(host.runner, template, staging.path, self._cancel)
-        _remember(path, key, found.rows)
-        return found.rows
+        _remember(path, key, found)
+        return found
 
     def _attestation_key(self, host: Host) -> str:
         """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        code = [
-            Path(module.__file__ or "").read_text(encoding="utf-8")
-            for module in (hardening, libpod, seccomp, probe, program, worker)
-        ]
         template = self.template(host, None)
+        engine = {**asdict(host.info), "rlimits": sorted(host.info.rlimits)}
         parts = [
-            boot,
-            asdict(host.info),
+            engine,
             template.image,
             template.user,
             asdict(template.limits),
             template.runtime,
         ]
-        parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), *code]
+        parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), fingerprint()]
         parts += [self._settings.path_map]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -15,17 +15,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import docker
-import docker.errors
-import requests.exceptions
+from sandbox.engine import ImageInfo, Images
+from sandbox.errors import ImageMissing, PullFailed, SandboxError
 
-from gdal_mcp.host import pulling as registry_pull
-from sandbox.engines import discovery
-from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError
-
-OFFICIAL = "ghcr.io/osgeo/gdal:ubuntu-small-3.13.3"
+REPOSITORY = "ghcr.io/osgeo/gdal"
+OFFICIAL = f"{REPOSITORY}:ubuntu-small-3.13.3"
 OLDEST = (3, 11)  # the first with the `gdal` program, which every tool is built on
 OLDEST_SAFE = (3, 13, 2)  # fixes the two ways to remote code execution of June 2026
 
@@ -55,46 +50,40 @@ class Image:
     digest: str  # the registry's digest, `sha256:...`; the id for an image that came from no registry
     gdal_version: str  # "3.13.3"; "" when neither a label nor the tag tells, and a container must be asked
     standin: bool
-    environment: tuple[str, ...]  # names the image itself sets
 
 
-def resolve(client: docker.DockerClient, reference: str | None = None) -> Image:
-    """The image on this host: the one named, else the official one, else the newest local stand-in.
+def resolve(images: Images, reference: str | None = None) -> Image:
+    """The image on the engine's host: the one named, else the official one, else the newest local stand-in.
 
     Raises ImageMissing when there is none, ImageUnsuitable when its GDAL cannot be used.
     """
-    try:
-        found = reference or _preferred(client.api.images(filters={"reference": [OFFICIAL, STANDIN]}))
-        inspected = client.api.inspect_image(found) if found else None  # type: ignore[no-untyped-call]
-    except docker.errors.ImageNotFound:
-        inspected = None
-    except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
-        raise EngineUnavailable(f"the engine did not say which images it has: {error}") from error
-    if not found or inspected is None:
+    wanted = reference or _preferred(images.names(REPOSITORY, STANDIN))
+    found = images.find(wanted) if wanted else None
+    if found is None:
         raise ImageMissing(
             f"the image {reference or OFFICIAL} is not on this host. "
             "Run `make setup` or `gdal-mcp setup` to bring it."
         )
-    return suitable(_image(found, inspected))
+    return suitable(_image(found))
 
 
-def ensure(client: docker.DockerClient, reference: str | None, report: Callable[[str], None]) -> Image:
+def ensure(images: Images, reference: str | None, report: Callable[[str], None]) -> Image:
     """As `resolve`, after pulling what is missing. `report` is given lines of progress."""
     try:
-        return resolve(client, reference)
+        return resolve(images, reference)
     except ImageUnsuitable:
         raise
     except ImageMissing:
         wanted = reference or OFFICIAL
         report(f"{wanted} is not here yet; pulling it")
     try:
-        registry_pull.pull(client, wanted, report)
-    except registry_pull.PullFailed as error:
+        images.pull(wanted, report)
+    except PullFailed as error:
         raise ImageMissing(
             f"{wanted} cannot be pulled: {error}. Check the name and the network, or load the image from a file. "
             "In a clone of the project `make setup` builds a stand-in when no image is named."
         ) from error
-    return resolve(client, reference)
+    return resolve(images, reference)
 
 
 def version_warning(image: Image) -> str | None:
@@ -120,38 +109,19 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def _preferred(listed: Iterable[Mapping[str, Any]]) -> str | None:
-    tags = [tag for image in listed for tag in image.get("RepoTags") or ()]
+def _preferred(tags: Iterable[str]) -> str | None:
+    """The official image, else the newest stand-in. Podman puts localhost/ in front of a name without a registry."""
+    tags = list(tags)
     if OFFICIAL in tags:
         return OFFICIAL
-    ours = {tag: parse_version({}, tag) for tag in tags if _is_standin_name(tag)}
-    newest = max((_parts(version) for version in ours.values() if version), default=None)
-    return next((tag for tag, version in ours.items() if version and _parts(version) == newest), None)
+    standins = [tag for tag in tags if tag.removeprefix("localhost/").startswith(f"{STANDIN}:")]
+    versions = {tag: _parts(version) for tag in standins if (version := parse_version({}, tag))}
+    return max(versions, key=versions.__getitem__, default=None)
 
 
-def _is_standin_name(tag: str) -> bool:
-    return tag.removeprefix("localhost/").startswith(f"{STANDIN}:")  # Podman puts localhost/ first
-
-
-def _image(reference: str, inspected: Mapping[str, Any]) -> Image:
-    config = inspected.get("Config") or {}
-    labels = config.get("Labels") or {}
-    version = parse_version(labels, reference) or ""
-    names = tuple(sorted(entry.partition("=")[0] for entry in config.get("Env") or ()))
-    content = _sha256(inspected["Id"])
-    digest = _digest(reference, inspected.get("RepoDigests") or ()) or content
-    return Image(reference, content, digest, version, labels.get(STANDIN_LABEL) == "true", names)
-
-
-def _sha256(content: str) -> str:
-    return content if content.startswith("sha256:") else f"sha256:{content}"  # Podman leaves it out
-
-
-def _digest(reference: str, digests: Iterable[str]) -> str | None:
-    """The digest under which the repository of `reference` knows the image."""
-    repository = registry_pull.split(reference)[0]
-    known = dict(one.split("@", 1) for one in digests)
-    return known.get(repository)
+def _image(found: ImageInfo) -> Image:
+    version = parse_version(found.labels, found.reference) or ""
+    return Image(found.reference, found.id, found.digest, version, found.labels.get(STANDIN_LABEL) == "true")
 
 
 def suitable(image: Image) -> Image:
@@ -178,10 +148,12 @@ def main(arguments: list[str]) -> int:
     if arguments not in (["ensure"], ["show"]):
         sys.stderr.write("usage: python -m gdal_mcp.host.image ensure|show\n")
         return 2
+    from sandbox.engines.opening import open_engine  # noqa: PLC0415 - with the engine's client library, which takes its time
+
     reference = os.environ.get("GDAL_MCP_IMAGE") or None
     try:
-        client = discovery.connect()
-        image = ensure(client, reference, _say) if arguments == ["ensure"] else resolve(client, reference)
+        images = open_engine().images
+        image = ensure(images, reference, _say) if arguments == ["ensure"] else resolve(images, reference)
     except SandboxError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -1,14 +1,12 @@
 """Runs an ASGI application on a port, inside a task group of the caller's.
 
 Invariants:
-* who sends its request, or takes its answer, slower than a deadline is cut off, so that silent connections do not fill the
-  server;
-* what one connection sent is parsed in short turns, so that a body of many small chunks holds up nobody else;
+* a client that is slower than a deadline to send the head of a request, or to take its answer, is disconnected, so that
+  silent connections do not fill the server;
 * the port is bound before anything is said of it, and the address that is said is the one that is bound;
 * a cancellation closes the port and returns within a bounded time.
 """
 
-import asyncio
 import logging
 import socket
 import ssl
@@ -20,21 +18,16 @@ from typing import Any, Final
 
 import anyio
 import uvicorn
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from gdal_mcp.settings import SettingsError
 
-HEADER_SECONDS: Final = 10.0  # for the head of a request, from the moment that its first byte may come
-TAKE_SECONDS: Final = 60.0  # for what is buffered of an answer to be taken, up to where it goes on
-_KEEP_SECONDS: Final = 15  # a connection between two requests
+HEADER_SECONDS: Final = 20.0  # for the head of a request, from the connection or the answer before it on
+TAKE_SECONDS: Final = 60.0  # for some of an answer to be taken
+SWEEP_SECONDS: Final = 1.0  # between two looks at the connections
+_KEEP_SECONDS: Final = 10  # an unused connection between two requests
 _HEAD_BYTES: Final = 32 << 10
 _END_SECONDS: Final = 5  # for responses that are under way to be cut, once their requests are cancelled
 _BACKLOG: Final = 256
-_SLICE_BYTES: Final = (
-    4 << 10
-)  # parsed without a look at the clock: some ten milliseconds if each byte is a chunk
-_TURN_SECONDS: Final = 0.005  # of parsing, after which others have theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +99,15 @@ async def serve_routes(
     """
     server = _Server(_config(app, listening), started)
 
-    async def stop() -> None:
+    async def until_cancelled() -> None:
         try:
-            await anyio.sleep_forever()
+            await _disconnect_slow_clients(server)
         finally:
             ending()
             server.should_exit = True
 
     async with anyio.create_task_group() as group:
-        group.start_soon(stop)
+        group.start_soon(until_cancelled)
         with anyio.CancelScope(shield=True):
             await server.serve(sockets=[bound])
         group.cancel_scope.cancel()
@@ -124,7 +117,7 @@ def _config(app: Any, listening: Listening) -> uvicorn.Config:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     config = uvicorn.Config(
         app,
-        http=_Patient,
+        http="h11",
         ws="none",
         lifespan="off",
         log_config=None,
@@ -158,97 +151,21 @@ class _Server(uvicorn.Server):
         self._on_start()
 
 
-class _Flow(FlowControl):
-    """Nothing more is read while it is asked for, or while something that was read waits to be parsed."""
-
-    _asked = False
-    _held = False
-
-    def pause_reading(self) -> None:
-        self._asked = True
-        self._settle()
-
-    def resume_reading(self) -> None:
-        self._asked = False
-        self._settle()
-
-    def hold(self, *, held: bool) -> None:
-        self._held = held
-        self._settle()
-
-    def _settle(self) -> None:
-        if self._asked or self._held:
-            super().pause_reading()
-        else:
-            super().resume_reading()
-
-
-class _Patient(H11Protocol):
-    """Has a deadline for the head of each request, and for a client that takes nothing of its answer."""
-
-    _deadline: asyncio.TimerHandle | None = None
-    _stuck: asyncio.TimerHandle | None = None
-    _turn: asyncio.Handle | None = None  # the next one of parsing
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.flow = self._reading = _Flow(transport)
-        self._waiting = bytearray()
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        self._waiting += data
-        if self._turn is None:
-            self._parse()
-
-    def _parse(self) -> None:
-        """As much as there is, or as can be done in one turn."""
-        self._turn = None
-        ends = self.loop.time() + _TURN_SECONDS
-        while self._waiting and not self.transport.is_closing():
-            piece = bytes(self._waiting[:_SLICE_BYTES])
-            del self._waiting[:_SLICE_BYTES]
-            super().data_received(piece)
-            self._watch()
-            if self._waiting and self.loop.time() >= ends:
-                self._turn = self.loop.call_soon(self._parse)
-                break
-        self._reading.hold(held=self._turn is not None)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._turn is not None:
-            self._turn.cancel()
-        super().connection_lost(exc)
-        self._rest()
-        self._flows()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._flows()
-        self._stuck = self.loop.call_later(TAKE_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._flows()
-
-    def timeout_keep_alive_handler(self) -> None:
-        if self.transport.get_write_buffer_size():  # closing would wait for a client that takes nothing
-            self.transport.abort()
-        super().timeout_keep_alive_handler()
-
-    def _flows(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
-
-    def _watch(self) -> None:
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            self._rest()
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
-
-    def _rest(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+async def _disconnect_slow_clients(server: uvicorn.Server) -> None:
+    """Uvicorn itself bounds only the time between two requests: it waits for heads and for slow readers without end."""
+    states: dict[Any, tuple[object, float]] = {}  # by connection: what it waits for, and since when
+    while True:
+        await anyio.sleep(SWEEP_SECONDS)
+        now = anyio.current_time()
+        before, states = states, {}
+        connections: set[Any] = server.server_state.connections  # of the kind that `_config` chose
+        for connection in tuple(connections):
+            unsent = connection.transport.get_write_buffer_size()
+            answering = connection.cycle is not None and not connection.cycle.response_complete
+            if answering and not unsent:
+                continue
+            state = unsent or "no request"
+            known, since = before.get(connection, (state, now))
+            states[connection] = (state, since if known == state else now)
+            if now - states[connection][1] >= (TAKE_SECONDS if unsent else HEADER_SECONDS):
+                connection.transport.abort()

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 MAX_LINE = 256 << 10  # bytes; bounds what readers hold in memory
@@ -19,6 +20,11 @@ _MAX_EVENT = MAX_LINE - 1024  # the other fields and names of a record take less
 _MAX_DEPTH = 64
 _MAX_BITS = 4096  # an integer; Python refuses to print one of more than 4300 digits
 _START = 1024  # characters kept of a field that is too large
+
+
+def time_text(seconds: float) -> str:
+    """A time in seconds since the epoch as RFC 3339 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)

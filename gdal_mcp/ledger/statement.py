@@ -5,11 +5,11 @@ itself that its list of materials is not complete: a container may read the whol
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
 from gdal_mcp import __version__
+from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.registry import Call
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -63,11 +63,6 @@ def statement(call: Call) -> dict[str, Any]:
             "materials": list(_materials(call)),
         },
     }
-
-
-def time_text(seconds: float) -> str:
-    """A time as RFC 3339 in UTC, to the millisecond."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _invocation(call: Call) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gdal_mcp.calls.longresults import ResultStore, result_uri
 from gdal_mcp.ledger.artifacts import ArtifactStore, Fingerprint
+from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.registry import Artifact, Registry
-from gdal_mcp.ledger.statement import CALLS, record, statement, time_text
+from gdal_mcp.ledger.statement import CALLS, record, statement
 from gdal_mcp.mcp.icons import OUTPUT, RECORD
 from sandbox.errors import PathRefused
 from sandbox.workspace import Located, Workspaces, open_file

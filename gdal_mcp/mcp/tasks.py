@@ -18,7 +18,7 @@ from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gdal_mcp.access.identity import WRITE, Principal
-from gdal_mcp.ledger.statement import time_text
+from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.tasks import Task
 from gdal_mcp.mcp.jobs import Jobs
 

@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from gdal_mcp.host.image import OFFICIAL, resolve, version_warning
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
-from sandbox.engines.discovery import connect
+from sandbox.engines.opening import open_engine
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
@@ -198,11 +198,8 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
 
 def compared(settings: Settings) -> tuple[Difference, ...]:
     """What the image itself says otherwise than the data in use. Raises SandboxError."""
-    client = connect(settings.engine)
-    try:
-        return differences(data_text(), captured(client, resolve(client, settings.image).id))
-    finally:
-        client.close()
+    with closing(open_engine(settings.engine)) as engine:
+        return differences(data_text(), captured(engine, resolve(engine.images, settings.image).id))
 
 
 def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[Row]:

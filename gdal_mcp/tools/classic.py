@@ -63,6 +63,18 @@ def _output(  # noqa: PLR0913 - what sets the programs apart
     return context.paths.output(path, inputs=tuple(sources), overwrite=not update, update=update, kind=kind)
 
 
+def _alike(**arguments: Any) -> dict[str, tuple[str, ...]]:
+    """Arguments of the algorithm that a program is most like, for what is judged before it runs; None is not given."""
+    return {
+        name.replace("_", "-"): tuple(
+            "true" if one is True else str(one)
+            for one in (value if isinstance(value, list | tuple) else [value])
+        )
+        for name, value in arguments.items()
+        if value is not None
+    }
+
+
 def _writer(  # noqa: PLR0913 - the columns of the table that the tools below are
     name: str,
     model: type[A],
@@ -154,7 +166,9 @@ def _translate(arguments: TranslateArguments, context: DraftContext) -> Draft:
     if arguments.resample_alg:
         options += ["-r", arguments.resample_alg]
     command = Command("gdal_translate", tuple(options), (str(source),), output.inside, "inputs-output")
-    return Draft(command, (source,), (output,))
+    window = arguments.projwin and [arguments.projwin[index] for index in (0, 3, 2, 1)]
+    alike = _alike(output_format=driver, band=arguments.bands, bbox=window, resampling=arguments.resample_alg)
+    return Draft(command, (source,), (output,), arguments=alike)
 
 
 GDAL_TRANSLATE = _writer(
@@ -196,7 +210,9 @@ def _warp(arguments: WarpArguments, context: DraftContext) -> Draft:
     if arguments.overwrite:
         options.append("-overwrite")
     command = Command("gdalwarp", tuple(options), tuple(map(str, sources)), output.inside, "inputs-output")
-    return Draft(command, sources, (output,))
+    resampling = "nearest" if arguments.r == "near" else arguments.r
+    alike = _alike(output_format=driver, output_crs=arguments.t_srs, resampling=resampling)
+    return Draft(command, sources, (output,), arguments=alike)
 
 
 GDALWARP = _writer(
@@ -227,7 +243,8 @@ def _buildvrt(arguments: BuildVrtArguments, context: DraftContext) -> Draft:
         options.append("-separate")
     names = tuple(map(str, sources))
     command = Command("gdalbuildvrt", tuple(options), names, output.inside, "output-inputs")
-    return Draft(command, sources, (output,))
+    alike = _alike(output_format="VRT", resolution=arguments.resolution, separate=arguments.separate or None)
+    return Draft(command, sources, (output,), arguments=alike)
 
 
 GDALBUILDVRT = _writer(
@@ -262,7 +279,9 @@ def _rasterize(arguments: RasterizeArguments, context: DraftContext) -> Draft:
     if arguments.invert:
         options.append("-i")
     command = Command("gdal_rasterize", tuple(options), (str(source),), output.inside, "inputs-output")
-    return Draft(command, (source,), (output,))
+    size = (arguments.width, arguments.height)
+    alike = _alike(output_format=driver, burn=arguments.burn_value, size=size, extent=arguments.extent)
+    return Draft(command, (source,), (output,), arguments=alike)
 
 
 GDAL_RASTERIZE = _writer(

@@ -8,11 +8,12 @@ from typing import Any
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.answers.described import described
 from gdal_mcp.gdal.answers.next_steps import next_steps
+from gdal_mcp.gdal.answers.printed import read_json
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.drift import unfit
 from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths
+from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths, companions
 from gdal_mcp.gdal.datasets.scope import ADVICE, places
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.environment import environment, gdal_threads
@@ -59,9 +60,11 @@ def of_data(text: str) -> Toolbox:
         request=_request,
         describe=described,
         tool_version=lambda final: str(final.get("gdal_version", "")),
+        read_json=read_json,
         preflight=lambda limits: Preflight(limits, catalogue),
         validates=VALIDATE_CALL.name,
         belongs=_belongs,
+        companions=companions,
         mounts=places,
         unfit=lambda version: unfit(catalogue, version) or "",
         next_calls=partial(_next_calls, catalogue),

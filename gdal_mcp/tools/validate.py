@@ -1,7 +1,7 @@
 """`validate_call`: what a call would do, without doing it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -81,7 +81,7 @@ def _written(draft: Draft) -> dict[str, Any]:
 
 
 def _expected(seen: PreflightReport) -> dict[str, Any]:
-    told: dict[str, Any] = {"warnings": [asdict(one) for one in seen.advice]}
+    told: dict[str, Any] = {"warnings": [one.as_dict() for one in seen.findings]}
     if seen.estimate is not None:
         told["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
     if seen.violation is not None:

@@ -9,8 +9,11 @@ Invariants:
 * nothing of a file is run by a browser: it is told its type, not to guess another, and to show it apart from everything.
 """
 
+import base64
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
@@ -21,6 +24,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.status import HTTP_304_NOT_MODIFIED, HTTP_412_PRECONDITION_FAILED
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gdal_mcp.access.identity import READ, Principal
@@ -28,23 +32,20 @@ from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.entitlements import EntitlementResolver
 from gdal_mcp.errors import ToolError
 from gdal_mcp.http import replies
-from gdal_mcp.http.gate import Full, Gate
-from gdal_mcp.http.guard import Door
-from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
+from gdal_mcp.http.auth import Authenticator
+from gdal_mcp.http.sending import ChangedWhileSent, OpenFile
+from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Fingerprint, Gone, Opened
 from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
-from gdal_mcp.ledger.statement import time_text
 from gdal_mcp.web import links
-from gdal_mcp.web.endpoint import Endpoint
-from gdal_mcp.web.links import Signer, Standing, Subject
-from gdal_mcp.web.ranges import Unsatisfiable, Version, part_of, precondition
-from gdal_mcp.web.sending import Sending, about
+from gdal_mcp.web.links import CredentialStatus, Signer, Subject
 
 FILES_PATH: Final = "/files"
 LEAST_LINK_SECONDS: Final = 1.0
 MOST_LINK_SECONDS: Final = 3600.0  # who needs a file for longer needs a token
 _OPENERS: Final = 4  # threads that find files and compare them with what was published
-_READERS: Final = 8  # threads that read files, so that calls find threads of their own
+_INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # that a browser draws and nothing more
 _ALWAYS: Final = {
     "Cache-Control": "private, no-cache",  # each use is asked for again, as the right to it can end
     "X-Content-Type-Options": "nosniff",
@@ -64,33 +65,27 @@ class Files:
     shelf: ArtifactStore
     reaches: EntitlementResolver
     signer: Signer
-    standing: Standing
-    gate: Gate
-    door: Door
+    status: CredentialStatus
+    auth: Authenticator
     audit: Callable[[dict[str, Any]], object]
     base: str
     link_seconds: float
     _openers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_OPENERS))
-    _readers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_READERS))
 
     def routes(self) -> list[BaseRoute]:
-        one = Endpoint(self._one)
+        file = f"{FILES_PATH}/{{call}}/{{name}}"
         return [
-            Route(f"{FILES_PATH}/{{call}}", Endpoint(self._guarded(self._list)), methods=["GET"]),
-            Route(f"{FILES_PATH}/{{call}}/", Endpoint(self._guarded(self._index)), methods=["GET"]),
-            Route(f"{FILES_PATH}/{{call}}/{{name}}", one, methods=["GET", "HEAD", "POST"]),
+            Route(f"{FILES_PATH}/{{call}}", self._guarded(self._list), methods=["GET"]),
+            Route(f"{FILES_PATH}/{{call}}/", self._guarded(self._index), methods=["GET"]),
+            Route(file, self._get, methods=["GET", "HEAD"]),
+            Route(file, self._guarded(self._link), methods=["POST"]),
         ]
 
-    async def _one(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _get(self, request: Request) -> ASGIApp:
         """A request with a signature is judged by that alone, whatever token it has besides."""
-        request = Request(scope)
-        if scope["method"] == "POST":
-            app = self._guarded(self._link)
-        elif links.SIGNATURE in request.query_params:
-            app = _answering(partial(self._linked, request))
-        else:
-            app = self._guarded(self._read)
-        await app(scope, receive, send)
+        if links.SIGNATURE in request.query_params:
+            return _answering(partial(self._linked, request))
+        return self._guarded(self._read)
 
     def _guarded(self, answer: Callable[[Request, Principal], Awaitable[ASGIApp]]) -> ASGIApp:
         """For those with a token."""
@@ -101,7 +96,7 @@ class Files:
 
             return app
 
-        return self.door.guarded(of, READ)
+        return self.auth.guarded(of, READ)
 
     async def _read(self, request: Request, who: Principal) -> ASGIApp:
         artifact = await self._thread(self._found, request, who)
@@ -113,26 +108,23 @@ class Files:
         if found is None:
             return replies.refused(403, "invalid_link", "the link is not good, or not any more")
         artifact, principal = found
-        return _Shared(self.gate, principal, _answering(partial(self._sent, request, artifact, principal)))
+        return self.auth.limited(principal, _answering(partial(self._sent, request, artifact, principal)))
 
     async def _sent(self, request: Request, artifact: Artifact, principal: str) -> ASGIApp:
         """The answer to a request for a file, with whatever of it is wanted. `principal` is whose workspaces count."""
-        version = Version(artifact.sha256, int(artifact.created))
-        asked = _joined(request.headers)
+        etag = f'"{artifact.sha256}"'
         opened: Opened = await self._thread(self._opened, artifact, principal)
-        try:
-            common = {**_ALWAYS, "ETag": version.etag, "Last-Modified": version.last_modified}
-            if (status := precondition(asked, version)) is not None:
-                opened.close()
-                return Response(None, status, common)
-            part = part_of(asked, version, artifact.size) if request.method == "GET" else None
-        except Unsatisfiable:
+        if (status := _precondition(request.headers, etag)) is not None:
             opened.close()
-            return Response(None, 416, {**common, "Content-Range": f"bytes */{artifact.size}"})
-        except BaseException:
-            opened.close()
-            raise
-        return Sending(opened, part, {**common, **about(artifact)}, self._readers)
+            return Response(None, status, {**_ALWAYS, "ETag": etag})
+
+        def check() -> None:
+            if Fingerprint.of(opened.file) != opened.fingerprint:
+                raise ChangedWhileSent(f"{artifact.path} was changed while it was sent")
+
+        modified = formatdate(int(artifact.created), usegmt=True)
+        headers = {**_ALWAYS, **about(artifact), "ETag": etag, "Last-Modified": modified}
+        return OpenFile(opened.file, headers, opened.close, check)
 
     async def _list(self, request: Request, who: Principal) -> ASGIApp:
         made = await self._thread(self._made, request, who)
@@ -168,7 +160,7 @@ class Files:
         if seconds is None:
             most = f"seconds is a number from {LEAST_LINK_SECONDS:g} to {MOST_LINK_SECONDS:g}"
             return replies.refused(400, "invalid_request", most)
-        standing = await self._thread(self.standing.of, owner) if links.may_link(who, owner) else None
+        standing = await self._thread(self.status.of, owner) if links.may_link(who, owner) else None
         if standing is None:
             return replies.refused(403, "not_yours", "links to a file are made by whose call published it")
         opened: Opened = await self._thread(self._opened, artifact, owner)
@@ -201,7 +193,7 @@ class Files:
             artifact = self.shelf.find(request.path_params["call"], request.path_params["name"])
         except (Absent, Gone):
             return None
-        standing = self.standing.of(owner)
+        standing = self.status.of(owner)
         if signed is None or standing is None:
             return None
         good = self.signer.good(_subject(artifact, owner, standing), *signed)
@@ -212,22 +204,6 @@ class Files:
 
     async def _thread(self, work: Callable[..., _T], *given: Any) -> _T:
         return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._openers)
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """An answer that counts as a request of whoever made it possible."""
-
-    gate: Gate
-    principal: str
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            with self.gate.share(self.principal):
-                await self.app(scope, receive, send)
-        except Full:
-            await replies.busy(429, "too many requests of its maker are open")(scope, receive, send)
 
 
 def _answering(answer: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
@@ -271,6 +247,25 @@ def _subject(artifact: Artifact, owner: str, standing: str) -> Subject:
     return Subject(artifact.call_id, artifact.name, artifact.sha256, owner, standing)
 
 
-def _joined(headers: Headers) -> dict[str, str]:
-    """Several lines of one header are one list."""
-    return {name: ", ".join(headers.getlist(name)) for name in headers}
+def about(artifact: Artifact) -> dict[str, str]:
+    """The headers that tell what a file is. No name can add to them (RFC 6266)."""
+    digest = base64.b64encode(bytes.fromhex(artifact.sha256)).decode("ascii")
+    kind = "inline" if artifact.media_type in _INLINE else "attachment"
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", artifact.name, flags=re.ASCII)
+    full = quote(artifact.name, safe="")
+    return {
+        "Content-Type": artifact.media_type,
+        "Content-Disposition": f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{full}",
+        "Repr-Digest": f"sha-256=:{digest}:",
+    }
+
+
+def _precondition(headers: Headers, etag: str) -> int | None:
+    """The status that If-Match and If-None-Match ask for in place of the file; None if they ask for the file."""
+    wanted, known = (
+        {tag.strip() for line in headers.getlist(name) for tag in line.split(",")}
+        for name in ("if-match", "if-none-match")
+    )
+    if "if-match" in headers and not wanted & {"*", etag}:
+        return HTTP_412_PRECONDITION_FAILED
+    return HTTP_304_NOT_MODIFIED if known & {"*", etag, f"W/{etag}"} else None

@@ -18,17 +18,16 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gdal_mcp.access.admission import Load
 from gdal_mcp.access.identity import ADMIN
 from gdal_mcp.app import App
-from gdal_mcp.http.guard import Door
+from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.figures import Now, containers
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.settings.web import LOOPBACK
-from gdal_mcp.web.endpoint import Endpoint
 from sandbox.errors import AttestationFailed, EngineUnavailable, ImageMissing, SandboxError
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def look(app: App) -> Seen:
     audit = {"audit": _audit(app)}
     try:
         host = app.hosting.ready()
-        if not host.engine.has_image(host.image.id):
+        if host.engine.images.find(host.image.id) is None:
             app.hosting.lost()  # a call would find out, and look again
             raise ImageMissing(f"image {host.image.reference} was removed.")
         counted = containers(host.engine, app.owner)  # asks the engine, which may be gone since
@@ -159,12 +158,12 @@ class Metrics:
         return self._counted.text(Now(unfinished, seen.containers, load=load, slots=seen.slots))
 
 
-def metrics_route(metrics: Metrics, door: Door, *, free: bool) -> BaseRoute:
+def metrics_route(metrics: ASGIApp, auth: Authenticator, *, free: bool) -> BaseRoute:
     """For administrators; `free` is for programs of this machine too, without a token."""
-    guarded = door.guarded(lambda _who: metrics, ADMIN)
+    guarded = auth.guarded(lambda _who: metrics, ADMIN)
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        local = free and (scope.get("client") or ("",))[0] in LOOPBACK
-        await (metrics if local else guarded)(scope, receive, send)
+    async def answer(request: Request) -> ASGIApp:
+        local = free and request.client is not None and request.client.host in LOOPBACK
+        return metrics if local else guarded
 
-    return Route(METRICS_PATH, Endpoint(answer), methods=["GET"])
+    return Route(METRICS_PATH, answer, methods=["GET"])

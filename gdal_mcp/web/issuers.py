@@ -1,4 +1,4 @@
-"""The public keys of issuers of tokens, fetched when they are needed.
+"""The public keys of issuers of tokens, fetched when they are needed by PyJWT's client.
 
 Invariants:
 * an address is fetched over https, or from this machine; it redirects nowhere, and its answer is bounded in time and size;
@@ -8,36 +8,34 @@ Invariants:
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 import httpx2
 import jwt
 import structlog
+from anyio import from_thread
 
-from gdal_mcp.http.bearer import Unavailable
+from gdal_mcp.http.auth import Unavailable
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.settings.web import LOOPBACK
 
 _log = structlog.get_logger()
 
-FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without a question
-KEPT_SECONDS: Final = 3600.0  # and while the issuer does not answer
+FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without asking again
+KEPT_SECONDS: Final = (
+    3600.0 - FRESH_SECONDS
+)  # after which keys are not used again while the issuer does not answer
 PAUSE_SECONDS: Final = 10.0  # between two questions to one issuer
 _FETCH_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 256 << 10  # a key has about one thousand
-_KINDS: Final[Mapping[str, Mapping[str, str]]] = {  # what a key of each algorithm is
-    "RS256": {"kty": "RSA"},
-    "PS256": {"kty": "RSA"},
-    "ES256": {"kty": "EC", "crv": "P-256"},
-    "EdDSA": {"kty": "OKP", "crv": "Ed25519"},
-}
-ALGORITHMS: Final = frozenset(_KINDS)
-
-Fetch = Callable[[str], Awaitable[Any]]
+_THREADS: Final = 2  # that wait for issuers, so that other work finds threads
+ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "EdDSA"})
 
 
 class FetchFailed(Exception):
@@ -57,7 +55,7 @@ class Issuer:
         name, _, jwks = text.partition(" ")
         made = cls(name, jwks.strip())
         for url in filter(None, (made.name, made.jwks)):
-            if not _safe(url):
+            if not _is_safe(url):
                 raise SettingsError(
                     f"the issuer address {url[:200]!r} does not begin with https://, or has more than a path."
                 )
@@ -71,93 +69,68 @@ class Issuer:
         yield f"{root}{path}/.well-known/openid-configuration"
 
 
-class Keys:
-    """The keys of one issuer. For one event loop."""
+class Keys(jwt.PyJWKClient):
+    """The keys of one issuer. PyJWT's client keeps and chooses them; how they are fetched is our own."""
 
-    def __init__(
-        self, issuer: Issuer, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, issuer: Issuer) -> None:
+        uri = issuer.jwks or issuer.name
+        super().__init__(uri, lifespan=FRESH_SECONDS, cooldown_duration=PAUSE_SECONDS)
         self.issuer = issuer
-        self._fetch = fetch or fetched
-        self._clock = clock
-        self._lock = anyio.Lock()
-        self._keys: tuple[Mapping[str, Any], ...] = ()
+        self._last: Any = None
         self._had = self._asked = float("-inf")
+        self._threads = anyio.CapacityLimiter(_THREADS)
 
-    async def find(self, algorithm: str, name: object) -> jwt.PyJWK | None:
-        """The key with this name for this algorithm, or the only one when a token names none. Raises Unavailable."""
-        if self._age() < FRESH_SECONDS and (found := self._chosen(algorithm, name)):
-            return found
-        async with self._lock:
-            if self._clock() - self._asked >= PAUSE_SECONDS:
-                await self._ask()
-        if self._age() >= KEPT_SECONDS:
-            raise Unavailable(self.issuer.name)
-        return self._chosen(algorithm, name)
-
-    def _age(self) -> float:
-        return self._clock() - self._had
-
-    async def _ask(self) -> None:
-        """What cannot be had leaves the keys as they are."""
-        self._asked = self._clock()
+    async def find(self, algorithm: str, kid: object) -> jwt.PyJWK | None:
+        """The key of this name, or the only one if a token names none, if it is for this algorithm. Raises Unavailable."""
+        if kid is not None and not isinstance(kid, str):
+            return None
+        look = self._only_key if kid is None else partial(self.get_signing_key, kid)
         try:
-            document = await self._fetch(await self._place())
-        except FetchFailed as error:
-            _log.warning("issuer_unavailable", issuer=self.issuer.name, reason=str(error))
-            return
-        rows = document.get("keys") if isinstance(document, dict) else None
-        self._keys = tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
-        self._had = self._clock()
+            key: jwt.PyJWK = await anyio.to_thread.run_sync(look, limiter=self._threads)
+        except jwt.PyJWKClientConnectionError as error:
+            raise Unavailable(self.issuer.name) from error
+        except (
+            jwt.PyJWTError,
+            ValueError,
+            TypeError,
+        ):  # no such key, or what the issuer says is no set of keys
+            return None
+        return None if key.algorithm_name != algorithm or key.Algorithm.check_key_length(key.key) else key
 
-    async def _place(self) -> str:
-        """The address of the keys. Raises FetchFailed."""
+    def _only_key(self) -> jwt.PyJWK:
+        (key,) = self.get_jwk_set().keys
+        return key
+
+    def fetch_data(self) -> Any:
+        """The issuer's set of keys; while it does not answer, the last one. Raises PyJWKClientConnectionError."""
+        now = time.monotonic()
+        if now - self._asked >= PAUSE_SECONDS:
+            self._asked = now
+            try:
+                self._last, self._had = from_thread.run(fetched, self._address()), now
+            except FetchFailed as error:
+                _log.warning("issuer_unavailable", issuer=self.issuer.name, reason=str(error))
+        if now - self._had >= KEPT_SECONDS:
+            raise jwt.PyJWKClientConnectionError(self.issuer.name)
+        return self._last
+
+    def _address(self) -> str:
         if self.issuer.jwks:
             return self.issuer.jwks
         for url in self.issuer.descriptions():
             try:
-                document = await self._fetch(url)
+                document = from_thread.run(fetched, url)
             except FetchFailed as error:
                 _log.info("issuer_not_described", url=url, reason=str(error))
                 continue
             if isinstance(document, dict) and document.get("issuer") == self.issuer.name:
                 return str(document.get("jwks_uri"))
-        raise FetchFailed(
-            "it does not describe itself by RFC 8414 or OpenID Connect; name the address of its keys"
-        )
-
-    def _chosen(self, algorithm: str, name: object) -> jwt.PyJWK | None:
-        fitting = [row for row in self._keys if _fits(row, algorithm)]
-        if name is None:
-            return _made(fitting, algorithm) if len(fitting) == 1 else None
-        return _made((row for row in fitting if row.get("kid") == name), algorithm)
-
-
-def _fits(row: Mapping[str, Any], algorithm: str) -> bool:
-    """Whether a key is for signatures by this algorithm. A shared secret never is."""
-    kind = _KINDS[algorithm]
-    return (
-        all(row.get(part) == value for part, value in kind.items())
-        and row.get("alg", algorithm) == algorithm
-        and row.get("use", "sig") == "sig"
-    )
-
-
-def _made(rows: Iterable[Mapping[str, Any]], algorithm: str) -> jwt.PyJWK | None:
-    for row in rows:
-        try:
-            key = jwt.PyJWK(dict(row), algorithm)
-        except (jwt.PyJWTError, ValueError, TypeError):  # the issuer's own mistake
-            continue
-        too_short = key.Algorithm.check_key_length(key.key)  # in words
-        if not too_short:
-            return key
-    return None
+        raise FetchFailed("it has no description by RFC 8414 or OpenID Connect; name the address of its keys")
 
 
 async def fetched(url: str) -> Any:
     """The JSON document at an address. Raises FetchFailed."""
-    if not _safe(url):
+    if not _is_safe(url):
         raise FetchFailed(f"{url[:200]!r} is not fetched: it is no https address")
     body = bytearray()
     try:
@@ -177,7 +150,7 @@ async def fetched(url: str) -> Any:
         raise FetchFailed(f"{url} cannot be read: {type(error).__name__}") from error
 
 
-def _safe(url: str) -> bool:
+def _is_safe(url: str) -> bool:
     """https, or plain from this machine, where nobody is in between."""
     try:
         parts = urlsplit(url)

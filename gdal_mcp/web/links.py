@@ -39,7 +39,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CredentialStatus:
     """Whether a principal may still read here, told without a token of theirs."""
 
     tokens: TokenStore | None  # None where nobody needs a token

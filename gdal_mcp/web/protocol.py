@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import anyio
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp.access.identity import READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.http import replies
-from gdal_mcp.http.bearer import Unavailable
-from gdal_mcp.http.guard import Door, Left, TooLarge, TooSlow, replayed, whole_body
+from gdal_mcp.http.auth import Authenticator, Unavailable
+from gdal_mcp.http.guard import TooLarge, TooSlow, replayed, whole_body
 from gdal_mcp.mcp.http import Protocol, marked
 
 RECHECK_SECONDS: Final = 15.0  # for which a stream may outlive its token
@@ -28,11 +29,11 @@ _LISTEN: Final = "subscriptions/listen"
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class ProtocolEndpoint:
     """Where messages are handed in. `writing` are the tools that need the scope to write."""
 
     protocol: Protocol
-    door: Door
+    auth: Authenticator
     writing: Collection[str]
     body_bytes: int
     _wrote: set[str] = field(default_factory=set)  # sessions in which a call that writes was made
@@ -59,7 +60,7 @@ class Counter:
             await replies.refused(413, "too_large", "the body is too large")(scope, receive, send)
         except TooSlow:
             await replies.refused(408, "too_slow", "the body did not come in time")(scope, receive, send)
-        except Left:
+        except ClientDisconnect:
             return
         else:
             messages = _messages(body)
@@ -72,7 +73,7 @@ class Counter:
         writes = any(_called(one) in self.writing for one in messages)
         if not who.holds(WRITE):
             answers = session in self._wrote and any(_method(one) is None for one in messages)
-            return replies.forbidden(self.door.metadata, (READ, WRITE)) if writes or answers else None
+            return self.auth.forbidden((READ, WRITE)) if writes or answers else None
         if writes and session:
             self._wrote.add(session)
             self._wrote.intersection_update(self.protocol.sessions)
@@ -117,7 +118,7 @@ class Counter:
 
     async def _still(self, who: Principal, headers: Headers) -> bool:
         try:
-            return await self.door.principal(headers) == who
+            return await self.auth.principal(headers) == who
         except (Unavailable, TokensUnavailable):
             return True  # it is not known to have ended, and was good when the stream began
 

@@ -2,34 +2,53 @@
 
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 import anyio
-from starlette.routing import BaseRoute
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
+from gdal_mcp.access.identity import READ, SCOPES
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.waiting import ConsoleUrl
 from gdal_mcp.console.hosted import console_routes, home_url
 from gdal_mcp.http import address
-from gdal_mcp.http.bearer import StaticTokens, Verifier, Verifiers
-from gdal_mcp.http.gate import Gate
-from gdal_mcp.http.guard import Door, Names
+from gdal_mcp.http.address import MCP_PATH
+from gdal_mcp.http.auth import Authenticator, TokenVerifier
+from gdal_mcp.http.concurrency import RequestLimit
+from gdal_mcp.http.guard import HostFilter, Names
 from gdal_mcp.http.serving import Listening, bind, port_of, require_certificate, serve_routes
+from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.http import Bounds, Protocol
+from gdal_mcp.operations.uploading import Uploads
 from gdal_mcp.settings import Settings
-from gdal_mcp.web.app import METADATA_PATH, Front, compose, metadata_route, protocol_route
-from gdal_mcp.web.exchange import file_routes
-from gdal_mcp.web.files import FILES_PATH
+from gdal_mcp.web.files import FILES_PATH, Files
 from gdal_mcp.web.health import HEALTH_PATH, READY_PATH, Metrics, Watch, health_routes, look, metrics_route
 from gdal_mcp.web.issuers import Issuer, Keys
+from gdal_mcp.web.links import CredentialStatus, Signer
 from gdal_mcp.web.oauth import SignedTokens
-from gdal_mcp.web.protocol import Counter
+from gdal_mcp.web.protocol import ProtocolEndpoint
+from gdal_mcp.web.uploads import UploadRoutes
 
-# the routes of one more part, from what all parts share and the address that clients know
-More = Callable[[App, Front, str], Sequence[BaseRoute]]
+METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{MCP_PATH}"
+_METADATA_SECONDS: Final = 3600
+_SENT: Final = (
+    *("Authorization", "Content-Type", "Accept", "Last-Event-ID", "MCP-Protocol-Version", "Mcp-Session-Id"),
+    *("Mcp-Method", "Mcp-Name"),
+    *("Range", "If-Range", "If-None-Match", "If-Match", "Content-Digest"),  # of files
+)
+_SHOWN: Final = (
+    *("Mcp-Session-Id", "WWW-Authenticate", "Retry-After"),
+    *("Accept-Ranges", "Content-Range", "Content-Disposition", "ETag", "Repr-Digest", "Location"),  # of files
+)
 
 
 def prepare(settings: Settings) -> socket.socket:
@@ -51,38 +70,10 @@ def console_url(settings: Settings, bound: socket.socket) -> ConsoleUrl:
     return url
 
 
-async def serve(app: App, bound: socket.socket, more: Sequence[More] = (file_routes,)) -> None:
+async def serve(app: App, bound: socket.socket) -> None:
     """Serves until a signal, which cancels every call, waits for their containers and ends the process."""
-    port = port_of(bound)
-    protocol = _protocol(app, port)
-    front = _front(app.settings, port)
-    url = address.base_url(app.settings, port)
-    routes = [
-        *_routes(app, front, protocol, port),
-        *(route for one in more for route in one(app, front, url)),
-    ]
-    async with anyio.create_task_group() as group:
-        serving = anyio.CancelScope()
-        group.start_soon(end_on_signal, serving, app)
-        group.start_soon(get_ready, app)
-        group.start_soon(reap, app)
-        with serving:
-            async with protocol.running():
-                await serve_routes(
-                    compose(front, routes, (HEALTH_PATH, READY_PATH)),
-                    bound,
-                    _listening(app.settings),
-                    started=lambda: _say(app.settings, port),
-                    ending=front.gate.close,
-                )
-        if serving.cancel_called:
-            await anyio.sleep_forever()  # until the process is ended: calls may still be on their way out
-        group.cancel_scope.cancel()
-
-
-def _protocol(app: App, port: int) -> Protocol:
-    settings = app.settings
-    return Protocol(
+    settings, port = app.settings, port_of(bound)
+    protocol = Protocol(
         app,
         Bounds(
             hosts=address.hosts(settings, port),
@@ -94,44 +85,97 @@ def _protocol(app: App, port: int) -> Protocol:
             downloads=address.base_url(settings, port) + FILES_PATH,
         ),
     )
-
-
-def _front(settings: Settings, port: int) -> Front:
-    gate = Gate(settings.http_requests, settings.http_requests_each)
-    verifier = None
-    if not settings.no_auth:
-        verifier = Verifiers(StaticTokens(TokenStore(settings.state.tokens)), _signed(settings, port))
-    metadata = address.base_url(settings, port) + METADATA_PATH if settings.issuers else ""
-    local = local_user()
+    limit = RequestLimit(settings.http_requests, settings.http_requests_each)
     names = Names(address.hosts(settings, port), address.origins(settings, port))
-    return Front(Door(verifier, local, gate, metadata), gate, names)
+    inner = Starlette(
+        routes=_routes(app, _authenticator(settings, port, limit), protocol, port),
+        middleware=[
+            Middleware(  # pages of the origins that are answered may read what they are answered
+                CORSMiddleware,
+                allow_origins=list(names.origins),
+                allow_methods=["GET", "HEAD", "POST", "PUT", "DELETE"],
+                allow_headers=list(_SENT),
+                expose_headers=list(_SHOWN),
+            )
+        ],
+    )
+    async with anyio.create_task_group() as group:
+        serving = anyio.CancelScope()
+        group.start_soon(end_on_signal, serving, app)
+        group.start_soon(get_ready, app)
+        group.start_soon(reap, app)
+        with serving:
+            async with protocol.running():
+                await serve_routes(
+                    HostFilter(inner, limit, names, (HEALTH_PATH, READY_PATH)),
+                    bound,
+                    _listening(settings),
+                    started=lambda: _say(settings, port),
+                    ending=limit.close,
+                )
+        if serving.cancel_called:
+            await anyio.sleep_forever()  # until the process is ended: calls may still be on their way out
+        group.cancel_scope.cancel()
 
 
-def _signed(settings: Settings, port: int) -> Verifier | None:
-    if not settings.issuers:
-        return None
-    issuers = [Issuer.parsed(text) for text in settings.issuers]
-    return SignedTokens({one.name: Keys(one) for one in issuers}, address.resource(settings, port))
+def _authenticator(settings: Settings, port: int, limit: RequestLimit) -> Authenticator:
+    verifier = signed = None
+    if settings.issuers:
+        issuers = [Issuer.parsed(text) for text in settings.issuers]
+        signed = SignedTokens({one.name: Keys(one) for one in issuers}, address.resource(settings, port))
+    if not settings.no_auth:
+        verifier = TokenVerifier(TokenStore(settings.state.tokens), signed)
+    metadata = address.base_url(settings, port) + METADATA_PATH if settings.issuers else ""
+    return Authenticator(verifier, local_user(), limit, metadata)
 
 
-def _routes(app: App, front: Front, protocol: Protocol, port: int) -> list[BaseRoute]:
+def _routes(app: App, auth: Authenticator, protocol: Protocol, port: int) -> list[BaseRoute]:
     settings = app.settings
     writing = frozenset(name for name, tool in app.surface.callable.items() if tool.writes)
-    counter = Counter(protocol, front.door, writing, settings.body_size)
+    endpoint = ProtocolEndpoint(protocol, auth, writing, settings.body_size)
     watch = Watch(partial(look, app))
-    routes = [
-        protocol_route(front, counter),
+    files = Files(
+        shelf=ArtifactStore(app.registry),
+        reaches=app.reaches,
+        signer=Signer(),
+        status=CredentialStatus(None if settings.no_auth else TokenStore(settings.state.tokens)),
+        auth=auth,
+        audit=app.audit.append,
+        base=address.base_url(settings, port),
+        link_seconds=settings.link_seconds,
+    )
+    uploads = UploadRoutes(
+        uploads=Uploads(app),
+        auth=auth,
+        limit=RequestLimit(settings.http_requests, settings.uploads_each),
+        seconds=settings.upload_seconds,
+        most=settings.upload_size,
+    )
+    return [
+        Route(MCP_PATH, auth.guarded(endpoint.of, READ)),
         *health_routes(watch),
-        metrics_route(Metrics(app, watch), front.door, free=settings.metrics_are_free),
-        *console_routes(app, port, front.door.principal),
+        metrics_route(Metrics(app, watch), auth, free=settings.metrics_are_free),
+        *console_routes(app, port, auth.principal),
+        *files.routes(),
+        *uploads.routes(),
+        *(_metadata_routes(settings, port) if settings.issuers else ()),
     ]
-    if settings.issuers:
-        routes.append(
-            metadata_route(
-                address.resource(settings, port), [one.partition(" ")[0] for one in settings.issuers]
-            )
-        )
-    return routes
+
+
+def _metadata_routes(settings: Settings, port: int) -> Sequence[BaseRoute]:
+    """Which issuers' tokens are good here (RFC 9728)."""
+    document = {
+        "resource": address.resource(settings, port),
+        "authorization_servers": [one.partition(" ")[0] for one in settings.issuers],
+        "scopes_supported": list(SCOPES),
+        "bearer_methods_supported": ["header"],
+        "resource_name": "GDAL in a sandbox",
+    }
+
+    async def metadata(_request: Request) -> Response:
+        return JSONResponse(document, headers={"Cache-Control": f"public, max-age={_METADATA_SECONDS}"})
+
+    return [Route(METADATA_PATH, metadata, methods=["GET"])]
 
 
 def _listening(settings: Settings) -> Listening:

@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote_to_bytes
 import anyio
 import anyio.to_thread
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,11 +27,11 @@ from gdal_mcp.access.identity import READ, WRITE, Principal
 from gdal_mcp.calls.translation import explain
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.http import replies
-from gdal_mcp.http.gate import Full, Gate
-from gdal_mcp.http.guard import Door, Left, TooSlow
+from gdal_mcp.http.auth import Authenticator
+from gdal_mcp.http.concurrency import Full, RequestLimit
+from gdal_mcp.http.guard import TooSlow
 from gdal_mcp.operations.uploading import Destination, Received, Reception, Uploads
 from gdal_mcp.pipeline import Reply
-from gdal_mcp.web.endpoint import Endpoint
 from gdal_mcp.web.files import FILES_PATH
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspace
@@ -75,22 +76,22 @@ class Sent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrivals:
-    """Uploads over HTTP. `gate` bounds how many of one principal arrive at once; `seconds` how long one may take."""
+class UploadRoutes:
+    """Uploads over HTTP. `limit` bounds how many of one principal arrive at once; `seconds` how long one may take."""
 
     uploads: Uploads
-    door: Door
-    gate: Gate
+    auth: Authenticator
+    limit: RequestLimit
     seconds: float
     most: int
     _writers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_WRITERS))
 
     def routes(self) -> list[BaseRoute]:
-        told = self.door.guarded(lambda who: partial(self._tell, who), READ)
-        taken = self.door.guarded(lambda who: partial(self._put, who), READ, WRITE)
+        told = self.auth.guarded(lambda who: partial(self._tell, who), READ)
+        taken = self.auth.guarded(lambda who: partial(self._put, who), READ, WRITE)
         return [
-            Route(UPLOADS_PATH, Endpoint(told), methods=["GET"]),
-            Route(f"{UPLOADS_PATH}/{{target:path}}", Endpoint(taken), methods=["PUT"]),
+            Route(UPLOADS_PATH, told, methods=["GET"]),
+            Route(f"{UPLOADS_PATH}/{{target:path}}", taken, methods=["PUT"]),
         ]
 
     async def _tell(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,11 +108,11 @@ class Arrivals:
 
     async def _put(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self.gate.share(who.id):
+            with self.limit.share(who.id):
                 reply = await self._answer(who, scope, receive)
         except Full:
             reply = replies.busy(429, "as many files of yours arrive as may at once")
-        except Left:
+        except ClientDisconnect:
             return
         await reply(scope, receive, send)
 
@@ -128,7 +129,7 @@ class Arrivals:
         return _told(refused, await anyio.to_thread.run_sync(record))
 
     async def _arrived(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
-        """Raises ToolError, SandboxError, TooSlow, Left."""
+        """Raises ToolError, SandboxError, TooSlow, ClientDisconnect."""
         sent = self._sent(who, scope, Headers(scope=scope))
         look = partial(self.uploads.destination, who, sent.place, sent.size, overwrite=True)
         to: Destination = await anyio.to_thread.run_sync(look)
@@ -168,7 +169,7 @@ class Arrivals:
         )
 
     async def _take(self, receive: Receive, reception: Reception) -> None:
-        """Everything that comes, to the disk. Raises ToolError, TooSlow, Left."""
+        """Everything that comes, to the disk. Raises ToolError, TooSlow, ClientDisconnect."""
         with anyio.move_on_after(self.seconds):
             async for pieces in _pieces(receive):
                 await self._thread(reception.write, pieces)
@@ -192,7 +193,7 @@ class Arrivals:
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[list[bytes]]:
-    """The body, many bytes at once, as they came: joining them would copy each. Raises TooSlow, Left."""
+    """The body, many bytes at once, as they came: joining them would copy each. Raises TooSlow, ClientDisconnect."""
     pieces: list[bytes] = []
     size = 0
     more = True
@@ -202,7 +203,7 @@ async def _pieces(receive: Receive) -> AsyncIterator[list[bytes]]:
         if waiting.cancelled_caught:
             raise TooSlow
         if message["type"] == "http.disconnect":
-            raise Left
+            raise ClientDisconnect
         pieces.append(message.get("body", b""))
         size += len(pieces[-1])
         more = message.get("more_body", False)

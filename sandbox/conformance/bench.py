@@ -11,10 +11,15 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sandbox.conformance.looking import LOOK
+from sandbox.attestation import everything, looking
 from sandbox.engine import STDERR, STDOUT, ContainerState, Engine, Wire
 from sandbox.errors import EngineUnavailable
+from sandbox.isolation.measured import FACTS
+from sandbox.isolation.rows import Evidence, Row, judged, told
+from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from sandbox.labels import OWNER, labels
+from sandbox.program import delivered, with_rlimits
+from sandbox.protocol import Final, FrameReader, ProtocolBreach, Ready, encode_job
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 from sandbox.waiting import readable
 
@@ -109,6 +114,12 @@ class Bench:
         )
         return replace(made, **changes)
 
+    def program(self, program: str, *arguments: str) -> SandboxTemplate:
+        """As `template`, sent by its stdin (`template.program`) and with the limits that the engine leaves to it."""
+        sent = delivered(("python3", "-I", "-c", program, *arguments))
+        template = replace(self.template(""), command=sent.command, program=sent.program)
+        return with_rlimits(template, self.engine.info().rlimits)
+
     @contextlib.contextmanager
     def created(self, template: SandboxTemplate) -> Iterator[str]:
         """A container that is not started, removed at the end."""
@@ -120,7 +131,10 @@ class Bench:
 
     def run(self, program: str, *arguments: str, stdin: bytes = b"", **changes: Any) -> Ran:
         """One container from its creation to its removal."""
-        with self.created(self.template(program, *arguments, **changes)) as container:
+        return self.run_as(self.template(program, *arguments, **changes), stdin)
+
+    def run_as(self, template: SandboxTemplate, stdin: bytes = b"") -> Ran:
+        with self.created(template) as container:
             wire = self.engine.attach(container)
             try:
                 self.engine.start(container)
@@ -131,15 +145,42 @@ class Bench:
                 wire.close()
             return Ran(self.engine.wait(container, PATIENCE), bytes(heard[STDOUT]), bytes(heard[STDERR]))
 
-    @property
-    def look(self) -> dict[str, Any]:
-        """What one container saw, tried and found; made once, since many checks ask it. Raises NotConforming."""
-        found: dict[str, Any] = self._look.answer
-        return found
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What one container measured, saw and tried; made once, since many checks ask it. Raises NotConforming.
+
+        Judged or not, its worker gets its job: an engine that isolates nothing is to fail check by check.
+        """
+        workspace = {"text": "input.txt", "covered": "covered"}
+        asked = {
+            **everything(self.engine.info().architecture),
+            "workspace": {
+                **{name: str(self.workspace / place) for name, place in workspace.items()},
+                "output": str(STAGING_TARGET / "made.txt"),
+            },
+            "bounds": {},
+        }
+        template = with_rlimits(looking(self.template("")), self.engine.info().rlimits)
+        ran = self.run_as(template, template.program + encode_job(asked, PATIENCE))
+        try:
+            frames = list(FrameReader().feed(ran.stdout))
+        except ProtocolBreach as breach:
+            raise NotConforming(f"its worker spoke otherwise than asked: {breach}") from breach
+        match [frame for frame in frames if isinstance(frame, Ready | Final)]:
+            case [Ready(facts), Final(value)]:
+                return Evidence(template, facts, value.get("look") or {})
+        raise NotConforming(f"the look program did not finish: {ran.state}, {ran.stderr[-300:]!r}")
 
     @cached_property
-    def _look(self) -> Ran:
-        return self.run(LOOK, str(self.workspace), str(STAGING_TARGET))
+    def rows(self) -> tuple[Row, ...]:
+        return judged((*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS), self.evidence)
+
+    def holds(self, *names: str) -> None:
+        """Requires that rows held: those of a name, or of things of a kind (`mount` is every row that begins with it)."""
+        for name in names:
+            found = [row for row in self.rows if name in (row.name, row.name.partition(" ")[0])]
+            require(found, f"nothing was found out about: {name}")
+            require(all(row.ok for row in found), told(found))
 
     def ours(self) -> dict[str, dict[str, str]]:
         """The labels of the containers of this bench that the engine knows."""

@@ -4,7 +4,7 @@ import threading
 from pathlib import PurePosixPath
 
 from sandbox.conformance.bench import MIB, PATIENCE, Bench, hear, require, unavailable
-from sandbox.conformance.looking import (
+from sandbox.conformance.programs import (
     CRASH,
     LEAVE_A_MARK,
     PRINT_MUCH,
@@ -40,8 +40,8 @@ def create_starts_nothing(bench: Bench) -> None:
 
 
 def images_are_told(bench: Bench) -> None:
-    require(bench.engine.has_image(bench.image), "the image in use is not told")
-    require(not bench.engine.has_image(ABSENT_IMAGE), "an image that is not there is told")
+    require(bench.engine.images.find(bench.image), "the image in use is not told")
+    require(bench.engine.images.find(ABSENT_IMAGE) is None, "an image that is not there is told")
 
 
 def create_refuses_an_image_that_is_not_there(bench: Bench) -> None:

@@ -71,19 +71,21 @@ class Endpoint:
         return f"{self.address} ({self.origin})"
 
 
-def connect(address: str | None = None, timeout: float = 60) -> docker.DockerClient:
-    """A client of the engine in use; `timeout` in seconds for each of its calls.
+def connect(address: str | None = None, timeout: float = 60, kind: str = "") -> docker.DockerClient:
+    """A client of the engine in use; `timeout` in seconds for each of its calls. `kind` (docker, podman) narrows where to look.
 
     Raises EngineUnavailable, listing what was tried, when none answers; EngineRefused when one was named or is
     there but cannot be used.
     """
-    return discover(address, timeout)[1]
+    return discover(address, timeout, kind)[1]
 
 
-def discover(address: str | None = None, timeout: float = 60) -> tuple[Endpoint, docker.DockerClient]:
+def discover(
+    address: str | None = None, timeout: float = 60, kind: str = ""
+) -> tuple[Endpoint, docker.DockerClient]:
     """As `connect`, and where that engine listens."""
     tried: list[tuple[Endpoint, OSError]] = []
-    places = endpoints(address, os.environ)
+    places = endpoints(address, os.environ, kind)
     for place in places:
         try:
             return place, _open(place, timeout)
@@ -109,21 +111,24 @@ def _listed(tried: Iterable[tuple[Endpoint, OSError]]) -> str:
     return f"Tried:{''.join(lines)}{missing}"
 
 
-def endpoints(address: str | None, environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """The places to try, in order; a single one when a person named it.
+def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "") -> tuple[Endpoint, ...]:
+    """The places to try, in order; a single one when a person named it. Docker's configuration names no Podman.
 
     Raises EngineRefused when what names the engine cannot be read.
     """
     home = Path(environment.get("HOME") or "/")
     if address:
         return (Endpoint(_UNIX + address if address.startswith("/") else address, "as given", named=True),)
+    sockets = tuple(Endpoint(_UNIX + path, origin) for path, origin in _known_sockets(environment, home))
+    if kind == "podman":
+        return tuple(one for one in sockets if "Podman" in one.origin)
     if host := environment.get("DOCKER_HOST"):
         return (Endpoint(host, "DOCKER_HOST", named=True, tls=_environment_tls(environment, home)),)
     folder = Path(environment.get("DOCKER_CONFIG") or home / ".docker")
     context = environment.get("DOCKER_CONTEXT") or _current_context(folder)
     if context and context != _DEFAULT_CONTEXT:
         return (_context_endpoint(folder, context),)
-    return tuple(Endpoint(_UNIX + path, origin) for path, origin in _known_sockets(environment, home))
+    return tuple(one for one in sockets if kind != "docker" or "Podman" not in one.origin)
 
 
 def _known_sockets(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:

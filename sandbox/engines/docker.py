@@ -2,8 +2,9 @@
 
 import contextlib
 import math
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,14 +12,16 @@ import docker
 import docker.errors
 import requests.exceptions
 import structlog
-import urllib3.exceptions
 
 from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
+from sandbox.engines.answering import answering
+from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differences
+from sandbox.engines.images import DockerImages
 from sandbox.engines.sockets import close_what_fails
 from sandbox.engines.wire import DockerWire
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
-from sandbox.hardening import READ_ONLY_RECURSIVE, EngineFacts, create_body, differences
-from sandbox.labels import OWNER
+from sandbox.isolation.policy import differing
+from sandbox.labels import OWNER, Moment
 from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
 
@@ -33,15 +36,17 @@ class DockerEngine:
 
     removal_seconds: float | None = None  # of patience with a removal that fails; None is the usual
 
-    def __init__(self, client: docker.DockerClient, image_environment: Sequence[str] = ()) -> None:
-        """`image_environment` names what the image itself would set, so that none of it reaches a container."""
+    def __init__(self, client: docker.DockerClient) -> None:
         close_what_fails(client)
         self._api = client.api
+        self.images = DockerImages(self._api)
         # the SDK asks for a container's streams without a time limit: a silent engine would hold the call for ever
         self._api.request = partial(self._api.request, timeout=self._api.timeout)  # type: ignore[method-assign]
-        self._image_environment = tuple(image_environment)
         if str(self._api.base_url).startswith("https://"):
             raise EngineUnavailable("a remote engine cannot see this host's workspaces. Use a local engine.")
+
+    def close(self) -> None:
+        self._api.close()
 
     def info(self) -> EngineInfo:
         return self._info
@@ -55,6 +60,8 @@ class DockerEngine:
             "podman" in str(part.get("Name", "")).lower() for part in version.get("Components") or ()
         )
         major, minor = str(self._api.api_version).split(".")
+        # a machine of its own, as Docker Desktop's, has a kernel of its own
+        same_kernel = info.get("KernelVersion") == os.uname().release
         return EngineInfo(
             name="Podman" if podman else "Docker",
             version=str(version["Version"]),
@@ -68,24 +75,20 @@ class DockerEngine:
             identity=str(info.get("ID") or ""),
             cpus=int(info.get("NCPU") or 0),
             memory_bytes=int(info.get("MemTotal") or 0),
+            host=str(info.get("Name") or ""),
+            boot=Moment.now().boot if same_kernel else "",
+            same_kernel=same_kernel,
         )
-
-    @cached_property
-    def _facts(self) -> EngineFacts:
-        info = self._info
-        return EngineFacts(info.api_version, info.architecture, info.cgroup_version, info.security_options)
 
     def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
         self._refuse_submounts(template)
-        body = create_body(template, self._facts, labels, self._image_environment)
+        body = create_body(template, self._info, labels, self.images.environment(template.image))
         with answering("asked to create a container"):
             try:
                 made = self._api.create_container_from_config(body)  # type: ignore[no-untyped-call]
                 container = str(made["Id"])
             except docker.errors.NotFound as error:
-                raise ImageMissing(
-                    f"image {template.image} is not on this host. Run `gdal-mcp setup`."
-                ) from error
+                raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
         try:
             self._read_back(container, body)
         except BaseException:
@@ -99,9 +102,8 @@ class DockerEngine:
         with answering("asked what it created"):
             found = differences(body, self._api.inspect_container(container))
         if found:
-            rows = "; ".join(f"{one.field}: asked {one.asked!r}, got {one.got!r}" for one in found[:5])
             raise IsolationRefused(
-                f"the engine made a weaker container than asked, so nothing was run: {rows[:1000]}"
+                f"the engine made a weaker container than asked, so nothing was run: {differing(found)}"
             )
 
     def _refuse_submounts(self, template: SandboxTemplate) -> None:
@@ -124,14 +126,6 @@ class DockerEngine:
         with answering("asked to start a container"):
             self._api.start(container)
 
-    def has_image(self, image: str) -> bool:
-        with answering("asked for an image"):
-            try:
-                self._api.inspect_image(image)  # type: ignore[no-untyped-call]
-            except docker.errors.NotFound:
-                return False
-        return True
-
     def state(self, container: str) -> ContainerState | None:
         with answering("asked how a container stands"):
             try:
@@ -140,12 +134,6 @@ class DockerEngine:
                 return None
         running = bool(state.get("Running")) or state.get("Status") == "created"
         return ContainerState(running, int(state.get("ExitCode", 0)), bool(state.get("OOMKilled")))
-
-    def inspect(self, container: str) -> Mapping[str, Any]:
-        """The engine's own description of a container. Raises EngineUnavailable, also without such a container."""
-        with answering("asked to describe a container"):
-            found: dict[str, Any] = self._api.inspect_container(container)
-        return found
 
     def process(self, container: str) -> int | None:
         with answering("asked for a container's process"):
@@ -189,23 +177,3 @@ class DockerEngine:
         with answering("asked for our containers"):
             rows: list[dict[str, Any]] = self._api.containers(all=True, filters={"label": OWNER})
         return tuple(Leftover(str(row["Id"]), dict(row.get("Labels") or {})) for row in rows)
-
-
-@contextlib.contextmanager
-def answering(doing: str) -> Iterator[None]:
-    """Turns what the SDK and its HTTP stack raise into our own error."""
-    try:
-        yield
-    except docker.errors.APIError as error:
-        raise EngineUnavailable(
-            f"the container engine refused when {doing}: {error.explanation or error}"
-        ) from error
-    except (
-        docker.errors.DockerException,
-        requests.exceptions.RequestException,
-        urllib3.exceptions.HTTPError,
-        OSError,
-    ) as error:
-        raise EngineUnavailable(
-            f"the container engine does not answer (when {doing}). Start it, then call again; `gdal-mcp doctor` shows more."
-        ) from error

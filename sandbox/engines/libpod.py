@@ -4,7 +4,7 @@ Through its Docker-compatible API Podman (4.3 was tried) drops masked paths and 
 takes a system call profile for the name of a file. Its own API takes all of it, and the configuration that it then writes for
 the low-level runtime is read back: stricter than any inspection, as nothing else decides what runs.
 
-Invariants are those of `sandbox.hardening`, whose lists are used here.
+Invariants are those of `sandbox.isolation.policy`, whose lists are used here.
 """
 
 import json
@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from sandbox.hardening import CPU_PERIOD, HOSTNAME, READ_ONLY, Difference, masked, rlimits
+from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, Difference, masked, rlimits, tmpfs
 from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 
 _OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it is in Podman; covered
+_RESOLVER: Final = "/etc/resolv.conf"  # the image's, with the name servers of whoever built it; covered
 _NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 _UNASKED_NAMES: Final = ("TERM", "container")  # what Podman adds to an environment, if it is let
 _SAFE: Final = ("nosuid", "nodev")
@@ -101,7 +102,7 @@ def _limits(template: SandboxTemplate, most_processes: int) -> dict[str, Any]:
 
 
 def _masked(template: SandboxTemplate) -> list[str]:
-    return [*masked(template), _OWN_MARK]
+    return [*masked(template), _OWN_MARK, _RESOLVER]
 
 
 def _bind(mount: Mount) -> dict[str, Any]:
@@ -112,11 +113,9 @@ def _bind(mount: Mount) -> dict[str, Any]:
 
 
 def _covers(template: SandboxTemplate) -> Iterator[dict[str, Any]]:
-    sizes = {SCRATCH_TARGET: ("rw", template.limits.scratch_bytes, "1777")}
-    sizes |= dict.fromkeys(template.masks, ("ro", 4096, "0555"))  # one page, as 0 would mean no limit
-    for place, (mode, size, access) in sizes.items():
-        options = [mode, "noexec", *_SAFE, f"size={size}", f"mode={access}", "notmpcopyup"]
-        yield {"destination": str(place), "type": "tmpfs", "source": "tmpfs", "options": options}
+    for one in tmpfs(template):
+        options = [*one.options, "notmpcopyup"]
+        yield {"destination": str(one.target), "type": "tmpfs", "source": "tmpfs", "options": options}
 
 
 def differences(

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.engine import STDERR, STDOUT, ContainerState, EngineInfo, Leftover, Wire
+from sandbox.engine import STDERR, STDOUT, ContainerState, EngineInfo, ImageInfo, Leftover, Wire
 from sandbox.engines.wire import HEADER, DockerWire
-from sandbox.errors import EngineUnavailable, ImageMissing
-from sandbox.labels import OWNER
+from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
+from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
 
 KILLED = 137  # as a shell tells it
@@ -83,6 +83,27 @@ class Box:
 Program = Callable[[Box], int]
 
 
+class MemoryImages:
+    """Knows content ids only; None has every one."""
+
+    def __init__(self, known: frozenset[str] | None) -> None:
+        self.known = known
+        self.answer: Callable[[], None] = lambda: None
+
+    def find(self, reference: str) -> ImageInfo | None:
+        self.answer()
+        there = self.known is None or reference in self.known
+        return ImageInfo(reference, reference, reference, {}) if there else None
+
+    def names(self, *repositories: str) -> tuple[str, ...]:
+        self.answer()
+        return tuple(one for one in sorted(self.known or ()) if one.startswith(repositories))
+
+    def pull(self, reference: str, _report: Callable[[str], None]) -> None:
+        if self.find(reference) is None:
+            raise PullFailed("an engine in memory has no registry")
+
+
 class MemoryEngine:
     """Every container it ever made is in `made`, those that exist are in `boxes`; `most` existed at once.
 
@@ -90,8 +111,9 @@ class MemoryEngine:
     about to be done (create, start, remove) and a template or container, and may wait or raise. With `gone` set nothing answers.
     """
 
-    def __init__(self, program: Program, images: frozenset[str] | None = None) -> None:
-        self.program, self.images = program, images
+    def __init__(self, program: Program = lambda _box: 127, images: frozenset[str] | None = None) -> None:
+        self.program, self.images = program, MemoryImages(images)
+        self.images.answer = self._answer
         self.boxes: dict[str, Box] = {}
         self.made: list[Box] = []
         self.most = 0
@@ -113,16 +135,15 @@ class MemoryEngine:
             runtimes=(),
             address="memory:",
             identity=f"memory-{id(self)}",
+            host=os.uname().nodename,
+            boot=Moment.now().boot,
+            same_kernel=True,
         )
-
-    def has_image(self, image: str) -> bool:
-        self._answer()
-        return self.images is None or image in self.images
 
     def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
         self._answer()
         self.before("create", template)
-        if not self.has_image(template.image):
+        if self.images.find(template.image) is None:
             raise ImageMissing(f"image {template.image} is not in this engine.")
         if absent := [one.host_path for one in template.mounts if not Path(one.host_path).exists()]:
             raise EngineUnavailable(f"there is no {absent[0]} to mount.")
@@ -169,6 +190,9 @@ class MemoryEngine:
         self._answer()
         with self._lock:
             return tuple(Leftover(one.name, one.labels) for one in self.boxes.values() if OWNER in one.labels)
+
+    def close(self) -> None:
+        """Holds nothing but its containers."""
 
     def _box(self, container: str) -> Box:
         self._answer()

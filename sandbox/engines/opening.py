@@ -1,20 +1,45 @@
-"""The engine class for whatever a client speaks to."""
+"""The engine behind an address, with the class that speaks to it."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import docker
 
+from sandbox.engine import Engine
+from sandbox.engines.discovery import EngineRefused, connect
 from sandbox.engines.docker import DockerEngine
+from sandbox.engines.memory import MemoryEngine
 from sandbox.engines.podman import PodmanEngine
 
+_KINDS: Final = ("docker", "podman")
 _NOBODY: Final = "unix:///nonexistent/engine.sock"
 
 
-def engine_of(client: docker.DockerClient, image_environment: Sequence[str] = ()) -> DockerEngine:
-    """By the name that the engine gives itself. Raises EngineUnavailable when it gives none."""
-    engine = DockerEngine(client, image_environment)
-    return PodmanEngine(client, image_environment) if engine.info().name == "Podman" else engine
+def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
+    """The engine in use: the one at `address`, or the one that discovery finds.
+
+    An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
+    in front of it where it must be of that kind, or that word alone; or `memory:`, an engine without containers. `timeout` is
+    in seconds, for each request. Raises EngineUnavailable when no engine answers, EngineRefused when one that was named or
+    found cannot be used.
+    """
+    kind, _, place = (address or "").partition(":")
+    if kind == "memory":
+        return MemoryEngine()
+    if kind not in _KINDS:
+        return engine_of(connect(address, timeout))
+    engine = engine_of(connect(place or None, timeout, kind))
+    if (name := engine.info().name) != kind.capitalize():
+        engine.close()
+        raise EngineRefused(
+            f"{address} was asked for, but {name} answers there. Correct the engine's address."
+        )
+    return engine
+
+
+def engine_of(client: docker.DockerClient) -> DockerEngine:
+    """Of the class for the name that an engine gives itself. Raises EngineUnavailable when it gives none."""
+    engine = DockerEngine(client)
+    return PodmanEngine(client) if engine.info().name == "Podman" else engine
 
 
 def unanswered(kind: type[DockerEngine] = DockerEngine) -> DockerEngine:

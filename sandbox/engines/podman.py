@@ -16,10 +16,12 @@ from typing import Any, Final
 import docker.errors
 
 from sandbox.engine import EngineInfo
-from sandbox.engines.docker import DockerEngine, answering
+from sandbox.engines.answering import answering
+from sandbox.engines.docker import DockerEngine
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
-from sandbox.seccomp import profile
+from sandbox.isolation.policy import differing
+from sandbox.isolation.seccomp import profile
 from sandbox.template import SandboxTemplate
 
 _API: Final = "/v4.0.0/libpod"  # the oldest that has all the fields; later ones answer it too
@@ -59,11 +61,9 @@ class PodmanEngine(DockerEngine):
             try:
                 return str(self._libpod("POST", "/containers/create", spec)["Id"])
             except docker.errors.APIError as error:
-                if self.has_image(template.image):
+                if self.images.find(template.image) is not None:
                     raise
-                raise ImageMissing(
-                    f"image {template.image} is not on this host. Run `gdal-mcp setup`."
-                ) from error
+                raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
 
     def _refuse_other(self, container: str, template: SandboxTemplate, rules: str) -> None:
         """Has the low-level runtime's configuration written, without running anything, and compares it."""
@@ -72,9 +72,8 @@ class PodmanEngine(DockerEngine):
             inspected = self._libpod("GET", f"/containers/{container}/json")
         found = differences(template, rules, _runtime_configuration(inspected), inspected)
         if found:
-            rows = "; ".join(f"{one.field}: asked {one.asked!r}, got {one.got!r}" for one in found[:5])
             raise IsolationRefused(
-                f"Podman made another container than asked, so nothing was run: {rows[:1000]}"
+                f"Podman made another container than asked, so nothing was run: {differing(found)}"
             )
 
     def _libpod(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

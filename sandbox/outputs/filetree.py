@@ -212,7 +212,8 @@ def start_writing(file: int) -> None:
 
 def sync_tree(top: int, files: int) -> None:
     """Makes an open folder and all below it survive a power cut."""
-    if files > _MANY and _syncfs(top):
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if files > _MANY and syncfs is not None and syncfs(top) == 0:
         return
     for entry in walk(top):
         flags = _FOLDER if entry.is_folder else _FILE
@@ -222,11 +223,6 @@ def sync_tree(top: int, files: int) -> None:
         finally:
             os.close(file)
     os.fsync(top)
-
-
-def _syncfs(file: int) -> bool:
-    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-    return call is not None and call(file) == 0
 
 
 def remove(folder: int, name: str) -> None:
@@ -259,7 +255,11 @@ def _flatten(top: int, name: str, end: float) -> None:
 
 def _each(folder: int, end: float) -> Iterator[str]:
     """Names in an open folder, until it is empty. Raises TimeoutError."""
-    while names := _names(folder):
+    while True:
+        with listed(folder) as found:
+            names = [entry.name for entry in islice(found, _BATCH)]
+        if not names:
+            return
         for name in names:
             if time.monotonic() > end:
                 raise TimeoutError("somebody goes on filling the folder")
@@ -293,8 +293,3 @@ def _unlink(folder: int, name: str) -> bool:
     except IsADirectoryError:
         return False
     return True
-
-
-def _names(folder: int) -> list[str]:
-    with listed(folder) as found:
-        return [entry.name for entry in islice(found, _BATCH)]

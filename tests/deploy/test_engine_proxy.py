@@ -11,10 +11,11 @@ import pytest
 from gdal_mcp.cli import main
 from gdal_mcp.testing.samples import write_samples
 from sandbox.engines.docker import DockerEngine
-from sandbox.hardening import EngineFacts, create_body
+from sandbox.engines.docker_spec import create_body
 from sandbox.labels import OWNER
 from sandbox.runner import Runner
 from tests.conftest import USER, handler
+from tests.unit.hardening_kit import engine_info
 from tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
@@ -57,7 +58,7 @@ def test_doctor_finds_nothing_wrong_through_the_proxy(proxy, place, image, capsy
 def slot(proxy, image, owner, make_template):
     """A started container, reached through the proxy."""
     client = docker.DockerClient(base_url=proxy.address, version="1.41")
-    engine = DockerEngine(client, image.environment)
+    engine = DockerEngine(client)
     made = Runner(engine, owner.id).launch(make_template(handler("pass")), "proxied")
     yield made
     made.wire.close()
@@ -177,7 +178,7 @@ def test_what_is_allowed_reaches_the_engine(proxy):
 def asked(client, make_template, deployed):
     """What the server asks for; whatever is made of it is removed, and `.made` says whether anything was."""
     template = make_template(handler("pass"), workspace=deployed)
-    body = create_body(template, EngineFacts((1, 41), "x86_64", "1", ("name=seccomp",)), {})
+    body = create_body(template, engine_info((1, 41), "x86_64", "1", "name=seccomp"), {})
     body["Labels"] = {"test-of-the-proxy": "1"}
     yield body
     for one in client.containers.list(all=True, filters={"label": "test-of-the-proxy"}):

@@ -47,7 +47,7 @@ def bench(client: docker.DockerClient, image: Image) -> Iterator[Bench]:
         private.load(client, image.reference)
         with (
             private.client() as own,
-            bench_on(DockerEngine(own, image.environment), image.id, unanswered, "runsc", ROOMY) as made,
+            bench_on(DockerEngine(own), image.id, unanswered, "runsc", ROOMY) as made,
         ):
             yield made
 

@@ -7,7 +7,7 @@ import pytest
 
 from sandbox.conformance.bench import Bench
 from sandbox.conformance.known import MEMORY
-from sandbox.conformance.looking import (
+from sandbox.conformance.programs import (
     FORK,
     LEAVE_A_MARK,
     PRINT_MUCH,
@@ -47,7 +47,7 @@ def print_much(box: Box) -> int:
 
 
 def leave_a_mark(box: Box) -> int:
-    Path(box.template.mounts[1].source, "started").touch()
+    Path(box.template.mounts[1].host_path, "started").touch()
     return 0
 
 

@@ -1,5 +1,6 @@
 """Podman as root does all that an engine must, but for what its exemptions say, and the server's calls run there."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.host.image import Image
 from sandbox.conformance.bench import Bench
 from sandbox.conformance.known import PODMAN
-from sandbox.engines.opening import unanswered
+from sandbox.engines.opening import open_engine, unanswered
 from sandbox.engines.podman import PodmanEngine
 from tests.cli.conftest import Desk
 from tests.engines.kit import PodmanService, bench_on, conforms, podman_service
@@ -44,9 +45,8 @@ def test_podman_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
 
 def test_the_image_tells_there_what_its_gdal_can(service: PodmanService, image: Image) -> None:
     """Which doctor asks, though Podman would set limits that a host does not let it."""
-    own = service.client()
-    told = json.loads(captured(own, image.id))
-    own.close()
+    with contextlib.closing(open_engine(f"podman:{service.address}")) as own:
+        told = json.loads(captured(own, image.id))
     assert told["gdal"].startswith(image.gdal_version)
     assert told["algorithms"]
 

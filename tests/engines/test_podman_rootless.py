@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.conformance.bench import Bench
-from sandbox.conformance.looking import LEAVE_A_MARK
+from sandbox.conformance.programs import LEAVE_A_MARK
 from sandbox.engines import podman as podman_module
 from sandbox.engines.podman import PodmanEngine
 from sandbox.errors import IsolationRefused, SandboxError

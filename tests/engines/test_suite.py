@@ -36,8 +36,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 class PullsImages(MemoryEngine):
     def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
-        assert self.images is not None
-        self.images |= {template.image}
+        self.images.known |= {template.image}
         return super().create(template, labels)
 
 

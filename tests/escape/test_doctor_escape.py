@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,34 +10,41 @@ import pytest
 
 from gdal_mcp.cli import main
 from gdal_mcp.commands.escape import table
+from sandbox.attestation import Escape, attest, escape_rows, try_to_escape
 from sandbox.errors import AttestationFailed
-from sandbox.hardening import create_body
-from sandbox.isolation import rows as rows_module
-from sandbox.isolation.cis import BENCHMARK, CHECKS, Seen
-from sandbox.isolation.rows import Row, Tried, rows
-from sandbox.isolation.trying import Escape, try_to_escape
+from sandbox.isolation.cis import BENCHMARK, CHECKS, benchmark
+from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
+from sandbox.isolation.rows import Evidence, Row, judged
+from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from tests.conftest import USER
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("escape.doctor-tells")]
 
-GROUPS = {"escape", "sight", "container", BENCHMARK}
+GROUPS = {"escape", "sight", "container", "limits", BENCHMARK}
 NUMBERS = [f"5.{number}" for number in range(1, 33)]
 
 
 @pytest.fixture
-def escape(runner, engine, ground, like_a_call, cancel) -> Callable[[], Escape]:
+def attested(runner, ground, like_a_call, cancel) -> tuple[Row, ...]:
+    """This host as it is."""
+    with ground.area.open("staging-0000", USER) as staging:
+        return attest(runner, like_a_call(staging.path), staging.path, cancel)
+
+
+@pytest.fixture
+def escape(runner, ground, like_a_call, attested, cancel) -> Callable[[], Escape]:
     """`escape()`: all rows of one container like a call's."""
 
     def one() -> Escape:
         with ground.area.open("staging-0001", USER) as staging:
-            return try_to_escape(runner, like_a_call(staging.path), engine.inspect, cancel)
+            return try_to_escape(runner, like_a_call(staging.path), attested, cancel)
 
     return one
 
 
 def failed(found: Escape) -> set[str]:
     """What got out, by words or, of the benchmark, by number."""
-    return {row.cis if row.group == BENCHMARK else row.tried for row in found.rows if row.verdict == "failed"}
+    return {row.cis if row.group == BENCHMARK else row.name for row in found.rows if row.verdict == "failed"}
 
 
 # --- weaker containers fail the right rows ---
@@ -65,39 +73,48 @@ WEAK = {
             *("reach other programs through local sockets", "make devices, pipes, sockets and links"),
             *("run programs from scratch and memory", "ask prctl, ioctl and fcntl for more"),
             *("make system calls that no job needs", "open sockets of other families"),
-            *("have a crash dumped on the host", "seccomp", "5.22"),
+            *("have a crash dumped on the host", "Seccomp", "5.22", "5.18", "5.32"),
         },
-        {
-            "make and enter namespaces",
-            "call the kernel as another architecture",
-        },  # as the kernel is built and set
+        {  # as the kernel is built and set, and the checks that go with them
+            *("make and enter namespaces", "call the kernel as another architecture"),
+            *("5.10", "5.16", "5.17", "5.19", "5.21", "5.31"),
+        },
     ),
     "power": (
         with_power,
         {
-            *("write outside scratch and output", "user and groups", "5.4", "5.13"),
-            *("capabilities CapBnd", "capabilities CapEff", "capabilities CapPrm"),
+            *("write outside scratch and output", "user", "mount /", "writable mounts", "5.4", "5.5", "5.13"),
+            *("CapBnd", "CapEff", "CapPrm", "supplementary groups", "5.6", "5.26"),
             "read what tells of the host",  # files of root's
         },
-        {"capabilities CapInh", "write the kernel's settings", "find writable settings of the kernel"},
+        {
+            *("CapInh", "write the kernel's settings", "find writable settings of the kernel", "become root"),
+            "user of a set-user-id program",
+        },
     ),
     "sharing": (
         shared,
         {
-            *(
-                "see other processes",
-                "namespaces of its own",
-                "learn the host's name",
-                "find an engine's socket",
-            ),
+            *("see other processes", "namespaces of its own", "host name", "find an engine's socket"),
             *("see below /sys", "read what tells of the host", "find the host's environment"),
-            *("find a network interface", "5.7", "5.10", "5.16", "5.19", "5.21", "5.30", "5.32"),
+            *("network interfaces", "foreign environment", "foreign mounts", "rlimit NOFILE", "process"),
+            *("5.7", "5.8", "5.9", "5.10", "5.14", "5.16", "5.17", "5.19", "5.21", "5.30", "5.32"),
         },
-        {
-            "write outside scratch and output",
-            "open devices",
-            "have a crash dumped on the host",
-        },  # queues, terminals
+        {  # queues, terminals, and what shares rows with those above
+            *("write outside scratch and output", "open devices", "have a crash dumped on the host"),
+            *(
+                "writable mounts",
+                "mask",
+                "mounts",
+                "5.5",
+                "5.6",
+                "5.13",
+                "5.18",
+                "5.20",
+                "shared propagation",
+            ),
+            *(f"rlimit {name}" for name in ("CORE", "CPU", "DATA", "FSIZE")),
+        },
     ),
 }
 
@@ -125,100 +142,66 @@ def test_a_container_that_measures_itself_as_weaker_is_not_tried_at_all(escape, 
 # --- the benchmark's checks ---
 
 
-def test_every_check_of_the_benchmark_has_its_number_its_reason_and_its_settings(engine, make_template):
-    body = create_body(make_template("pass"), engine._facts, {})
+RULES = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS, *LIMITS_IN_FORCE)
+BY_HAND = {"5.1", "5.23", "5.24", "5.27", "5.28"}  # they do not apply
+
+
+def test_every_check_of_the_benchmark_has_its_number_its_reason_and_its_evidence(attested, escape):
     assert [check.number for check in CHECKS] == NUMBERS
     assert all(check.title and check.how for check in CHECKS)
-    assert {name for check in CHECKS for name in check.settings} <= {
-        *body,
-        *body["HostConfig"],
-        "CgroupnsMode",
-    }
-    assert all(check.settings for check in CHECKS if check.judge)
-
-
-def test_each_check_fails_for_a_container_that_asks_for_what_it_forbids(
-    client, engine, make_template, ground
-):
-    """Made and inspected, never started."""
-    body = create_body(make_template("pass"), engine._facts, {"purpose": "test"})
-    source, socket = str(ground.workspace), "/var/run/docker.sock"
-    shared_mount = {
-        "Type": "bind",
-        "Source": source,
-        "Target": "/etc",
-        "BindOptions": {"Propagation": "rshared"},
-    }
-    body["NetworkDisabled"] = False
-    body["HostConfig"].update(
-        Privileged=True, CapDrop=[], CapAdd=["ALL"], ReadonlyRootfs=False, SecurityOpt=["seccomp=unconfined"],
-        NetworkMode="bridge", PortBindings={"80/tcp": [{"HostPort": "0"}]}, PidMode="host", IpcMode="host",
-        UsernsMode="host", Memory=0, MemorySwap=0, NanoCpus=0, PidsLimit=0, CgroupParent="/elsewhere", Ulimits=[],
-        RestartPolicy={"Name": "on-failure", "MaximumRetryCount": 9},
-        Devices=[{"PathOnHost": "/dev/null", "PathInContainer": "/dev/x", "CgroupPermissions": "r"}],
-        Mounts=[shared_mount, {"Type": "bind", "Source": socket, "Target": "/run/docker.sock"}],
-    )  # fmt: skip
-    body.update(Hostname="")
-    body["HostConfig"]["UTSMode"] = "host"
-    container = client.api.create_container_from_config(body)["Id"]
-    try:
-        seen = Seen(client.api.inspect_container(container), processes=2)
-    finally:
-        client.api.remove_container(container, force=True)
-    verdicts = {check.number: check.found(seen)[0] for check in CHECKS}
-    assert {number for number, verdict in verdicts.items() if verdict == "n/a"} == {
-        *("5.1", "5.3", "5.23", "5.24", "5.27", "5.28")
-    }
-    assert verdicts["5.2"] == "warning"
-    assert {number for number, verdict in verdicts.items() if verdict == "held"} == set()
+    assert {check.number for check in CHECKS if not check.applies} == BY_HAND
+    rows = [row for row in escape().rows if row.group != BENCHMARK]
+    for row in rows:
+        assert set(row.cis.split(", ")) <= {"", *NUMBERS}
+        # the check fails with any row that is evidence for it, and without evidence
+        spoiled = [replace(one, verdict="failed") if one is row else one for one in rows]
+        failing = {one.cis for one in benchmark(spoiled) if one.verdict == "failed"}
+        assert failing == set(row.cis.split(", ")) - {""}
+    assert {one.cis for one in benchmark([]) if one.verdict == "failed"} == {*NUMBERS} - BY_HAND
 
 
 @pytest.mark.parametrize(
-    ("number", "options", "inspected", "verdict"),
+    ("number", "option", "label", "verdict"),
     [
-        ("5.2", ("name=apparmor",), {"AppArmorProfile": "docker-default"}, "held"),
-        ("5.2", ("name=apparmor",), {"AppArmorProfile": "unconfined"}, "failed"),
-        ("5.2", ("name=apparmor",), {"AppArmorProfile": ""}, "failed"),
-        ("5.2", ("name=seccomp",), {"AppArmorProfile": "docker-default"}, "warning"),
-        ("5.3", ("name=selinux",), {"ProcessLabel": "system_u:system_r:container_t:s0"}, "held"),
-        ("5.3", ("name=selinux",), {"ProcessLabel": ""}, "failed"),
-        ("5.3", ("name=apparmor",), {"ProcessLabel": ""}, "n/a"),
+        ("5.2", "name=apparmor", "docker-default (enforce)", "held"),
+        ("5.2", "name=apparmor", "unconfined", "failed"),
+        ("5.2", "name=apparmor", "", "failed"),
+        ("5.2", "name=seccomp", "", "warning"),
+        ("5.3", "name=selinux", "system_u:system_r:container_t:s0", "held"),
+        ("5.3", "name=selinux", "unconfined_u:unconfined_r:unconfined_t:s0", "failed"),
+        ("5.3", "name=selinux", "", "failed"),
+        ("5.3", "name=apparmor", "", "n/a"),
     ],
 )
-def test_a_security_module_counts_where_the_engine_has_it(number, options, inspected, verdict):
-    check = next(one for one in CHECKS if one.number == number)
-    seen = Seen({"HostConfig": {"SecurityOpt": []}, **inspected}, options)
-    assert check.found(seen)[0] == verdict
+def test_a_security_module_counts_where_the_engine_has_it(make_template, number, option, label, verdict):
+    evidence = Evidence(
+        make_template("pass"), look={"sight": {"security label": label}}, security_options=(option,)
+    )
+    assert [row.verdict for row in judged(SIGHT, evidence) if row.cis == number] == [verdict]
 
 
 # --- answers that cannot be believed ---
 
 
-@pytest.mark.parametrize(
-    "answer", [{}, {"attempts": {}, "families": {}, "calls": {}, "looks": {}}, {"attempts": 3}]
-)
-def test_an_answer_without_its_findings_fails_every_row_that_rests_on_them(make_template, answer):
-    found = rows(Tried(make_template("pass"), answer, {"HostConfig": {}}, (), {}))
-    assert {row.group for row in found if row.verdict == "failed"} == GROUPS
-    assert [row for row in found if row.verdict in ("held", "note")] == []
+def test_an_answer_without_its_findings_fails_every_row_that_rests_on_them(make_template):
+    for look in ({}, {"attempts": {}, "calls": {}, "sight": {}}, {"attempts": 3, "sight": []}):
+        found = escape_rows(Evidence(make_template("pass"), {}, look))
+        believed = {row.name for row in found if row.verdict in ("held", "note") and row.group != BENCHMARK}
+        assert believed == {"runtime", "after its job"}
 
 
-REFUSED = {"tried": "EPERM"}
-GROUP_NAMES = (*rows_module._ATTEMPTS, "families", "calls")
-
-
-@pytest.mark.parametrize("emptied", GROUP_NAMES)
-def test_what_was_not_tried_did_not_hold(make_template, emptied):
-    attempts = dict.fromkeys(rows_module._ATTEMPTS, REFUSED) | {"other architectures": {}}
-    answer = {"attempts": attempts, "families": REFUSED, "calls": {"ptrace": "EPERM"}, "looks": {}}
-
-    def verdicts() -> list[str]:
-        found = rows(Tried(make_template("pass"), answer, {"HostConfig": {}}, (), {}))
-        return [row.verdict for row in found if row.group == "escape"]
-
-    assert set(verdicts()) == {"held"}
-    (answer if emptied in answer else attempts)[emptied] = {}
-    assert verdicts().count("failed") == 1
+def test_what_was_not_tried_did_not_hold(make_template):
+    attempts = {name: {"tried": "EPERM"} for name in ATTEMPTS}
+    for emptied in (*ATTEMPTS, "calls"):
+        if emptied == "other architectures":  # not every machine has one
+            continue
+        look = {
+            "attempts": {**attempts, emptied: {}},
+            "calls": {} if emptied == "calls" else {"ptrace": "EPERM"},
+        }
+        found = judged((*ATTEMPTS.values(), CALLS), Evidence(make_template("pass"), look=look))
+        rule = CALLS if emptied == "calls" else ATTEMPTS[emptied]
+        assert [row.name for row in found if not row.ok] == [rule.name]
 
 
 # --- the command ---
@@ -256,7 +239,7 @@ def test_on_this_host_nothing_gets_out_and_every_row_says_what_was_found(report,
     assert [row.cis for row in found if row.group == BENCHMARK] == NUMBERS
     assert all(row.found for row in found)
     shown = "\n".join(table(Escape(tuple(found))))
-    assert all(row.tried in shown and row.found in shown for row in found)
+    assert all(row.name in shown and row.found in shown for row in found)
     # the same host with a weaker engine: its attestation is remembered, and its containers get out
     weaken(without_filter)
     code, text = doctor()

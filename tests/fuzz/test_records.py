@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from gdal_mcp.access.policy_file import load_policy
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.host.image import parse_version
-from gdal_mcp.host.pulling import split
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.settings.pathmap import PathMap
+from sandbox.engines.images import split
 from sandbox.errors import IsolationRefused, StagingFailed
 from sandbox.mounted import submounts
 from sandbox.workspace import RESERVED

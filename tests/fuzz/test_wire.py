@@ -40,7 +40,7 @@ PAYLOADS = (
     | st.binary(max_size=40)
     | st.sampled_from((b"[" * 5000, b'{"a":' * 5000, b"9" * 5000, b'{"n":1e999}'))
 )
-FRAMES = st.builds(frame, st.sampled_from((b"R", b"O", b"P", b"B", b"F", b"X", b"\0")), PAYLOADS)
+FRAMES = st.builds(frame, st.sampled_from((b"R", b"O", b"P", b"I", b"B", b"F", b"X", b"\0")), PAYLOADS)
 GOOD = st.sampled_from(
     (
         frame(b"R", b"{}"),
@@ -52,7 +52,7 @@ GOOD = st.sampled_from(
 )
 HUGE = st.builds(
     HEADER.pack,
-    st.sampled_from((b"R", b"O", b"P", b"B", b"F")),
+    st.sampled_from((b"R", b"O", b"P", b"I", b"B", b"F")),
     st.sampled_from((0, 1, 2**20, 2**20 + 1, 2**25, 2**31, 2**32 - 1)),
 )
 STREAMS = st.lists(GOOD | GOOD | FRAMES | HUGE | st.binary(max_size=9), max_size=10).map(

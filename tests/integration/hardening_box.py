@@ -10,7 +10,9 @@ from textwrap import dedent
 
 import docker
 
-from sandbox.hardening import EngineFacts, create_body
+from sandbox.engines.discovery import connect
+from sandbox.engines.docker import DockerEngine
+from sandbox.engines.docker_spec import create_body
 from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 
 USER = (os.getuid() or 65534, os.getgid() or 65534)
@@ -39,10 +41,8 @@ class Box:
 
     def __init__(self, api, image, root):
         self.api, self.staging = api, root / "staging"
-        info = api.info()
-        version = tuple(int(part) for part in api.api_version.split("."))
-        cgroup = info.get("CgroupVersion") or "1"
-        self.facts = EngineFacts(version, info["Architecture"], cgroup, tuple(info["SecurityOptions"]))
+        with closing(connect()) as client:
+            self.facts = DockerEngine(client).info()
         _prepare(root)
         self.template = SandboxTemplate(
             image=image,

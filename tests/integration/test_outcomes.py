@@ -47,8 +47,8 @@ LAST_WORDS = b"half a sent"
 class HearingEngine(DockerEngine):
     """The real engine. It says when something of a container's stderr has arrived here, and keeps who was made."""
 
-    def __init__(self, client, image_environment, on_stderr):
-        super().__init__(client, image_environment)
+    def __init__(self, client, on_stderr):
+        super().__init__(client)
         self.made, self._on_stderr = [], on_stderr
 
     def create(self, template, labels):
@@ -78,7 +78,7 @@ def _nothing_is_left(engine, owner):
 @pytest.fixture
 def hearing(client, image, owner):
     """`hearing(on_stderr)`: a runner on the real engine that calls it when a job's stderr has arrived here."""
-    return lambda on_stderr: Runner(HearingEngine(client, image.environment, on_stderr), owner.id)
+    return lambda on_stderr: Runner(HearingEngine(client, on_stderr), owner.id)
 
 
 # --- a job that ends by itself ---
@@ -275,12 +275,12 @@ def test_a_flood_on_stdout_is_cut_at_its_limit(run):
 
 @pytest.fixture
 def run_heard(hearing, make_template, workspace, staging, cancel):
-    """`run_heard(body)`: the result of a job that goes on with `body` once its last words have arrived here."""
+    """`run_heard(body, limits)`: the result of a job that goes on with `body` once its last words have arrived here."""
 
-    def one(body):
+    def one(body, limits):
         words = f"os.write(2, {LAST_WORDS!r})\nwhile not os.path.exists(job['heard']): pass\n"
         source = handler(words + body)
-        template = make_template(source, BRIEF, workspace=workspace, staging=staging.path)
+        template = make_template(source, limits, workspace=workspace, staging=staging.path)
         heard = workspace / "heard"
         return hearing(heard.touch).run(Job("call-0001", template, {"heard": str(heard)}, staging), cancel)
 
@@ -288,17 +288,17 @@ def run_heard(hearing, make_template, workspace, staging, cancel):
 
 
 @pytest.mark.parametrize(
-    ("body", "outcome"),
+    ("body", "limits", "outcome"),
     [
-        (FOREVER, TimedOut),
-        (FLOOD, OutputLimitExceeded),
-        (MANY_FILES + FOREVER, StagingLimitExceeded),
-        ("os.write(report._wire._descriptor, b'Z' * 5)\n" + FOREVER, ProtocolViolated),
+        (FOREVER, BRIEF, TimedOut),
+        (FLOOD, SMALL, OutputLimitExceeded),
+        (MANY_FILES + FOREVER, SMALL, StagingLimitExceeded),
+        ("os.write(report._wire._descriptor, b'Z' * 5)\n" + FOREVER, SMALL, ProtocolViolated),
     ],
     ids=["deadline", "stdout", "staging", "protocol"],
 )
-def test_what_had_arrived_of_stderr_is_kept_when_a_job_is_cut(run_heard, body, outcome):
-    result = run_heard(body)
+def test_what_had_arrived_of_stderr_is_kept_when_a_job_is_cut(run_heard, body, limits, outcome):
+    result = run_heard(body, limits)
     assert isinstance(result.outcome, outcome)
     assert result.stderr == LAST_WORDS
 
@@ -372,9 +372,9 @@ from sandbox.protocol import encode_job
 from sandbox.slot import launch
 from sandbox.waiting import readable
 
-template, environment, folder, busy = pickle.load(sys.stdin.buffer)
+template, folder, busy = pickle.load(sys.stdin.buffer)
 owner = Owner(folder)
-slot = launch(DockerEngine(connect(), environment), template, labels(owner.id, "call-0002", 600.0))
+slot = launch(DockerEngine(connect()), template, labels(owner.id, "call-0002", 600.0))
 if busy:
     slot.wire.send(encode_job({}, 600.0), 10.0)
     while not any(stream == STDERR for stream, _ in slot.wire.receive()):
@@ -391,7 +391,7 @@ def host(make_template, image, tmp_path):
     with subprocess.Popen([sys.executable, "-c", HOST], stdin=-1, stdout=-1) as process:
 
         def begin(busy):
-            process.stdin.write(pickle.dumps((template, image.environment, tmp_path / "servers", busy)))
+            process.stdin.write(pickle.dumps((template, tmp_path / "servers", busy)))
             process.stdin.flush()
             return process, process.stdout.readline().decode().strip()
 

@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 import docker
 import pytest
 
-from gdal_mcp.host.image import Image
 from sandbox.capacity import LockFileCapacity
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
@@ -239,11 +238,11 @@ def test_a_miss_is_served_although_the_engine_never_answers_a_refill(
 class Proxied:
     """An engine behind a socket that can be cut."""
 
-    def __init__(self, folder: Path, environment: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path) -> None:
         engine = os.environ.get("DOCKER_HOST", "/var/run/docker.sock").removeprefix("unix://")
         self.proxy = EngineProxy(folder / "engine.sock", engine)
         self.client = docker.DockerClient(base_url=self.proxy.address)
-        self.engine = DockerEngine(self.client, environment)
+        self.engine = DockerEngine(self.client)
 
     def close(self) -> None:
         self.client.close()
@@ -251,8 +250,8 @@ class Proxied:
 
 
 @pytest.fixture
-def proxied(tmp_path: Path, image: Image) -> Iterator[Proxied]:
-    made = Proxied(tmp_path, image.environment)
+def proxied(tmp_path: Path) -> Iterator[Proxied]:
+    made = Proxied(tmp_path)
     yield made
     made.close()
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 from hardening_box import ENVIRONMENT, open_box
 
-from sandbox.hardening import differences
+from sandbox.engines.docker_spec import differences
 
 pytestmark = pytest.mark.engine
 

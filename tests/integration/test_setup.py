@@ -7,6 +7,7 @@ import docker
 import pytest
 
 from gdal_mcp.host.image import Image, ensure, resolve
+from sandbox.engines.images import DockerImages
 
 pytestmark = pytest.mark.engine
 
@@ -34,7 +35,11 @@ def test_the_resolved_id_is_the_one_the_engine_knows(client: docker.DockerClient
 
 def test_ensure_with_the_image_here_changes_nothing(client: docker.DockerClient, image: Image) -> None:
     before = {one.id for one in client.images.list()}
-    assert ensure(client, image.reference, pytest.fail) == resolve(client, image.reference) == image
+    assert (
+        ensure(DockerImages(client.api), image.reference, pytest.fail)
+        == resolve(DockerImages(client.api), image.reference)
+        == image
+    )
     assert {one.id for one in client.images.list()} == before
 
 

@@ -17,6 +17,7 @@ import docker
 
 from gdal_mcp.host.image import resolve
 from sandbox.engines.discovery import connect
+from sandbox.engines.images import DockerImages
 from tests.mcp.talk import ERAS, Person, Place, Talk, talking
 from tests.oracle.container import Oracle, oracle_over
 from tests.soak import traces
@@ -28,11 +29,10 @@ from tests.waiting import until
 LANES = 2  # calls at once of each client
 UNDO_CALLS = 12  # few, so that undo is pruned all the time
 SETTLE_SECONDS = 60.0  # for idle threads to end and slots to be there again
-GROWTH = 4.0  # MB of all servers together in the second half of a long soak; some 3 kB for each call
+GROWTH = 4.0  # MB of all servers together in the second half of a soak, steadily; some 3 kB for each call of a long one
 # more of each server than after its first calls: connections to the engine that are kept for the next call, as many as were
 # ever used at once; one that is lost with each call is seen all the same
 KEPT_CONNECTIONS = 6
-LONG_ENOUGH = 120.0  # seconds; in less the curve of the memory is still that of the first calls
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,9 +180,8 @@ def _held_more(found: Found) -> Iterator[str]:
         before, after = getattr(found.start, name), getattr(found.end, name)
         if after > getattr(most, name):
             yield f"{name}: {before} after the first calls, {after} at the end"
-    growth = found.servers.growth()
-    if found.plan.seconds >= LONG_ENOUGH and growth > GROWTH:
-        yield f"the servers' memory grew by {growth:.1f} MB"
+    if (growth := traces.steady_growth(found.servers.curve)) > GROWTH:
+        yield f"the servers' memory grew steadily, by {growth:.1f} MB in the second half"
     if found.undo > UNDO_CALLS:
         yield f"{found.undo} undo entries, at most {UNDO_CALLS} were to be kept"
 
@@ -191,7 +190,7 @@ def run(folder: Path, plan: Plan) -> Found:
     """A soak on this host's engine and image."""
     client = connect()
     try:
-        image = resolve(client, os.environ.get("GDAL_MCP_IMAGE") or None)
+        image = resolve(DockerImages(client.api), os.environ.get("GDAL_MCP_IMAGE") or None)
         with oracle_over(image.id, folder) as oracle:
             return soak(oracle, client, folder / "soak", plan)
     finally:

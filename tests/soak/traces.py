@@ -6,7 +6,7 @@ import sqlite3
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,16 +92,6 @@ class Servers:
             over.set()
             watcher.join()
 
-    def growth(self) -> float:
-        """MB between the middle of the curve and its end, medians of a tenth each. What is lost with each call is lost there too.
-
-        The first half is not looked at: in it a server meets each kind of call for the first time, and reaches its size.
-        """
-        tenth, middle = max(1, len(self.curve) // 10), len(self.curve) // 2
-        if len(self.curve) < 3 * tenth:
-            return 0.0
-        return statistics.median(self.curve[-tenth:]) - statistics.median(self.curve[middle : middle + tenth])
-
     def settled(self, least: Held, seconds: float) -> Held:
         """What they hold once it is no more than that, or after so many seconds."""
         end, pause = time.monotonic() + seconds, threading.Event()
@@ -111,6 +101,21 @@ class Servers:
             if fits or time.monotonic() >= end:
                 return now
             pause.wait(0.2)
+
+
+def steady_growth(curve: Sequence[float]) -> float:
+    """MB by which the memory grew over the second half of the curve, as far as it grew steadily; 0 for too short a curve.
+
+    What is lost with each call is lost in the third quarter as in the fourth. A server that still warms up, in which it meets
+    kinds of calls for the first time, grows less and less: the smaller of both quarters counts, twice.
+    """
+    width, size = max(1, len(curve) // 10), len(curve)
+    if size < 4 * width:
+        return 0.0
+    middle, later, end = (
+        statistics.median(curve[at - width : at]) for at in (size // 2, size * 3 // 4, size)
+    )
+    return 2 * min(later - middle, end - later)
 
 
 COUNTED = ("descriptors", "threads", "containers", "staging")

@@ -4,14 +4,22 @@ import copy
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from sandbox.hardening import EngineFacts, create_body
+from sandbox.engine import EngineInfo
+from sandbox.engines.docker_spec import create_body
 from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 
 IMAGE = "sha256:" + "a" * 64
 WORKSPACE, STAGING = PurePosixPath("/data/ws"), PurePosixPath("/staging")
-DOCKER_20 = EngineFacts((1, 41), "x86_64", "1", ("name=seccomp,profile=default",))
-DOCKER_28 = EngineFacts(
-    (1, 51), "aarch64", "2", ("name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns")
+
+
+def engine_info(api, architecture, cgroup, *options):
+    """What an engine says of itself, as far as a create body depends on it."""
+    return EngineInfo("Docker", "20.10", api, architecture, cgroup, options, False, (), "unix:///x", "")
+
+
+DOCKER_20 = engine_info((1, 41), "x86_64", "1", "name=seccomp,profile=default")
+DOCKER_28 = engine_info(
+    (1, 51), "aarch64", "2", "name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"
 )
 LIMITS = Limits(
     memory_bytes=1 << 30, cpus=1.5, pids=32, file_bytes=1 << 20, open_files=256, scratch_bytes=1 << 24

@@ -219,7 +219,7 @@ class Asked:
     """The command's own way to an image, with a fixed answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, version: str, text: str) -> None:
-        self.image = Image(IMAGE, DIGEST, DIGEST, version, standin=False, environment=())
+        self.image = Image(IMAGE, DIGEST, DIGEST, version, standin=False)
         self.times = 0
         self.text = text
         monkeypatch.setattr(catalogue_command, "_asked", self)

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from docs import claims
-from docs.claims import Claim, Manifest, Marks
-from docs.page import Drift
-from docs.promises import EXPLAINED, sentences
+from docs.claims import EXPLAINED, Claim, Drift, Manifest, Marks, sentences
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,12 +24,12 @@ def test_documents_tests_and_claims_fit_together():
 
 
 @pytest.mark.claim("supply.claims-tested")
-@pytest.mark.parametrize(("page", "at_least"), [("SECURITY.md", 10), ("docs/security.md", 60)])
-def test_every_promise_names_its_claims(page, at_least):
-    found = list(sentences(claims.documents()[page]))
-    without = [f"{one.section}: {one.text}" for one in found if not one.bears_ids]
-    assert not without, "sentences without a claim's id at their end:\n" + "\n".join(without)
-    assert len(found) >= at_least
+def test_every_promise_names_its_claims():
+    for page, at_least in (("SECURITY.md", 10), ("docs/security.md", 60)):
+        found = list(sentences(claims.documents()[page]))
+        without = [f"{one.section}: {one.text}" for one in found if not one.bears_ids]
+        assert not without, "sentences without a claim's id at their end:\n" + "\n".join(without)
+        assert len(found) >= at_least
 
 
 def test_every_section_that_only_explains_is_there():
@@ -43,67 +41,36 @@ def test_what_fits_has_no_problem():
     assert claims.problems(HELD, FOUND, PAGES) == []
 
 
-@pytest.mark.parametrize(
-    ("held", "found", "pages", "about"),
-    [
-        pytest.param(HELD, Marks({}, ()), PAGES, "paths.inside", id="a claim without a test"),
-        pytest.param(
-            HELD,
-            replace(FOUND, nightly=frozenset(FOUND.tests["paths.inside"])),
-            PAGES,
-            "paths.inside",
-            id="a claim that is shown at night alone",
-        ),
-        pytest.param(
-            HELD,
-            Marks({**FOUND.tests, "audit.signed": ("tests/unit/test_a.py::test_c",)}, ()),
-            PAGES,
-            "audit.signed",
-            id="a gap with a test",
-        ),
-        pytest.param(
-            HELD,
-            Marks({**FOUND.tests, "paths.outside": ("tests/unit/test_a.py::test_c",)}, ()),
-            PAGES,
-            "paths.outside",
-            id="a test of no claim",
-        ),
-        pytest.param(
-            HELD, FOUND, {"SECURITY.md": "[paths.inside]"}, "audit.signed", id="a claim in no document"
-        ),
-        pytest.param(
-            HELD,
-            FOUND,
-            {**PAGES, "docs/security.md": "[audit.signed] [paths.gone]"},
-            "paths.gone",
-            id="an id of no claim",
-        ),
-        pytest.param(
-            HELD,
-            Marks(FOUND.tests, ("tests/attacks/test_a.py::test_c",)),
-            PAGES,
-            "tests/attacks/test_a.py::test_c",
-            id="an attack of no claim",
-        ),
-        pytest.param(
-            replace(HELD, exempt={"tests/attacks/test_a.py::test_gone": "a table"}),
-            FOUND,
-            PAGES,
-            "tests/attacks/test_a.py::test_gone",
-            id="an exemption of no test",
-        ),
-        pytest.param(
-            replace(HELD, claims=(replace(ONE, mitigation="`sandbox/nowhere.py`"), GAP)),
-            FOUND,
-            PAGES,
-            "sandbox/nowhere.py",
-            id="code that is not there",
-        ),
-    ],
-)
-def test_whatever_does_not_fit_is_named(held, found, pages, about):
-    (line,) = claims.problems(held, found, pages)
-    assert about in line
+AFTER = "tests/unit/test_a.py::test_c"
+ATTACK = "tests/attacks/test_a.py::test_c"
+MISFITS = {
+    "a claim without a test": ({"found": Marks({}, ())}, "paths.inside"),
+    "a claim that is shown at night alone": (
+        {"found": replace(FOUND, nightly=frozenset(FOUND.tests["paths.inside"]))},
+        "paths.inside",
+    ),
+    "a gap with a test": ({"found": Marks({**FOUND.tests, "audit.signed": (AFTER,)}, ())}, "audit.signed"),
+    "a test of no claim": ({"found": Marks({**FOUND.tests, "paths.outside": (AFTER,)}, ())}, "paths.outside"),
+    "a claim in no document": ({"documents": {"SECURITY.md": "[paths.inside]"}}, "audit.signed"),
+    "an id of no claim": (
+        {"documents": {**PAGES, "docs/security.md": "[audit.signed] [paths.gone]"}},
+        "paths.gone",
+    ),
+    "an attack of no claim": ({"found": Marks(FOUND.tests, (ATTACK,))}, ATTACK),
+    "an exemption of no test": ({"claims": replace(HELD, exempt={ATTACK: "a table"})}, ATTACK),
+    "code that is not there": (
+        {"claims": replace(HELD, claims=(replace(ONE, mitigation="`sandbox/nowhere.py`"), GAP))},
+        "sandbox/nowhere.py",
+    ),
+}
+
+
+def test_whatever_does_not_fit_is_named():
+    fitting = {"claims": HELD, "found": FOUND, "documents": PAGES}
+    for what, (change, about) in MISFITS.items():
+        found = claims.problems(**{**fitting, **change})
+        assert len(found) == 1, what
+        assert about in found[0], what
 
 
 def test_an_ordinary_test_needs_no_claim_and_an_exempt_attack_none():
@@ -115,24 +82,25 @@ def test_an_ordinary_test_needs_no_claim_and_an_exempt_attack_none():
 ROW = 'sentence = "x"\nthreat = "x"\ntarget = "x"\nmitigation = "x"\n'
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f'[areas]\npaths = "Paths"\n[[claim]]\nid = "paths.a"\n{ROW}[[claim]]\nid = "paths.a"\n{ROW}',
-        f'[areas]\npaths = "Paths"\n[[claim]]\nid = "names.a"\n{ROW}',
-        f'[areas]\npaths = "Paths"\n[[claim]]\nid = "paths.A b"\n{ROW}',
-        f'[areas]\npaths = "Paths"\n[[claim]]\nid = "paths.a"\n{ROW}gap = " "\n',
-        f'[areas]\npaths = "Paths"\n[[claim]]\nid = "paths.a"\n{ROW}more = "x"\n',
-        '[areas]\npaths = "Paths"\n[[claim]]\nid = "paths.a"\nsentence = "x"\n',
-        f'[areas]\npaths = "Paths"\n[[claims]]\nid = "paths.a"\n{ROW}[[claim]]\nid = "paths.b"\n{ROW}',
-    ],
-    ids=["twice", "no area", "no id", "an empty gap", "an unknown key", "a missing key", "an unknown table"],
-)
-def test_a_manifest_with_a_slip_is_refused(tmp_path, text):
+AREA = '[areas]\npaths = "Paths"\n'
+SLIPS = {
+    "twice": f'{AREA}[[claim]]\nid = "paths.a"\n{ROW}[[claim]]\nid = "paths.a"\n{ROW}',
+    "no area": f'{AREA}[[claim]]\nid = "names.a"\n{ROW}',
+    "no id": f'{AREA}[[claim]]\nid = "paths.A b"\n{ROW}',
+    "an empty gap": f'{AREA}[[claim]]\nid = "paths.a"\n{ROW}gap = " "\n',
+    "an unknown key": f'{AREA}[[claim]]\nid = "paths.a"\n{ROW}more = "x"\n',
+    "a missing key": f'{AREA}[[claim]]\nid = "paths.a"\nsentence = "x"\n',
+    "an unknown table": f'{AREA}[[claims]]\nid = "paths.a"\n{ROW}[[claim]]\nid = "paths.b"\n{ROW}',
+}
+
+
+def test_a_manifest_with_a_slip_is_refused(tmp_path):
     page = tmp_path / "claims.toml"
-    page.write_text(text, encoding="utf-8")
-    with pytest.raises(Drift):
-        claims.manifest(page)
+    for what, text in SLIPS.items():
+        page.write_text(text, encoding="utf-8")
+        with pytest.raises(Drift):
+            claims.manifest(page)
+            pytest.fail(what)
 
 
 def marked_in(tmp_path, source):

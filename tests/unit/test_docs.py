@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from docs import __main__ as docs
-from docs import container, operation, surface
-from docs.page import Drift, filled, first_sentence, pages, table
+from docs import tables
+from docs.__main__ import filled, pages
+from docs.claims import Drift
+from docs.tables import first_sentence, table
 from gdal_mcp.cli import build_parser
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.load import catalogue, packaged
@@ -66,21 +68,19 @@ def test_the_host_does_not_change_a_word():
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize("part", docs.PARTS)
-def test_a_stale_part_is_found_then_written_and_the_rest_of_the_page_is_kept(root, part):
+def test_a_stale_part_is_found_then_written_and_the_rest_of_the_page_is_kept(root):
     written = root / "README.md"
-    written.write_text(page_with(part, "stale\n"), encoding="utf-8")
-
-    assert docs.main(["--check"], root) == 1
-    assert "stale" in written.read_text(encoding="utf-8")
-    assert docs.main([], root) == 0
-
-    text = written.read_text(encoding="utf-8")
-    assert "stale" not in text
-    assert len(text) > len(page_with(part)) + 100
-    assert text.startswith("before\n")
-    assert text.endswith("<!-- end -->\nafter\n")
-    assert docs.main(["--check"], root) == 0
+    for part in docs.PARTS:
+        written.write_text(page_with(part, "stale\n"), encoding="utf-8")
+        assert docs.main(["--check"], root) == 1
+        assert "stale" in written.read_text(encoding="utf-8")
+        assert docs.main([], root) == 0
+        text = written.read_text(encoding="utf-8")
+        assert "stale" not in text, part
+        assert len(text) > len(page_with(part)) + 100
+        assert text.startswith("before\n")
+        assert text.endswith("<!-- end -->\nafter\n")
+        assert docs.main(["--check"], root) == 0
 
 
 def test_pages_in_folders_below_docs_are_looked_at_too(root):
@@ -89,19 +89,16 @@ def test_pages_in_folders_below_docs_are_looked_at_too(root):
     assert docs.main(["--check"], root) == 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_mark_that_cannot_be_filled_is_an_error_and_changes_nothing(root):
+    written = root / "SECURITY.md"
+    for text in (
         page_with("nonsense"),
         "<!-- generated: tools -->\nnothing ends it\n",
         "<!-- generated: tools -->\n<!-- generated: errors -->\n<!-- end -->\n",
-    ],
-)
-def test_a_mark_that_cannot_be_filled_is_an_error_and_changes_nothing(root, text):
-    written = root / "SECURITY.md"
-    written.write_text(text, encoding="utf-8")
-    assert docs.main([], root) == 1
-    assert written.read_text(encoding="utf-8") == text
+    ):
+        written.write_text(text, encoding="utf-8")
+        assert docs.main([], root) == 1
+        assert written.read_text(encoding="utf-8") == text
 
 
 def test_measured_parts_belong_to_the_benchmark(root):
@@ -148,9 +145,9 @@ def test_every_algorithm_is_named_once_and_every_argument_counted_once():
     assert sum(counts) == arguments
 
 
-@pytest.mark.parametrize("part", docs.PARTS)
-def test_every_part_has_its_place_in_the_documentation(part):
-    assert [page for page in pages() if f"<!-- generated: {part} -->" in page.read_text(encoding="utf-8")]
+def test_every_part_has_its_place_in_the_documentation():
+    text = "".join(page.read_text(encoding="utf-8") for page in pages())
+    assert [part for part in docs.PARTS if f"<!-- generated: {part} -->" not in text] == []
 
 
 def test_every_command_has_its_row():
@@ -164,32 +161,21 @@ def test_every_command_has_its_row():
     } <= names
 
 
-@pytest.mark.parametrize(
-    ("module", "table", "part"),
-    [
-        (container, "REASONS", "hardening"),
-        (operation, "MEANINGS", "errors"),
-        (surface, "SETS", "toolsets"),
-        (surface, "ROLES", "roles"),
-    ],
-)
-@pytest.mark.parametrize("change", ["drop", "add"])
-def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_errors(
-    monkeypatch, module, table, part, change
-):
-    kept = dict(getattr(module, table))
-    if change == "drop":
-        kept.popitem()
-    else:
-        kept["Invented"] = "nothing has this name"
-    monkeypatch.setattr(module, table, kept)
-    with pytest.raises(Drift):
-        filled(page_with(part), docs.PARTS)
+def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_errors(monkeypatch):
+    said = tables.rows_of("words.toml")
+    for part in ("errors", "toolsets", "roles", "hardening"):
+        for changed in (
+            dict(list(said[part].items())[1:]),
+            {**said[part], "Invented": "nothing has this name"},
+        ):
+            monkeypatch.setattr(tables, "rows_of", lambda _name, part=part, row=changed: {**said, part: row})
+            with pytest.raises(Drift):
+                filled(page_with(part), docs.PARTS)
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_nothing_is_abbreviated_that_a_reader_has_to_look_up(page):
-    assert not re.findall(r"\b(?:e\.g|i\.e|etc)\.", page.read_text(encoding="utf-8"))
+def test_nothing_is_abbreviated_that_a_reader_has_to_look_up():
+    for page in pages():
+        assert not re.findall(r"\b(?:e\.g|i\.e|etc)\.", page.read_text(encoding="utf-8")), page
 
 
 def anchors(page):
@@ -200,17 +186,15 @@ def anchors(page):
     return spelt | set(re.findall(r'<a id="([^"]+)">', text))
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_every_link_within_the_documentation_leads_somewhere(page):
-    text = page.read_text(encoding="utf-8")
-    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^]]+\]: (\S+)$", text, re.MULTILINE)
-    for target in targets:
-        if re.match(r"\w+:", target):
-            continue
-        name, _, anchor = target.partition("#")
-        there = (page.parent / name).resolve() if name else page
-        assert there.exists(), target
-        assert not anchor or anchor in anchors(there), target
+def test_every_link_within_the_documentation_leads_somewhere():
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^]]+\]: (\S+)$", text, re.MULTILINE)
+        for target in (one for one in targets if not re.match(r"\w+:", one)):
+            name, _, anchor = target.partition("#")
+            there = (page.parent / name).resolve() if name else page
+            assert there.exists(), (page, target)
+            assert not anchor or anchor in anchors(there), (page, target)
 
 
 def examples():
@@ -220,7 +204,7 @@ def examples():
         blocks = re.findall(r"^```calls\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         shown = [line.split(" ", 1) for block in blocks for line in block.splitlines()]
         shown += re.findall(r"gdal-mcp call (\w+) '(\{.*\})'", text)
-        yield from (pytest.param(tool, given, id=f"{page.name}-{tool}") for tool, given in shown)
+        yield from ((page.name, tool, given) for tool, given in shown)
 
 
 @pytest.fixture
@@ -234,29 +218,22 @@ def desk(tmp_path):
     return DraftContext(paths, settings, surface_of(settings), preflight(settings), packaged())
 
 
-@pytest.mark.parametrize(("tool", "given"), tuple(examples()))
-def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk, tool, given):
-    assert isinstance(desk.surface.callable[tool].draft(json.loads(given), desk), Draft | ImmediateResult)
-
-
-def test_the_readme_shows_calls():
-    assert len([one for one in examples() if one.id.startswith("README.md")]) > 8
+def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk):
+    shown = list(examples())
+    for page, tool, given in shown:
+        made = desk.surface.callable[tool].draft(json.loads(given), desk)
+        assert isinstance(made, Draft | ImmediateResult), (page, tool)
+    assert len([page for page, _, _ in shown if page == "README.md"]) > 8
 
 
 def test_a_bar_in_a_text_does_not_end_its_cell():
     assert list(table(("a",), [("x|y",)]))[-1] == "| x\\|y |"
 
 
-@pytest.mark.parametrize(
-    ("text", "first"),
-    [
-        ("Does it. Then more.", "Does it."),
-        ("Formats, e.g. GTiff, are read. More.", "Formats, e.g. GTiff, are read."),
-        ("only one", "Only one."),
-    ],
-)
-def test_a_description_is_cut_after_its_first_sentence(text, first):
-    assert first_sentence(text) == first
+def test_a_description_is_cut_after_its_first_sentence():
+    assert first_sentence("Does it. Then more.") == "Does it."
+    assert first_sentence("Formats, e.g. GTiff, are read. More.") == "Formats, e.g. GTiff, are read."
+    assert first_sentence("only one") == "Only one."
 
 
 def test_the_front_page_counts_the_commands_of_gdal():

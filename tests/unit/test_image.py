@@ -4,13 +4,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import docker
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from socket_engine import SocketEngine, socket_engine
 
-from gdal_mcp.host import pulling
 from gdal_mcp.host.image import (
     OFFICIAL,
     STANDIN_LABEL,
@@ -22,9 +20,10 @@ from gdal_mcp.host.image import (
     resolve,
     version_warning,
 )
-from gdal_mcp.host.pulling import Progress, PullFailed
+from sandbox.engines import images as pulling
 from sandbox.engines.discovery import connect
-from sandbox.errors import EngineUnavailable, ImageMissing
+from sandbox.engines.images import DockerImages, Progress
+from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 
 ID = "sha256:" + "1" * 64
 DIGEST = "sha256:" + "d" * 64
@@ -51,10 +50,10 @@ def engine() -> Iterator[SocketEngine]:
 
 
 @pytest.fixture
-def client(engine: SocketEngine) -> Iterator[docker.DockerClient]:
+def images(engine: SocketEngine) -> Iterator[DockerImages]:
     connected = connect(f"unix://{engine.server_address}")
     engine.requests.clear()
-    yield connected
+    yield DockerImages(connected.api)
     connected.close()
 
 
@@ -68,76 +67,72 @@ def asked_to_pull(engine: SocketEngine) -> bool:
 
 @pytest.mark.claim("sandbox.image-by-content")
 def test_the_official_image_is_preferred_and_then_the_newest_standin(
-    engine: SocketEngine, client: docker.DockerClient
+    engine: SocketEngine, images: DockerImages
 ) -> None:
     for version in ("3.9.9", "3.13.3", "3.12.10"):
         engine.images[f"gdal-mcp-standin:{version}"] = standin_body(version)
-    found = resolve(client)
+    found = resolve(images)
     assert (found.reference, found.standin, found.digest) == (STANDIN, True, ID)
     assert len(engine.requests) <= 2
     engine.images[OFFICIAL] = body(RepoDigests=[f"elsewhere/gdal@{ID}", f"ghcr.io/osgeo/gdal@{DIGEST}"])
-    assert resolve(client) == Image(OFFICIAL, ID, DIGEST, "3.13.3", False, ("LD_PRELOAD", "PATH"))
+    assert resolve(images) == Image(OFFICIAL, ID, DIGEST, "3.13.3", False)
 
 
 @pytest.mark.claim("supply.image-named")
-def test_an_image_can_be_named_by_its_digest(engine: SocketEngine, client: docker.DockerClient) -> None:
+def test_an_image_can_be_named_by_its_digest(engine: SocketEngine, images: DockerImages) -> None:
     pinned = f"ghcr.io/osgeo/gdal@{DIGEST}"
     engine.images = {OFFICIAL: body(Id=f"sha256:{'9' * 64}"), pinned: body(RepoDigests=[pinned])}
-    found = resolve(client, pinned)
+    found = resolve(images, pinned)
     assert (found.reference, found.id, found.digest) == (pinned, ID, DIGEST)
 
 
 @pytest.mark.claim("supply.image-named")
-def test_a_name_that_only_resembles_a_standin_is_not_used(
-    engine: SocketEngine, client: docker.DockerClient
-) -> None:
+def test_a_name_that_only_resembles_a_standin_is_not_used(engine: SocketEngine, images: DockerImages) -> None:
     for name in ("not-gdal-mcp-standin:3.13.3", "gdal-mcp-standin:latest", "evil/gdal-mcp-standin:3.13.3"):
         engine.images[name] = standin_body("3.13.3")
     with pytest.raises(ImageMissing):
-        resolve(client)
+        resolve(images)
     assert not asked_to_pull(engine)
 
 
 @pytest.mark.claim("supply.image-named")
-def test_an_image_named_by_a_person_is_not_replaced(
-    engine: SocketEngine, client: docker.DockerClient
-) -> None:
+def test_an_image_named_by_a_person_is_not_replaced(engine: SocketEngine, images: DockerImages) -> None:
     engine.images = {OFFICIAL: body(), STANDIN: standin_body("3.13.3")}
     with pytest.raises(ImageMissing):
-        resolve(client, "mine/gdal:3.13.3")
+        resolve(images, "mine/gdal:3.13.3")
     for engine.reach_status in (200, 500):
         with pytest.raises(ImageMissing):
-            ensure(client, "mine/gdal:3.13.3", silent)
+            ensure(images, "mine/gdal:3.13.3", silent)
 
 
 @pytest.mark.claim("supply.image-named")
 def test_an_image_without_the_label_is_no_standin_and_an_id_gets_its_algorithm(
-    engine: SocketEngine, client: docker.DockerClient
+    engine: SocketEngine, images: DockerImages
 ) -> None:
     engine.images["mine/gdal:3.13.3"] = body() | {"Id": "1" * 64}  # as Podman says it
-    found = resolve(client, "mine/gdal:3.13.3")
+    found = resolve(images, "mine/gdal:3.13.3")
     assert (found.standin, found.id) == (False, ID)
 
 
 @pytest.mark.claim("supply.old-gdal")
 def test_a_version_too_old_is_refused_and_one_unknown_is_left_for_a_container_to_tell(
-    engine: SocketEngine, client: docker.DockerClient
+    engine: SocketEngine, images: DockerImages
 ) -> None:
     for version in ("3.10.3", "3.9.0"):
         engine.images["mine/gdal:now"] = body(version)
         with pytest.raises(ImageUnsuitable):
-            resolve(client, "mine/gdal:now")
+            resolve(images, "mine/gdal:now")
     for version in ("24.04", "", None, "master"):
         engine.images["mine/gdal:now"] = body(version)
-        assert resolve(client, "mine/gdal:now").gdal_version == ""
+        assert resolve(images, "mine/gdal:now").gdal_version == ""
 
 
 @pytest.mark.claim("supply.old-gdal")
 def test_versions_with_published_vulnerabilities_are_warned_of() -> None:
     for version in ("3.11.0", "3.13.1", "3.13"):
-        assert version_warning(Image("x", ID, ID, version, False, ())), version
+        assert version_warning(Image("x", ID, ID, version, False)), version
     for version in ("3.13.2", "3.14.0", "4.0.0"):
-        assert version_warning(Image("x", ID, ID, version, False, ())) is None, version
+        assert version_warning(Image("x", ID, ID, version, False)) is None, version
 
 
 def test_the_version_is_read_from_labels_and_tags_as_they_are_written() -> None:
@@ -168,54 +163,50 @@ def test_every_release_number_survives_a_tag(parts: tuple[int, int, int]) -> Non
     assert parse_version({}, f"ghcr.io/osgeo/gdal:alpine-small-{version}") == version
 
 
-def test_ensure_pulls_what_is_missing_and_only_that(
-    engine: SocketEngine, client: docker.DockerClient
-) -> None:
+def test_ensure_pulls_what_is_missing_and_only_that(engine: SocketEngine, images: DockerImages) -> None:
     for reference, wanted in ((None, OFFICIAL), ("mine/gdal:3.12.0", "mine/gdal:3.12.0")):
         engine.registry[wanted] = body("3.12.0")
-        assert ensure(client, reference, silent).reference == wanted
+        assert ensure(images, reference, silent).reference == wanted
         assert asked_to_pull(engine)
         engine.requests.clear()
-        ensure(client, reference, silent)
+        ensure(images, reference, silent)
         assert not asked_to_pull(engine)
 
 
 def test_ensure_pulls_where_the_registry_cannot_be_asked_first(
-    engine: SocketEngine, client: docker.DockerClient
+    engine: SocketEngine, images: DockerImages
 ) -> None:
     engine.reach_status = 404  # as Podman answers
     engine.registry[OFFICIAL] = body()
-    assert ensure(client, None, silent).reference == OFFICIAL
+    assert ensure(images, None, silent).reference == OFFICIAL
 
 
 def test_a_registry_out_of_reach_is_told_before_the_engine_tries_for_minutes(
-    engine: SocketEngine, client: docker.DockerClient
+    engine: SocketEngine, images: DockerImages
 ) -> None:
-    before = client.api.timeout
+    before = images._api.timeout
     engine.reach_status = 500
     with pytest.raises(ImageMissing, match="the registry's own words"):
-        ensure(client, None, silent)
+        ensure(images, None, silent)
     assert "/images/create" not in engine.requests
-    assert client.api.timeout == before
+    assert images._api.timeout == before
 
 
 def test_ensure_does_not_replace_an_image_that_is_unsuitable(
-    engine: SocketEngine, client: docker.DockerClient
+    engine: SocketEngine, images: DockerImages
 ) -> None:
     engine.images[OFFICIAL] = body("3.10.0")
     with pytest.raises(ImageUnsuitable):
-        ensure(client, None, silent)
+        ensure(images, None, silent)
     assert not asked_to_pull(engine)
 
 
-def test_an_engine_in_trouble_is_not_a_missing_image(
-    engine: SocketEngine, client: docker.DockerClient
-) -> None:
+def test_an_engine_in_trouble_is_not_a_missing_image(engine: SocketEngine, images: DockerImages) -> None:
     engine.images[OFFICIAL] = body()
     for engine.trouble in ("answers nonsense", "hangs up"):
         for reference in (None, OFFICIAL):
             with pytest.raises(EngineUnavailable):
-                resolve(client, reference)
+                resolve(images, reference)
 
 
 class Clock:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.access.identity import ADMIN, READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokenStore
-from gdal_mcp.web.links import Signer, Standing, Subject, may_link
+from gdal_mcp.web.links import CredentialStatus, Signer, Subject, may_link
 from gdal_mcp.web.links import given as parameters
 
 NOW = 1_700_000_000.0
@@ -89,7 +89,7 @@ def test_an_address_with_anything_besides_is_no_link(pairs: list[tuple[str, str]
 def test_the_standing_of_a_token_ends_with_it_and_does_not_come_back_with_its_name(tmp_path: Path):
     now = [NOW]
     store = TokenStore(tmp_path / "tokens.sqlite", lambda: now[0])
-    standing = Standing(store, lambda: now[0])
+    standing = CredentialStatus(store, lambda: now[0])
     assert standing.of("token:ann") is None
     store.new("ann", (READ,), 1)
     first = standing.of("token:ann")
@@ -104,7 +104,7 @@ def test_the_standing_of_a_token_ends_with_it_and_does_not_come_back_with_its_na
 def test_a_token_that_may_not_read_gives_no_standing(tmp_path: Path):
     store = TokenStore(tmp_path / "tokens.sqlite")
     store.new("writer", (WRITE,), None)
-    assert Standing(store).of("token:writer") is None
+    assert CredentialStatus(store).of("token:writer") is None
 
 
 def test_only_whose_file_it_is_makes_a_link():

@@ -5,11 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.preflight.advice import advise
-from gdal_mcp.gdal.preflight.estimate import estimate
+from gdal_mcp.gdal.preflight.call import Call
+from gdal_mcp.gdal.preflight.checks import findings
+from gdal_mcp.gdal.preflight.estimate import estimate, violation
 from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts
-from gdal_mcp.gdal.preflight.limits import violation
-from gdal_mcp.gdal.preflight.request import Request
 from sandbox.template import Limits
 
 NUMBERS = st.sampled_from(
@@ -80,13 +79,13 @@ PATHS = st.sampled_from(
 @pytest.mark.claim("content.host-opens-no-dataset")
 @settings(max_examples=250)
 @given(PATHS, ARGUMENTS, st.lists(RASTERS | VECTORS | st.none(), min_size=1, max_size=2), st.none() | RASTERS)
-def test_no_header_makes_a_remark_or_an_estimate_fail(path, arguments, inputs, like):
+def test_no_description_makes_a_remark_or_an_estimate_fail(path, arguments, inputs, like):
     given = {name: (text,) for name, text in arguments.items()}
-    request = Request(path, given, tuple(inputs), {"like": like} if like else {}, "GTiff", "o.tif")
-    found = estimate(request)
+    call = Call(path, given, tuple(inputs), {"like": like} if like else {}, "GTiff", "o.tif")
+    found = estimate(call)
     over = violation(found, Limits()) if found else None
     assert over is None or (over.message and over.suggestion)
-    advise(request)
+    findings(call)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +96,9 @@ def test_no_header_makes_a_remark_or_an_estimate_fail(path, arguments, inputs, l
         ("raster overview add", {"levels": ("1e300",)}, None),
     ],
 )
-def test_a_lying_header_or_an_absurd_level_is_estimated_all_the_same(path, arguments, extent):
-    header = DatasetFacts("GTiff", "raster", 1, 1, 1, 1, "Byte", crs="EPSG:3857", extent=extent)
-    found = estimate(Request(path, arguments, (header,), driver="GTiff", output="o"))
+def test_a_lying_description_or_an_absurd_level_is_estimated_all_the_same(path, arguments, extent):
+    description = DatasetFacts("GTiff", "raster", 1, 1, 1, 1, "Byte", crs="EPSG:3857", extent=extent)
+    found = estimate(Call(path, arguments, (description,), driver="GTiff", output="o"))
     assert found is not None
     assert found.output_bytes is not None
 
@@ -120,6 +119,6 @@ def test_only_the_whole_of_a_raster_says_how_large_a_clip_is(kind, chosen):
         extent=box,
     )
     like = DatasetFacts("GTiff" if kind == "raster" else "GPKG", kind, crs="EPSG:3857", extent=box)
-    found = estimate(Request("raster clip", chosen, (source,), {"like": like}, "GTiff", "o.tif"))
+    found = estimate(Call("raster clip", chosen, (source,), {"like": like}, "GTiff", "o.tif"))
     assert found is not None
-    assert (found.sure.bytes > 0) == (kind == "raster" and not chosen)
+    assert (found.least.bytes > 0) == (kind == "raster" and not chosen)

@@ -17,6 +17,7 @@ from sandbox.protocol import (
     Attachment,
     Final,
     FrameReader,
+    Interim,
     Printed,
     Progress,
     ProtocolBreach,
@@ -51,6 +52,7 @@ def test_a_whole_conversation():
     data = (
         frame(b"R", {"pid": 1})
         + frame(b"O", b"printed\0\xff")
+        + frame(b"I", {"inputs": []})
         + frame(b"P", {"fraction": 0.5, "message": "half"})
         + frame(b"B", b"preview.png\0\x89PNG\0")
         + frame(b"F", {"code": 0, "list": [1, 2.5, None, True, "ä"]})
@@ -58,6 +60,7 @@ def test_a_whole_conversation():
     assert read(data) == [
         Ready({"pid": 1}),
         Printed(b"printed\0\xff"),
+        Interim({"inputs": []}),
         Progress(0.5, "half"),
         Attachment("preview.png", b"\x89PNG\0"),
         Final({"code": 0, "list": [1, 2.5, None, True, "ä"]}),
@@ -87,7 +90,7 @@ def test_the_frames_are_the_same_whatever_the_pieces(facts, middle, answer, size
     assert read(data, sizes) == [Ready(facts), *(meant for _, meant in middle), Final(answer)]
 
 
-_KINDS = st.sampled_from([b"R", b"O", b"P", b"B", b"F", b"X", b"\0", b"\xff"])
+_KINDS = st.sampled_from([b"R", b"O", b"P", b"I", b"B", b"F", b"X", b"\0", b"\xff"])
 _ODD_JSON = st.sampled_from(
     [
         *(
@@ -138,22 +141,19 @@ def test_anything_gives_frames_or_a_breach(data, sizes):
 
 
 @pytest.mark.claim("content.frames-strict")
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_frames_out_of_order_or_of_no_kind_are_a_breach(subtests):
+    for data in (
         *(FINAL, frame(b"O", b"early"), frame(b"P", {"fraction": 0}), frame(b"B", b"a\0b")),
         *(READY + READY, READY + FINAL + READY, READY + FINAL + FINAL, READY + FINAL + frame(b"O", b"late")),
         *(READY + FINAL + frame(b"O"), READY + frame(b"X"), frame(b"X"), READY + frame(b"r", {})),
-    ],
-)
-def test_frames_out_of_order_or_of_no_kind_are_a_breach(data):
-    breaches(data)
+        *(frame(b"I", {}), READY + frame(b"I", {}) * 2, READY + FINAL + frame(b"I", {})),
+    ):
+        with subtests.test(data=data):
+            breaches(data)
 
 
-@pytest.mark.parametrize("kind", [b"R", b"P", b"F"])
-@pytest.mark.parametrize(
-    "payload",
-    [
+def test_a_frame_that_is_no_plain_json_object_is_a_breach(subtests):
+    for payload in (
         *(
             b"",
             b"[]",
@@ -167,10 +167,10 @@ def test_frames_out_of_order_or_of_no_kind_are_a_breach(data):
             b'{"a":[-Infinity]}',
         ),
         *(b'{"a":1e999}', b'{"a":-1e999}', b'{"a":%s}' % (b"9" * 21), b'{"a":' * 9000, b"[" * 4000),
-    ],
-)
-def test_a_frame_that_is_no_plain_json_object_is_a_breach(kind, payload):
-    breaches((b"" if kind == b"R" else READY) + frame(kind, payload))
+    ):
+        for kind in (b"R", b"P", b"I", b"F"):
+            with subtests.test(payload=payload, kind=kind):
+                breaches((b"" if kind == b"R" else READY) + frame(kind, payload))
 
 
 @pytest.mark.parametrize("fraction", ["true", "null", '"1"', "[]", "1e400", "9" * 400])

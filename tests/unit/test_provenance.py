@@ -3,13 +3,12 @@
 import hashlib
 import json
 import os
-import threading
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from gdal_mcp.gdal.datasets.paths import companions
 from gdal_mcp.ledger import provenance
 from gdal_mcp.ledger.provenance import Material, Materials
 from gdal_mcp.ledger.registry import Call
@@ -17,7 +16,6 @@ from gdal_mcp.ledger.statement import FOLDER_DIGEST, record, statement
 from sandbox.outputs.inspection import tree_digest
 from sandbox.outputs.store import Part
 from sandbox.workspace import Identity, Located, Workspace, Workspaces
-from tests.waiting import until
 
 GIB = 1 << 30
 
@@ -36,7 +34,7 @@ def spaces(root: Path) -> Workspaces:
 
 def made_of(spaces: Workspaces, *names: str, limit: int = GIB, **more: object) -> dict[str, Material]:
     inputs = [spaces.input(name) for name in names]
-    found = Materials.start(inputs, limit).result(**more)
+    found = Materials.start(inputs, limit, companions()).result(**more)
     assert len({one.path for one in found}) == len(found)
     return {Path(one.path).name: one for one in found}
 
@@ -183,7 +181,7 @@ def test_a_folder_that_cannot_be_digested_whole_has_no_digest(
     elif odd == "too many":
         for number in range(3):
             (root / "d" / str(number)).touch()
-        monkeypatch.setattr(Materials.__init__, "__defaults__", (3,))
+        monkeypatch.setattr(Materials.__init__, "__defaults__", (lambda _located: (), 3))
     else:
         limit = 99
     one = made_of(spaces, "d", limit=limit)["d"]
@@ -230,50 +228,6 @@ def test_without_patience_what_is_not_ready_says_so_and_no_file_stays_open(root:
     (one,) = watched.result(patience=0)
     assert (one.sha256, bool(one.reason)) == (None, True)
     assert set(os.listdir("/proc/self/fd")) == before
-
-
-def test_a_large_input_gives_way_to_the_job_and_whoever_asks_for_it_does_not(root: Path, spaces: Workspaces):
-    with (root / "large").open("wb") as file:
-        file.truncate(8 << 30)
-    own, before = os.getpriority(os.PRIO_PROCESS, 0), set(priorities())
-    watched = Materials.start([spaces.input("large")], 8 << 30)
-    until(lambda: set(priorities()) - before == {19})
-    watched.result(patience=0)
-    assert os.getpriority(os.PRIO_PROCESS, 0) == own
-    until(lambda: set(priorities()) <= before)
-
-
-def priorities() -> list[int]:
-    """Of this process's threads."""
-    found = []
-    for thread in os.listdir("/proc/self/task"):
-        with suppress(ProcessLookupError):
-            found.append(os.getpriority(os.PRIO_PROCESS, int(thread)))
-    return found
-
-
-def test_what_is_left_when_the_call_ends_is_digested_by_whoever_asks(
-    root: Path, spaces: Workspaces, monkeypatch
-):
-    monkeypatch.setattr(threading.Thread, "start", lambda _thread: None)
-    monkeypatch.setattr(threading.Thread, "join", lambda _thread: None)
-    contents = os.urandom(3_000_000)
-    (root / "a").write_bytes(contents)
-    (root / "b").mkdir()
-    (root / "b" / "c").write_bytes(b"c")
-    found = made_of(spaces, "a", "b")
-    assert found["a"].sha256 == sha256(contents)
-    assert found["b"].sha256 == tree_digest([Part("c", 1, sha256(b"c"))])
-
-
-def test_a_digest_goes_on_where_it_was_left(root: Path, spaces: Workspaces):
-    size = 256 << 20
-    with (root / "large").open("wb") as file:
-        file.truncate(size)
-    watched = Materials.start([spaces.input("large")], GIB)
-    until(lambda: 19 in priorities())
-    (one,) = watched.result()
-    assert one.sha256 == sha256(bytes(size))
 
 
 def test_one_digest_of_any_size_is_asked_for_by_itself(root: Path, spaces: Workspaces):
@@ -351,10 +305,10 @@ SHAPE = {  # of in-toto's statement and of the predicate that it names, as far a
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("call", [CALL, Call("c", "p", "odd tool/é", {"x": "\ud800"}, started=1.0)])
-def test_a_statement_has_the_shape_that_other_programs_read(call: Call):
-    told = json.loads(json.dumps(statement(call)))
-    Draft202012Validator(SHAPE).validate(told)
+def test_a_statement_has_the_shape_that_other_programs_read():
+    for call in [CALL, Call("c", "p", "odd tool/é", {"x": "\ud800"}, started=1.0)]:
+        told = json.loads(json.dumps(statement(call)))
+        Draft202012Validator(SHAPE).validate(told)
 
 
 def test_a_statement_names_outputs_as_subjects_and_image_and_inputs_as_materials():
@@ -392,6 +346,6 @@ def test_an_identity_is_that_of_the_open_file(root: Path, spaces: Workspaces):
     assert Identity.of((root / "a").stat()) != first
 
 
-@pytest.mark.parametrize("seconds", [-(10**17), 300_000_000_000, 10**17])
-def test_a_time_that_no_calendar_has_is_told_all_the_same(seconds: int):
-    assert str(abs(seconds)) in provenance._time(seconds * 1_000_000_000)
+def test_a_time_that_no_calendar_has_is_told_all_the_same():
+    for seconds in [-(10**17), 300_000_000_000, 10**17]:
+        assert str(abs(seconds)) in provenance._time(seconds * 1_000_000_000)

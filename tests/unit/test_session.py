@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from sandbox import session as session_module
 from sandbox.engine import STDERR, STDOUT
+from sandbox.outcome import Declined
 from sandbox.protocol import HEADER, FrameReader
 from sandbox.session import Session
 from sandbox.template import Limits
@@ -59,3 +60,12 @@ def test_without_an_answer_nothing_is_over():
     session = conversing()
     session.feed([(STDERR, MARK)])
     assert not session.is_complete
+
+
+def test_what_a_job_reports_before_it_works_may_end_it():
+    told: list[object] = []
+    for verdict, outcome in ((True, None), (False, Declined())):
+        session = conversing()
+        session.on_interim = lambda value, verdict=verdict: told.append(value) or verdict
+        assert session.feed([(STDOUT, HEADER.pack(b"I", 7) + b'{"a":1}')]) == outcome
+    assert told == [{"a": 1}, {"a": 1}]

@@ -15,6 +15,7 @@ from sandbox import errors
 from sandbox.errors import SandboxError
 from sandbox.outcome import (
     Cancelled,
+    Declined,
     DiskLow,
     Exited,
     FileSizeExceeded,
@@ -45,6 +46,7 @@ OUTCOMES: list[tuple[Outcome, Code | None]] = [
     *((Killed(code), Code.GDAL_ERROR) for code in (1, 70, 134, 139, 159)),
     *((Killed(code), Code.ENGINE_UNAVAILABLE) for code in (-1, 0, 71, 137)),
     (ProtocolViolated("x"), Code.INTERNAL),
+    (Declined(), Code.INTERNAL),  # who declines raises why; this is never told
 ]
 SANDBOX = {
     "SandboxError": Code.INTERNAL,

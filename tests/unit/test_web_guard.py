@@ -5,16 +5,17 @@ from typing import Any
 
 import anyio
 import pytest
+from starlette.requests import ClientDisconnect, Request
 
 from gdal_mcp.access.identity import READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.http import guard
-from gdal_mcp.http.bearer import StaticTokens, Unavailable, Verifiers
-from gdal_mcp.http.gate import Full, Gate
-from gdal_mcp.http.guard import Door, Left, Names, Outermost, TooLarge, TooSlow, whole_body
+from gdal_mcp.http.auth import Authenticator, TokenVerifier, Unavailable
+from gdal_mcp.http.concurrency import Full, RequestLimit
+from gdal_mcp.http.guard import HostFilter, Names, TooLarge, TooSlow, whole_body
 from gdal_mcp.web import protocol
 from gdal_mcp.web.health import metrics_route
-from gdal_mcp.web.protocol import Counter
+from gdal_mcp.web.protocol import ProtocolEndpoint
 from tests.unit.virtual_time import run, settle
 
 ANN = Principal("token:ann", frozenset({READ}))
@@ -78,11 +79,13 @@ async def ok(_scope: Any, _receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def door(verifier: Tokens | None, each: int = 10) -> Door:
-    return Door(verifier, LOCAL, Gate(100, each), "https://gdal.example/meta")
+def door(verifier: Tokens | None, each: int = 10) -> Authenticator:
+    return Authenticator(verifier, LOCAL, RequestLimit(100, each), "https://gdal.example/meta")
 
 
-def asked(of: Door, *headers: tuple[str, str], scopes: Sequence[str] = (READ,), **more: Any) -> Asked:
+def asked(
+    of: Authenticator, *headers: tuple[str, str], scopes: Sequence[str] = (READ,), **more: Any
+) -> Asked:
     return run(Asked(*headers, **more).of, of.guarded(lambda _who: ok, *scopes))
 
 
@@ -133,13 +136,13 @@ def test_when_tokens_cannot_be_checked_nobody_comes_in_and_no_token_is_called_ba
 
 
 def test_tokens_of_issuers_mean_nothing_where_there_is_no_issuer(tmp_path: Any):
-    only = Verifiers(StaticTokens(TokenStore(tmp_path / "t")), None)
+    only = TokenVerifier(TokenStore(tmp_path / "t"), None)
     assert anyio.run(only.verify, "a.b.c") is None
 
 
 @pytest.mark.claim("http.bounded")
 def test_one_principal_cannot_take_the_room_of_all():
-    gate = Gate(100, 2)
+    gate = RequestLimit(100, 2)
 
     async def attempt() -> None:
         with gate.share("ann"), gate.share("ann"):
@@ -195,13 +198,13 @@ def test_foreign_hosts_and_origins_reach_nothing(headers: list[tuple[str, str]],
         reached.append(scope["path"])
         await ok(scope, receive, send)
 
-    found = run(Asked(*headers).of, Outermost(inner, Gate(9, 9), NAMES, ("/healthz",)))
+    found = run(Asked(*headers).of, HostFilter(inner, RequestLimit(9, 9), NAMES, ("/healthz",)))
     assert found.status == status
     assert bool(reached) == (status == 200)
 
 
 def test_a_closed_gate_begins_nothing_and_ends_what_is_open():
-    gate = Gate(9, 9)
+    gate = RequestLimit(9, 9)
     ended: list[str] = []
 
     async def endless(_scope: Any, _receive: Any, _send: Any) -> None:
@@ -211,7 +214,7 @@ def test_a_closed_gate_begins_nothing_and_ends_what_is_open():
             ended.append("cancelled")
 
     async def attempt() -> tuple[Asked, Asked]:
-        app = Outermost(endless, gate, NAMES, ("/mcp",))
+        app = HostFilter(endless, gate, NAMES, ("/mcp",))
         first = Asked()
         async with anyio.create_task_group() as group:
             group.start_soon(first.of, app)
@@ -247,7 +250,7 @@ def test_a_body_that_comes_in_drops_is_not_waited_for():
 def test_a_client_that_leaves_in_the_middle_of_its_body_is_let_go():
     leaving = Asked()
     leaving.parts.append({"type": "http.disconnect"})
-    with pytest.raises(Left):
+    with pytest.raises(ClientDisconnect):
         run(whole_body, leaving.receive, 1000)
 
 
@@ -279,13 +282,13 @@ class Endless:
 )
 def test_a_stream_ends_with_its_token_and_a_call_does_not(method: str, sent: bytes, cancelled: int):
     tokens, endless = Tokens(good=ANN), Endless()
-    counter: Any = Counter(endless, door(tokens), frozenset(), 1000)  # type: ignore[arg-type]
+    counter: Any = ProtocolEndpoint(endless, door(tokens), frozenset(), 1000)  # type: ignore[arg-type]
     request = Asked(("Authorization", "Bearer good"), method=method)
     request.parts.append({"type": "http.request", "body": sent, "more_body": False})
 
     async def attempt() -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(request.of, counter.door.guarded(counter.of, READ))
+            group.start_soon(request.of, counter.auth.guarded(counter.of, READ))
             await anyio.sleep(protocol.RECHECK_SECONDS * 2.5)
             assert endless.cancelled == 0
             tokens.good.clear()
@@ -306,10 +309,10 @@ def test_a_stream_ends_with_its_token_and_a_call_does_not(method: str, sent: byt
     ],
 )
 def test_however_a_call_is_spelt_a_tool_that_writes_needs_the_scope(body: bytes):
-    counter: Any = Counter(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 1000)  # type: ignore[arg-type]
+    counter: Any = ProtocolEndpoint(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 1000)  # type: ignore[arg-type]
     request = Asked(("Authorization", "Bearer good"), method="POST")
     request.parts.append({"type": "http.request", "body": body, "more_body": False})
-    found = run(request.of, counter.door.guarded(counter.of, READ))
+    found = run(request.of, counter.auth.guarded(counter.of, READ))
     assert found.status == 403
     assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")
 
@@ -336,12 +339,12 @@ def test_where_somebody_writes_answers_need_the_scope_to_write(
     session: str, called: bytes, answer: bytes, status: int
 ):
     tokens = Tokens(good=ANN, whole=Principal(ANN.id, frozenset({READ, WRITE})))
-    counter: Any = Counter(Prompt(), door(tokens), frozenset({"w"}), 1000)  # type: ignore[arg-type]
+    counter: Any = ProtocolEndpoint(Prompt(), door(tokens), frozenset({"w"}), 1000)  # type: ignore[arg-type]
 
     def sent(token: str, body: bytes) -> int:
         request = Asked(("Authorization", f"Bearer {token}"), ("Mcp-Session-Id", session), method="POST")
         request.parts.append({"type": "http.request", "body": body, "more_body": False})
-        return int(run(request.of, counter.door.guarded(counter.of, READ)).status)
+        return int(run(request.of, counter.auth.guarded(counter.of, READ)).status)
 
     assert sent("good", answer) == 200
     assert sent("whole", called) == 200
@@ -363,4 +366,5 @@ def test_free_figures_are_for_this_machine_alone(free: bool, client: tuple[str, 
     route: Any = metrics_route(ok, door(Tokens(good=ANN)), free=free)  # type: ignore[arg-type]
     request = Asked(path="/metrics")
     request.scope["client"] = client
-    assert run(request.of, route.endpoint.app).status == status
+    chosen = run(route.endpoint, Request(request.scope))
+    assert run(request.of, chosen).status == status

@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import jwt
+import jwt.api_jwk
+import jwt.jwk_set_cache
+import jwt.jwks_client
 import pytest
 
-from gdal_mcp.http.bearer import Unavailable
+from gdal_mcp.http.auth import Unavailable
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.web import issuers
 from gdal_mcp.web.issuers import FetchFailed, Issuer, Keys, fetched
@@ -32,8 +37,11 @@ class Web:
             raise FetchFailed(url)
         return found
 
-    def keys(self, name: str = "https://issuer.example", jwks: str = "jwks") -> Keys:
-        return Keys(Issuer(name, jwks), self.fetch, lambda: self.now)
+    def keys(self, name: str = "https://issuer.example", jwks: str = "https://issuer.example/jwks") -> Keys:
+        return Keys(Issuer(name, jwks))
+
+
+JWKS = "https://issuer.example/jwks"
 
 
 def found(keys: Keys, kid: str | None = "k1") -> bool:
@@ -46,8 +54,13 @@ def signing() -> Signing:
 
 
 @pytest.fixture
-def web(signing: Signing) -> Web:
-    return Web(jwks=signing.keys)
+def web(signing: Signing, monkeypatch: pytest.MonkeyPatch) -> Web:
+    made = Web(**{JWKS: signing.keys})
+    clock = SimpleNamespace(monotonic=lambda: made.now)
+    for module in (issuers, jwt.api_jwk, jwt.jwks_client, jwt.jwk_set_cache):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(issuers, "fetched", made.fetch)
+    return made
 
 
 @pytest.fixture
@@ -83,7 +96,7 @@ def test_many_tokens_at_once_are_one_question(web: Web):
 def test_a_new_key_is_found_and_a_withdrawn_one_is_not_for_long(web: Web):
     keys = web.keys()
     assert found(keys)
-    web.documents["jwks"] = {"keys": [Signer(kid="k2").public]}
+    web.documents[JWKS] = {"keys": [Signer(kid="k2").public]}
     web.now += issuers.PAUSE_SECONDS
     assert found(keys, "k2")
     assert not found(keys, "k1")
@@ -93,8 +106,8 @@ def test_a_new_key_is_found_and_a_withdrawn_one_is_not_for_long(web: Web):
 def test_a_withdrawn_key_is_looked_for_when_the_keys_are_not_fresh(web: Web):
     keys = web.keys()
     assert found(keys)
-    web.documents["jwks"] = {"keys": [Signer(kid="k2").public]}
-    web.now += issuers.FRESH_SECONDS
+    web.documents[JWKS] = {"keys": [Signer(kid="k2").public]}
+    web.now += issuers.FRESH_SECONDS + 1
     assert not found(keys, "k1")
 
 
@@ -104,7 +117,7 @@ def test_while_an_issuer_is_away_its_keys_are_believed_for_an_hour_and_no_longer
     web.documents.clear()
     web.now += issuers.KEPT_SECONDS - 1
     assert found(keys)
-    web.now += 1
+    web.now += issuers.FRESH_SECONDS + 1
     with pytest.raises(Unavailable):
         found(keys)
 
@@ -124,7 +137,7 @@ def test_an_issuer_that_never_answered_makes_no_token_bad(web: Web):
     [[], {}, {"keys": {}}, {"keys": [7, None, {}]}, {"keys": [{"kty": "EC", "crv": "P-256", "kid": "k1"}]}],
 )
 def test_keys_that_are_none_let_nobody_in(web: Web, document: Any):
-    web.documents["jwks"] = document
+    web.documents[JWKS] = document
     assert not found(web.keys())
 
 
@@ -138,16 +151,16 @@ def test_keys_that_are_none_let_nobody_in(web: Web, document: Any):
     ],
 )
 def test_an_issuer_is_asked_where_its_keys_are(web: Web, name: str, place: str):
-    web.documents[place] = {"issuer": name, "jwks_uri": "jwks"}
+    web.documents[place] = {"issuer": name, "jwks_uri": JWKS}
     assert found(web.keys(name, ""))
 
 
 def test_a_description_of_somebody_else_is_not_believed(web: Web):
     place = "https://issuer.example/.well-known/oauth-authorization-server"
-    web.documents[place] = {"issuer": "https://evil.example", "jwks_uri": "jwks"}
+    web.documents[place] = {"issuer": "https://evil.example", "jwks_uri": JWKS}
     with pytest.raises(Unavailable):
         found(web.keys(jwks=""))
-    assert "jwks" not in web.asked
+    assert JWKS not in web.asked
 
 
 @pytest.mark.claim("identity.signed-tokens")

@@ -2,9 +2,8 @@
 
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -14,14 +13,21 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from gdal_mcp.http import serving
-from gdal_mcp.http.gate import Gate
-from gdal_mcp.http.guard import Names, Outermost
+from gdal_mcp.http.concurrency import RequestLimit
+from gdal_mcp.http.guard import HostFilter, Names
 from gdal_mcp.http.serving import Listening, bind, port_of, serve_routes
 from gdal_mcp.settings import SettingsError
 from tests.waiting import until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
-ANY = ("/", "/stream", "/length")
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "SWEEP_SECONDS", 0.02)
+
+
+ANY = ("/", "/stream", "/length", "/flood")
 TINY = b"1\r\nx\r\n"  # a chunk of one byte
 
 
@@ -31,7 +37,10 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         await _length(receive, send)
         return
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"ok", "more_body": scope["path"] == "/stream"})
+    await send({"type": "http.response.body", "body": b"ok", "more_body": scope["path"] != "/"})
+    for _ in range(64 if scope["path"] == "/flood" else 0):
+        await send({"type": "http.response.body", "body": bytes(1 << 20), "more_body": True})
+        await anyio.lowlevel.checkpoint()
     while scope["path"] == "/stream" and (await receive())["type"] != "http.disconnect":
         pass
 
@@ -48,21 +57,18 @@ async def _length(receive: Any, send: Any) -> None:
 
 @contextmanager
 def served(
-    connections: int = 50, gate: Gate | None = None, beside: Callable[[], Awaitable[None]] | None = None
+    connections: int = 50, gate: RequestLimit | None = None
 ) -> Iterator[tuple[int, Callable[[], None]]]:
-    """The port, and a function that ends it and returns when it has ended. `beside` runs in the same event loop."""
-    gate = gate or Gate(50, 50)
-    whole = Outermost(app, gate, Names((), ()), ANY)
+    """The port, and a function that ends it and returns when it has ended."""
+    gate = gate or RequestLimit(50, 50)
+    whole = HostFilter(app, gate, Names((), ()), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
     port = port_of(bound)
     listening = Listening("127.0.0.1", port, connections)
 
     async def run(scope: anyio.CancelScope) -> None:
         with scope:
-            async with anyio.create_task_group() as group:
-                if beside is not None:
-                    group.start_soon(beside)
-                await serve_routes(whole, bound, listening, started=up.set, ending=gate.close)
+            await serve_routes(whole, bound, listening, started=up.set, ending=gate.close)
 
     with start_blocking_portal() as portal:
         scope = portal.call(anyio.CancelScope)
@@ -88,12 +94,26 @@ def closed(connection: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.parametrize("sent", [b"", GET, GET[:7]], ids=["nothing", "no end", "a word"])
-def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, sent: bytes):
+@pytest.mark.claim("http.bounded")
+def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
-    with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(sent)
-        assert closed(connection)
+    with served() as (port, _end):
+        for sent in (b"", GET, GET[:7]):
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(sent)
+                assert closed(connection), sent
+
+
+@pytest.mark.claim("http.bounded")
+def test_a_client_that_takes_nothing_of_its_answer_is_disconnected(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(serving, "TAKE_SECONDS", 0.2)
+    gate = RequestLimit(9, 9)
+    with served(gate=gate) as (port, _end), socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(GET.replace(b"/", b"/flood", 1) + b"\r\n")
+        until(lambda: gate.number == 1)
+        until(lambda: gate.number == 0)
 
 
 @pytest.mark.claim("http.bounded")
@@ -125,7 +145,7 @@ def test_the_second_head_of_a_connection_has_its_deadline_too(monkeypatch: pytes
 
 def test_a_slow_answer_is_no_slow_question(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 1.0)
-    gate = Gate(9, 9)
+    gate = RequestLimit(9, 9)
     with served(gate=gate) as (port, _end), httpx2.stream("GET", f"http://127.0.0.1:{port}/stream") as answer:
         parts = answer.iter_raw()
         assert next(parts) == b"ok"
@@ -160,7 +180,7 @@ def test_its_end_ends_open_streams_whole_and_closes_the_port():
 
 @pytest.mark.claim("http.bounded")
 def test_requests_above_the_bound_are_told_so_and_room_comes_back():
-    gate = Gate(2, 50)
+    gate = RequestLimit(2, 50)
     with served(gate=gate) as (port, _end):
         url = f"http://127.0.0.1:{port}"
         with httpx2.stream("GET", f"{url}/stream"), httpx2.stream("GET", f"{url}/stream"):
@@ -211,34 +231,6 @@ def test_a_body_that_was_read_leaves_the_connection_open():
         for _ in range(2):
             client.sendall(asking("/length", "Content-Length: 3") + b"abc")
             assert b"connection: close" not in heard(client, b"[3]").lower()
-
-
-@pytest.mark.claim("http.nobody-read-on")
-def test_between_the_pieces_of_what_one_client_sends_others_have_their_turn(monkeypatch: pytest.MonkeyPatch):
-    seen: list[int] = []  # bytes that are parsed; 0 is somebody else's turn
-    real = serving.H11Protocol.data_received
-
-    def watched(self: Any, data: bytes) -> None:
-        seen.append(len(data))
-        real(self, data)
-
-    monkeypatch.setattr(serving.H11Protocol, "data_received", watched)
-    monkeypatch.setattr(serving, "_TURN_SECONDS", 0.0)
-
-    async def tick() -> None:
-        while True:
-            seen.append(0)
-            await anyio.lowlevel.checkpoint()
-
-    number = 20_000
-    with served(beside=tick) as (port, _), socket.create_connection(("127.0.0.1", port), 30) as one:
-        one.sendall(asking("/length", "Transfer-Encoding: chunked") + TINY * number + b"0\r\n\r\n")
-        assert f"[{number}]".encode() in heard(one, b"]")
-    pieces = [size for size in seen if size]
-    assert sum(pieces) > len(TINY) * number
-    assert max(pieces) <= 16 << 10
-    in_a_row = [one for one, other in pairwise(seen) if one and other]
-    assert in_a_row == []
 
 
 def test_a_long_body_and_the_request_behind_it_arrive_whole():

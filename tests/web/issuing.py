@@ -40,7 +40,8 @@ class Signer:
         """The public half as a JWK."""
         kind = jwt.get_algorithm_by_name(self.algorithm)
         row = dict(kind.to_jwk(self.key.public_key(), as_dict=True))
-        return {**row, "use": "sig", **({"kid": self.kid} if self.kid else {})}
+        named = {"alg": "PS256"} if self.algorithm == "PS256" else {}  # else it is told by the key's kind
+        return {**row, "use": "sig", **named, **({"kid": self.kid} if self.kid else {})}
 
     def sign(self, claims: dict[str, Any], **headers: Any) -> str:
         names = {"kid": self.kid} if self.kid else {}

@@ -6,16 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import anyio
-import anyio.lowlevel
 import pytest
-from starlette.types import Message
 
 from gdal_mcp.access.identity import ADMIN, READ, Principal
 from gdal_mcp.ledger import artifacts as module
 from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
-from gdal_mcp.web import sending
 from sandbox.workspace import Workspace, Workspaces
 
 CALL = "0123456789abcdef"
@@ -229,26 +225,3 @@ def test_what_was_undone_replaced_or_never_there_is_not_found(kept: Kept):
     kept.registry.retract_artifacts(CALL)
     with pytest.raises(Gone):
         kept.shelf.find(CALL, "out.tif")
-
-
-def test_nothing_is_read_for_a_client_that_left(kept: Kept, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sending, "_CHUNK", 1)
-    opened = kept.open(kept.publish())
-    sent: list[bytes] = []
-    left = anyio.Event()
-
-    async def receive() -> Message:
-        await left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message: Message) -> None:
-        if message["type"] == "http.response.body":
-            sent.append(message["body"])
-            left.set()
-            await anyio.lowlevel.checkpoint()
-
-    reply = sending.Sending(opened, None, {}, anyio.CapacityLimiter(1))
-    anyio.run(reply, {"type": "http", "method": "GET"}, receive, send)
-    assert 0 < len(b"".join(sent)) < len(OLD)
-    with pytest.raises(OSError, match="descriptor"):
-        os.fstat(opened.file)

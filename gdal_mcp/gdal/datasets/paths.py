@@ -7,6 +7,7 @@ text that is no file or folder of a workspace is looked at for another way to wr
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias
@@ -206,6 +207,12 @@ def family(source: Located | Source, listings: Listings | None = None) -> tuple[
     except PathRefused:
         own = ()
     return (source.path, *(one.path for one in (*own, *_shared(source, own))))
+
+
+def companions() -> Callable[[Located], tuple[Path, ...]]:
+    """What tells of an input which files go with it by their names; each folder is listed once."""
+    listings = Listings()
+    return lambda located: family(located, listings)[1:]
 
 
 def refuse_other_name(text: str) -> None:

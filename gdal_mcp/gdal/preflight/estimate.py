@@ -1,28 +1,75 @@
-"""What a call would write, hold and take. Pure.
+"""What a call would write, hold and take, and the limit that it is certain to break. Pure.
 
-Two sets of numbers: what is likely, within an order of magnitude, to be shown; and `Sure`, what the call cannot stay below
+Two sets of numbers: what is likely, within an order of magnitude, to be shown; and `Least`, what the call cannot stay below
 if it succeeds. Only the latter refuses anything, and it is zero wherever that is not certain: for compressed and sparse
-files, for formats whose size depends on the content, for extents that only PROJ could convert.
+files, for formats whose size depends on the content, for extents that are not known.
 """
 
-from dataclasses import dataclass, replace
-from typing import Final
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Literal
 
 from gdal_mcp.gdal.environment import CACHE_SHARE
+from gdal_mcp.gdal.preflight.call import Call
 from gdal_mcp.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
-from gdal_mcp.gdal.preflight.grids import RULES, Grid
-from gdal_mcp.gdal.preflight.request import Request
-from gdal_mcp.gdal.preflight.table import Compression, Cost, Format, Table, table
-from gdal_mcp.gdal.preflight.tiles import tiles
+from gdal_mcp.gdal.preflight.sizes import RULES, Size
+from sandbox.template import Limits
 
 _NANO: Final = 1e-9
-_MOST_BANDS: Final = (1 << 31) - 1  # GDAL counts them in a C int; a larger wish is refused by it, not here
+_MAX_BANDS: Final = (1 << 31) - 1  # GDAL counts them in a C int; a larger wish is refused by it, not here
 _OVERVIEWS: Final = (2, 4, 8, 16, 32, 64, 128, 256)  # GDAL's own levels, until one fits into 256 pixels
+_WORLD: Final = 2 * math.pi * 6378137.0  # metres on a side of web Mercator
+_DEEPEST: Final = 30  # zoom level
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 @dataclass(frozen=True, slots=True)
-class Sure:
-    """The least that a call which succeeds writes and takes. Bytes, files, seconds."""
+class Cost:
+    """One algorithm's row of cost.toml, which says what the keys mean."""
+
+    size: str = ""
+    type: str = "input"
+    bands: int | Literal["input", "sum", "burn", "calc"] = "input"
+    pixel_ns: float = 0.0
+    input_ns: float = 0.0
+    feature_ns: float = 0.0
+    resampled: bool = False
+    held_input: int = 0
+    needs: Sequence[str] = ()
+    whole: bool = False
+    pixel_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """cost.toml."""
+
+    general: Mapping[str, float]
+    resampling: Mapping[str, float]
+    compression: Mapping[str, Mapping[str, float]]
+    format: Mapping[str, Mapping[str, Any]]
+    algorithm: Mapping[str, Cost]
+
+    def cost(self, path: str) -> Cost | None:
+        """The row of an algorithm, else of the group it belongs to."""
+        words = path.split()
+        names = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+        return next((self.algorithm[name] for name in names if name in self.algorithm), None)
+
+
+@cache
+def table() -> Table:
+    data = tomllib.loads(files("gdal_mcp.gdal.preflight").joinpath("cost.toml").read_text(encoding="utf-8"))
+    return Table(**{**data, "algorithm": {name: Cost(**row) for name, row in data["algorithm"].items()}})
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The least that a call which succeeds writes, holds and takes. Bytes, files, seconds."""
 
     bytes: int = 0
     files: int = 0
@@ -32,17 +79,16 @@ class Sure:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The order of magnitude of a call. None means not known; `basis` names the rules that were used."""
+    """The order of magnitude of a call. None means not known; `basis` names the rule that was used."""
 
     output_bytes: int | None
     output_files: int
     memory_bytes: int
     seconds: float
     basis: str
-    sure: Sure = Sure()
-    output: DatasetFacts | None = None  # the raster that would be made, as far as that can be said
-    # part of its pixels that is certainly made; the `trust` of the request for a next step
-    certain: float = 0.0
+    least: Least = field(default_factory=Least)
+    output: DatasetFacts | None = None  # the raster that would be made
+    certain: float = 0.0  # part of its pixels that is certainly made; `Call.certain` of a next step
 
     @property
     def figures(self) -> dict[str, float | None]:
@@ -55,222 +101,258 @@ class Estimate:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """A request with its rows of the table."""
-
-    request: Request
-    table: Table
-    cost: Cost
-
-    @property
-    def format(self) -> Format:
-        return self.table.format.get(self.request.driver, Format())
-
-    @property
-    def compression(self) -> str:
-        return self.request.option("COMPRESS") or self.format.compression or "NONE"
-
-    @property
-    def packing(self) -> Compression:
-        return self.table.compression.get(self.compression, Compression())
-
-
-def estimate(request: Request) -> Estimate | None:
+def estimate(call: Call) -> Estimate | None:
     """What a call would cost; None where the table has no row for it or the sizes cannot be told."""
-    known = table()
-    cost = known.cost(request.path)
-    if cost is None or (cost.grid and _changes(request)):
+    if call.path == "raster tile":
+        return _tiles(call)
+    cost = table().cost(call.path)
+    if cost is None:
         return None
-    work = _Work(request, known, cost)
-    if cost.tiles:
-        return _tiled(work)
-    if cost.grid:
-        grid = RULES[cost.grid](request)
-        return _raster(work, replace(grid, sure=grid.sure * request.trust)) if grid else None
-    return _read(work)
+    if not cost.size:
+        return _content(call, cost)
+    if call.updates or call.flag("update") or call.flag("append"):
+        return None  # how much an output that is there already grows is not known
+    size = RULES[cost.size](call)
+    return _raster(call, cost, replace(size, certain=size.certain * call.certain)) if size else None
 
 
-def _changes(request: Request) -> bool:
-    """Whether an output that is there already is changed: how much it grows is not known."""
-    return request.updates or any(request.flag(name) for name in ("update", "append"))
-
-
-def _raster(work: _Work, grid: Grid) -> Estimate:
+def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
     """A call that makes one raster."""
-    header = _made(work, grid)
-    seconds = _pixel_seconds(work, header)
-    likely = round(header.raw_bytes * work.packing.ratio * work.format.copies)
-    if work.format.virtual:
+    general, form, packing = table().general, _format(call), table().compression.get(_compression(call), {})
+    made = _output(call, cost, size)
+    factor = table().resampling.get(call.text("resampling") or "nearest", 1.0) if cost.resampled else 1.0
+    copies = form.get("copies", 1.0)
+    seconds = (
+        made.pixels * made.bands * cost.pixel_ns * factor
+        + made.raw_bytes * packing.get("byte_ns", 20.0) * copies
+    )
+    likely = round(made.raw_bytes * packing.get("ratio", 0.5) * copies)
+    if form.get("virtual"):
         likely, seconds = min(likely, 1 << 16), 0.0
     return Estimate(
         output_bytes=likely,
         output_files=1,
-        memory_bytes=_memory(work, header),
-        seconds=round(work.table.general.start_seconds + seconds + _feature_seconds(work), 2),
-        basis=f"{work.request.path}: size by the rule `{work.cost.grid}`",
-        sure=_sure(work, grid, header),
-        output=header,
-        certain=grid.sure,
+        memory_bytes=_memory(call, cost, 0 if form.get("virtual") else made.raw_bytes),
+        seconds=round(general["start_seconds"] + seconds * _NANO + _feature_seconds(call, cost), 2),
+        basis=f"{call.path}: size by the rule `{cost.size}`",
+        least=Least() if form.get("virtual") else _least(call, cost, made, size.certain),
+        output=made,
+        certain=size.certain,
     )
 
 
-def _sure(work: _Work, grid: Grid, header: DatasetFacts) -> Sure:
-    if work.format.virtual:
-        return Sure()
-    sparse = work.request.option("SPARSE_OK") in ("YES", "TRUE", "ON", "1")
-    written = work.format.exact and work.compression == "NONE" and not sparse
+def _least(call: Call, cost: Cost, made: DatasetFacts, certain: float) -> Least:
+    sparse = call.switched_on("SPARSE_OK")
+    exact = _format(call).get("exact") and _compression(call) == "NONE" and not sparse
     # pixels of fewer bits than their type has
-    bits = int(text) if (text := work.request.option("NBITS")).isdecimal() and len(text) < 3 else 64
-    share = min(1.0, bits / (8 * TYPE_BYTES.get(header.data_type, 1)))
-    held = max((one.raw_bytes // max(one.bands, 1) for one in work.request.inputs if one), default=0)
-    return Sure(
-        bytes=int(header.raw_bytes * grid.sure * share) if written else 0,
+    bits = int(text) if (text := call.option("NBITS")).isdecimal() and len(text) < 3 else 64
+    share = min(1.0, bits / (8 * TYPE_BYTES.get(made.data_type, 1)))
+    values = 0.0 if sparse else made.pixels * made.bands * certain
+    return Least(
+        bytes=int(made.raw_bytes * certain * share) if exact else 0,
         files=1,
-        memory_bytes=int(held * work.cost.held_input * work.request.trust),
-        seconds=0.0 if sparse else _least_seconds(work, header.pixels * header.bands * grid.sure),
+        memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
+        seconds=values * min(cost.pixel_ns, table().general["empty_ns"]) * _NANO / _doubt(call),
     )
 
 
-def _least_seconds(work: _Work, values: float) -> float:
-    """For so many values of the output, most of which may be empty."""
-    return values * min(work.cost.pixel_ns, work.table.general.empty_ns) * _NANO / _doubt(work)
-
-
-def _doubt(work: _Work) -> float:
-    """What an estimate is divided by to be certain: other machines and data, and all processors at once."""
-    return work.table.general.doubt * max(1.0, work.request.limits.cpus)
-
-
-def _made(work: _Work, grid: Grid) -> DatasetFacts:
+def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
     """The raster that would be made."""
-    request, source = work.request, work.request.input
-    kind = request.text("output-data-type") or work.cost.type
-    if kind == "input":
-        kind = source.data_type if source and source.data_type else "Byte"
+    source = call.input
+    kind = call.text("output-data-type") or (
+        cost.type if cost.type != "input" else source.data_type if source else ""
+    )
     return DatasetFacts(
-        request.driver,
+        call.driver,
         "raster",
-        width=grid.width,
-        height=grid.height,
-        bands=_bands(work),
-        data_type=kind if kind in TYPE_BYTES else "Byte",
-        crs=request.text("output-crs") or request.text("crs") or (source.crs if source else None),
-        extent=grid.extent,
-        compression=work.compression,
+        width=size.width,
+        height=size.height,
+        bands=_bands(call, cost),
+        data_type=kind if kind in TYPE_BYTES else "",
+        crs=call.text("output-crs") or call.text("crs") or (source.crs if source else None),
+        degrees=call.target_degrees,
+        extent=size.extent,
+        places=source.places if source and size.extent == source.extent else {},
+        compression=_compression(call),
     )
 
 
-def _bands(work: _Work) -> int:
-    request = work.request
-    counts = [one.bands for one in request.inputs if one and one.bands] or [1]
-    if given := request.numbers("band-count", 1):
-        return max(1, int(min(given[0], _MOST_BANDS)))
-    match work.cost.bands:
+def _bands(call: Call, cost: Cost) -> int:
+    counts = [one.bands for one in call.inputs if one and one.bands] or [1]
+    if given := call.numbers("band-count", 1):
+        return max(1, int(min(given[0], _MAX_BANDS)))
+    match "sum" if call.flag("separate") else cost.bands:
         case "input":
-            chosen = [part for text in request.arguments.get("band", ()) for part in text.split(",")]
-            return max(1, len(chosen)) if chosen else counts[0]
+            return len(call.texts("band")) or counts[0]
         case "sum":
             return sum(counts)
         case "burn":
-            return max(1, len(request.numbers("burn")))
+            return max(1, len(call.numbers("burn")))
         case "calc":
-            return max(1, len(request.arguments.get("calc", ()))) * (
-                1 if request.flag("flatten") else counts[0]
-            )
+            return max(1, len(call.arguments.get("calc", ()))) * (1 if call.flag("flatten") else counts[0])
         case count:
             return count
 
 
-def _pixel_seconds(work: _Work, header: DatasetFacts) -> float:
-    given = work.request.text("resampling") or work.cost.resampled
-    factor = work.table.resampling.get(given, 1.0) if work.cost.resampled else 1.0
-    computing = header.pixels * header.bands * work.cost.pixel_ns * factor
-    return (computing + header.raw_bytes * work.packing.byte_ns * work.format.copies) * _NANO
-
-
-def _feature_seconds(work: _Work) -> float:
-    return sum(one.features or 0 for one in work.request.inputs if one) * work.cost.feature_ns * _NANO
-
-
-def _memory(work: _Work, made: DatasetFacts | None) -> int:
-    """GDAL itself, its block cache as far as there is data for it, and what the algorithm holds besides."""
-    general, limits = work.table.general, work.request.limits
-    data = sum(one.raw_bytes for one in work.request.inputs if one)
-    held = 0
-    if made is not None and not work.format.virtual:
-        data += made.raw_bytes
-        held = round(made.raw_bytes * work.cost.held)
-    largest = max((one.raw_bytes // max(one.bands, 1) for one in work.request.inputs if one), default=0)
-    held += largest * work.cost.held_input
-    held += min(general.warp_bytes, 2 * data) if work.cost.warps else 0
-    return general.base_bytes + min(limits.memory_bytes // CACHE_SHARE, data) + held
-
-
-def _tiled(work: _Work) -> Estimate | None:
-    made = tiles(work.request)
-    if made is None:
-        return None
-    if work.request.trust < 1:
-        made = replace(made, sure=0)
-    general, request = work.table.general, work.request
-    share = (made.side / 256) ** 2  # the table is about tiles of 256 pixels
-    each = general.tile_ns * _NANO * share
-    return (
-        Estimate(
-            output_bytes=round(made.count * general.tile_bytes * share),
-            output_files=made.count,
-            memory_bytes=_memory(work, None) + general.warp_bytes,
-            seconds=round(general.start_seconds + made.count * each, 2),
-            basis="raster tile: number of tiles by zoom level over the extent",
-            sure=Sure(files=made.sure, seconds=made.sure * each / _doubt(work)),
-        )
-        if request.input
-        else None
-    )
-
-
-def _read(work: _Work) -> Estimate | None:
+def _content(call: Call, cost: Cost) -> Estimate | None:
     """A call that goes through its input: what it writes, if anything, depends on the content."""
-    request, cost = work.request, work.cost
-    known = [one for one in request.inputs if one is not None]
-    if not known or len(known) != len(request.inputs):
+    known = [one for one in call.inputs if one is not None]
+    if not known or len(known) != len(call.inputs):
         return None
-    pixels = sum(one.pixels * one.bands for one in known)
-    idle = bool(cost.needs) and not any(request.flag(name) for name in cost.needs)
-    seconds = 0.0 if idle else pixels * cost.input_ns * _NANO
-    features = _feature_seconds(work)
+    idle = bool(cost.needs) and not any(call.flag(name) for name in cost.needs)
+    pixels = 0 if idle else sum(one.pixels * one.bands for one in known)
+    # every pixel of a band is looked at, and nothing is known beforehand
+    certain = known[0].pixels * call.certain if cost.whole else 0.0
     return Estimate(
-        output_bytes=_content_bytes(work, known),
-        output_files=1 if request.driver else 0,
-        memory_bytes=_memory(work, None),
-        seconds=round(work.table.general.start_seconds + seconds + features, 2),
-        basis=f"{request.path}: by the size of the input",
-        sure=Sure(seconds=_least_read(work, known)),
+        output_bytes=_content_bytes(call, cost, known),
+        output_files=1 if call.driver else 0,
+        memory_bytes=_memory(call, cost, 0),
+        seconds=round(
+            table().general["start_seconds"] + pixels * cost.input_ns * _NANO + _feature_seconds(call, cost),
+            2,
+        ),
+        basis=f"{call.path}: by the size of the input",
+        least=Least(seconds=certain * cost.input_ns * _NANO / _doubt(call)),
     )
 
 
-def _least_read(work: _Work, inputs: list[DatasetFacts]) -> float:
-    """Seconds that reading takes at least, where every pixel of a band is looked at and nothing is known beforehand."""
-    pixels = inputs[0].pixels * work.request.trust if work.cost.whole else 0
-    return pixels * work.cost.input_ns * _NANO / _doubt(work)
-
-
-def _content_bytes(work: _Work, inputs: list[DatasetFacts]) -> int | None:
-    """Bytes of an output that follows its input; None where the content decides."""
-    request, first = work.request, inputs[0]
-    if work.cost.overviews:
-        return round(first.disk_bytes * (1 + sum(1 / level / level for level in _levels(request))))
-    if work.cost.pixel_bytes:
-        return first.pixels * work.cost.pixel_bytes
-    if not request.driver:
+def _content_bytes(call: Call, cost: Cost, inputs: Sequence[DatasetFacts]) -> int | None:
+    first = inputs[0]
+    if call.path == "raster overview add":
+        levels = {one for one in call.numbers("levels") if one > 1} or set(_OVERVIEWS)
+        return round(first.disk_bytes * (1 + sum(1 / level / level for level in levels)))
+    if cost.pixel_bytes:
+        return first.pixels * cost.pixel_bytes
+    if not call.driver:
         return 0
     if first.kind != "vector":
         return None
-    before = work.table.format.get(first.driver, Format()).growth
-    return round(sum(one.disk_bytes for one in inputs) * work.format.growth / before)
+    before, after = table().format.get(first.driver, {}).get("growth", 1.5), _format(call).get("growth", 1.5)
+    return int(sum(one.disk_bytes for one in inputs) * after / before)
 
 
-def _levels(request: Request) -> set[float]:
-    given = {one for one in request.numbers("levels") if one > 1}
-    return given or set(_OVERVIEWS)
+def _tiles(call: Call) -> Estimate | None:
+    """`raster tile` makes every tile that touches the box of the data, blank ones too unless told otherwise."""
+    facts = call.input
+    box = facts.extent_in("EPSG:3857") if facts else None
+    if (
+        facts is None
+        or box is None
+        or not facts.pixels
+        or call.text("tiling-scheme") not in ("", "WebMercatorQuad")
+    ):
+        return None
+    general = table().general
+    side = int((call.numbers("tile-size", 1) or (256,))[0])
+    times = _WORLD / max(side, 1) * facts.width / (box[2] - box[0]) if box[2] > box[0] else 0.0
+    fitting = round(math.log2(times)) if 0 < times < math.inf else 0  # whose pixels are nearest to the data's
+    deepest = int((call.numbers("max-zoom", 1) or (fitting,))[0])
+    first = int((call.numbers("min-zoom", 1) or (deepest,))[0])  # without it GDAL makes the deepest only
+    count = 0
+    for level in range(max(first, 0), min(max(deepest, 0), _DEEPEST) + 1):
+        tiles, each = 1 << level, _WORLD / (1 << level)
+        indices = [
+            min(max(math.floor((min(max(x, -_WORLD), _WORLD) + _WORLD / 2) / each), 0), tiles - 1)
+            for x in box
+        ]
+        count += (indices[2] - indices[0] + 1) * (indices[3] - indices[1] + 1)
+    partial = any(
+        call.arguments.get(name) for name in ("min-x", "max-x", "min-y", "max-y", "skip-blank", "resume")
+    )
+    # a level that GDAL chooses may be the next one, with a quarter of the tiles
+    certain = 0 if partial or call.certain < 1 else count // (2 if "max-zoom" in call.arguments else 8)
+    each_seconds, share = general["tile_ns"] * _NANO * (side / 256) ** 2, (side / 256) ** 2
+    return Estimate(
+        output_bytes=round(count * general["tile_bytes"] * share),
+        output_files=count,
+        memory_bytes=_memory(call, Cost(resampled=True), 0),
+        seconds=round(general["start_seconds"] + count * each_seconds, 2),
+        basis="raster tile: number of tiles by zoom level over the extent",
+        least=Least(files=certain, seconds=certain * each_seconds / _doubt(call)),
+    )
+
+
+def _memory(call: Call, cost: Cost, made_bytes: int) -> int:
+    """GDAL itself, its block cache as far as there is data for it, and what the algorithm holds besides."""
+    general = table().general
+    data = made_bytes + sum(one.raw_bytes for one in call.inputs if one)
+    held = _largest_band(call) * cost.held_input + (
+        min(general["warp_bytes"], 2 * data) if cost.resampled else 0
+    )
+    return int(general["base_bytes"] + min(call.limits.memory_bytes // CACHE_SHARE, data) + held)
+
+
+def _largest_band(call: Call) -> int:
+    return max((one.band_bytes for one in call.inputs if one), default=0)
+
+
+def _feature_seconds(call: Call, cost: Cost) -> float:
+    return sum(one.features or 0 for one in call.inputs if one) * cost.feature_ns * _NANO
+
+
+def _doubt(call: Call) -> float:
+    """What an estimate is divided by to be certain: other machines and data, and all processors at once."""
+    return table().general["doubt"] * max(1.0, call.limits.cpus)
+
+
+def _format(call: Call) -> Mapping[str, Any]:
+    return table().format.get(call.driver, {})
+
+
+def _compression(call: Call) -> str:
+    return call.option("COMPRESS") or _format(call).get("compression") or "NONE"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitViolation:
+    """A limit, and the number of bytes, files or seconds that the call cannot stay below."""
+
+    what: Literal["output bytes", "bytes of one file", "files", "memory bytes", "seconds"]
+    number: float
+    limit: float
+    setting: str  # the option of `gdal-mcp serve`
+
+    @property
+    def message(self) -> str:
+        number, limit = self._with_unit(self.number), self._with_unit(self.limit)
+        match self.what:
+            case "output bytes" | "bytes of one file":
+                return f"the output would have at least {number}; the limit is {limit}."
+            case "files":
+                return f"the call would write at least {number} files; the limit is {limit}."
+            case "memory bytes":
+                return f"the call would need at least {number} of memory; the limit is {limit}."
+            case _:
+                return f"the call would take at least {number}, by a cautious estimate; the limit is {limit}."
+
+    @property
+    def suggestion(self) -> str:
+        less = "fewer zoom levels" if self.what == "files" else "a coarser resolution, a smaller size"
+        return f"Ask for less: {less} or a smaller extent. Whoever runs the server can allow it with {self.setting}."
+
+    def _with_unit(self, number: float) -> str:
+        if self.what == "files":
+            return f"{number:,.0f}"
+        if self.what == "seconds":
+            return f"{number:,.0f} seconds"
+        power = min(int(math.log2(max(number, 1)) // 10), len(_UNITS) - 1)
+        return f"{number / 1024**power:.{1 if power else 0}f} {_UNITS[power]}"
+
+
+def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
+    """The first limit that a call is certain to break; None if it may stay within all of them."""
+    least = made.least
+    return next(
+        (
+            one
+            for one in (
+                LimitViolation("files", least.files, limits.staging_files, "--staging-files"),
+                LimitViolation("bytes of one file", least.bytes, limits.file_bytes, "--file-size"),
+                LimitViolation("output bytes", least.bytes, limits.staging_bytes, "--staging-size"),
+                LimitViolation("memory bytes", least.memory_bytes, limits.memory_bytes, "--memory"),
+                LimitViolation("seconds", least.seconds, limits.wall_seconds, "--timeout-seconds"),
+            )
+            if one.number > one.limit
+        ),
+        None,
+    )

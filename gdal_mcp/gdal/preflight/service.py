@@ -1,4 +1,4 @@
-"""What a draft would do, before it runs: its estimate, the limit it is certain to break, and what is odd about it."""
+"""Judges drafts before they run: what a call would cost, the limit it is certain to break, and what is odd about it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,15 @@ from typing import Any, Final
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.preflight.advice import Advice, advise
-from gdal_mcp.gdal.preflight.classic import spoken
-from gdal_mcp.gdal.preflight.estimate import Estimate, estimate
-from gdal_mcp.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
-from gdal_mcp.gdal.preflight.limits import LimitViolation, violation
-from gdal_mcp.gdal.preflight.request import Request
+from gdal_mcp.gdal.preflight.call import Call
+from gdal_mcp.gdal.preflight.checks import Finding, findings
+from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
+from gdal_mcp.gdal.preflight.facts import FactsCache, facts_of
 from gdal_mcp.plan import Command, Draft
 from sandbox.template import Limits
 from sandbox.workspace import Located
 
-_ABOUT: Final = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
+_MAIN: Final = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
 _READS: Final = frozenset({"raster read", "vector read"})
 _ENDS: Final = {
     "raster write": "raster convert",
@@ -36,7 +34,7 @@ class PreflightReport:
 
     estimate: Estimate | None = None
     violation: LimitViolation | None = None  # the limit that the call is certain to break
-    advice: tuple[Advice, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def figures(self) -> Mapping[str, float | None] | None:
@@ -53,7 +51,7 @@ class Preflight:
     * a call that runs sends `crs_named(draft)` with its request as `crs`; before it works, its worker says what the inputs are
       (`sandbox.protocol.Interim`), and `heard(draft, value)` judges anew. What it raises ends the job: nothing is published;
     * a call that a person is asked about, and `validate_call`, run `description(draft)` first when it is not None: a job that
-      only describes the inputs. Its printed JSON goes to `described(draft, rows)`, then `check(draft)` knows more;
+      only describes the inputs. Its printed JSON goes to `described(look, rows)`, then `check(draft)` knows more;
     * `learn(located, facts)` for each published output.
     """
 
@@ -66,10 +64,12 @@ class Preflight:
         return replace(self, limits=limits)
 
     def look(self, draft: Draft) -> PreflightReport:
-        request = self._end_of_chain(draft) or self.request(draft)
-        cost = estimate(request)
+        calls = self._calls(draft)
+        cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
-        return PreflightReport(cost, broken, advise(request) if draft.writes else ())
+        # of several steps, each remark once
+        found = {one.code: one for call in calls for one in findings(call)} if draft.writes else {}
+        return PreflightReport(cost, broken, tuple(found.values()))
 
     def check(self, draft: Draft, stage: Stage = Stage.VALIDATE) -> PreflightReport:
         """As `look`. Raises ToolError for a call that is certain to break a limit."""
@@ -81,124 +81,88 @@ class Preflight:
 
     def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
         """As `check`, by what the worker said of the inputs before it began to work."""
-        self._learn_rows(draft.inputs, value.get("inputs"))
+        self._learn(draft.inputs, value.get("inputs"))
         return self.check(draft, Stage.RUN)
 
-    def unknown(self, draft: Draft) -> tuple[Located, ...]:
-        """The inputs that no container has described yet, or not in the CRSs that this call names."""
-        crs = crs_named(draft)
-        return tuple(one for one in draft.inputs if not one.is_folder and not self.known.knows(one, crs))
-
     def description(self, draft: Draft) -> Draft | None:
-        """A call that describes the inputs which are not known yet and prints a list; None where all are known."""
-        unknown = self.unknown(draft)
+        """A call that prints what the inputs are which no container described yet, or not in the CRSs that the draft names.
+
+        None where all are known.
+        """
+        crs = crs_named(draft)
+        unknown = tuple(one for one in draft.inputs if not one.is_folder and not self.known.knows(one, crs))
         if not unknown:
             return None
         command = Command(
-            "describe", (), tuple(map(str, unknown)), layout="inputs-output", extra={"crs": crs_named(draft)}
+            "describe", (), tuple(map(str, unknown)), layout="inputs-output", extra={"crs": crs}
         )
         return Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
 
-    def described(self, described: Draft, rows: Any) -> None:
+    def described(self, look: Draft, rows: Any) -> None:
         """Keeps what a call made by `description` printed."""
-        self._learn_rows(described.looked_at, rows)
+        self._learn(look.looked_at, rows)
 
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
         """Keeps what a container said of a file that it wrote."""
-        self._learn_rows((located,), [{"facts": facts}])
+        self._learn((located,), [{"facts": facts}])
 
-    def _learn_rows(self, files: Sequence[Located], rows: Any) -> None:
+    def _learn(self, files: Sequence[Located], rows: Any) -> None:
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             self.known.put(located, facts_of(row, located.identity.size if located.identity else 0))
 
-    def request(self, draft: Draft) -> Request:
-        algorithm, arguments = draft.algorithm, draft.arguments
-        if draft.command.program != "gdal":
-            algorithm, arguments = spoken(draft.command.program, draft.command.options)
-        about, others = self._inputs(draft)
-        output = draft.output
-        return Request(
-            algorithm=algorithm,
-            arguments=arguments,
-            inputs=about,
-            others=others,
-            driver=_driver(draft, self.catalogue) if output else "",
-            output=output.target.name if output else "",
-            updates=any(one.update for one in draft.outputs),
-            trust=_trust(arguments),
-            limits=self.limits,
-        )
-
-    def _end_of_chain(self, draft: Draft) -> Request | None:
-        """What a pipeline ends with, on the raster that its steps would make; None where that cannot be told."""
-        if not draft.chain or draft.output is None:
-            return None
-        about, others = self._inputs(draft)
-        first, opened = draft.chain[0]
-        # a step that joins its inputs makes another raster than the first of them is
-        header = about[0] if about and first in _READS else None
-        trust = _trust(opened)
-        for path, arguments in draft.chain[1:-1]:
-            with_it = _of_step(others, arguments)
-            step = estimate(Request(path, arguments, (header,), with_it, trust=trust, limits=self.limits))
-            header, trust = (step.output, step.certain) if step is not None else (None, 0.0)
-        path, arguments = draft.chain[-1]
-        name = draft.output.target.name
-        ended = _ENDS.get(path, path)
-        driver = _driver(replace(draft, algorithm=ended, arguments=arguments), self.catalogue)
-        return Request(
-            algorithm=ended,
-            arguments=arguments,
-            inputs=(header,),
-            others=_of_step(others, arguments),
-            driver=driver,
-            output=name,
-            trust=trust,
-            limits=self.limits,
-        )
-
-    def _inputs(self, draft: Draft) -> tuple[tuple[DatasetFacts | None, ...], Mapping[str, DatasetFacts]]:
-        """The facts of what a draft is about, and those of other datasets by the argument that names them."""
+    def _calls(self, draft: Draft) -> list[Call]:
+        """The draft as one call, or the steps of a pipeline, each on the raster that the step before it would make."""
         named = draft.named
         if named is None:
             named = tuple(("input", located) for located in draft.inputs)
         changed = [("input", one.target) for one in draft.outputs if one.update]
-        pairs = [(name, self.known.get(located)) for name, located in (*named, *changed)]
-        about = tuple(header for name, header in pairs if name in _ABOUT)
-        told = Counter(name for name, _ in pairs)  # of two steps: which is meant is not known
-        others = {name: header for name, header in pairs if name not in _ABOUT and told[name] == 1}
-        return about, {name: header for name, header in others.items() if header is not None}
+        facts = [(name, self.known.get(located)) for name, located in (*named, *changed)]
+        inputs = tuple(one for name, one in facts if name in _MAIN)
+        count = Counter(name for name, _ in facts)  # of two steps: which is meant is not known
+        others = {
+            name: one for name, one in facts if name not in _MAIN and count[name] == 1 and one is not None
+        }
+        steps = _steps(draft)
+        certain = (
+            0.0 if steps[0][1].get("open-option") else 1.0
+        )  # it may choose another size or part of the file
+        if len(draft.chain) > 1:
+            # a step that joins its inputs makes another raster than the first of them is
+            inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
+        calls: list[Call] = []
+        for path, arguments in steps:
+            if calls:
+                made = estimate(calls[-1])
+                inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
+            own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
+            calls.append(Call(path, arguments, inputs, own, certain=certain, limits=self.limits))
+        if draft.output is not None:
+            updates = any(one.update for one in draft.outputs)
+            name = draft.output.target.name
+            calls[-1] = replace(
+                calls[-1], driver=_driver(calls[-1], name, self.catalogue), output=name, updates=updates
+            )
+        return calls
 
 
 def crs_named(draft: Draft) -> tuple[str, ...]:
     """The CRSs, as the call spells them, in which it matters where its inputs lie."""
-    arguments = draft.arguments
-    if draft.command.program != "gdal":
-        _, arguments = spoken(draft.command.program, draft.command.options)
-    steps = (arguments, *(one for _, one in draft.chain))
-    texts = [text for step in steps for name in _CRS_ARGUMENTS for text in step.get(name, ())]
-    if any(path == "raster tile" for path in (draft.algorithm, *(path for path, _ in draft.chain))):
-        texts += ["EPSG:3857"]
+    steps = ((draft.algorithm, draft.arguments), *draft.chain)
+    texts = [text for _, arguments in steps for name in _CRS_ARGUMENTS for text in arguments.get(name, ())]
+    texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
     return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]
 
 
-def _trust(arguments: Mapping[str, tuple[str, ...]]) -> float:
-    """What of the facts is certain: an open option may choose another size or part of the file."""
-    return 0.0 if arguments.get("open-option") else 1.0
+def _steps(draft: Draft) -> list[tuple[str, Mapping[str, tuple[str, ...]]]]:
+    """The algorithms with their arguments, in order. A classic program goes by its own name where it has a row of costs."""
+    if len(draft.chain) > 1:
+        return [(_ENDS.get(path, path), arguments) for path, arguments in draft.chain]
+    classic = draft.command.program in table().algorithm
+    return [(draft.command.program if classic else draft.algorithm, draft.arguments)]
 
 
-def _of_step(
-    others: Mapping[str, DatasetFacts], arguments: Mapping[str, tuple[str, ...]]
-) -> dict[str, DatasetFacts]:
-    return {name: header for name, header in others.items() if name in arguments}
-
-
-def _driver(draft: Draft, catalogue: Catalogue) -> str:
+def _driver(call: Call, output: str, catalogue: Catalogue) -> str:
     """The format of the output: the one that is named, else the one that its name means."""
-    given = draft.arguments.get("output-format")
-    algorithm = catalogue.algorithms.get(draft.algorithm)
-    if given:
-        return given[0]
+    algorithm = catalogue.algorithms.get(call.algorithm)
     kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
-    assert draft.output is not None
-    return driver_for(catalogue, draft.output.target.name, kind) or ""
+    return call.text("output-format") or driver_for(catalogue, output, kind) or ""

@@ -1,0 +1,329 @@
+"""The generated parts of the documentation: tables of what the code has, with sentences from the TOML files beside this one."""
+
+import argparse
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import PurePosixPath
+from typing import Any
+
+from docs.claims import ROOT, Claim, Drift, cited, manifest, sentences
+from gdal_mcp import cli
+from gdal_mcp.commands.exits import meanings
+from gdal_mcp.errors import Code, Stage
+from gdal_mcp.gdal.catalogue.load import packaged
+from gdal_mcp.gdal.catalogue.model import Role
+from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
+from gdal_mcp.mcp.prompts import prompts
+from gdal_mcp.settings import Settings
+from gdal_mcp.settings.table import describe
+from gdal_mcp.toolbox import Tool
+from gdal_mcp.toolboxes import toolboxes
+from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.listing import core
+from gdal_mcp.tools.toolbox import TOOLSETS
+from sandbox.conformance.known import KNOWN
+from sandbox.conformance.suite import CHECKS
+from sandbox.engine import EngineInfo
+from sandbox.engines.docker_spec import create_body
+from sandbox.isolation import cis
+from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
+from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
+
+Lines = Iterator[str]
+Parts = Mapping[str, Callable[[], Iterable[str]]]
+_ABBREVIATED = re.compile(r"\b(e\.g|i\.e)\. ")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
+    for cells in (header, ["---"] * len(header), *rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def first_sentence(text: str) -> str:
+    """Up to the first full stop that ends a sentence."""
+    guarded = _ABBREVIATED.sub(lambda found: found[0].replace(". ", ".\0"), text)
+    return _sentence(guarded.partition(". ")[0].replace("\0", " "))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
+
+
+def rows_of(name: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / "docs" / name).read_text(encoding="utf-8"))
+
+
+def words(what: str, subjects: Iterable[object]) -> dict[str, str]:
+    """The sentences of docs/words.toml for these subjects. Raises Drift unless each has one, and nothing else has."""
+    said, needed = rows_of("words.toml")[what], set(map(str, subjects))
+    if missing := sorted(needed - set(said)):
+        raise Drift(f"without a sentence in [{what}] of docs/words.toml: {', '.join(missing)}")
+    if extra := sorted(set(said) - needed):
+        raise Drift(f"in [{what}] of docs/words.toml and not in the code: {', '.join(extra)}")
+    return dict(said)
+
+
+def _tools() -> Lines:
+    def effect(tool: Tool) -> str:
+        if not tool.runs:
+            return "tells"
+        return "writes, may replace" if tool.replaces else "writes" if tool.writes else "reads"
+
+    rows = [
+        (f"`{tool.name}`", effect(tool), first_sentence(tool.description))
+        for tool in (*core(packaged()), *CLASSIC)
+    ]
+    yield from table(("tool", "effect", "what it does"), rows)
+
+
+def _toolsets() -> Lines:
+    """What each toolset lists, as a server with it alone does."""
+    rows = []
+    for name, text in words("toolsets", TOOLSETS).items():
+        alone = Settings.model_construct(toolsets=(name,), tools=(), exclude_tools=(), read_only=False)
+        rows.append((f"`{name}`", str(len(toolboxes(alone).surface(alone).listed)), text))
+    yield from table(("toolset", "tools", "what is in it"), rows)
+
+
+def _algorithms() -> Lines:
+    """Every command of `gdal` by its first word; those marked run their last part on the host."""
+    groups: dict[str, list[str]] = {}
+    for path in packaged().algorithms:
+        first, _, rest = path.partition(" ")
+        mark = (path in FILE_OPERATIONS) * "\\*" + (path in ALWAYS_ASKED) * "\\*"
+        groups.setdefault(first if rest else "", []).append(f"{rest or first}{mark}")
+    rows = [
+        (f"`{name}`" if name else "", str(len(found)), ", ".join(found)) for name, found in groups.items()
+    ]
+    yield from table(("gdal", "commands", "names"), rows)
+    yield ""
+    yield (
+        "\\* a file operation: what belongs to a dataset is told by its name, and links are not followed. "
+        "\\*\\* And a person is asked each time, whatever `approval` says."
+    )
+
+
+def _roles() -> Lines:
+    """How many arguments of the algorithms and of the steps of pipelines have which role."""
+    found = packaged()
+    algorithms = Counter(one.role for algorithm in found.algorithms.values() for one in algorithm.arguments)
+    steps = Counter(one.role for step in found.steps.values() for one in step.algorithm.arguments)
+    said = words("roles", Role)
+    rows = [(f"`{role}`", said[str(role)], str(algorithms[role]), str(steps[role])) for role in Role]
+    yield from table(("role", "what the server does with it", "of algorithms", "of steps"), rows)
+
+
+def _prompts() -> Lines:
+    rows = [
+        (
+            f"`{one.name}`",
+            ", ".join(f"`{value.name}`" for value in one.values),
+            first_sentence(one.description),
+        )
+        for one in prompts().values()
+    ]
+    yield from table(("prompt", "values", "what it is for"), rows)
+
+
+def _settings() -> Lines:
+    rows = [
+        (f"`{row.name}`", row.type, f"`{row.default}`" if row.default else "", row.description)
+        for row in describe()
+    ]
+    yield from table(("setting", "type", "default", "what it does"), rows)
+    yield ""
+    yield (
+        "The names are those of the TOML file. The variable is `GDAL_MCP_` and the name in capitals, such as "
+        "`GDAL_MCP_TIMEOUT_SECONDS`; lists of folders are separated as in `PATH`, lists of names by commas. The option is the name "
+        "with dashes, such as `--timeout-seconds`, but `--workspace` and `--workspace-ro` name one folder each and are repeatable, "
+        "and those that are true or false take no value: `--read-only` turns one on, `--no-preview` turns `preview` off."
+    )
+
+
+def _errors() -> Lines:
+    said = words("errors", Code)
+    yield from table(("code", "what happened"), ((f"`{code}`", said[code]) for code in Code))
+    yield ""
+    yield f"Stages, in order: {', '.join(f'`{stage}`' for stage in Stage)}."
+
+
+def _cli() -> Lines:
+    yield from table(("command", "what it does"), _commands(cli.build_parser(), "gdal-mcp"))
+    yield ""
+    yield f"{meanings()} Commands that use the settings take each of them as an option."
+
+
+def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:
+    """One row for each command at the end of a branch. argparse has no public way to ask what a parser knows."""
+    for action in parser._actions:  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for word, below in action.choices.items():
+                yield from _commands(below, f"{name} {word}")
+            return
+    own = [one for one in parser._actions if one.dest not in {"help", *Settings.model_fields}]  # noqa: SLF001
+    yield f"`{' '.join([name, *map(_usage, own)])}`", _sentence(parser.description or "")
+
+
+def _usage(action: argparse.Action) -> str:
+    shown = str(action.metavar or action.dest.upper())
+    if not action.option_strings:
+        return f"[{shown}]" if action.nargs == "?" else shown
+    if action.choices:
+        shown = "|".join(map(str, action.choices))
+    return f"[{action.option_strings[-1]}{'' if action.nargs == 0 else f' {shown}'}]"
+
+
+def _hardening() -> Lines:
+    """Every field of the create body: those with a value with their reason, the others in one sentence."""
+    mounts = (
+        Mount(host_source("/maps"), PurePosixPath("/maps")),
+        Mount(host_source("/maps/.gdal-mcp/..."), STAGING_TARGET, read_only=False),
+    )
+    template = SandboxTemplate(
+        image="sha256:...",
+        command=("python3", "-I", "-c", "..."),
+        user=(1000, 1000),
+        limits=Limits(),
+        mounts=mounts,
+        masks=(PurePosixPath("/maps/.gdal-mcp"),),
+    )
+    info = EngineInfo(
+        *("Docker", "25", (1, 44), "x86_64", "2"),
+        *(("name=seccomp,profile=default",), False, (), "unix:///var/run/docker.sock", ""),
+    )
+    body = create_body(template, info, {"io.gdal-mcp.*": "..."}, ())
+    flat = {**{name: value for name, value in body.items() if name != "HostConfig"}, **body["HostConfig"]}
+    said = {name: value for name, value in flat.items() if value not in ("", 0, False, None, [], {})}
+    reasons = words("hardening", said)
+    rows = ((f"`{name}`", _value(name, said[name]), reasons[name]) for name in sorted(said))
+    yield from table(("setting", "value", "why"), rows)
+    yield ""
+    unset = ", ".join(f"`{name}`" for name in sorted(set(flat) - set(said)))
+    yield f"Asked for as empty, zero or false, and read back too: {unset}."
+
+
+def _value(name: str, value: Any) -> str:
+    match name:
+        case "Env":
+            return "see `gdal_mcp/gdal/environment.py`"
+        case "Mounts":
+            return "<br>".join(f"`{row['Target']}` {'ro' if row['ReadOnly'] else 'rw'}" for row in value)
+        case "SecurityOpt":
+            return "`no-new-privileges:true`, `seccomp=sandbox/isolation/seccomp.json`"
+        case "Ulimits":
+            return ", ".join(f"`{row['Name']}={row['Soft']}`" for row in value)
+        case "Tmpfs" | "Labels":
+            return "<br>".join(f"`{key}` {text}" for key, text in value.items())
+        case "Healthcheck" | "LogConfig" | "RestartPolicy":
+            first = next(iter(value.values()))
+            return f"`{first[0] if isinstance(first, list) else first}`"
+        case _:
+            shown = value if isinstance(value, list) else [str(value).lower() if value is True else value]
+            return ", ".join(f"`{one}`" for one in shown)
+
+
+def _engines() -> Lines:
+    rows = (
+        (one.name, one.tried, f"{len(CHECKS) - len(one.exemptions)} of {len(CHECKS)}", one.outcome)
+        for one in KNOWN
+    )
+    yield from table(("engine", "tried with", "checks passed", "so"), rows)
+
+
+def _exemptions() -> Lines:
+    """One row for each reason, with all the checks that it is for."""
+    rows = [
+        (engine.name, " ".join(f"`{one.check}`" for one in group), reason)
+        for engine in KNOWN
+        for reason, group in groupby(engine.exemptions, key=lambda one: one.reason)
+    ]
+    yield from table(("engine", "checks", "why not"), rows)
+
+
+def _checks() -> Lines:
+    yield from table(("check", "an engine"), ((f"`{one.id}`", one.sentence) for one in CHECKS))
+
+
+def _cis() -> Lines:
+    """Every check of section 5, those that do not apply included."""
+    rules = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS, *LIMITS_IN_FORCE)
+    rows = []
+    for one in cis.CHECKS:
+        judges = [rule.name for rule in rules if one.number in rule.cis.split(", ")]
+        rows.append((one.number, one.title, one.how, ", ".join(judges)))
+    yield from table((cis.BENCHMARK, "check", "here", "judged by, among others"), rows)
+
+
+def _anchor(claim: Claim) -> str:
+    return f'<a id="{claim.id}"></a>`{claim.id}`'
+
+
+def _threats() -> Lines:
+    """One table for each area, in the order of the manifest."""
+    found = manifest()
+    shown = (claim for claim in found.claims if not claim.gap)
+    for area, claims in groupby(shown, key=lambda claim: claim.area):
+        yield from ("", f"### {found.areas[area]}", "")
+        rows = ((one.threat, one.target, one.sentence, one.mitigation, _anchor(one)) for one in claims)
+        yield from table(("threat", "target", "what holds", "how", "claim"), rows)
+
+
+def _gaps() -> Lines:
+    """What is wished for and not shown by a test, with the reason."""
+    rows = ((one.sentence, one.gap, one.mitigation, _anchor(one)) for one in manifest().claims if one.gap)
+    yield from table(("not shown", "why", "what there is instead", "claim"), rows)
+
+
+def _links() -> Lines:
+    """Where the ids of docs/security.md lead."""
+    yield from (f"[{claim.id}]: #{claim.id}" for claim in manifest().claims)
+
+
+def _front_links() -> Lines:
+    """Where the ids of SECURITY.md lead."""
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    for one in sorted(set().union(*(cited(sentence.text) for sentence in sentences(page)))):
+        yield f"[{one}]: docs/security.md#{one}"
+
+
+def _peers() -> Lines:
+    rows = (
+        (row["attack"], row["peers"], row["there"], row["here"], f"[{row['claim']}]")
+        for row in rows_of("peers.toml")["attack"]
+    )
+    yield from table(("attack", "server", "what it did", "here", "claim"), rows)
+
+
+def _faults() -> Lines:
+    rows = (
+        (row["fault"], f"`{row['code']}`", str(row["seconds"]), row["left"])
+        for row in rows_of("faults.toml")["fault"]
+    )
+    yield from table(("fault", "the caller gets", "within seconds", "what is left"), rows)
+
+
+PARTS: Parts = {
+    "tools": _tools,
+    "toolsets": _toolsets,
+    "algorithms": _algorithms,
+    "roles": _roles,
+    "prompts": _prompts,
+    "settings": _settings,
+    "errors": _errors,
+    "cli": _cli,
+    "hardening": _hardening,
+    "engines": _engines,
+    "engine-exemptions": _exemptions,
+    "engine-checks": _checks,
+    "cis": _cis,
+    "threats": _threats,
+    "gaps": _gaps,
+    "peers": _peers,
+    "faults": _faults,
+    "claim-links": _links,
+    "claim-links-front": _front_links,
+}

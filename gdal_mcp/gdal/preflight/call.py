@@ -1,0 +1,132 @@
+"""One call, or one step of a pipeline, as far as it can be judged before it runs. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts
+from sandbox.template import Limits
+
+_SHORTCUTS: Final = frozenset({"convert", "info"})  # of the kind that the input is
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`inputs` are the datasets that it is about, in order, None where nothing is known of one."""
+
+    algorithm: str  # a command path such as `raster resize`, or a classic program that is like none
+    arguments: Mapping[str, tuple[str, ...]]  # by canonical name, as the catalogue binds them
+    inputs: tuple[DatasetFacts | None, ...] = ()
+    others: Mapping[str, DatasetFacts] = field(default_factory=dict)  # by argument: like, zones ...
+    driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
+    output: str = ""  # name of the output, for its extension
+    updates: bool = False  # whether a copy of an output that is there already is changed
+    certain: float = (
+        1.0  # part of the inputs' pixels that is certain; less behind a step that may leave some out
+    )
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def path(self) -> str:
+        """The algorithm, with the kind of the input where a shortcut leaves it open."""
+        if self.algorithm in _SHORTCUTS:
+            return f"{self.input.kind if self.input else 'raster'} {self.algorithm}"
+        return self.algorithm
+
+    @property
+    def input(self) -> DatasetFacts | None:
+        return self.inputs[0] if self.inputs else None
+
+    def text(self, name: str) -> str:
+        """The first value of an argument; "" if it was not given."""
+        values = self.arguments.get(name, ())
+        return values[0] if values else ""
+
+    def flag(self, name: str) -> bool:
+        return self.text(name) == "true"
+
+    def texts(self, name: str) -> list[str]:
+        """All values of an argument; lists that were given as one text are taken apart."""
+        return [part for value in self.arguments.get(name, ()) for part in value.split(",")]
+
+    def numbers(self, name: str, count: int = 0) -> tuple[float, ...]:
+        """All values of an argument as numbers; none if one of them is no number, or if there are not `count`."""
+        made = tuple(number_of(text) for text in self.texts(name))
+        return (
+            tuple(one for one in made if one is not None)
+            if None not in made and count in (0, len(made))
+            else ()
+        )
+
+    def box(self, name: str) -> Box | None:
+        """An argument of west, south, east, north; None for what is no box."""
+        return box_of(self.numbers(name, 4))
+
+    def option(self, key: str) -> str:
+        """The value of a creation option in capitals; "" if it was not given. The last one counts."""
+        pairs = [text.partition("=") for text in self.arguments.get("creation-option", ())]
+        return next(
+            (value.strip().upper() for name, _, value in reversed(pairs) if name.strip().upper() == key), ""
+        )
+
+    def switched_on(self, key: str) -> bool:
+        """A creation option that is a switch."""
+        return self.option(key) in ("YES", "TRUE", "ON", "1")
+
+    @property
+    def source_crs(self) -> str | None:
+        """The CRS of the data as the call has it: what it says, else what the data says."""
+        return self.text("input-crs") or (self.input.crs if self.input else None)
+
+    @property
+    def target_crs(self) -> str | None:
+        return self.text("output-crs") or self.source_crs
+
+    @property
+    def keeps_crs(self) -> bool:
+        return not self.text("output-crs") or same_crs(self.source_crs, self.text("output-crs"))
+
+    @property
+    def target_degrees(self) -> bool | None:
+        """Whether the CRS of the output counts in degrees; None where that is not known."""
+        crs, facts = self.text("output-crs"), self.input
+        if facts is None or not crs or same_crs(facts.crs, crs):
+            return facts.degrees if facts else None
+        return facts.places[crs].degrees if crs in facts.places else None
+
+    @property
+    def extent_in_target(self) -> Box | None:
+        """The box of the data in the CRS of the output."""
+        facts = self.input
+        if facts is None or self.keeps_crs:
+            return facts.extent if facts else None
+        return None if self.text("input-crs") else facts.extent_in(self.text("output-crs"))
+
+
+def same_crs(first: str | None, second: str | None) -> bool:
+    """Whether two codes are known and equal."""
+    return bool(first and second) and str(first).strip().upper() == str(second).strip().upper()
+
+
+def number_of(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def box_of(numbers: Sequence[float]) -> Box | None:
+    if len(numbers) != 4 or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
+        return None
+    return numbers[0], numbers[1], numbers[2], numbers[3]
+
+
+def overlap(first: Box | None, second: Box | None) -> Box | None:
+    """What two boxes have in common, which may be a line; None where they have nothing, or one is not known."""
+    if first is None or second is None:
+        return None
+    west, south = max(first[0], second[0]), max(first[1], second[1])
+    east, north = min(first[2], second[2]), min(first[3], second[3])
+    return (west, south, east, north) if west <= east and south <= north else None

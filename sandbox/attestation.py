@@ -1,0 +1,172 @@
+"""Runs the look program in containers like a call's, and has what it found judged by the rules of `sandbox.isolation`.
+
+`attest` proves once per host, image and settings that containers are as asked; its container differs from a job's in one
+point: it sees /sys, so that the limits that are really in force can be read. `prove_folders` proves alone that the mounted
+folders are the server's own. `try_to_escape` tries every harmless way out of a container exactly like a job's.
+"""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from sandbox.engine import EngineInfo
+from sandbox.errors import AttestationFailed
+from sandbox.isolation.cis import benchmark
+from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
+from sandbox.isolation.rows import Evidence, Folder, Row, Rule, judged, told
+from sandbox.isolation.syscalls import NUMBERS
+from sandbox.isolation.tried import ATTEMPTS, CALLS, FILES, SIGHT, WRITABLE
+from sandbox.outcome import Exited, SandboxResult
+from sandbox.program import delivered, source, worker_command
+from sandbox.runner import Job, Runner
+from sandbox.template import STAGING_TARGET, SandboxTemplate
+from sandbox.waiting import Cancellation
+
+NONCE_FILE: Final = "attestation"
+# what an attestation tries: quick, and each a barrier of its own (mounts, the filter of system calls, the user)
+_QUICK: Final = ("writing", "sockets", "identities")
+_CODE: Final = {
+    "sandbox": ("program.py", "worker.py"),
+    "sandbox.isolation": ("look.py", "measured.py", "policy.py", "seccomp.json", "seccomp.py", "tried.py"),
+    "sandbox.engines": ("docker_spec.py", "libpod.py"),
+}
+
+
+def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Cancellation) -> tuple[Row, ...]:
+    """Probes a container like `template`, which mounts `staging`, a folder of its user's, for writing.
+
+    Raises:
+        AttestationFailed: a row is not as asked; the message names it.
+        SandboxError: the container could not be made or did not answer.
+    """
+    probing = replace(template, cgroup_visible=True)
+    # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
+    asked = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK}}
+    rules = (*FACTS, *LIMITS_IN_FORCE, *FILES, *(ATTEMPTS[name] for name in _QUICK))
+    rows = judged(rules, _evidence(runner, probing, {STAGING_TARGET: staging}, asked, cancel))
+    if failing := told(rows):
+        raise AttestationFailed(f"this host does not isolate as asked, so no call is run: {failing}")
+    return rows
+
+
+def prove_folders(
+    runner: Runner, template: SandboxTemplate, writable: Mapping[PurePosixPath, Path], cancel: Cancellation
+) -> tuple[Row, ...]:
+    """Whether what `template` mounts are the folders that this process sees; `writable` says where those for writing are.
+
+    Rows may have failed. Raises SandboxError when the container could not be made or did not answer.
+    """
+    return judged(FILES, _evidence(runner, template, writable, {}, cancel))
+
+
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """What one container could not do; `ok` when nothing got out."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(row.ok for row in self.rows)
+
+
+def try_to_escape(
+    runner: Runner, template: SandboxTemplate, attested: Iterable[Row], cancel: Cancellation
+) -> Escape:
+    """Tries the harmless ways out of a container like `template`, which mounts a staging folder for writing.
+
+    `attested` are the rows of this host's attestation, which saw the limits in force.
+
+    Raises:
+        AttestationFailed: the container is weaker than asked by its own measure, or did not answer.
+        SandboxError: the container could not be made.
+    """
+    info, trying = runner.engine.info(), looking(template)
+    slot = runner.launch(trying, "escape", cancel)
+    job = Job("escape", trying, everything(info.architecture))
+    result = runner.serve(slot, job, cancel)
+    evidence = Evidence(
+        template,
+        result.facts,
+        _seen(result),
+        security_options=info.security_options,
+        namespaces={name: os.readlink(f"/proc/self/ns/{name}") for name in os.listdir("/proc/self/ns")},  # noqa: PTH115, PTH208
+        gone=runner.engine.state(slot.container) is None,
+    )
+    return Escape(escape_rows(evidence, attested))
+
+
+def escape_rows(evidence: Evidence, attested: Iterable[Row] = ()) -> tuple[Row, ...]:
+    """All that `doctor --escape` shows: what one container was, saw and tried, the limits in force, and the benchmark."""
+    rules: tuple[Rule, ...] = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS)
+    rows = (*judged(rules, evidence), *(row for row in attested if row.group == "limits"))
+    return (*rows, *benchmark(rows))
+
+
+def looking(template: SandboxTemplate) -> SandboxTemplate:
+    """The same container with the look program as its job."""
+    sent = delivered(worker_command(source("sandbox.isolation", "look.py")))
+    return replace(template, command=sent.command, program=sent.program)
+
+
+def everything(architecture: str) -> dict[str, Any]:
+    """The look program's job that looks at everything and tries every way out, by the engine's word for the architecture."""
+    folders = list(WRITABLE)
+    return {
+        "sight": {"folders": folders},
+        "calls": {"numbers": dict(NUMBERS[architecture])},
+        "attempts": {"folders": folders},
+    }
+
+
+def fingerprint() -> str:
+    """SHA-256 over the code that an attestation rests on: with other code a host is attested anew."""
+    texts = (source(package, name) for package, names in _CODE.items() for name in names)
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _evidence(
+    runner: Runner,
+    template: SandboxTemplate,
+    writable: Mapping[PurePosixPath, Path],
+    asked: Mapping[str, Any],
+    cancel: Cancellation,
+) -> Evidence:
+    """Of one container. A nonce is put into each writable place, which it must find there."""
+    nonces = {}
+    for target, place in writable.items():
+        nonces[str(target / NONCE_FILE)] = nonce = secrets.token_hex(16)
+        (place / NONCE_FILE).write_text(nonce, encoding="ascii")
+    folders = {str(one.target): folder_at(one.source.path) for one in template.mounts if one.read_only}
+    files = {"nonces": list(nonces), "folders": list(folders)}
+    job = Job(f"attest-{secrets.token_hex(4)}", looking(template), {"files": files, **asked})
+    result = runner.run(job, cancel)
+    boot = comparable_boot(runner.engine.info())
+    return Evidence(template, result.facts, _seen(result), nonces, folders, boot)
+
+
+def comparable_boot(info: EngineInfo) -> str:
+    """The boot whose device and inode numbers mean the same here and in a container; empty where none does."""
+    return info.boot if info.same_kernel else ""
+
+
+def _seen(result: SandboxResult) -> Mapping[str, Any]:
+    """What the look program reported. Raises AttestationFailed when it did not finish."""
+    if not isinstance(result.outcome, Exited) or result.final is None:
+        said = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]
+        raise AttestationFailed(
+            f"the container that looks at its isolation did not finish: {result.outcome}. It said: {said}"
+        )
+    seen = result.final.get("look")
+    return seen if isinstance(seen, Mapping) else {}
+
+
+def folder_at(path: str) -> Folder:
+    """As `folder` in `sandbox/isolation/look.py`."""
+    status = Path(path).stat()
+    names = os.listdir(os.fsencode(path))  # noqa: PTH208 - in bytes, as names need not be text
+    return Folder(status.st_dev, status.st_ino, hashlib.sha256(b"/".join(sorted(names))).hexdigest())

@@ -1,0 +1,244 @@
+"""The policy in the words of Docker's API: a create body, and the comparison with what the engine made of it. Pure.
+
+Every field that is asked for is read back, by the rule for its name or else by being the same. Fields that ask for nothing
+are in the body for that reason.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from sandbox.engine import EngineInfo
+from sandbox.errors import IsolationRefused
+from sandbox.isolation.policy import HOSTNAME, READ_ONLY, Difference, masked, rlimits, tmpfs
+from sandbox.isolation.seccomp import profile
+from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
+
+_OLDEST_API: Final = (1, 41)  # Docker 20.10: the first with private cgroup namespaces
+READ_ONLY_RECURSIVE: Final = (1, 44)  # Docker 25: read-only also for what is mounted below
+_ENGINE_ENVIRONMENT: Final = ("PATH", "HOSTNAME")  # what Docker adds when nobody sets it
+# what an engine or an image could set unasked
+_NO_LIST: Final = (
+    *("CapAdd", "GroupAdd", "Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom"),
+    *("DnsSearch", "DnsOptions", "ExtraHosts", "Links"),
+)
+_NO_MAP: Final = ("Sysctls", "PortBindings", "StorageOpt")
+_NO_NAME: Final = ("PidMode", "UTSMode", "UsernsMode", "Cgroup", "CgroupParent")
+_NO_SWITCH: Final = ("Privileged", "PublishAllPorts", "OomKillDisable")
+
+
+def create_body(
+    template: SandboxTemplate,
+    info: EngineInfo,
+    labels: Mapping[str, str],
+    image_environment: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The Docker API create body of a container for this template.
+
+    `image_environment` is the image's own `Env`; none of it reaches the container. Only HOME is added unasked
+    (by the low-level runtime, when the template does not set it). Raises IsolationRefused for an engine that
+    cannot do what is asked.
+    """
+    _refuse_weak_engine(info)
+    uid, gid = template.user
+    return {
+        "Image": template.image,
+        "User": f"{uid}:{gid}",  # the group said too, or those of the image's /etc/group would be added
+        "Entrypoint": [template.command[0]],  # not empty, so that no engine falls back on the image's
+        "Cmd": list(template.command[1:]),
+        "Env": _environment(template.environment, image_environment),
+        "WorkingDir": str(SCRATCH_TARGET),  # GDAL looks for support files in it and some tools write there
+        "Healthcheck": {"Test": ["NONE"]},
+        "Volumes": {},
+        "Hostname": HOSTNAME,
+        "Domainname": "",
+        "Labels": dict(labels),
+        "Tty": False,
+        **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin"), True),
+        "StdinOnce": True,  # stdin ends with the client that attached, and the worker with its stdin
+        "NetworkDisabled": True,
+        "StopSignal": "SIGKILL",
+        "HostConfig": {**_isolation(template, info), **_resources(template)},
+    }
+
+
+def _isolation(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
+    return {
+        **{name: [] for name in _NO_LIST},
+        **{name: {} for name in _NO_MAP},
+        **dict.fromkeys(_NO_NAME, ""),
+        **dict.fromkeys(_NO_SWITCH, False),
+        **({"CgroupnsMode": "private"} if info.cgroup_version == "2" else {}),
+        "CapDrop": ["ALL"],
+        # without no-new-privileges the runtime would set the user after loading the filter, which refuses it
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile(info.architecture)}"],
+        "NetworkMode": "none",
+        "Dns": ["127.0.0.1"],  # otherwise resolv.conf shows the host's servers
+        "IpcMode": "none",
+        "ReadonlyRootfs": True,
+        "Mounts": [_bind(mount, info) for mount in template.mounts],
+        "Tmpfs": {str(one.target): ",".join(one.options) for one in tmpfs(template)},
+        "MaskedPaths": [*masked(template)],
+        "ReadonlyPaths": list(READ_ONLY),
+        "Runtime": template.runtime,
+        "LogConfig": {"Type": "none", "Config": {}},
+        "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+        "AutoRemove": False,  # the exit code and the out-of-memory flag are read before removal
+        "Init": False,  # the job is process 1: its end is the container's end
+    }
+
+
+def _resources(template: SandboxTemplate) -> dict[str, Any]:
+    limits = template.limits
+    return {
+        "Memory": limits.memory_bytes,
+        "MemorySwap": limits.memory_bytes,  # memory and swap together, so no swap
+        "OomScoreAdj": 0,
+        "NanoCpus": round(limits.cpus * 1_000_000_000),
+        "PidsLimit": limits.pids,
+        "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in rlimits(limits).items()],
+    }
+
+
+def _bind(mount: Mount, info: EngineInfo) -> dict[str, Any]:
+    """A bind that fails on a missing source. What is mounted below it is read-only too, or not there."""
+    recursive = mount.read_only and info.api_version >= READ_ONLY_RECURSIVE
+    below = {"ReadOnlyForceRecursive": True} if recursive else {"NonRecursive": True}
+    return {
+        "Type": "bind",
+        "Source": mount.host_path,
+        "Target": str(mount.target),
+        "ReadOnly": mount.read_only,
+        "BindOptions": {"Propagation": "rprivate", **below},
+    }
+
+
+def _environment(ours: Mapping[str, str], image: Sequence[str]) -> list[str]:
+    """Ours as NAME=VALUE; every other name that the image or the engine would set, bare, which removes it."""
+    foreign = {entry.partition("=")[0] for entry in image} | set(_ENGINE_ENVIRONMENT)
+    return [*(f"{name}={value}" for name, value in ours.items()), *sorted(foreign - set(ours))]
+
+
+def _refuse_weak_engine(info: EngineInfo) -> None:
+    spoken = ".".join(map(str, info.api_version))
+    if info.api_version < _OLDEST_API:
+        raise IsolationRefused(
+            f"the engine speaks API {spoken}, which isolates too little. Use Docker 20.10 or newer."
+        )
+    if not any("seccomp" in option for option in info.security_options):
+        raise IsolationRefused(
+            "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
+        )
+
+
+# --- what came back ---
+
+
+def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """Every field in which an inspected container is not what the create body asked; empty when it all is."""
+    config = {name: value for name, value in asked.items() if name != "HostConfig"}
+    return (
+        *_compare("Config", config, inspected),
+        *_compare("HostConfig", asked["HostConfig"], inspected),
+        *_consequences(asked, inspected),
+    )
+
+
+def _compare(section: str, asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Difference]:
+    found = inspected.get(section) or {}
+    for name, value in asked.items():
+        try:
+            holds = _RULES.get(name, _same)(value, found.get(name))
+        except (AttributeError, TypeError, ValueError):  # an answer of another shape is not what was asked
+            holds = False
+        if not holds:
+            yield Difference(f"{section}.{name}", value, found.get(name))
+
+
+def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Difference]:
+    """What the engine derived from the body: program, image, mounts, networks, AppArmor profile."""
+    command = [*asked["Entrypoint"], *asked["Cmd"]]
+    derived: tuple[tuple[str, Any, Any], ...] = (
+        ("Image", asked["Image"], inspected.get("Image")),
+        ("Path, Args", command, [inspected.get("Path"), *(inspected.get("Args") or ())]),
+        ("Mounts", _asked_mounts(asked["HostConfig"]), _made_mounts(asked["HostConfig"], inspected)),
+    )
+    yield from (Difference(name, want, got) for name, want, got in derived if not _same(want, got))
+    networks = inspected.get("NetworkSettings") or {}
+    attached = sorted({*(networks.get("Networks") or ()), *(networks.get("Ports") or ())} - {"none"})
+    if attached:
+        yield Difference("NetworkSettings", [], attached)
+    if inspected.get("AppArmorProfile") == "unconfined":
+        yield Difference("AppArmorProfile", "the engine's default", "unconfined")
+
+
+def _asked_mounts(host: Mapping[str, Any]) -> list[list[Any]]:
+    rows = [
+        ["bind", row["Source"], row["Target"], not row["ReadOnly"], row["BindOptions"]["Propagation"]]
+        for row in host["Mounts"]
+    ]
+    return sorted(rows, key=json.dumps)
+
+
+def _made_mounts(host: Mapping[str, Any], inspected: Mapping[str, Any]) -> list[list[Any]]:
+    """The mounts that the engine lists. A tmpfs that we asked for may be among them, as Podman does it."""
+    rows = [
+        [row.get(name) for name in ("Type", "Source", "Destination", "RW", "Propagation")]
+        for row in inspected.get("Mounts") or ()
+        if not (row.get("Type") == "tmpfs" and row.get("Destination") in host["Tmpfs"])
+    ]
+    return sorted(rows, key=json.dumps)
+
+
+def _same(asked: Any, got: Any) -> bool:
+    """Equal, where null, false, zero and empty are one, as engines leave them out. 1 is not true."""
+    return _canonical(asked) == _canonical(got)
+
+
+def _same_map(asked: Any, got: Any) -> bool:
+    """Equal to the last key: here an empty value says something, `{"/data": {}}` is a volume."""
+    return dict(asked) == dict(got or {})
+
+
+def _same_members(asked: Any, got: Any) -> bool:
+    return sorted(map(_canonical, asked)) == sorted(map(_canonical, got or ()))
+
+
+def _all_dropped(asked: Any, got: Any) -> bool:
+    """Docker repeats ALL; Podman lists what it took from its own default set."""
+    names = {str(name).upper().removeprefix("CAP_") for name in got or ()}
+    return asked == ["ALL"] and (names == {"ALL"} or names >= _PODMAN_DEFAULT)
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(_without_empty(value), sort_keys=True)
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        rows = {key: _without_empty(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in rows.items() if inner is not None} or None
+    if isinstance(value, list | tuple):
+        return [_without_empty(inner) for inner in value] or None
+    return value or None
+
+
+_PODMAN_DEFAULT: Final = {
+    *("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE"),
+    *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+}
+_RULES: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
+    {
+        **dict.fromkeys((*_NO_MAP, "Tmpfs", "Volumes"), _same_map),
+        **dict.fromkeys(
+            ("SecurityOpt", "Mounts", "MaskedPaths", "ReadonlyPaths", "Ulimits", "Env"), _same_members
+        ),
+        "CapDrop": _all_dropped,
+        # an image adds labels of its own, which decide nothing
+        "Labels": lambda asked, got: asked.items() <= dict(got or {}).items(),
+        # a health check that is off keeps the image's intervals, which then mean nothing
+        "Healthcheck": lambda asked, got: _same(asked["Test"], (got or {}).get("Test")),
+        "Runtime": lambda asked, got: not asked or _same(asked, got),  # the engine's own has a name
+    }
+)

@@ -1,0 +1,143 @@
+"""The images of an engine that speaks Docker's API: found by name, described, and pulled from a registry."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import docker.errors
+import requests.exceptions
+from docker.api import APIClient
+
+from sandbox.engine import ImageInfo
+from sandbox.engines.answering import answering
+from sandbox.errors import ImageMissing, PullFailed
+
+REACH_SECONDS: Final = (
+    20  # a registry that answers at all does so in a few; the engine itself would try for minutes
+)
+STALL_SECONDS: Final = (
+    60.0  # without a single new byte or layer; the engine's own retries come every few seconds
+)
+REPORT_SECONDS: Final = 5.0
+_NOT_IMPLEMENTED: Final = 501
+_ADVANCING: Final = ("Download complete", "Pull complete", "Already exists", "Extracting")
+
+
+class DockerImages:
+    """Reads and fetches through one client of the SDK; never removes an image."""
+
+    def __init__(self, api: APIClient) -> None:
+        self._api = api
+        self._environments: dict[str, tuple[str, ...]] = {}  # by content id, which never changes
+
+    def find(self, reference: str) -> ImageInfo | None:
+        inspected = self._inspected(reference)
+        if inspected is None:
+            return None
+        content = str(inspected["Id"])
+        content = content if content.startswith("sha256:") else f"sha256:{content}"  # Podman leaves it out
+        known = dict(str(one).split("@", 1) for one in inspected.get("RepoDigests") or ())
+        labels = (inspected.get("Config") or {}).get("Labels") or {}
+        return ImageInfo(reference, content, known.get(split(reference)[0], content), labels)
+
+    def names(self, *repositories: str) -> tuple[str, ...]:
+        with answering("asked which images it has"):
+            listed = self._api.images(filters={"reference": list(repositories)})
+        return tuple(str(tag) for image in listed for tag in image.get("RepoTags") or ())
+
+    def environment(self, image: str) -> tuple[str, ...]:
+        """What an image sets, as NAME=VALUE. Raises ImageMissing."""
+        if image not in self._environments:
+            if (inspected := self._inspected(image)) is None:
+                raise ImageMissing(f"image {image} is not on the engine's host.")
+            self._environments[image] = tuple((inspected.get("Config") or {}).get("Env") or ())
+        return self._environments[image]
+
+    def _inspected(self, reference: str) -> Mapping[str, Any] | None:
+        with answering("asked for an image"), contextlib.suppress(docker.errors.NotFound):
+            found: dict[str, Any] = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
+            return found
+        return None
+
+    def pull(self, reference: str, report: Callable[[str], None]) -> None:
+        self._reach(reference)
+        repository, tag = split(reference)
+        try:
+            follow(self._api.pull(repository, tag=tag, stream=True, decode=True), Progress(), report)
+        except (docker.errors.APIError, requests.exceptions.RequestException) as error:
+            raise PullFailed(_reason(error)) from error
+
+    def _reach(self, reference: str) -> None:
+        """Asks the registry about the image through the engine, which may have a proxy of its own. Raises PullFailed."""
+        usual, self._api.timeout = self._api.timeout, REACH_SECONDS
+        try:
+            self._api.inspect_distribution(reference)  # type: ignore[no-untyped-call]
+        except docker.errors.APIError as error:
+            # anything but a server error is for the pull itself to say; Podman does not offer this question
+            if error.is_server_error() and error.status_code != _NOT_IMPLEMENTED:
+                raise PullFailed(_reason(error)) from error
+        except requests.exceptions.RequestException as error:
+            raise PullFailed(f"the registry did not answer within {REACH_SECONDS} seconds") from error
+        finally:
+            self._api.timeout = usual
+
+
+@dataclass(slots=True)
+class Progress:
+    """Sums the engine's events over layers. `clock` counts seconds."""
+
+    clock: Callable[[], float] = time.monotonic
+    _layers: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes here, bytes in all
+    _advanced: float = 0.0
+    _reported: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._advanced = self._reported = self.clock()
+
+    def update(self, event: Mapping[str, Any]) -> str | None:
+        """A line for a person, now and then. Raises PullFailed when nothing moves."""
+        now = self.clock()
+        if self._moves(event):
+            self._advanced = now
+        elif now - self._advanced > STALL_SECONDS:
+            raise PullFailed(f"nothing arrived for {STALL_SECONDS:.0f} seconds")
+        if now - self._reported < REPORT_SECONDS or not self._layers:
+            return None
+        self._reported = now
+        here, total = (sum(amounts) / 1e6 for amounts in zip(*self._layers.values(), strict=True))
+        return f"pulling: {here:.0f} of {total:.0f} MB"
+
+    def _moves(self, event: Mapping[str, Any]) -> bool:
+        status, detail = str(event.get("status", "")), event.get("progressDetail") or {}
+        if status == "Downloading" and "current" in detail:
+            layer, before = str(event.get("id")), self._layers.get(str(event.get("id")))
+            self._layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
+            return before != self._layers[layer]
+        return status in _ADVANCING
+
+
+def follow(events: Iterable[Mapping[str, Any]], progress: Progress, report: Callable[[str], None]) -> None:
+    """Reports until the end of the events. Raises PullFailed for an error among them and when nothing moves."""
+    problem = ""
+    for event in events:
+        if "error" in event:
+            problem = str(event["error"])  # its end is read too, which gives the connection back
+        elif line := progress.update(event):
+            report(line)
+    if problem:
+        raise PullFailed(problem)
+
+
+def split(reference: str) -> tuple[str, str]:
+    """Repository, and tag or digest. Without either the tag is `latest`, as for the docker command."""
+    rest, _, digest = reference.partition("@")
+    name, colon, tag = rest.rpartition(":")
+    if not colon or "/" in tag:  # that colon came before a port
+        name, tag = rest, "latest"
+    return name, digest or tag
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "explanation", None) or error)

@@ -1,0 +1,679 @@
+"""The look program: what a container lets its process see and do. A handler for `sandbox/worker.py`, standard library only.
+
+A job names the sections that it wants, with their parameters; each one reports what it found and judges nothing
+(`sandbox.isolation.rows` does). Nothing that is tried harms anybody should it work: no file of the host is changed unless
+the job names it, and what would change the process is done by a child. An attempt is reported as SUCCEEDED, as the name
+of its errno, or as the signal that ended the child.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import hashlib
+import json
+import mmap
+import os
+import resource
+import signal
+import socket
+import stat
+import subprocess
+
+
+def table(text):
+    return {name: int(number, 0) for name, _, number in (word.partition("=") for word in text.split())}
+
+
+WORKED = "SUCCEEDED"
+SECONDS = 10  # after which a call that does not return is ended; none of them waits for anything
+FAMILIES = range(46)  # of linux/socket.h; the next ones of new kernels are refused by the same rule
+KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET)
+ADDRESSES = ("192.0.2.1", "198.51.100.1")  # of the networks for documentation: nobody has them
+NAMESPACES = table(  # linux/sched.h
+    "NEWTIME=0x80 NEWNS=0x20000 NEWCGROUP=0x2000000 NEWUTS=0x4000000 NEWIPC=0x8000000 NEWUSER=0x10000000 "
+    "NEWPID=0x20000000 NEWNET=0x40000000"
+)
+CLONE = {"x86_64": 56, "aarch64": 220}
+X32_GETPID = 0x40000000 | 39
+GETPID_BY_INTERRUPT = bytes.fromhex("b814000000cd80c3")  # mov eax, 20; int 0x80; ret: the 32-bit way
+PR_GET_NO_NEW_PRIVS = 39
+PRCTL = table(  # linux/prctl.h: what no job asks for
+    "PR_SET_TSC=26 PR_SET_SECUREBITS=28 PR_SET_MM=35 PR_SET_CHILD_SUBREAPER=36 PR_CAP_AMBIENT=47 "
+    "PR_SET_SYSCALL_USER_DISPATCH=59 PR_SCHED_CORE=62"
+)
+IOCTL = table("TIOCSTI=0x5412 TIOCLINUX=0x541C TIOCSETD=0x5423 FS_IOC_GETFLAGS=0x80086601")
+FCNTL = table("F_SETOWN=8 F_SETSIG=10 F_SETLEASE=1024 F_NOTIFY=1026 F_ADD_SEALS=1033")
+PLACES = "/ /etc /usr /var /var/tmp /home /root /run /opt /dev /dev/shm /proc /sys /proc/sys/kernel".split()
+# files of which each is, or was, a way to have the host run something
+SETTINGS = """
+/proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sys/kernel/hostname /proc/sys/vm/drop_caches
+/proc/sys/fs/binfmt_misc/register /proc/sysrq-trigger /proc/irq/default_smp_affinity /proc/mtrr /proc/acpi/wakeup
+/sys/kernel/uevent_helper /sys/power/state /sys/fs/cgroup/release_agent /sys/fs/cgroup/notify_on_release
+/sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/memory/release_agent /sys/fs/cgroup/memory/notify_on_release
+""".split()
+SECRETS = """
+/proc/kcore /proc/kallsyms /proc/cmdline /proc/config.gz /proc/modules /proc/keys /proc/interrupts /proc/timer_list
+/proc/sched_debug /proc/partitions /proc/diskstats /proc/acpi /proc/scsi /proc/asound /proc/latency_stats
+/sys/class/dmi/id/product_uuid /sys/class/dmi/id/product_name /sys/firmware /etc/passwd /etc/group /etc/shadow /root
+/dev/kmsg /etc/resolv.conf
+""".split()
+ENGINES = """
+/var/run/docker.sock /run/docker.sock /run/docker/metrics.sock /run/podman/podman.sock
+/run/containerd/containerd.sock /run/crio/crio.sock /var/run/cri-dockerd.sock
+""".split()
+SETUID_PROGRAMS = "su passwd mount umount chsh chfn newgrp".split()
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+
+
+def prepare():
+    pass
+
+
+def run(job, _report):
+    """The sections in our order: what is seen is seen before an attempt that works can change it."""
+    return {
+        "code": 0,
+        "look": {name: section(**job[name]) for name, section in SECTIONS.items() if name in job},
+    }
+
+
+# --- how an attempt is made ---
+
+
+def outcome(action):
+    try:
+        action()
+    except OSError as error:
+        return name_of(error.errno)
+    return WORKED
+
+
+def name_of(number):
+    return errno.errorcode.get(number, "EUNKNOWN")
+
+
+def in_child(work):
+    """What `work` returns, from a child process; or how the child ended, as text."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            signal.alarm(SECONDS)
+            os.close(reading)
+            os.write(writing, json.dumps(work()).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as told:
+        data = told.read()
+    status = os.waitpid(child, 0)[1]
+    return json.loads(data) if data else ending(status)
+
+
+def ending(status):
+    return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "ENDED"
+
+
+def attempt(action):
+    return in_child(lambda: outcome(action))
+
+
+def try_each(actions):
+    """All in one child, which is quicker, up to the first that is not refused; from there on each in a child of its own."""
+
+    def refusals():
+        found = {}
+        for name, action in actions.items():
+            if (said := outcome(action)) == WORKED:
+                break
+            found[name] = said
+        return found
+
+    found = in_child(refusals)
+    found = found if isinstance(found, dict) else {}
+    return found | {name: attempt(action) for name, action in actions.items() if name not in found}
+
+
+def checked(result):
+    """A result of the C library as Python has it. Raises OSError."""
+    if result == -1:
+        raise OSError(ctypes.get_errno(), "refused")
+    return result
+
+
+def passing(action):
+    """For calls of which the seccomp filter refuses some: one that it lets pass has worked, whatever the kernel says then."""
+    try:
+        action()
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.ENOSYS):
+            raise
+
+
+def own_name(folder):
+    return os.path.join(folder, f".look-{os.getpid()}")
+
+
+# --- files: whether mounted folders are those that the server sees ---
+
+
+def files(nonces, folders):
+    return {
+        "boot": first_line("/proc/sys/kernel/random/boot_id"),
+        "nonces": {path: first_line(path)[:64] for path in nonces},
+        "folders": {path: folder(path) for path in folders},
+    }
+
+
+def folder(path):
+    """Device and inode of a folder and the digest of its names, as `Folder` in `sandbox/isolation/rows.py`."""
+    try:
+        status, names = os.stat(path), sorted(os.listdir(os.fsencode(path)))
+        return [status.st_dev, status.st_ino, hashlib.sha256(b"/".join(names)).hexdigest()]
+    except OSError as error:
+        return [0, 0, name_of(error.errno)]
+
+
+# --- sight: what can be seen; it changes nothing but for a program that is put into scratch and output, and removed ---
+
+
+def sight(folders):
+    return {
+        "no_new_privs": libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
+        "set-user-id": set_user_id(),
+        "security label": first_line("/proc/self/attr/current")
+        or first_line("/proc/self/attr/apparmor/current"),
+        "namespaces": {name: link(f"/proc/self/ns/{name}") for name in sorted(os.listdir("/proc/self/ns"))},
+        "uid_map": [line.split() for line in lines("/proc/self/uid_map")],
+        "kernel": os.uname().release,
+        "secrets": [path for path in SECRETS if readable(path)],
+        "sys": listed("/sys"),
+        "engines": [path for path in ENGINES if os.path.exists(path)],
+        "specials": specials(folders),
+        "devices": devices(),
+        "settings": writable_settings(),
+        "local socket": outcome(lambda: local().close()),
+        "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
+        "descriptors": descriptors(),
+        "mount roots": {row[4]: row[3] for row in mount_rows()},  # the host's words for what is mounted
+        "programs": {path: attempt(lambda path=path: execute(path)) for path in folders},
+    }
+
+
+def lines(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().rstrip("\n").split("\n")
+    except OSError:
+        return []
+
+
+def first_line(path):
+    return next(iter(lines(path)), "").rstrip("\0")
+
+
+def link(path):
+    try:
+        return os.readlink(path)
+    except OSError as error:
+        return name_of(error.errno)
+
+
+def listed(path):
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def set_user_id():
+    """The user ids that a set-user-id program of the image runs with; None where the image has none."""
+    for top in ("/usr/bin", "/bin", "/usr/sbin"):
+        for path in (os.path.join(top, name) for name in SETUID_PROGRAMS):
+            if os.path.exists(path) and os.stat(path).st_mode & stat.S_ISUID:
+                with subprocess.Popen(
+                    [path], stdin=-1, stdout=-1, stderr=-1
+                ) as process:  # it is that program by now
+                    rows = dict(line.split(":", 1) for line in lines(f"/proc/{process.pid}/status"))
+                    process.stdin.close()
+                return sorted(set(rows["Uid"].split()))
+    return None
+
+
+def readable(path):
+    """Whether anything can be learnt from it: a first byte, or a name in it."""
+    try:
+        if os.path.isdir(path):
+            return bool(os.listdir(path))
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            return bool(os.read(file, 1))
+        finally:
+            os.close(file)
+    except OSError:
+        return False
+
+
+def specials(folders):
+    """Sockets and devices of the image and of what the engine mounted, /dev and the kernel's own file systems apart."""
+    mounted = {
+        row[4] for row in mount_rows() if mount_type(row) not in ("overlay", "tmpfs") and row[4] != "/"
+    }
+    apart_from = {"/dev", "/proc", "/sys", *folders} | mounted
+    null, found, left = os.stat("/dev/null").st_rdev, [], ["/"]
+    while left:
+        try:
+            entries = list(os.scandir(left.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                left += [entry.path] if entry.path not in apart_from else []
+            elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                found += (
+                    [entry.path] if entry.stat(follow_symlinks=False).st_rdev != null else []
+                )  # that is a mask
+    return sorted(found)
+
+
+def devices():
+    """The nodes below /dev that can be opened at all."""
+    paths = (os.path.join(top, name) for top, _, names in os.walk("/dev") for name in names)
+    opening = [
+        lambda path, mode=mode: os.close(os.open(path, mode | os.O_NONBLOCK | os.O_NOCTTY)) for mode in (0, 1)
+    ]
+    return sorted(
+        path
+        for path in paths
+        if not os.path.islink(path)
+        and any(outcome(lambda one=one, path=path: one(path)) == WORKED for one in opening)
+    )
+
+
+def writable_settings():
+    """Files of /proc and /sys that are the kernel's, not this process's, and may be written."""
+    starts = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/driver", "/sys")
+    paths = (
+        os.path.join(top, name) for start in starts for top, _, names in os.walk(start) for name in names
+    )
+    return sorted(path for path in paths if os.access(path, os.W_OK))[:100]
+
+
+def descriptors():
+    """What is open and is neither a pipe, nor /dev/null, nor a file of the image, as libraries open them."""
+    image, found = os.stat("/").st_dev, []
+    for name in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):  # the one that lists them is closed by now
+            status, target = os.fstat(name), link(f"/proc/self/fd/{name}")
+            if status.st_dev != image and not target.startswith(("pipe:", "/dev/null")):
+                found.append(target)
+    return sorted(found)
+
+
+def mount_rows():
+    """Fields of /proc/self/mountinfo, proc(5)."""
+    return [line.split(" ") for line in lines("/proc/self/mountinfo")]
+
+
+def mount_type(row):
+    return row[row.index("-") + 1]
+
+
+# --- calls: system calls by number ---
+
+
+def calls(numbers):
+    """What each system call says to arguments of zero. One that ends the process is told as that, and the rest go on."""
+    found, left = {}, list(numbers.items())
+    while left:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            call_each(left, writing)
+        os.close(writing)
+        with os.fdopen(reading, encoding="ascii") as told:
+            found |= dict(line.split() for line in told)
+        status = os.waitpid(child, 0)[1]
+        left = [(name, number) for name, number in left if name not in found]
+        if left:
+            found[left.pop(0)[0]] = ending(status)
+    return found
+
+
+def call_each(calls_left, writing):
+    signal.alarm(SECONDS)
+    for name, number in calls_left:
+        first = 1 if name == "acct" else 0  # zero would switch accounting off, where it may
+        ctypes.set_errno(0)
+        result = libc.syscall(*map(ctypes.c_long, (number, first, 0, 0, 0, 0, 0)))
+        said = name_of(ctypes.get_errno()) if result == -1 else WORKED
+        os.write(writing, f"{name} {said}\n".encode())
+    os._exit(0)
+
+
+# --- attempts: the ways out, in groups ---
+
+
+def attempts(folders, groups=None):
+    """Group -> name -> outcome, of `groups` or of all; `folders` are those that may be written."""
+    return {
+        group: try_each(actions(folders))
+        for group, actions in ATTEMPTS.items()
+        if groups is None or group in groups
+    }
+
+
+def sockets(_folders):
+    def any_of(family):
+        refused = OSError(errno.EPERM, "refused")
+        for make in (socket.socket, socket.socketpair):
+            for kind in KINDS:
+                try:
+                    make(family, kind).close()
+                except OSError as error:
+                    refused = error
+                except (AttributeError, ValueError):  # a pair
+                    return
+                else:
+                    return
+        raise refused
+
+    return {str(one): lambda one=one: any_of(one) for one in FAMILIES if one != socket.AF_UNIX}
+
+
+def network(_folders):
+    def connect(address):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
+            one.settimeout(5)
+            one.connect((address, 53))
+
+    return {f"connect to {address}": lambda address=address: connect(address) for address in ADDRESSES}
+
+
+def local_sockets(_folders):
+    return {
+        "connect to a file": lambda: passing(lambda: local().connect("/nonexistent/socket")),
+        "connect to an abstract name": lambda: passing(lambda: local().connect("\0gdal-mcp-probe")),
+        "send to an abstract name": lambda: passing(lambda: local().sendto(b"x", "\0gdal-mcp-probe")),
+        "take an abstract name": lambda: local().bind("\0gdal-mcp-probe"),
+    }
+
+
+def local():
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+def namespaces(_folders):
+    def clone(flag):
+        number = CLONE[os.uname().machine]
+        if checked(libc.syscall(*map(ctypes.c_long, (number, flag | signal.SIGCHLD, 0, 0, 0, 0)))) == 0:
+            os._exit(0)
+
+    def enter(name):
+        checked(libc.setns(os.open(f"/proc/self/ns/{name}", os.O_RDONLY), 0))
+
+    found = {
+        f"unshare {name}": lambda flag=flag: checked(libc.unshare(flag)) for name, flag in NAMESPACES.items()
+    }
+    # for clone the bit of NEWTIME is part of the signal
+    found |= {
+        f"clone {name}": lambda flag=flag: clone(flag)
+        for name, flag in NAMESPACES.items()
+        if name != "NEWTIME"
+    }
+    return found | {
+        f"setns {name}": lambda name=name: enter(name) for name in sorted(os.listdir("/proc/self/ns"))
+    }
+
+
+def mounts(_folders):
+    return {
+        "mount a tmpfs": lambda: checked(libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)),
+        "remount / for writing": lambda: checked(libc.mount(None, b"/", None, 0x20, None)),  # MS_REMOUNT
+        "unmount /proc": lambda: checked(libc.umount2(b"/proc", 2)),  # MNT_DETACH
+        "chroot": lambda: os.chroot("/tmp"),
+    }
+
+
+def writing(folders):
+    """In well-known places, and in whatever is mounted."""
+    mounted = [row[4] for row in mount_rows() if os.path.isdir(row[4])]
+    places = sorted({*PLACES, *mounted} - {*folders, "/dev/fd"})
+    return {place: lambda place=place: create(place) for place in places}
+
+
+def create(place):
+    path = own_name(place)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    os.unlink(path)
+
+
+def kernel_settings(_folders):
+    return {path: lambda path=path: os.close(os.open(path, os.O_WRONLY)) for path in SETTINGS}
+
+
+def nodes(folders):
+    """What is neither a file nor a folder, and a way to a file that is elsewhere."""
+
+    def removed(make, path):
+        make(path)
+        os.unlink(path)
+
+    def device(kind):
+        return lambda path: os.mknod(path, kind | 0o600, os.makedev(1, 3))
+
+    kinds = {
+        "a character device": device(stat.S_IFCHR),
+        "a block device": device(stat.S_IFBLK),
+        "a socket": device(stat.S_IFSOCK),
+        "a pipe": os.mkfifo,
+        "a symbolic link": lambda path: os.symlink("/etc/passwd", path),
+        "a second name of an image's file": lambda path: os.link("/etc/passwd", path),
+    }
+    return {
+        f"{name} in {top}": lambda make=make, top=top: removed(make, own_name(top))
+        for top in folders
+        for name, make in kinds.items()
+    }
+
+
+def programs(_folders):
+    return {
+        "run one from /tmp": lambda: execute("/tmp"),
+        "load code from /tmp": load_code,
+        "run one from memory": lambda: os.close(os.memfd_create("x")),
+    }
+
+
+def execute(top):
+    """Never returns when it works: the child is then the program, which says so."""
+    path = own_name(top)
+    with open(path, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\nexit 0\n")
+    os.chmod(path, 0o700)
+    try:
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(OSError):
+                os.execv(path, [path])  # noqa: S606 - whether it runs is the question
+            os._exit(errno.EACCES)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        os.unlink(path)
+    if code:
+        raise OSError(errno.EACCES, "not run")
+
+
+def load_code():
+    path = own_name("/tmp")
+    with open(path, "w+b") as file:
+        os.unlink(path)
+        file.write(bytes(mmap.PAGESIZE))
+        file.flush()
+        mmap.mmap(file.fileno(), mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
+
+
+def requests(_folders):
+    """Calls of which the filter lets some arguments pass, with others."""
+
+    def reading():
+        return os.open("/proc/self/stat", os.O_RDONLY)  # a descriptor that is nobody else's
+
+    made = {name: lambda one=one: checked(libc.prctl(one, 0, 0, 0, 0)) for name, one in PRCTL.items()}
+    made |= {name: lambda one=one: fcntl.ioctl(reading(), one, bytes(8)) for name, one in IOCTL.items()}
+    made |= {name: lambda one=one: fcntl.fcntl(reading(), one, 0) for name, one in FCNTL.items()}
+    return {name: lambda action=action: passing(action) for name, action in made.items()}
+
+
+def identities(_folders):
+    return {
+        "become root": lambda: os.setuid(0),
+        "become root's group": lambda: os.setgid(0),
+        "join root's group": lambda: os.setgroups([0]),
+    }
+
+
+def limits(_folders):
+    def raise_one(which):
+        soft, hard = resource.getrlimit(which)
+        set_limit(which, (soft, hard + 1))
+
+    names = {name: getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
+    finite = {
+        name: one for name, one in names.items() if resource.getrlimit(one)[1] != resource.RLIM_INFINITY
+    }
+    return {name: lambda one=one: raise_one(one) for name, one in finite.items() if name != "RLIMIT_OFILE"}
+
+
+def set_limit(which, pair):
+    try:
+        resource.setrlimit(which, pair)
+    except ValueError as error:  # Python's own word for it
+        raise OSError(errno.EPERM, "refused") from error
+
+
+def crashes(_folders):
+    def dump():
+        """Works when the kernel writes a core or hands it to a program of the host's, as its core_pattern says."""
+        os.chdir("/tmp")
+        child = os.fork()
+        if child == 0:
+            os.abort()
+        if not os.WCOREDUMP(os.waitpid(child, 0)[1]):
+            raise OSError(errno.EPERM, "not dumped")
+
+    core = resource.RLIMIT_CORE
+    return {
+        "have one dumped": dump,
+        "allow dumps": lambda: set_limit(core, (0, resource.getrlimit(core)[1])),
+    }
+
+
+def other_architectures(_folders):
+    """This kernel's other ways in; another architecture than x86_64 has none like them."""
+
+    def by_interrupt():
+        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        page.write(GETPID_BY_INTERRUPT)
+        said = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+        if said < 0:
+            raise OSError(-said, "refused")
+
+    if os.uname().machine != "x86_64":
+        return {}
+    return {"x32": lambda: checked(libc.syscall(ctypes.c_long(X32_GETPID))), "32-bit": by_interrupt}
+
+
+ATTEMPTS = {
+    "local sockets": local_sockets,
+    "kernel settings": kernel_settings,
+    "other architectures": other_architectures,
+    **{
+        one.__name__: one
+        for one in (
+            sockets,
+            network,
+            namespaces,
+            mounts,
+            writing,
+            nodes,
+            programs,
+            requests,
+            identities,
+            limits,
+            crashes,
+        )
+    },
+}
+
+
+# --- workspace: what a mounted folder lets be done; only for a folder that is there to be tried ---
+
+
+def workspace(text, covered, output):
+    """`text` is a file of a read-only mount, `covered` a folder that is masked, `output` a file to be made."""
+
+    def write(path, mode):
+        with open(path, mode, encoding="ascii") as file:
+            file.write("made inside")
+
+    with open(text, encoding="utf-8") as file:
+        said = file.read()
+    return {
+        "text": said,
+        "covered": listed(covered),
+        "changes": {
+            "create beside": outcome(lambda: write(text + "-new", "x")),
+            "change": outcome(lambda: write(text, "r+")),
+            "rename": outcome(lambda: os.rename(text, text + "-moved")),
+            "remove": outcome(lambda: os.unlink(text)),
+            "create where it is covered": outcome(lambda: write(os.path.join(covered, "new"), "x")),
+        },
+        "output": outcome(lambda: write(output, "w")),
+    }
+
+
+# --- bounds: where a file, scratch and open files end ---
+
+
+def bounds():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    held = []
+    found = {
+        "file": fill(["/tmp/look"], 1 << 40),
+        "scratch": fill([f"/tmp/look-{number}" for number in range(64)], 2 << 20),
+    }
+    refused = outcome(lambda: held.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(5000)))
+    found["open files"] = [max(held) + 1, refused]
+    for one in held:
+        os.close(one)
+    return found
+
+
+def fill(paths, most):
+    """Bytes that went into files, `most` into each, and the errno that ended them."""
+    total = 0
+    try:
+        for path in paths:
+            with open(path, "wb", buffering=0) as file:
+                while file.tell() < most:
+                    total += file.write(bytes(1 << 16))
+    except OSError as error:
+        return [total, name_of(error.errno)]
+    finally:
+        for path in filter(os.path.exists, paths):
+            os.unlink(path)
+    return [total, ""]
+
+
+SECTIONS = {
+    "files": files,
+    "sight": sight,
+    "calls": calls,
+    "attempts": attempts,
+    "workspace": workspace,
+    "bounds": bounds,
+}

@@ -1,0 +1,190 @@
+"""The rules over what every worker measures of its own container before it gets a job. Pure.
+
+The values of control groups lie under /sys, which jobs do not see: one extra container per server (`cgroup_visible`) shows
+them, so that a limit that an engine ignores is noticed.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, MASKED, rlimits
+from sandbox.isolation.rows import Evidence, Found, Judge, Row, Rule, judged, none, same, verdict
+from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
+
+# file systems that an engine mounts of its own accord and that hold nothing of the host's files
+OWN_TYPES: Final = frozenset({"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2"})
+ENGINE_NAMES: Final = frozenset({"HOSTNAME", "PATH", "HOME", "LC_CTYPE"})  # an engine or Python may add them
+CAPABILITIES: Final = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+_WRITABLE: Final = ("/proc", "/dev", str(SCRATCH_TARGET), str(STAGING_TARGET))
+# files that an engine writes itself, for the container alone; without a network there is at most the first
+_OWN_FILES: Final = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"})
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a place in the container, where nothing is to be
+_NOT_SHOWN: Final = (
+    "not shown"  # by a kernel that is not Linux, as gVisor's; what cannot be seen is not believed
+)
+_CPU_TOLERANCE: Final = 0.05
+_PAGE: Final = 4096
+
+
+def shortfalls(template: SandboxTemplate, facts: Mapping[str, Any]) -> tuple[Row, ...]:
+    """The rows in which a container is weaker than asked; empty when all is well."""
+    rules = (*FACTS, *LIMITS_IN_FORCE) if template.cgroup_visible else FACTS
+    return tuple(row for row in judged(rules, Evidence(template, facts)) if not row.ok)
+
+
+# --- the process ---
+
+
+def _user(evidence: Evidence) -> Iterator[Found]:
+    """Real, effective, saved and file system ids, all four."""
+    status, (uid, gid) = evidence.facts["status"], evidence.template.user
+    ids = ("/".join(sorted(set(status[name]))) for name in ("Uid", "Gid"))
+    yield same(f"{uid}:{gid}", ":".join(ids))
+
+
+def _groups(evidence: Evidence) -> Iterator[Found]:
+    yield none(one for one in evidence.facts["status"]["Groups"] if one != str(evidence.template.user[1]))
+
+
+def _capabilities(evidence: Evidence) -> Iterator[Found]:
+    status = evidence.facts["status"]
+    for name in CAPABILITIES:
+        yield same("0", f"{int(status[name][0], 16):x}" if name in status else _NOT_SHOWN, name)
+
+
+def _status(name: str, asked: str) -> Judge:
+    return lambda evidence: [same(asked, evidence.facts["status"].get(name, [_NOT_SHOWN])[0])]
+
+
+def _fact(name: str, asked: object) -> Judge:
+    return lambda evidence: [same(asked, evidence.facts[name])]
+
+
+def _interfaces(evidence: Evidence) -> Iterator[Found]:
+    yield none(name for name in evidence.facts["interfaces"] if name != "lo")
+
+
+def _environment(evidence: Evidence) -> Iterator[Found]:
+    ours, theirs = evidence.template.environment, evidence.facts["environment"]
+    other = sorted(name for name, value in theirs.items() if ours.get(name) != value)
+    yield none((name for name in other if name in ours or name not in ENGINE_NAMES), "foreign environment")
+    yield none(sorted(set(ours) - set(theirs)), "missing environment")
+
+
+def _rlimits(evidence: Evidence) -> Iterator[Found]:
+    for name, value in rlimits(evidence.template.limits).items():
+        soft, hard = evidence.facts["rlimits"][name.upper()]
+        yield same(value, soft if soft == hard else f"{soft}/{hard}", f"rlimit {name.upper()}")
+
+
+# --- mounts ---
+
+_Mount = Mapping[str, Any]
+
+
+def _mounts(evidence: Evidence) -> Iterator[Found]:
+    """Each mount and mask that was asked for, the root and scratch; then what nobody asked for."""
+    template, seen = evidence.template, _reachable(evidence.facts["mounts"])
+    asked = {str(mount.target): mount for mount in template.mounts}
+    for target, mount in asked.items():
+        yield same("ro" if mount.read_only else "rw", _mode(seen.get(target)), f"mount {target}")
+    for mask in template.masks:
+        row = seen.get(str(mask))
+        yield same("tmpfs ro", f"{row['type']} {_mode(row)}" if row else "absent", f"mask {mask}")
+    yield same("ro", _mode(seen.get("/")), "mount /", "5.13")
+    scratch = seen.get(str(SCRATCH_TARGET))
+    flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
+    yield same("nodev noexec nosuid", " ".join(sorted(flags)) or "none", f"scratch {SCRATCH_TARGET}")
+    yield same("absent", "mounted" if _SHARED_MEMORY in seen else "absent", "shared memory", "5.17")
+    shared = [
+        target for target, row in seen.items() if any(word.startswith("shared:") for word in row["shared"])
+    ]
+    yield none(shared, "shared propagation", "5.20")
+    others = [target for target in seen if target not in asked]
+    yield none((one for one in others if not _is_engine_s(one, seen[one])), "foreign mounts", "5.6, 5.32")
+    shown = "/sys/fs/cgroup" if template.cgroup_visible else None  # a tmpfs of root's on version 1
+    rw = [one for one in others if "rw" in seen[one]["options"] and one != shown]
+    yield none((one for one in rw if not _is_own(one, seen[one])), "writable mounts", "5.6, 5.13")
+
+
+def _is_engine_s(target: str, row: _Mount) -> bool:
+    return target == "/" or target in _OWN_FILES or row["type"] in OWN_TYPES
+
+
+def _is_own(target: str, row: _Mount) -> bool:
+    """Below a place of the container's own, or /dev/null over a path, which is what a mask is."""
+    below = any(target == place or target.startswith(f"{place}/") for place in _WRITABLE)
+    return below or (target in MASKED and row["type"] in OWN_TYPES)
+
+
+def _mode(row: _Mount | None) -> str:
+    if row is None:
+        return "absent"
+    return "ro" if "ro" in row["options"] else "rw"
+
+
+def _reachable(mounts: list[_Mount]) -> dict[str, _Mount]:
+    """The mounts that a path leads to, by target. Which covers which is told by their numbers: their order tells nothing."""
+    lying = {(row["parent"], row["target"]): row for row in mounts if row["parent"] != row["id"]}
+    known = {row["id"] for row in mounts}
+    (root,) = (row for row in mounts if row["parent"] not in known or row["parent"] == row["id"])
+    return {row["target"]: row for row in mounts if _led_to(row["target"], root, lying) is row}
+
+
+def _led_to(target: str, root: _Mount, lying: Mapping[tuple[str, str], _Mount]) -> _Mount:
+    """The mount that is met at a place, on the way from the root through whatever is mounted on each folder."""
+    here, path = root, PurePosixPath(target)
+    for place in (*reversed(path.parents), path):
+        for _ in lying:  # no more can lie on one another
+            over = lying.get((here["id"], str(place)))
+            if over is None:
+                break
+            here = over
+    return here
+
+
+# --- limits that the kernel enforces for the whole container ---
+
+
+def _cgroup(evidence: Evidence) -> Iterator[Found]:
+    values, limits = evidence.facts["cgroup"], evidence.template.limits
+    memory, swap, pids = (values[name] or "absent" for name in ("memory", "swap", "pids"))
+    near = memory.isdigit() and abs(int(memory) - limits.memory_bytes) < _PAGE
+    yield Found(str(limits.memory_bytes), memory, verdict(near), "cgroup memory", "5.11, 5.25")
+    # version 1 counts memory and swap together, version 2 swap alone; without swap accounting there is no file
+    together = values["cpu_period"] is not None  # a file that only version 1 has
+    no_swap = swap in ("0", "absent") or (together and swap.isdigit() and int(swap) <= limits.memory_bytes)
+    yield Found("0", swap, verdict(no_swap), "cgroup swap", "5.11")
+    yield same(limits.pids, pids, "cgroup pids", "5.25, 5.29")
+
+
+def _cgroup_cpus(evidence: Evidence) -> Iterator[Found]:
+    values, asked = evidence.facts["cgroup"], evidence.template.limits.cpus
+    quota, *period = (values["cpu"] or "max").split()
+    if not quota.isdigit():
+        yield Found(f"{asked:g}", "absent", "failed")
+        return
+    cpus = int(quota) / int(period[0] if period else values["cpu_period"] or CPU_PERIOD)
+    yield Found(f"{asked:g}", f"{cpus:g}", verdict(abs(cpus - asked) <= _CPU_TOLERANCE))
+
+
+_GROUP: Final = "container"
+FACTS: Final = (
+    Rule(_GROUP, "user", _user, "5.26"),
+    Rule(_GROUP, "supplementary groups", _groups, "5.26"),
+    Rule(_GROUP, "capabilities", _capabilities, "5.4, 5.5"),
+    Rule(_GROUP, "NoNewPrivs", _status("NoNewPrivs", "1"), "5.26"),
+    Rule(_GROUP, "Seccomp", _status("Seccomp", "2"), "5.22"),
+    Rule(_GROUP, "network interfaces", _interfaces, "5.8, 5.9, 5.10, 5.14, 5.30"),
+    Rule(_GROUP, "process", _fact("pid", 1), "5.16"),
+    Rule(_GROUP, "host name", _fact("hostname", HOSTNAME), "5.21"),
+    Rule(_GROUP, "working folder", _fact("folder", SCRATCH_TARGET)),
+    Rule(_GROUP, "environment", _environment),
+    Rule(_GROUP, "mounts", _mounts),  # each with its own numbers
+    Rule(_GROUP, "rlimits", _rlimits, "5.19"),
+)
+LIMITS_IN_FORCE: Final = (
+    Rule("limits", "cgroup", _cgroup),
+    Rule("limits", "cgroup cpus", _cgroup_cpus, "5.12, 5.25"),
+)

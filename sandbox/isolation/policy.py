@@ -1,0 +1,93 @@
+"""What every container gets and does not get, whichever engine makes it. Pure.
+
+This is the what; `sandbox.engines` says how in the words of each engine, and compares what came back.
+
+Invariants:
+* no capability, no network, no device, no environment but the template's; writable are the scratch space and the mounts that
+  the template makes writable;
+* what an image declares (command, environment, volumes, user, health check) is overridden or refused.
+
+Left out on purpose: RLIMIT_NPROC, which counts every process of a user id on the host, so that one call would starve another;
+the limit of processes counts per container.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate
+
+HOSTNAME: Final = "sandbox"  # fixed, so that outputs and messages do not depend on the container
+CPU_PERIOD: Final = 100_000  # microseconds; what engines use when none is given
+# core(5), fs/coredump.c: at 0 the kernel still hands cores to a program of the host's, as root, where core_pattern
+# names one; at 1 it makes none, neither there nor as a file
+_NO_CORES: Final = 1
+
+# Docker's own list, repeated because a list in a create body replaces it; then what tells a job about
+# the host's kernel and disks.
+MASKED: Final = (
+    *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"),
+    *("/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/kallsyms", "/proc/modules"),
+    "/proc/partitions",
+    *("/dev/mqueue", "/dev/pts"),  # writable for everybody; terminals are kernel code that no job needs
+    *(
+        "/etc/passwd",
+        "/etc/group",
+    ),  # the image's, which a data file can name; nothing of ours looks a user up
+)
+_MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
+READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+
+@dataclass(frozen=True, slots=True)
+class Tmpfs:
+    """A file system in memory, without programs, set-user-id files and devices."""
+
+    target: PurePosixPath
+    read_only: bool
+    size_bytes: int
+    mode: str  # octal
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        access = "ro" if self.read_only else "rw"
+        return (access, "noexec", "nosuid", "nodev", f"size={self.size_bytes}", f"mode={self.mode}")
+
+
+def tmpfs(template: SandboxTemplate) -> Iterator[Tmpfs]:
+    """The scratch space, and the empty file systems that cover the template's masks."""
+    yield Tmpfs(SCRATCH_TARGET, read_only=False, size_bytes=template.limits.scratch_bytes, mode="1777")
+    # one page: nothing is ever in it, and 0 would mean no limit
+    yield from (Tmpfs(mask, read_only=True, size_bytes=4096, mode="0555") for mask in template.masks)
+
+
+def masked(template: SandboxTemplate) -> tuple[str, ...]:
+    """What a container sees nothing of; all below /sys but for one that shows its limits."""
+    return (*MASKED, *(_MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)))
+
+
+def rlimits(limits: Limits) -> dict[str, int]:
+    """The resource limits of a process, soft and hard alike, by the names that engines use."""
+    return {
+        "core": _NO_CORES,
+        "cpu": limits.cpu_seconds,
+        "data": limits.data_bytes,
+        "fsize": limits.file_bytes,
+        "nofile": limits.open_files,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field in which a container is not what was asked."""
+
+    field: str
+    asked: Any
+    got: Any
+
+
+def differing(found: tuple[Difference, ...]) -> str:
+    """For a message."""
+    return "; ".join(f"{one.field}: asked {one.asked!r}, got {one.got!r}" for one in found[:5])[:1000]

@@ -1,0 +1,76 @@
+"""Our own system call profile: `seccomp.json`, written for people, compiled for one architecture.
+
+One architecture keeps the filter short, and ends a process that calls through another one (32-bit, x32).
+"""
+
+import errno
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from sandbox.errors import IsolationRefused
+
+# engine's name -> (name in seccomp.json, name in a compiled profile); Podman uses the image format's names
+_ARCHITECTURES: Final = {
+    "x86_64": ("x86_64", "SCMP_ARCH_X86_64"),
+    "amd64": ("x86_64", "SCMP_ARCH_X86_64"),
+    "aarch64": ("aarch64", "SCMP_ARCH_AARCH64"),
+    "arm64": ("aarch64", "SCMP_ARCH_AARCH64"),
+}
+
+
+@cache
+def profile(architecture: str) -> str:
+    """The profile as the JSON text that engines take. Raises IsolationRefused for an unknown architecture."""
+    if architecture not in _ARCHITECTURES:
+        known = ", ".join(sorted(_ARCHITECTURES))
+        raise IsolationRefused(
+            f"there is no system call profile for {architecture!r}. Use a host of {known}."
+        )
+    ours, theirs = _ARCHITECTURES[architecture]
+    groups = rules()
+    compiled = {
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "defaultErrnoRet": getattr(errno, groups["default"]),
+        "architectures": [theirs],
+        "syscalls": [
+            *(entry for group in _of(groups["allowed"], ours) for entry in _allowing(group)),
+            *(_answering(group) for group in _of(groups["answered"], ours)),
+        ],
+    }
+    return json.dumps(compiled, separators=(",", ":"))
+
+
+@cache
+def rules() -> Mapping[str, Any]:
+    """`seccomp.json` as it stands: groups of names, each with its reason."""
+    text = resources.files("sandbox.isolation").joinpath("seccomp.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def _of(groups: list[dict[str, Any]], architecture: str) -> Iterator[dict[str, Any]]:
+    return (group for group in groups if group.get("architecture", architecture) == architecture)
+
+
+def _allowing(group: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """One entry, or one per accepted value of an argument: entries of the same name are alternatives."""
+    for condition in _conditions(group):
+        yield {"names": group["names"], "action": "SCMP_ACT_ALLOW", "args": condition}
+
+
+def _conditions(group: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    if "argument" not in group:
+        yield []
+    for value in group.get("is", {}).values():
+        yield [{"index": group["argument"], "value": int(value, 0), "op": "SCMP_CMP_EQ"}]
+    if "without_bits" in group:
+        mask = int(group["without_bits"], 0)
+        yield [{"index": group["argument"], "value": mask, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]
+
+
+def _answering(group: Mapping[str, Any]) -> dict[str, Any]:
+    number = getattr(errno, group["errno"])
+    return {"names": group["names"], "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": []}

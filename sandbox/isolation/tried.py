@@ -1,0 +1,227 @@
+"""The rules over what the look program saw and tried in a container. Pure."""
+
+import errno
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sandbox.isolation.measured import ENGINE_NAMES, OWN_TYPES
+from sandbox.isolation.rows import Evidence, Folder, Found, Judge, Rule, few, none, same, verdict
+from sandbox.isolation.seccomp import rules
+from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
+
+WRITABLE: Final = (str(SCRATCH_TARGET), str(STAGING_TARGET))  # what a job may write
+_WORKED: Final = frozenset({"SUCCEEDED", "SIGALRM", "ENDED"})  # did it, did not come back, or ended untold
+_HARMLESS: Final = {f"/dev/{name}" for name in ("full", "null", "random", "tty", "urandom", "zero")}
+_SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
+_NO_NAMES: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of nothing
+
+
+# --- whose folders they are ---
+
+
+def _nonces(evidence: Evidence) -> Iterator[Found]:
+    for path, nonce in evidence.nonces.items():
+        found = str(evidence.look["files"]["nonces"].get(path))
+        place = path.rpartition("/")[0]
+        yield Found(
+            "its nonce",
+            "its nonce" if found == nonce else found[:40],
+            verdict(found == nonce),
+            f"{place} is this host's folder",
+        )
+
+
+def _folders(evidence: Evidence) -> Iterator[Found]:
+    """By device and inode where the kernel is the server's own. Another one, as of a virtual machine, has numbers of its
+    own: there the names in a folder tell, if there are any.
+    """
+    files = evidence.look["files"]
+    same_kernel = bool(evidence.boot) and files["boot"] == evidence.boot
+    for path, asked in evidence.folders.items():
+        there = Folder(*files["folders"].get(path, (0, 0, "absent")))
+        if same_kernel:
+            same_one = (there.device, there.inode) == (asked.device, asked.inode)
+        else:
+            same_one = there.names == asked.names != _NO_NAMES
+        found = "the same" if same_one else f"another ({there.names})"[:60]
+        if not same_kernel and asked.names == _NO_NAMES:
+            found = "empty, so that it cannot be told from others; put a file into it"
+        yield same("the same", found, f"{path} is this host's folder")
+
+
+# --- what was tried ---
+
+
+def _refused(group: str) -> Judge:
+    def judge(evidence: Evidence) -> Iterator[Found]:
+        yield _attempts(evidence.look["attempts"].get(group) or {})
+
+    return judge
+
+
+def _attempts(found: Mapping[str, str]) -> Found:
+    worked = sorted(name for name, said in found.items() if said in _WORKED)
+    if not found:
+        return Found("refused", "nothing was tried", "failed")
+    if worked:
+        return Found("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")
+    return Found("refused", f"{len(found)} refused: {', '.join(sorted(set(found.values())))}", "held")
+
+
+def _architectures(evidence: Evidence) -> Iterator[Found]:
+    if foreign := evidence.look["attempts"]["other architectures"]:  # this one has others
+        yield _attempts(foreign)
+
+
+def _calls(evidence: Evidence) -> Iterator[Found]:
+    """A call that the filter lets pass is told by another errno than the filter's: the kernel has looked at it."""
+    answered = {name: group["errno"] for group in rules()["answered"] for name in group["names"]}
+    found: Mapping[str, str] = evidence.look["calls"]
+    usual, unknown = rules()["default"], errno.errorcode[errno.ENOSYS]
+    # a name that is newer than a runtime's filter library gets the usual answer instead of its own
+    passed = sorted(name for name, said in found.items() if said not in (answered.get(name), usual, unknown))
+    text = f"{len(passed)} of {len(found)} pass: {few(passed)}" if passed else f"{len(found)} blocked"
+    yield Found("refused", text, verdict(found and not passed))
+
+
+# --- what was seen ---
+
+
+def _nothing(*names: str) -> Judge:
+    return lambda evidence: [none(one for name in names for one in evidence.look["sight"][name])]
+
+
+def _devices(evidence: Evidence) -> Iterator[Found]:
+    yield none(sorted(set(evidence.look["sight"]["devices"]) - _HARMLESS))
+
+
+def _processes(evidence: Evidence) -> Iterator[Found]:
+    yield none(number for number in evidence.look["sight"]["processes"] if number != evidence.facts["pid"])
+
+
+def _privileges(evidence: Evidence) -> Iterator[Found]:
+    """As the kernel says it, and as a set-user-id program of the image shows, if there is one."""
+    sight, user = evidence.look["sight"], str(evidence.template.user[0])
+    yield same(1, sight["no_new_privs"], "no new privileges")
+    ids = sight["set-user-id"]
+    yield Found(
+        user,
+        "none in the image" if ids is None else " ".join(ids),
+        verdict(ids in (None, [user])),
+        "user of a set-user-id program",
+    )
+
+
+def _local_socket(evidence: Evidence) -> Iterator[Found]:
+    yield same("SUCCEEDED", evidence.look["sight"]["local socket"])
+
+
+def _security_module(evidence: Evidence) -> Iterator[Found]:
+    label, options = evidence.look["sight"]["security label"], " ".join(evidence.security_options)
+    confined = label not in ("", "unconfined") and "unconfined_t" not in label
+    if "apparmor" in options:
+        yield Found("a profile", label or "none", verdict(confined), "AppArmor", "5.2")
+    else:
+        yield Found("a profile", "this host's engine has no AppArmor", "warning", "AppArmor", "5.2")
+    if "selinux" in options:
+        yield Found("a label", label or "none", verdict(confined), "SELinux", "5.3")
+    else:
+        yield Found("a label", "this host's engine has no SELinux", "n/a", "SELinux", "5.3")
+
+
+def _namespaces(evidence: Evidence) -> Iterator[Found]:
+    found, own = evidence.look["sight"]["namespaces"], evidence.namespaces
+    shared = [name for name in _SEPARATE if found[name] == own.get(name)]
+    text = f"shared: {', '.join(shared)}" if shared else ", ".join(_SEPARATE)
+    yield Found(
+        ", ".join(_SEPARATE), text, verdict(not shared), "namespaces of its own", "5.10, 5.16, 5.17, 5.21"
+    )
+    others = [name for name in ("cgroup", "time") if found.get(name) == own.get(name)]
+    yield Found("", ", ".join(others) or "none", "note", "namespaces of the host")
+
+
+def _user_namespace(evidence: Evidence) -> Iterator[Found]:
+    """An engine that remaps user ids must have done so."""
+    ranges = [
+        f"{inside} is {outside}, {count} ids" for inside, outside, count in evidence.look["sight"]["uid_map"]
+    ]
+    if ranges and ranges != ["0 is 0, 4294967295 ids"]:
+        yield Found("remapped", "; ".join(ranges), "held")
+    elif any("userns" in option for option in evidence.security_options):
+        yield Found("remapped", "the host's, though this engine remaps user ids", "failed")
+    else:
+        yield Found("", "the host's: user ids are not remapped by this engine", "note")
+
+
+def _host_environment(evidence: Evidence) -> Iterator[Found]:
+    names = set(evidence.facts["environment"])
+    yield none(sorted(names - set(evidence.template.environment) - ENGINE_NAMES))
+
+
+def _own_programs(evidence: Evidence) -> Iterator[Found]:
+    said = evidence.look["sight"]["programs"][str(STAGING_TARGET)]
+    runs = "it runs, under the same filter and limits as the job: an engine cannot mount a folder without programs"
+    yield Found("", runs if said in _WORKED else f"refused: {said}", "note")
+
+
+def _shown(evidence: Evidence) -> Iterator[Found]:
+    """What the kernel shows to everybody. Of the host's paths, those of mounts that are not the kernel's own."""
+    kinds: Mapping[str, Any] = {row["target"]: row["type"] for row in evidence.facts["mounts"]}
+    roots: Mapping[str, str] = evidence.look["sight"]["mount roots"]
+    own = {*OWN_TYPES, "overlay"}
+    paths = {root for target, root in roots.items() if target in WRITABLE or kinds.get(target) not in own}
+    text = f"kernel {evidence.look['sight']['kernel']}, processors, memory, load, the container's id"
+    yield Found("", f"{text}; paths of this host: {few(sorted(paths - {'/'})) or 'none'}", "note")
+
+
+def _gone(evidence: Evidence) -> Iterator[Found]:
+    yield Found("removed", "removed" if evidence.gone else "still there", verdict(evidence.gone))
+
+
+def _runtime(evidence: Evidence) -> Iterator[Found]:
+    yield Found("", evidence.template.runtime or "the engine's default", "note")
+
+
+FILES: Final = (Rule("files", "nonces", _nonces), Rule("files", "folders", _folders))
+_OUT: Final = "escape"
+ATTEMPTS: Final = {  # by the group of attempts in the look program
+    "local sockets": Rule(
+        _OUT, "reach other programs through local sockets", _refused("local sockets"), "5.32"
+    ),
+    "sockets": Rule(_OUT, "open sockets of other families", _refused("sockets"), "5.10, 5.22"),
+    "network": Rule(_OUT, "reach an address", _refused("network"), "5.10, 5.30"),
+    "namespaces": Rule(
+        _OUT, "make and enter namespaces", _refused("namespaces"), "5.10, 5.16, 5.17, 5.21, 5.31"
+    ),
+    "mounts": Rule(_OUT, "mount, unmount, change the root", _refused("mounts"), "5.6, 5.13"),
+    "writing": Rule(_OUT, "write outside scratch and output", _refused("writing"), "5.6, 5.13"),
+    "kernel settings": Rule(_OUT, "write the kernel's settings", _refused("kernel settings"), "5.5"),
+    "nodes": Rule(_OUT, "make devices, pipes, sockets and links", _refused("nodes"), "5.18"),
+    "programs": Rule(_OUT, "run programs from scratch and memory", _refused("programs")),
+    "requests": Rule(_OUT, "ask prctl, ioctl and fcntl for more", _refused("requests"), "5.22"),
+    "identities": Rule(_OUT, "become root", _refused("identities"), "5.26"),
+    "limits": Rule(_OUT, "raise a limit", _refused("limits"), "5.19"),
+    "crashes": Rule(_OUT, "have a crash dumped on the host", _refused("crashes"), "5.19"),
+    "other architectures": Rule(_OUT, "call the kernel as another architecture", _architectures, "5.22"),
+}
+CALLS: Final = Rule(_OUT, "make system calls that no job needs", _calls, "5.22")
+_SIGHT: Final = "sight"
+SIGHT: Final = (
+    Rule(_SIGHT, "read what tells of the host", _nothing("secrets")),
+    Rule(_SIGHT, "see below /sys", _nothing("sys")),
+    Rule(_SIGHT, "find an engine's socket", _nothing("engines", "specials"), "5.32"),
+    Rule(_SIGHT, "open devices", _devices, "5.5, 5.18"),
+    Rule(_SIGHT, "find writable settings of the kernel", _nothing("settings"), "5.5"),
+    Rule(_SIGHT, "find open descriptors", _nothing("descriptors")),
+    Rule(_SIGHT, "see other processes", _processes, "5.7, 5.16"),
+    Rule(_SIGHT, "find the host's environment", _host_environment),
+    Rule(_SIGHT, "gain privileges", _privileges, "5.26"),
+    Rule(_SIGHT, "make a local socket, as jobs do", _local_socket),
+    Rule(_SIGHT, "run a program from the output folder", _own_programs),
+    Rule(_SIGHT, "learn from mounts, /proc and uname", _shown),
+    Rule("container", "runtime", _runtime),
+    Rule("container", "namespaces", _namespaces),
+    Rule("container", "user namespace", _user_namespace, "5.31"),
+    Rule("container", "security module", _security_module),
+    Rule("container", "after its job", _gone, "5.15"),
+)

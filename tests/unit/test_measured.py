@@ -1,0 +1,319 @@
+"""Facts measured inside a container, weakened one at a time: each weakness is found, whatever the rest says."""
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, shortfalls
+from sandbox.isolation.measured import FACTS as RULES
+from sandbox.isolation.rows import Evidence, judged
+from sandbox.template import Limits, Mount, SandboxTemplate
+
+LIMITS = Limits(memory_bytes=1 << 30, cpus=1.5, pids=32, open_files=256, file_bytes=1 << 20)
+TEMPLATE = SandboxTemplate(
+    image="sha256:abc",
+    command=("python3",),
+    user=(1000, 1001),
+    limits=LIMITS,
+    mounts=(
+        Mount("/data/ws", PurePosixPath("/data/ws")),
+        Mount("/state/out", PurePosixPath("/staging"), read_only=False),
+    ),
+    masks=(PurePosixPath("/data/ws/.gdal-mcp"),),
+    environment={"PATH": "/usr/bin", "LC_ALL": "C.UTF-8"},
+)
+SHOWN = replace(TEMPLATE, cgroup_visible=True)
+
+
+def mount(target, options="ro,relatime", kind="ext4", shared=()):
+    return {"target": target, "options": options.split(","), "shared": list(shared), "type": kind}
+
+
+def tree(rows):
+    """The rows with the numbers that mounts get when they are made in this order, and of what each one lies on."""
+    made, reached = [], {"": "0"}  # number by target
+    for number, row in enumerate(rows, 1):
+        target = row["target"].rstrip("/")
+        below = max((one for one in reached if f"{target}/".startswith(f"{one}/")), key=len)
+        made.append({**row, "id": str(number), "parent": reached[below]})
+        reached = {one: old for one, old in reached.items() if not f"{one}/".startswith(f"{target}/")}
+        reached[target] = str(number)
+    return made
+
+
+FACTS = {
+    "pid": 1,
+    "status": {
+        "Uid": ["1000"] * 4,
+        "Gid": ["1001"] * 4,
+        "Groups": ["1001"],
+        **{name: ["0000000000000000"] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")},
+        "NoNewPrivs": ["1"],
+        "Seccomp": ["2"],
+    },
+    "mounts": tree(
+        [
+            mount("/", kind="overlay", shared=["master:3"]),
+            mount("/proc", "rw,nosuid", "proc"),
+            mount("/dev", "rw,nosuid", "tmpfs"),
+            mount("/dev/pts", "rw", "devpts"),
+            mount("/sys", "ro", "sysfs"),
+            mount("/sys/fs/cgroup", "rw", "tmpfs"),
+            mount("/sys/fs/cgroup/memory", "ro", "cgroup"),
+            mount("/etc/hostname"),
+            mount("/data/ws"),
+            mount("/data/ws/.gdal-mcp", "ro,nosuid", "tmpfs"),
+            mount("/staging", "rw,relatime"),
+            mount("/tmp", "rw,nosuid,nodev,noexec,relatime", "tmpfs"),
+            mount("/proc/keys", "rw", "tmpfs"),
+            mount("/sys", "ro", "tmpfs"),  # covers what is below
+        ]
+    ),
+    "interfaces": ["lo"],
+    "rlimits": {
+        "NOFILE": [256, 256],
+        "FSIZE": [1 << 20, 1 << 20],
+        "CORE": [1, 1],
+        "DATA": [LIMITS.data_bytes] * 2,
+        "CPU": [LIMITS.cpu_seconds] * 2,
+    },
+    "environment": {"PATH": "/usr/bin", "LC_ALL": "C.UTF-8", "HOME": "/"},
+    "hostname": "sandbox",
+    "folder": "/tmp",
+    "cgroup": dict.fromkeys(("memory", "swap", "pids", "cpu", "cpu_period")),
+}
+V1 = {"memory": str(1 << 30), "swap": str(1 << 30), "pids": "32", "cpu": "150000", "cpu_period": "100000"}
+V2 = {"memory": str(1 << 30), "swap": "0", "pids": "32", "cpu": "150000 100000", "cpu_period": None}
+
+
+def with_cgroup(**changes):
+    return {**FACTS, "mounts": FACTS["mounts"][:-1], "cgroup": {**V2, **changes}}
+
+
+def weakened(path, value):
+    facts = copy.deepcopy(FACTS)
+    *way, last = path
+    place = facts
+    for key in way:
+        place = place[key]
+    place[last] = value
+    return facts
+
+
+def with_mounts(*added, without=()):
+    facts = copy.deepcopy(FACTS)
+    facts["mounts"] = tree([row for row in facts["mounts"] if row["target"] not in without] + list(added))
+    return facts
+
+
+def names(template, facts):
+    return {row.name for row in shortfalls(template, facts)}
+
+
+def status(**changed):
+    return {**FACTS, "status": {**FACTS["status"], **changed}}
+
+
+def ids(name, which):
+    return status(
+        **{name: ["0" if one == which else value for one, value in enumerate(FACTS["status"][name])]}
+    )
+
+
+def without(facts, *path):
+    facts = copy.deepcopy(facts)
+    *way, last = path
+    for key in way:
+        facts = facts[key]
+    del facts[last]
+    return facts
+
+
+def limits(name):
+    soft, hard = FACTS["rlimits"][name]
+    for pair in ([-1, -1], [soft, -1], [soft, hard + 1], [soft + 1, hard]):
+        yield weakened(["rlimits", name], pair)
+
+
+def shared(target):
+    facts = copy.deepcopy(FACTS)
+    next(row for row in facts["mounts"] if row["target"] == target)["shared"] = ["shared:7", "master:3"]
+    return facts
+
+
+def writable_workspace():
+    mask = mount("/data/ws/.gdal-mcp", "ro", "tmpfs")
+    return with_mounts(mount("/data/ws", "rw,relatime"), mask, without=("/data/ws", "/data/ws/.gdal-mcp"))
+
+
+def with_mask(*mask):
+    return with_mounts(*mask, without=("/data/ws/.gdal-mcp",))
+
+
+KINDS = ("ext4", "xfs", "btrfs", "overlay", "9p", "fuse-overlayfs", "nfs", "virtiofs")
+FOREIGN = ("/host", "/data/ws/sub", "/staging/x", "/run/docker.sock", "/tmp/x", "/proc/x")
+NAMES = ("AWS_SECRET_ACCESS_KEY", "GDAL_DATA", "LD_PRELOAD", "http_proxy")
+BITS = ("0000000000000001", "0000008000000000", "00000000a80425fb")
+# row -> facts that it, and no other row, must notice
+WEAK = {
+    "user": [*(ids(name, which) for name in ("Uid", "Gid") for which in range(4)), status(Uid=["1002"] * 4)],
+    "supplementary groups": [status(Groups=["1001", "998"])],
+    **{name: [status(**{name: [bits]}) for bits in BITS] for name in CAPABILITIES},
+    "NoNewPrivs": [status(NoNewPrivs=["0"])],
+    "Seccomp": [status(Seccomp=["0"]), status(Seccomp=["1"]), status(Seccomp=[])],
+    "network interfaces": [weakened(["interfaces"], ["lo", "eth0"])],
+    "process": [weakened(["pid"], 7)],
+    "host name": [weakened(["hostname"], "build-server")],
+    "working folder": [weakened(["folder"], "/")],
+    "foreign environment": [
+        *(weakened(["environment", name], "x") for name in NAMES),
+        weakened(["environment", "PATH"], "/evil"),
+    ],
+    "missing environment": [weakened(["environment"], {"PATH": "/usr/bin"})],
+    **{f"rlimit {name}": [*limits(name)] for name in FACTS["rlimits"]},
+    "mount /data/ws": [writable_workspace(), with_mounts(without=("/data/ws",))],
+    "mount /staging": [
+        with_mounts(without=("/staging",)),
+        with_mounts(mount("/staging", "ro"), without=("/staging",)),
+    ],
+    # absent, of another kind, or under the workspace instead of over it
+    "mask /data/ws/.gdal-mcp": [
+        with_mask(),
+        with_mask(mount("/data/ws/.gdal-mcp", "rw", "tmpfs")),
+        with_mounts(mount("/data/ws")),
+    ],
+    "scratch /tmp": [
+        with_mounts(mount("/tmp", options, "tmpfs"), without=("/tmp",))
+        for options in ("rw,nosuid,nodev", "rw,noexec,nodev", "rw,nosuid,noexec")
+    ],
+    "shared memory": [with_mounts(mount("/dev/shm", "rw,nosuid,nodev,noexec", "tmpfs"))],
+    "shared propagation": [shared(target) for target in ("/", "/data/ws", "/etc/hostname")],
+    "foreign mounts": [with_mounts(mount(target, "ro", kind)) for target in FOREIGN for kind in KINDS],
+    "writable mounts": [
+        {**FACTS, "mounts": FACTS["mounts"][:-1]},  # control groups, which nothing covers
+        with_mounts(mount("/etc/shadow", "rw,nosuid", "tmpfs")),
+        *(with_mounts(mount(target, "rw", "tmpfs")) for target in ("/etc", "/opt/x", "/tmpx", "/stagingx", "/devx")),
+    ],
+}  # fmt: skip
+# notices of one weakness that come with another
+TOO = {"mask /data/ws/.gdal-mcp": {"writable mounts"}, "mount /staging": set(), "writable mounts": set()}
+
+
+@pytest.mark.claim(
+    "engine.gvisor-is-judged-by-effect",
+    "files.mounts-only",
+    "files.reserved-covered",
+    "network.no-interface",
+    "sandbox.environment",
+    "sandbox.not-root",
+    "sandbox.self-measured",
+)
+def test_each_weakness_fails_its_row_and_no_other(subtests):
+    rows = {row.name for row in judged(RULES, Evidence(TEMPLATE, FACTS))}
+    assert rows == {*WEAK, "mount /"}
+    assert names(TEMPLATE, FACTS) == set()
+    for name, cases in WEAK.items():
+        for number, facts in enumerate(cases):
+            with subtests.test(name, number=number):
+                assert {name} <= names(TEMPLATE, facts) <= {name, *TOO.get(name, ())}
+
+
+def test_a_root_that_can_be_written_is_found():
+    assert names(TEMPLATE, weakened(["mounts", 0, "options"], ["rw"])) == {"mount /", "writable mounts"}
+
+
+def test_what_engines_add_and_mask_is_no_weakness():
+    assert names(TEMPLATE, weakened(["interfaces"], [])) == set()
+    assert names(TEMPLATE, with_mounts(mount("/etc/passwd", "rw,nosuid", "tmpfs"))) == set()
+    assert names(TEMPLATE, with_mounts(mount("/etc/passwd", "rw,nosuid", "ext4"))) >= {"writable mounts"}
+
+
+COVERED = [
+    with_mounts(),
+    with_mounts(mount("/data/ws")),  # over the mask
+    with_mounts(mount("/host"), mount("/host", "ro", "tmpfs")),
+    with_mounts(mount("/etc", "rw"), mount("/etc/x", "rw"), mount("/etc", "ro", "tmpfs")),
+]
+
+
+@pytest.mark.claim("sandbox.self-measured")
+@given(facts=st.sampled_from(COVERED), order=st.randoms(use_true_random=False))
+def test_the_order_in_which_a_kernel_lists_mounts_does_not_matter(facts, order):
+    """As after a copy of all mounts into another namespace, which a rootless engine makes."""
+    other = copy.deepcopy(facts)
+    order.shuffle(other["mounts"])
+    assert names(TEMPLATE, other) == names(TEMPLATE, facts)
+
+
+def test_limits_as_asked_have_no_shortfall():
+    for cgroup in (V1, V2, {**V2, "cpu": "75000 50000"}, {**V1, "swap": None}, {**V2, "swap": None}):
+        assert names(SHOWN, with_cgroup(**cgroup)) == set(), cgroup
+    shown = with_cgroup()
+    shown["mounts"] = tree([*shown["mounts"], mount("/sys/fs/cgroup/memory", "rw", "cgroup")])
+    assert names(SHOWN, shown) == {"writable mounts"}
+
+
+IGNORED = {
+    "memory": ("max", None, "9223372036854771712", str(2 << 30), str(1 << 29), "", "\u00b2"),
+    "swap": ("max", "1", str(1 << 30), "9223372036854771712"),
+    "pids": ("max", None, "33", "31"),
+    "cpu": ("max 100000", "max", None, "200000 100000", "150000 10000", "-1", "150000 0"),
+}
+IGNORED_1 = {"swap": ("9223372036854771712", str((1 << 30) + 4096)), "cpu": ("-1",), "cpu_period": ("0",)}
+
+
+@pytest.mark.claim("sandbox.host-attested")
+def test_a_limit_that_the_engine_did_not_set_is_found():
+    for version, cases in ((V2, IGNORED), (V1, IGNORED_1)):
+        for name, values in cases.items():
+            for value in values:
+                row = "cgroup cpus" if name.startswith("cpu") else f"cgroup {name}"
+                found = names(SHOWN, with_cgroup(**{**version, name: value}))
+                assert found in ({row}, {"cgroup"}), (name, value)  # all of them, where one is no number
+
+
+def test_limits_that_cannot_be_seen_are_no_shortfall_of_a_job_but_of_an_attestation():
+    unseen = {**FACTS, "mounts": FACTS["mounts"][:-1]}
+    assert names(SHOWN, unseen) >= {"cgroup memory", "cgroup pids", "cgroup cpus"}
+
+
+_ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def _paths(value, way=()):
+    if way:
+        yield way
+    for key, inner in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        yield from _paths(inner, (*way, key))
+
+
+@given(st.sampled_from([*_paths(FACTS)]), _ANY)
+def test_malformed_facts_make_failing_rows_and_never_an_exception(way, value):
+    facts = {**weakened(way, value), "cgroup": V2} if way[0] != "cgroup" else weakened(way, value)
+    for row in judged((*RULES, *LIMITS_IN_FORCE), Evidence(SHOWN, facts)):
+        assert isinstance(row.ok, bool)
+
+
+@pytest.mark.claim("sandbox.self-measured")
+@given(_ANY)
+def test_facts_of_any_shape_are_not_taken_for_a_container_as_asked(value):
+    assert shortfalls(TEMPLATE, value)
+
+
+@pytest.mark.claim("sandbox.self-measured")
+def test_a_missing_fact_is_a_shortfall():
+    for name in FACTS:
+        found = shortfalls(TEMPLATE if name != "cgroup" else SHOWN, without(FACTS, name))
+        assert found, name
+        json.dumps([row.found for row in found])

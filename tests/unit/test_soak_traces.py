@@ -1,0 +1,19 @@
+"""What a soak takes for a leak, on curves of memory that are known."""
+
+import math
+
+from tests.soak.soak import GROWTH
+from tests.soak.traces import steady_growth
+
+
+def test_a_leak_is_told_from_warming_up_whatever_the_length_of_the_soak():
+    for seconds in (60, 120, 600):
+        noise = [0.4 * math.sin(second) for second in range(seconds)]
+        level = [370.0 + one for one in noise]
+        warming = [370.0 + 25 * (1 - math.exp(-4 * n / seconds)) + one for n, one in enumerate(noise)]
+        steps = [370.0 + (10 if n > seconds * 0.6 else 0) + one for n, one in enumerate(noise)]
+        leaking = [370.0 + 12 * n / seconds + one for n, one in enumerate(noise)]
+        for curve in (level, warming, steps):
+            assert steady_growth(curve) < GROWTH
+        assert steady_growth(leaking) > GROWTH
+    assert steady_growth([]) == steady_growth([370.0]) == 0.0
