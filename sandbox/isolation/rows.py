@@ -82,17 +82,19 @@ class Rule:
     judge: Judge
     cis: str = ""
 
-    def rows(self, evidence: Evidence) -> list[Row]:
+    def found(self, evidence: Evidence) -> list[Found]:
         try:
-            found = list(self.judge(evidence))
+            return list(self.judge(evidence))
         except _MALFORMED as error:
-            found = [Found("", f"malformed: {error!r}"[:200], "failed")]
-        return [Row(self.group, one.name or self.name, *one[:3], one.cis or self.cis) for one in found]
+            return [Found("", f"malformed: {error!r}"[:200], "failed")]
+
+    def row(self, found: Found) -> Row:
+        return Row(self.group, found.name or self.name, *found[:3], found.cis or self.cis)
 
 
 def judged(rules: Iterable[Rule], evidence: Evidence) -> tuple[Row, ...]:
     """A row, or several, for each rule."""
-    return tuple(row for rule in rules for row in rule.rows(evidence))
+    return tuple(rule.row(one) for rule in rules for one in rule.found(evidence))
 
 
 def verdict(held: object) -> Verdict:
