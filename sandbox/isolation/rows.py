@@ -1,8 +1,8 @@
 """What is looked at in a container, and how it is judged: rules, each of which makes rows. Pure.
 
 Three readers select from the rules. A slot compares what its worker measured before it gives it a job (`measured.FACTS`);
-the attestation of a host adds the limits in force and what was tried in a probe container; `gdal-mcp doctor --escape` and the
-conformance suite add everything that the look program tries (`tried.py`).
+the attestation of a host adds the limits in force and what was tried in a probe container; the escape test and the conformance
+suite add everything that the look program tries (`tried.py`).
 
 Invariants: malformed or missing evidence makes a failing row, never an exception; an attempt that worked fails its row, and
 so does a group of attempts that is missing or empty; what a container shows and cannot hide is a note.
