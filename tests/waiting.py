@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 
-def until(happened: Callable[[], object], seconds: float = 30.0) -> None:
+def until(happened: Callable[[], object], seconds: float = 120.0) -> None:
     """Returns as soon as it happened; fails the test when it has not within a bound that nothing comes near."""
     end = time.monotonic() + seconds
     pause = threading.Event()

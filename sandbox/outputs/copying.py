@@ -14,7 +14,6 @@ from sandbox.outputs.store import StagingUsage
 from sandbox.template import Limits
 from sandbox.workspace import Identity
 
-_CHUNK = 1 << 20  # bytes read at a time
 _FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
 
 
@@ -125,13 +124,7 @@ def copy(source: int, target: int) -> None:
                 return
             raise
         end = os.lseek(source, offset, os.SEEK_HOLE)
-        _copy_range(source, target, offset, end)
+        os.lseek(target, offset, os.SEEK_SET)
+        while offset < end and (sent := os.sendfile(target, source, offset, end - offset)):
+            offset += sent
         offset = end
-
-
-def _copy_range(source: int, target: int, offset: int, end: int) -> None:
-    while offset < end and (chunk := os.pread(source, min(_CHUNK, end - offset), offset)):
-        while chunk:
-            written = os.pwrite(target, chunk, offset)
-            offset += written
-            chunk = chunk[written:]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sandbox.errors import OutputRejected, PathRefused
 from sandbox.mounted import mountinfo, submounts
+from sandbox.outputs.dirops import DirEntry, DirOps
 from sandbox.outputs.filetree import (
     MAX_DEPTH,
     Entry,
@@ -25,45 +26,39 @@ from sandbox.outputs.filetree import (
     walk,
 )
 from sandbox.outputs.journal import Mark
-from sandbox.outputs.moves import Moves, Place
 from sandbox.outputs.store import Part, Staged, StagingUsage
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, open_folder
 
 MAX_LISTED = 500_000  # names in a folder that is renamed or taken away; some seconds
-
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable bytes, line separators
 _STRICT_UMASK = 0o077
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A staged file or folder that is ready to be moved: what it holds and how to know it again.
-
-    `sha256` of a folder is the SHA-256 over one line `<sha256>  <size>  <relative path>` and a line feed for each of
-    `parts`, in UTF-8, sorted by the bytes of the path. Empty folders in it do not count.
-    """
+    """A staged file or folder that is ready to be moved: what it holds and how to know it again. As `PublishedFile`."""
 
     identity: Identity
-    is_folder: bool
     size: int
     sha256: str
     parts: tuple[Part, ...] = ()
     listing: str = ""
+    is_folder: bool = False
 
     @property
-    def mark(self) -> Mark:
-        return Mark.expected(self.identity, is_folder=self.is_folder)
+    def mark(self) -> Mark | None:
+        return Mark.expected(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class Permissions:
     """Owner and modes that outputs get. `owner` is None where we may not give files away."""
 
     owner: tuple[int, int] | None
     file_mode: int
     folder_mode: int
-    inner: "Manner | None" = None  # for what is in a folder, when it differs
+    inner: "Permissions | None" = None  # for what is in a folder, when it differs
 
     def apply(self, file: int, *, is_folder: bool) -> None:
         if self.owner is not None:
@@ -71,17 +66,25 @@ class Manner:
         os.fchmod(file, self.folder_mode if is_folder else self.file_mode)
 
 
-def manner_of(replaced: os.stat_result | None, root: os.stat_result) -> Manner:
-    """As what is replaced, else as the workspace's owner would make it. No file is executable or setuid."""
-    masked = ~_umask()
+def permissions_for(replaced: os.stat_result | None, root: os.stat_result) -> Permissions:
+    """Those of what is replaced, else as the workspace's owner would make it. No file is executable or setuid."""
+    allowed = ~_umask()
     owned_by = root if replaced is None else replaced
     owner = (owned_by.st_uid, owned_by.st_gid) if os.geteuid() == 0 else None
-    usual = Manner(owner, 0o666 & masked | 0o600, 0o777 & masked | 0o700)
+    usual = Permissions(owner, 0o666 & allowed | 0o600, 0o777 & allowed | 0o700)
     if replaced is None:
         return usual
     if stat.S_ISDIR(replaced.st_mode):
         return replace(usual, folder_mode=replaced.st_mode & 0o777, inner=usual)
     return replace(usual, file_mode=replaced.st_mode & 0o666)
+
+
+def _umask() -> int:
+    """Read, not set and set back: another thread may be making a file."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    return _STRICT_UMASK
 
 
 def collect(top: int, limits: Limits) -> tuple[Staged, ...]:
@@ -104,48 +107,6 @@ def collect(top: int, limits: Limits) -> tuple[Staged, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def seal(place: Place, mark: Mark, manner: Manner, moves: Moves) -> Sealed:
-    """Gives a collected file or folder its owner and mode, digests it and puts it on disk."""
-    with moves.step("seal"):
-        if mark.is_folder:
-            return _seal_folder(place, mark, manner)
-        return _seal_file(place, mark, manner)
-
-
-def listing_of(located: Located) -> str:
-    """The `listing` of a folder that is to be renamed or taken away, which has to be known whole.
-
-    Raises PathRefused when something in it lies too deep or cannot be read, when it holds more than `MAX_LISTED`
-    names, or a mount: forgetting the folder would later empty what is mounted there.
-    """
-    with open_folder(located.workspace, located.relative) as top:
-        _refuse_mounts(located)
-        device = os.fstat(top).st_dev
-        for count, entry in enumerate(walk(top), 1):
-            if entry.blocked:
-                raise PathRefused(f"{entry.path[-80:]!a} in it lies too deep or cannot be read.")
-            if entry.status.st_dev != device:
-                raise PathRefused(f"{entry.path[-80:]!a} in it lies on another file system.")
-            if count > MAX_LISTED:
-                raise PathRefused(f"it holds more than {MAX_LISTED} files. Move it by other means.")
-        return listing(top)
-
-
-def _refuse_mounts(located: Located) -> None:
-    if below := submounts(located.path, mountinfo()):
-        raise PathRefused(f"{below[0][-80:]!a} in it is a mount. Unmount it first.")
-
-
-def listing(top: int) -> str:
-    """A digest of names, sizes, inodes and times below an open folder: cheap, and any change shows in it."""
-    lines = []
-    for entry in walk(top):
-        status = entry.status
-        what = "" if entry.is_folder else f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
-        lines.append(f"{what} {entry.path}\n".encode(errors="surrogateescape"))
-    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
-
-
 def _refuse_unfit(entry: Entry) -> None:
     shown = ascii(entry.path[-80:])
     if any(unicodedata.category(letter) in _UNPRINTABLE for letter in entry.name):
@@ -162,68 +123,84 @@ def _refuse_unfit(entry: Entry) -> None:
         raise OutputRejected(f"{shown} has a second name; a published file has one.")
 
 
-def _seal_file(place: Place, mark: Mark, manner: Manner) -> Sealed:
-    with opened_file(place.folder, place.name) as file:
-        status = _fit(file, place.name)
-        if not mark.fits(status):
-            raise OutputRejected(f"{place.name!r} was changed after it was collected.")
-        manner.apply(file, is_folder=False)
-        start_writing(file)  # the disk works while the processor digests
-        sha256 = digest(file)
-        os.fsync(file)
-        return Sealed(Identity.of(os.fstat(file)), is_folder=False, size=status.st_size, sha256=sha256)
+def seal(place: DirEntry, staged: Staged, permissions: Permissions, ops: DirOps) -> Sealed:
+    """Gives a collected file or folder its owner and mode, digests it and puts it on disk. Raises OutputRejected."""
+    changed = OutputRejected(f"{place.name!r} was changed after it was collected.")
+    with ops.step("seal"):
+        if not staged.is_folder:
+            with opened_file(place.folder, place.name) as file:
+                status = os.fstat(file)
+                if Identity.of(status) != staged.identity:
+                    raise changed
+                sha256 = _seal_file(file, place.name, permissions)
+                os.fsync(file)
+                return Sealed(Identity.of(os.fstat(file)), status.st_size, sha256)
+        with opened_folder(place.folder, place.name, repair=True) as top:
+            if os.fstat(top).st_ino != staged.identity.inode:
+                raise changed
+            parts = sorted(
+                _seal_parts(top, permissions.inner or permissions), key=lambda part: part.relative.encode()
+            )
+            permissions.apply(top, is_folder=True)
+            sync_tree(top, len(parts))
+            size, identity = sum(part.size for part in parts), Identity.of(os.fstat(top))
+            return Sealed(identity, size, tree_digest(parts), tuple(parts), listing(top), is_folder=True)
 
 
-def _seal_folder(place: Place, mark: Mark, manner: Manner) -> Sealed:
-    with opened_folder(place.folder, place.name, repair=True) as top:
-        if not mark.fits(os.fstat(top)):
-            raise OutputRejected(f"{place.name!r} was changed after it was collected.")
-        parts = sorted(_seal_parts(top, manner.inner or manner), key=lambda part: part.relative.encode())
-        manner.apply(top, is_folder=True)
-        sync_tree(top, len(parts))
-        return Sealed(
-            identity=Identity.of(os.fstat(top)),
-            is_folder=True,
-            size=sum(part.size for part in parts),
-            sha256=tree_digest(parts),
-            parts=tuple(parts),
-            listing=listing(top),
-        )
-
-
-def _seal_parts(top: int, manner: Manner) -> Iterator[Part]:
+def _seal_parts(top: int, permissions: Permissions) -> Iterator[Part]:
     for entry in walk(top, repair=True):
         _refuse_unfit(entry)
         if entry.is_folder:
             with opened_folder(entry.folder, entry.name) as folder:
-                manner.apply(folder, is_folder=True)
+                permissions.apply(folder, is_folder=True)
             continue
         with opened_file(entry.folder, entry.name) as file:
-            status = _fit(file, entry.path)
-            manner.apply(file, is_folder=False)
-            start_writing(file)
-            yield Part(entry.path, status.st_size, digest(file))
+            yield Part(entry.path, os.fstat(file).st_size, _seal_file(file, entry.path, permissions))
+
+
+def _seal_file(file: int, name: str, permissions: Permissions) -> str:
+    """Of an open file, as its name may lead elsewhere from one call to the next; returns the digest."""
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        raise OutputRejected(f"{name!r} is no regular file with one name.")
+    permissions.apply(file, is_folder=False)
+    start_writing(file)  # the disk works while the processor digests
+    return digest(file)
 
 
 def tree_digest(parts: list[Part]) -> str:
-    """See `Sealed`."""
+    """The digest of a folder, as in `PublishedFile`; `parts` are sorted."""
     total = hashlib.sha256()
     for part in parts:
         total.update(f"{part.sha256}  {part.size}  {part.relative}\n".encode())
     return total.hexdigest()
 
 
-def _fit(file: int, name: str) -> os.stat_result:
-    """Asks the open file itself: a name may lead elsewhere from one call to the next."""
-    status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-        raise OutputRejected(f"{name!r} is no regular file with one name.")
-    return status
+def listing_of(located: Located) -> str:
+    """The `listing` of a folder that is to be renamed or taken away, which has to be known whole.
+
+    Raises PathRefused when something in it lies too deep or cannot be read, when it holds more than `MAX_LISTED`
+    names, or a mount: forgetting the folder would later empty what is mounted there.
+    """
+    with open_folder(located.workspace, located.relative) as top:
+        if below := submounts(located.path, mountinfo()):
+            raise PathRefused(f"{below[0][-80:]!a} in it is a mount. Unmount it first.")
+        device = os.fstat(top).st_dev
+        for count, entry in enumerate(walk(top), 1):
+            if entry.blocked:
+                raise PathRefused(f"{entry.path[-80:]!a} in it lies too deep or cannot be read.")
+            if entry.status.st_dev != device:
+                raise PathRefused(f"{entry.path[-80:]!a} in it lies on another file system.")
+            if count > MAX_LISTED:
+                raise PathRefused(f"it holds more than {MAX_LISTED} files. Move it by other means.")
+        return listing(top)
 
 
-def _umask() -> int:
-    """Read, not set and set back: another thread may be making a file."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
-    return _STRICT_UMASK
+def listing(top: int) -> str:
+    """A digest of names, sizes, inodes and times below an open folder: cheap, and any change shows in it."""
+    lines = []
+    for entry in walk(top):
+        status = entry.status
+        what = "" if entry.is_folder else f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
+        lines.append(f"{what} {entry.path}\n".encode(errors="surrogateescape"))
+    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()

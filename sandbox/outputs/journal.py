@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Protocol
 
 from sandbox.errors import StagingFailed
-from sandbox.outputs.moves import Moves
+from sandbox.outputs.dirops import DirOps
 from sandbox.workspace import RESERVED, Identity
 
 MANIFEST = "manifest.json"
@@ -36,6 +36,16 @@ def valid_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+class Identified(Protocol):
+    """A file or folder as it was found, or nothing."""
+
+    @property
+    def identity(self) -> Identity | None: ...
+
+    @property
+    def is_folder(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """Enough to know a file or folder again after a rename, a crash or a reboot."""
@@ -50,8 +60,10 @@ class Mark:
         return cls(status.st_ino, status.st_size, status.st_mtime_ns, stat.S_ISDIR(status.st_mode))
 
     @classmethod
-    def expected(cls, identity: Identity, *, is_folder: bool) -> "Mark":
-        return cls(identity.inode, identity.size, identity.mtime_ns, is_folder)
+    def expected(cls, located: "Identified") -> "Mark | None":
+        """Of what a plan found at a place; None when nothing was there."""
+        found = located.identity
+        return cls(found.inode, found.size, found.mtime_ns, located.is_folder) if found is not None else None
 
     def fits(self, status: os.stat_result | None) -> bool:
         """Whether this is what was marked. A folder is known by its inode: size and time move with use."""
@@ -125,18 +137,18 @@ class Record:
         return tuple(step.inverse() for step in reversed(self.steps))
 
 
-def save(record: Record, folder: int, moves: Moves) -> None:
+def save(record: Record, folder: int, ops: DirOps) -> None:
     """Puts a record in place of the last one, at once and durably."""
-    with moves.step("record.write"):
+    with ops.step("record.write"):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(_TEMPORARY, flags, 0o600, dir_fd=folder)
         with os.fdopen(file, "w", encoding="ascii") as text:
-            json.dump(_written(record), text)
+            json.dump(_to_json(record), text)
             text.flush()
             os.fsync(file)
-    with moves.step("record.rename"):
+    with ops.step("record.rename"):
         os.rename(_TEMPORARY, MANIFEST, src_dir_fd=folder, dst_dir_fd=folder)
-    moves.sync("record.sync", folder)
+    ops.sync("record.sync", folder)
 
 
 def load(folder: int, call_id: str) -> Record | None:
@@ -149,7 +161,7 @@ def load(folder: int, call_id: str) -> Record | None:
         raise JournalDamaged(f"the journal of {call_id} cannot be opened: {error.strerror}.") from error
     with os.fdopen(file, "rb") as stream:
         try:
-            record = _read(json.loads(stream.read(_MAX_BYTES)))
+            record = _from_json(json.loads(stream.read(_MAX_BYTES)))
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise JournalDamaged(
                 f"the journal of {call_id} is unreadable; its files are left alone."
@@ -159,7 +171,13 @@ def load(folder: int, call_id: str) -> Record | None:
     return record
 
 
-def _written(record: Record) -> dict[str, Any]:
+def _to_json(record: Record) -> dict[str, Any]:
+    def mark(one: Mark | None) -> list[int] | None:
+        return None if one is None else [one.inode, one.size, one.mtime_ns, int(one.is_folder)]
+
+    def path(one: PurePosixPath | None) -> str | None:
+        return None if one is None else str(one)
+
     return {
         "format": _FORMAT,
         "call": record.call_id,
@@ -171,10 +189,10 @@ def _written(record: Record) -> dict[str, Any]:
             {
                 "slot": step.slot,
                 "target": str(step.target),
-                "new": _written_mark(step.new),
-                "old": _written_mark(step.old),
-                "origin": _written_path(step.origin),
-                "drain": _written_path(step.drain),
+                "new": mark(step.new),
+                "old": mark(step.old),
+                "origin": path(step.origin),
+                "drain": path(step.drain),
             }
             for step in record.steps
         ],
@@ -185,56 +203,43 @@ def _written(record: Record) -> dict[str, Any]:
     }
 
 
-def _written_mark(mark: Mark | None) -> list[int] | None:
-    return None if mark is None else [mark.inode, mark.size, mark.mtime_ns, int(mark.is_folder)]
-
-
-def _written_path(path: PurePosixPath | None) -> str | None:
-    return None if path is None else str(path)
-
-
-def _read(data: Mapping[str, Any]) -> Record:
+def _from_json(data: Mapping[str, Any]) -> Record:
+    """Believes nothing: a journal may have come with a downloaded folder. Raises ValueError, KeyError, TypeError."""
     if data["format"] not in _READABLE:
         raise ValueError("an unknown format")
+    contents = (
+        Content(_inside(one["target"]), int(one["size"]), str(one["sha256"]), str(one["listing"]))
+        for one in data["contents"]
+    )
     return Record(
         call_id=_text(data["call"], _ID),
         staging_id=_text(data["staging"], _ID),
         state=State(data["state"]),
         time_ns=int(data["time_ns"]),
-        steps=tuple(_read_step(step) for step in data["steps"]),
-        contents=tuple(
-            Content(_inside(one["target"]), int(one["size"]), str(one["sha256"]), str(one["listing"]))
-            for one in data["contents"]
-        ),
+        steps=tuple(_step(step) for step in data["steps"]),
+        contents=tuple(contents),
         kept_bytes=int(data["kept_bytes"]),
     )
 
 
-def _read_step(data: Mapping[str, Any]) -> Step:
-    step = Step(
-        _text(data["slot"], _SLOT),
-        _inside(data["target"]),
-        _read_mark(data["new"]),
-        _read_mark(data["old"]),
-        _read_path(data.get("origin")),
-        _read_path(data.get("drain")),
-    )
+def _step(data: Mapping[str, Any]) -> Step:
+    def mark(value: Any) -> Mark | None:
+        if value is None:
+            return None
+        inode, size, mtime_ns, is_folder = value
+        return Mark(int(inode), int(size), int(mtime_ns), bool(is_folder))
+
+    def path(value: Any) -> PurePosixPath | None:
+        return None if value is None else _inside(value)
+
+    slot, target = _text(data["slot"], _SLOT), _inside(data["target"])
+    marks = mark(data["new"]), mark(data["old"])
+    step = Step(slot, target, *marks, path(data.get("origin")), path(data.get("drain")))
     if step.new is None and step.old is None:
         raise ValueError("a step that does nothing")
     if (step.origin and not step.new) or (step.drain and not step.old) or (step.origin and step.drain):
         raise ValueError("a step that renames nothing, or two things")
     return step
-
-
-def _read_path(value: Any) -> PurePosixPath | None:
-    return None if value is None else _inside(value)
-
-
-def _read_mark(data: Any) -> Mark | None:
-    if data is None:
-        return None
-    inode, size, mtime_ns, is_folder = data
-    return Mark(int(inode), int(size), int(mtime_ns), bool(is_folder))
 
 
 def _text(value: Any, pattern: re.Pattern[str]) -> str:
@@ -244,7 +249,7 @@ def _text(value: Any, pattern: re.Pattern[str]) -> str:
 
 
 def _inside(value: Any) -> PurePosixPath:
-    """A path from the root, as written here: a journal that came with a downloaded folder may lie."""
+    """A path from the workspace's root, spelled as we spell it."""
     path = PurePosixPath(value)
     if str(path) != value or path.is_absolute() or not path.parts or ".." in path.parts:
         raise ValueError("not a place in the workspace")

@@ -1,4 +1,4 @@
-"""`<workspace>/.gdal-mcp`: where staging and undo live, and the locks that tell the living from the dead.
+"""The store's folder in a workspace (`RESERVED`): where staging and undo live, and the locks that tell the living from the dead.
 
     .gdal-mcp/            0755, ours
       .gitignore          *
@@ -23,20 +23,20 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from sandbox.errors import SandboxError, StagingFailed
+from sandbox.errors import StagingFailed
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.filetree import listed, opened_folder, remove
 from sandbox.outputs.journal import MANIFEST, valid_id
-from sandbox.outputs.moves import Moves
 from sandbox.workspace import RESERVED, Workspace, open_folder
 
-LOCK = "lock"
 DROPPED = "dropped.json"  # the journal of an entry that is being removed
+_LOCK = "lock"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE = 0o022
 
 
 @dataclass(slots=True)
-class Held:
+class LockedFolder:
     """An open folder whose lock we hold until `close`."""
 
     folder: int
@@ -48,81 +48,71 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """The open folders of one workspace's `.gdal-mcp`."""
+class StagingLayout:
+    """The open folders of one workspace's store."""
 
     workspace: Workspace
     base: int
     staging: int
     undo: int
-    moves: Moves
+    ops: DirOps
 
     @contextmanager
-    def claiming(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Nobody else makes or claims a folder meanwhile; waits for whoever does."""
-        lock = os.open(LOCK, _LOCK_FLAGS, 0o600, dir_fd=self.base)
+        lock = os.open(_LOCK, _LOCK_FLAGS, 0o600, dir_fd=self.base)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
             os.close(lock)
 
-    def make(self, parent: int, name: str, step: str) -> Held:
+    def make(self, parent: int, name: str, step: str) -> LockedFolder:
         """A new folder, locked before anybody else could look at it. Raises FileExistsError."""
-        held = None
-        with self.claiming():
+        made = None
+        with self.exclusive():
             try:
-                with self.moves.step(f"{step}.folder"):
+                with self.ops.step(f"{step}.folder"):
                     os.mkdir(name, 0o700, dir_fd=parent)
-                with self.moves.step(f"{step}.lock"):
-                    held = claim(parent, name)
+                with self.ops.step(f"{step}.lock"):
+                    made = claim(parent, name)
             except FileExistsError:
                 raise
             except BaseException:
-                if held is not None:
-                    held.close()
+                if made is not None:
+                    made.close()
                 remove(parent, name)
                 raise
-        if held is None:
+        if made is None:
             raise StagingFailed(f"{name} was taken by another process as it was made. Try again.")
-        return held
+        return made
 
-    def drop(self, call_id: str, held: Held) -> None:
-        """Removes an undo entry: its journal first, so that after a crash the rest is known for rubbish."""
-        with self.moves.step("drop.record"):
+    def drop(self, call_id: str, entry: LockedFolder) -> None:
+        """Removes an undo entry: its journal first, so that after a crash the rest is known to be rubbish."""
+        with self.ops.step("drop.record"):
             with suppress(FileNotFoundError):
-                os.rename(MANIFEST, DROPPED, src_dir_fd=held.folder, dst_dir_fd=held.folder)
-            os.fsync(held.folder)
-        with self.moves.step("drop.folder"):
+                os.rename(MANIFEST, DROPPED, src_dir_fd=entry.folder, dst_dir_fd=entry.folder)
+            os.fsync(entry.folder)
+        with self.ops.step("drop.folder"):
             remove(self.undo, call_id)
 
 
-def claim(parent: int, name: str) -> Held | None:
+def claim(parent: int, name: str) -> LockedFolder | None:
     """Takes a folder's lock; None while somebody holds it, or when the folder is gone or no folder."""
-    try:
-        with opened_folder(parent, name) as opened:
-            folder = os.dup(opened)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    lock = -1
-    try:
-        lock = os.open(LOCK, _LOCK_FLAGS, 0o600, dir_fd=folder)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock).st_nlink:  # else it was removed between our open and our flock
-            return Held(folder, lock)
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except OSError:
-        _close(folder, lock)
-        raise
-    _close(folder, lock)
-    return None
-
-
-def _close(folder: int, lock: int) -> None:
-    os.close(folder)
-    if lock >= 0:
-        os.close(lock)
+    with ExitStack() as undo:
+        try:
+            with opened_folder(parent, name) as opened:
+                folder = os.dup(opened)
+            undo.callback(os.close, folder)
+            lock = os.open(_LOCK, _LOCK_FLAGS, 0o600, dir_fd=folder)
+            undo.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, FileNotFoundError, NotADirectoryError):
+            return None
+        if not os.fstat(lock).st_nlink:  # it was removed between our open and our flock
+            return None
+        undo.pop_all()
+        return LockedFolder(folder, lock)
 
 
 def ids(parent: int) -> list[str]:
@@ -132,7 +122,7 @@ def ids(parent: int) -> list[str]:
 
 
 @contextmanager
-def failing(what: str) -> Iterator[None]:
+def staging_errors(what: str) -> Iterator[None]:
     """Turns what the system refuses into StagingFailed."""
     try:
         yield
@@ -142,18 +132,18 @@ def failing(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def ground(workspace: Workspace, moves: Moves) -> Iterator[Ground]:
-    """Opens `.gdal-mcp`, making what is missing. Raises StagingFailed where others could tamper with it."""
+def open_layout(workspace: Workspace, ops: DirOps) -> Iterator[StagingLayout]:
+    """Opens the store's folder, making what is missing. Raises StagingFailed where others could tamper with it."""
     if not workspace.writable:
         raise StagingFailed(f"workspace {workspace.root} is read-only; nothing is staged there.")
     with ExitStack() as opened:
         root = opened.enter_context(open_folder(workspace, PurePosixPath()))
-        with failing(f"opening {RESERVED} in {workspace.root}"):
+        with staging_errors(f"opening {RESERVED} in {workspace.root}"):
             base = opened.enter_context(_own_folder(root, RESERVED, 0o755))
             staging = opened.enter_context(_own_folder(base, "staging", 0o700))
             undo = opened.enter_context(_own_folder(base, "undo", 0o700))
-            _ignore(base)
-        yield Ground(workspace, base, staging, undo, moves)
+            _ignore_in_git(base)
+        yield StagingLayout(workspace, base, staging, undo, ops)
 
 
 @contextmanager
@@ -164,9 +154,12 @@ def _own_folder(parent: int, name: str, mode: int) -> Iterator[int]:
     except FileExistsError:
         made = False
     with opened_folder(parent, name) as folder:
-        if made and _is_empty(folder):  # else somebody put another there in between
-            os.fchmod(folder, mode)
-            os.fsync(parent)
+        if made:
+            with os.scandir(folder) as inside:
+                is_ours = next(inside, None) is None  # else somebody put another there in between
+            if is_ours:
+                os.fchmod(folder, mode)
+                os.fsync(parent)
         status = os.fstat(folder)
         if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
             raise StagingFailed(
@@ -176,26 +169,8 @@ def _own_folder(parent: int, name: str, mode: int) -> Iterator[int]:
         yield folder
 
 
-def _is_empty(folder: int) -> bool:
-    with os.scandir(folder) as inside:
-        return next(inside, None) is None
-
-
-def _ignore(base: int) -> None:
-    try:
+def _ignore_in_git(base: int) -> None:
+    with suppress(FileExistsError):
         file = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=base)
-    except FileExistsError:
-        return
-    with os.fdopen(file, "w", encoding="ascii") as text:
-        text.write("*\n")
-
-
-@contextmanager
-def refused_as(kind: type[SandboxError], what: str) -> Iterator[None]:
-    """Gives the workspace's refusals the name that a caller of staging expects."""
-    try:
-        yield
-    except StagingFailed:
-        raise
-    except SandboxError as error:
-        raise kind(f"{what}: {error}") from error
+        with os.fdopen(file, "w", encoding="ascii") as text:
+            text.write("*\n")

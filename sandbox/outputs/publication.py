@@ -16,13 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from sandbox.errors import OutputRejected, StagingFailed
-from sandbox.outputs.inspection import Manner, Sealed, listing_of, manner_of, seal
+from sandbox.errors import OutputRejected, SandboxError, StagingFailed
+from sandbox.outputs.dirops import DirEntry
+from sandbox.outputs.inspection import Permissions, Sealed, listing_of, permissions_for, seal
 from sandbox.outputs.journal import Content, Mark, Record, State, Step, valid_id
-from sandbox.outputs.layout import Ground, Held, failing, refused_as
-from sandbox.outputs.moves import Place
+from sandbox.outputs.layout import LockedFolder, StagingLayout, staging_errors
 from sandbox.outputs.store import Publication, Published, PublishedFile, Staged, Transfer
-from sandbox.outputs.swap import Conflict, Entry, stopped_midway, transact, untouched
+from sandbox.outputs.swap import Conflict, UndoEntry, stopped_midway, transact, untouched
 from sandbox.workspace import RESERVED, Identity, Located, open_folder
 
 
@@ -47,6 +47,10 @@ class Request:
         return tuple({gone.relative: gone for gone in asked if gone.relative not in targets}.values())
 
     @property
+    def present_removals(self) -> tuple[Located, ...]:
+        return tuple(gone for gone in self.removals if gone.identity is not None)
+
+    @property
     def targets(self) -> tuple[Located, ...]:
         published = (one.target for one in self.publications)
         return (*published, *(one.target for one in self.transfers))
@@ -58,46 +62,60 @@ class Request:
         return (*self.removals, *renamed)
 
 
-def publish(ground: Ground, request: Request) -> Published:
+def publish(layout: StagingLayout, request: Request) -> Published:
     """Publishes. Raises OutputRejected or StagingFailed; then no user file is changed."""
-    with refused_as(OutputRejected, "nothing was published"), failing("publishing"):
-        _check_request(ground, request)
-        for place in request.uprooted:
-            _look(ground, place)
-        manners = [_look(ground, one.target) for one in request.publications]
-        sealed = [
-            seal(Place(request.out, name), _collected(request.staged[name]), manner, ground.moves)
-            for name, manner in zip((one.staged_name for one in request.publications), manners, strict=True)
-        ]
-        _check_listings(request)
-        try:
-            held = ground.make(ground.undo, request.call_id, "entry")
-        except FileExistsError as error:
-            raise StagingFailed(f"call {request.call_id} has published before; use a new id.") from error
-        try:
-            _publish_in(ground, held, request, sealed)
-        finally:
-            held.close()
-        return _published(request, sealed)
+    try:
+        with staging_errors("publishing"):
+            return _publish(layout, request)
+    except StagingFailed:
+        raise
+    except SandboxError as error:  # the workspace's refusals, by the name that a caller of staging expects
+        raise OutputRejected(f"nothing was published: {error}") from error
 
 
-def _publish_in(ground: Ground, held: Held, request: Request, sealed: list[Sealed]) -> None:
-    entry = Entry(ground.workspace, request.call_id, held.folder, ground.moves)
+def _publish(layout: StagingLayout, request: Request) -> Published:
+    _check_request(layout, request)
+    for place in request.uprooted:
+        _check_unchanged(layout, place)
+    sealed = []
+    permissions = [_check_unchanged(layout, one.target) for one in request.publications]
+    for one, given in zip(request.publications, permissions, strict=True):
+        staged = DirEntry(request.out, one.staged_name)
+        sealed.append(seal(staged, request.staged[one.staged_name], given, layout.ops))
+    _check_listings(request)
+    try:
+        locked = layout.make(layout.undo, request.call_id, "entry")
+    except FileExistsError as error:
+        raise StagingFailed(f"call {request.call_id} has published before; use a new id.") from error
+    try:
+        _publish_in(layout, locked, request, sealed)
+    finally:
+        locked.close()
+    return _published(request, sealed)
+
+
+def _publish_in(layout: StagingLayout, locked: LockedFolder, request: Request, sealed: list[Sealed]) -> None:
+    entry = UndoEntry(layout.workspace, request.call_id, locked.folder, layout.ops)
     record = _record(request, sealed)
     try:
-        _adopt(entry, request)
-        os.fsync(ground.undo)
+        if any(step.new is not None and step.old is not None for step in record.steps):
+            layout.ops.require_exchange(entry.folder)
+        for number, one in enumerate(request.publications, len(request.present_removals)):
+            # into its slot, so that the staging folder may go whatever happens
+            layout.ops.move(
+                "adopt", DirEntry(request.out, one.staged_name), DirEntry(entry.folder, str(number))
+            )
+        os.fsync(layout.undo)
     except BaseException:
         with suppress(OSError):
-            ground.drop(request.call_id, held)
+            layout.drop(request.call_id, locked)
         raise
     try:
         transact(entry, record.steps, record, State.PUBLISHED)
     except BaseException as error:
-        taken_back = all(untouched(entry, step) for step in record.steps)
-        if taken_back:
+        if all(untouched(entry, step) for step in record.steps):
             with suppress(OSError):  # rubbish by now, which `recover` removes too
-                ground.drop(request.call_id, held)
+                layout.drop(request.call_id, locked)
         elif isinstance(error, Exception):
             raise stopped_midway("publishing", entry, error) from error
         if isinstance(error, Conflict):
@@ -105,18 +123,8 @@ def _publish_in(ground: Ground, held: Held, request: Request, sealed: list[Seale
         raise
 
 
-def _collected(staged: Staged) -> Mark:
-    return Mark.expected(staged.identity, is_folder=staged.is_folder)
-
-
-def _adopt(entry: Entry, request: Request) -> None:
-    """Moves what is staged into its slots, so that the staging folder may go whatever happens."""
-    first = _removing_steps(request)
-    for number, one in enumerate(request.publications, len(first)):
-        entry.moves.move("adopt", Place(request.out, one.staged_name), Place(entry.folder, str(number)))
-
-
-def _check_request(ground: Ground, request: Request) -> None:
+def _check_request(layout: StagingLayout, request: Request) -> None:
+    """What a request contradicts in itself. Raises OutputRejected, StagingFailed."""
     if not valid_id(request.call_id):
         raise StagingFailed(f"{request.call_id!r} is not an id: 8 to 64 letters, digits, '-' and '_'.")
     if not request.targets and not request.removals:
@@ -125,54 +133,53 @@ def _check_request(ground: Ground, request: Request) -> None:
         staged = request.staged.get(one.staged_name)
         if staged is None:
             raise OutputRejected(f"{one.staged_name!r} is not among the collected outputs.")
-        if one.target.identity is not None and one.target.is_folder != staged.is_folder:
-            raise OutputRejected(f"{one.target} would turn from file to folder or back. Use another name.")
+        _refuse_other_kind(one.target, is_folder=staged.is_folder)
     if len({one.staged_name for one in request.publications}) != len(request.publications):
         raise OutputRejected("one output is to be published twice.")
     for transfer in request.transfers:
-        _check_transfer(transfer)
+        source, target = transfer.source, transfer.target
+        if source.identity is None:
+            raise OutputRejected(f"{source} does not exist, so it gets no other name.")
+        _refuse_other_kind(target, is_folder=source.is_folder)
+        if target.identity is not None and target.identity.inode == source.identity.inode:
+            raise OutputRejected(
+                f"{target} is another name of {source} already."
+            )  # a link, or another case of letters
     sources = (one.source for one in request.transfers)
-    _check_places(ground, [*request.targets, *sources, *request.removals])
+    _check_targets(layout, [*request.targets, *sources, *request.removals])
 
 
-def _check_transfer(transfer: Transfer) -> None:
-    source, target = transfer.source, transfer.target
-    if source.identity is None:
-        raise OutputRejected(f"{source} does not exist, so it gets no other name.")
-    if target.identity is None:
-        return
-    if target.is_folder != source.is_folder:
+def _refuse_other_kind(target: Located, *, is_folder: bool) -> None:
+    if target.identity is not None and target.is_folder != is_folder:
         raise OutputRejected(f"{target} would turn from file to folder or back. Use another name.")
-    if target.identity.inode == source.identity.inode:  # by a hard link, or by another case of letters
-        raise OutputRejected(f"{target} is another name of {source} already.")
 
 
-def _check_places(ground: Ground, places: list[Located]) -> None:
-    for place in places:
-        parts = place.relative.parts
-        if place.workspace.root != ground.workspace.root:
-            raise OutputRejected(f"{place} is in another workspace than its staging.")
+def _check_targets(layout: StagingLayout, targets: list[Located]) -> None:
+    for target in targets:
+        parts = target.relative.parts
+        if target.workspace.root != layout.workspace.root:
+            raise OutputRejected(f"{target} is in another workspace than its staging.")
         if not parts or ".." in parts or parts[0] == RESERVED:
-            raise OutputRejected(f"{place} is no place for an output.")
-    taken = {place.relative for place in places}
+            raise OutputRejected(f"no output can be at {target}.")
+    taken = {target.relative for target in targets}
     nested = any(parent in taken for relative in taken for parent in relative.parents)
-    if nested or len(taken) != len(places):
+    if nested or len(taken) != len(targets):
         raise OutputRejected("two outputs have the same target, or one lies in the other.")
 
 
-def _look(ground: Ground, place: Located) -> Manner:
-    """Finds at a place what the plan found there. Raises OutputRejected when it is anything else."""
-    with open_folder(ground.workspace, place.relative.parent) as parent:
-        if os.fstat(parent).st_dev != os.fstat(ground.base).st_dev:
-            raise OutputRejected(f"{place} is on another file system, where publishing would not be atomic.")
-        status = Place(parent, place.name).status()
-        if status is not None and status.st_dev != os.fstat(parent).st_dev:
-            raise OutputRejected(f"{place} is a mount, which cannot be moved. Unmount it first.")
-    found = None if status is None else Identity.of(status)
-    if found != place.identity:
-        raise OutputRejected(f"{place} was changed since the call was planned. Plan the call again.")
-    with open_folder(ground.workspace, PurePosixPath()) as root:
-        return manner_of(status, os.fstat(root))
+def _check_unchanged(layout: StagingLayout, target: Located) -> Permissions:
+    """Looks whether a target is what the plan found; returns what an output gets there. Raises OutputRejected."""
+    with open_folder(layout.workspace, target.relative.parent) as parent:
+        device = os.fstat(parent).st_dev
+        if device != os.fstat(layout.base).st_dev:
+            raise OutputRejected(f"{target} is on another file system, where publishing would not be atomic.")
+        status = DirEntry(parent, target.name).status()
+        if status is not None and status.st_dev != device:
+            raise OutputRejected(f"{target} is a mount, which cannot be moved. Unmount it first.")
+    if (None if status is None else Identity.of(status)) != target.identity:
+        raise OutputRejected(f"{target} was changed since the call was planned. Plan the call again.")
+    with open_folder(layout.workspace, PurePosixPath()) as root:
+        return permissions_for(status, os.fstat(root))
 
 
 def _check_listings(request: Request) -> None:
@@ -185,33 +192,23 @@ def _check_listings(request: Request) -> None:
             )
 
 
-def _removing_steps(request: Request) -> list[Step]:
-    present = [gone for gone in request.removals if gone.identity is not None]
-    return [Step(str(number), gone.relative, None, _mark(gone)) for number, gone in enumerate(present)]
-
-
 def _record(request: Request, sealed: list[Sealed]) -> Record:
-    steps = _removing_steps(request)  # first: a stale -wal beside a new database would be replayed into it
-    contents = []
+    steps: list[Step] = []
+    contents: list[Content] = []
+    for (
+        gone
+    ) in request.present_removals:  # first: a stale -wal beside a new database would be replayed into it
+        steps.append(Step(str(len(steps)), gone.relative, None, Mark.expected(gone)))
     for one, made in zip(request.publications, sealed, strict=True):
-        steps.append(Step(str(len(steps)), one.target.relative, made.mark, _mark(one.target)))
+        steps.append(Step(str(len(steps)), one.target.relative, made.mark, Mark.expected(one.target)))
         contents.append(Content(one.target.relative, made.size, made.sha256, made.listing))
     for transfer in request.transfers:
-        steps.append(_renaming_step(str(len(steps)), transfer))
-        held = request.listings.get(transfer.source.relative, "")
-        contents.append(Content(transfer.target.relative, 0, "", held))
-    return Record(
-        request.call_id, request.staging_id, State.PREPARED, time.time_ns(), tuple(steps), tuple(contents)
-    )
-
-
-def _renaming_step(slot: str, transfer: Transfer) -> Step:
-    source, target = transfer.source, transfer.target
-    return Step(slot, target.relative, _mark(source), _mark(target), origin=source.relative)
-
-
-def _mark(place: Located) -> Mark | None:
-    return None if place.identity is None else Mark.expected(place.identity, is_folder=place.is_folder)
+        source, target = transfer.source, transfer.target
+        marks = Mark.expected(source), Mark.expected(target)
+        steps.append(Step(str(len(steps)), target.relative, *marks, origin=source.relative))
+        contents.append(Content(target.relative, 0, "", request.listings.get(source.relative, "")))
+    now = time.time_ns()
+    return Record(request.call_id, request.staging_id, State.PREPARED, now, tuple(steps), tuple(contents))
 
 
 def _published(request: Request, sealed: list[Sealed]) -> Published:
@@ -225,11 +222,8 @@ def _published(request: Request, sealed: list[Sealed]) -> Published:
         for one, made in zip(request.publications, sealed, strict=True)
     )
     replaced = tuple(one for one in request.targets if one.identity is not None)
-    removed = tuple(gone for gone in request.removals if gone.identity is not None)
-    return Published(request.call_id, files, replaced, removed, tuple(map(_moved, request.transfers)))
-
-
-def _moved(transfer: Transfer) -> Transfer:
-    source = transfer.source
-    there = replace(transfer.target, identity=source.identity, is_folder=source.is_folder)
-    return Transfer(source, there)
+    moved = tuple(
+        replace(one, target=replace(one.target, identity=one.source.identity, is_folder=one.source.is_folder))
+        for one in request.transfers
+    )
+    return Published(request.call_id, files, replaced, request.present_removals, moved)

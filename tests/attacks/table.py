@@ -59,6 +59,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "P62": ("V", "the server's own folder in the workspace"),
     "P63": ("V", "two dots behind a folder"),
     "P64": ("V", "a file URI elsewhere"),
+    "P65": ("V", "a file URI of another host"),
     "P66": ("A", "a file named with a star"),
     "P67": ("A", "a file named with brackets"),
     "P68": ("A", "a file named with a percent sign"),

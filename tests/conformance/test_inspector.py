@@ -49,20 +49,21 @@ def test_every_tool_is_listed_and_no_schema_of_any_is_wrong(
     assert set(listed) == set(CALLS)
 
 
-@pytest.mark.parametrize(("era", "tool"), CALLED)
 def test_every_tool_is_called(
-    pinned: Programs, make_place: Any, place: Place, home: Path, era: str, tool: str
+    pinned: Programs, make_place: Any, place: Place, home: Path, subtests: pytest.Subtests
 ):
-    own = make_place("dem.tif", "float.tif", "rgb.tif", "classes.tif", "zones.gpkg")
-    arguments = json.dumps(CALLS[tool])
-    given = ("--method", "tools/call", "--tool-name", tool, "--tool-args-json", arguments)
-    ended = inspect(pinned, own, home, era, *given)
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    result = json.loads(ended.stdout)["result"]
-    assert result["structuredContent"]
-    assert not result.get("isError")
-    output = CALLS[tool].get("output")
-    assert output is None or own.path(output).is_file()
+    for era, tool in CALLED:
+        with subtests.test(era=era, tool=tool):
+            own = make_place("dem.tif", "float.tif", "rgb.tif", "classes.tif", "zones.gpkg")
+            arguments = json.dumps(CALLS[tool])
+            given = ("--method", "tools/call", "--tool-name", tool, "--tool-args-json", arguments)
+            ended = inspect(pinned, own, home, era, *given)
+            assert ended.returncode == 0, ended.stderr[-3000:]
+            result = json.loads(ended.stdout)["result"]
+            assert result["structuredContent"]
+            assert not result.get("isError")
+            output = CALLS[tool].get("output")
+            assert output is None or own.path(output).is_file()
 
 
 def test_a_call_that_fails_is_seen_to_fail(pinned: Programs, place: Place, home: Path):

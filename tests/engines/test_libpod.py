@@ -165,11 +165,12 @@ WEAK: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("name", WEAK)
-def test_each_weaker_point_is_noticed(name: str) -> None:
-    runtime, inspected = truthful()
-    WEAK[name](runtime, inspected)
-    assert found(runtime, inspected) == [name]
+def test_each_weaker_point_is_noticed(subtests: pytest.Subtests) -> None:
+    for name in WEAK:
+        with subtests.test(name=name):
+            runtime, inspected = truthful()
+            WEAK[name](runtime, inspected)
+            assert found(runtime, inspected) == [name]
 
 
 @pytest.mark.parametrize("change", [loosened, elsewhere, with_programs])

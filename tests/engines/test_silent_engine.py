@@ -108,13 +108,14 @@ def test_what_passes_unchanged_is_made(bench: Bench, proxy: DroppingProxy, mark:
     assert mark.exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_left_out_in_silence_is_noticed_and_nothing_runs(
-    bench: Bench, proxy: DroppingProxy, mark: Path, kind: str
+    bench: Bench, proxy: DroppingProxy, mark: Path, subtests: pytest.Subtests
 ) -> None:
-    proxy.change, before = KINDS[kind], proxy.changed
-    with pytest.raises(IsolationRefused):
-        bench.run(LEAVE_A_MARK)
-    assert proxy.changed == before + 1
-    assert not mark.exists()
-    assert bench.ours() == {}
+    for kind in KINDS:
+        with subtests.test(kind=kind):
+            proxy.change, before = KINDS[kind], proxy.changed
+            with pytest.raises(IsolationRefused):
+                bench.run(LEAVE_A_MARK)
+            assert proxy.changed == before + 1
+            assert not mark.exists()
+            assert bench.ours() == {}

@@ -15,7 +15,7 @@ from tests.mcp.pipes import Pipes
 from tests.mcp.talk import ERAS, Place, environment
 
 _MOST = 64 << 10
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 @dataclass

@@ -14,16 +14,15 @@ from pydantic import ValidationError
 
 from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
 from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.notation import Words, parse_notation
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import preflight, surface
 from tests.fuzz.kit import anything, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING
 
@@ -55,7 +54,7 @@ def desk() -> DraftContext:
         (root / name).write_bytes(b"x")
     settings = Settings(workspaces=[root], state_dir=base / "state", toolsets=("all",), allow_sql=True)
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef", 2)
-    return DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
 
 
 HOSTILE = st.sampled_from(
@@ -165,17 +164,17 @@ def check_command(draft: Draft, names: Mapping[str, Any]) -> None:
 
 EVERY = {
     path: one
-    for path, one in catalogue().algorithms.items()
+    for path, one in packaged().algorithms.items()
     if not any(a.rule.check == "pipeline" for a in one.arguments)
 }
 NAMES = {
     name
-    for one in (*catalogue().algorithms.values(), *(step.algorithm for step in catalogue().steps.values()))
+    for one in (*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values()))
     for name in one.long_names
 }
 COMMANDS = {
     word
-    for path in (*catalogue().algorithms, *(step.name for step in catalogue().steps.values()))
+    for path in (*packaged().algorithms, *(step.name for step in packaged().steps.values()))
     for word in path.split()
 }
 
@@ -222,7 +221,7 @@ def test_any_arguments_of_any_tool_end_typed(data: st.DataObject):
 
 # Pipelines
 
-STEPS = sorted({step.name for step in catalogue().steps.values()})
+STEPS = sorted({step.name for step in packaged().steps.values()})
 ODD_STEPS = st.sampled_from(
     (*STEPS, "read", "read", "write", "tee", "external", "materialize", "info", "READ", "gdal", "-", "")
 )
@@ -233,7 +232,7 @@ def steps(draw: st.DrawFn, depth: int = 2) -> list[dict[str, Any]]:
     """A pipeline of JSON that often begins and ends as one should."""
     found: list[dict[str, Any]] = []
     for name in ("read", *draw(st.lists(ODD_STEPS, max_size=3)), "write"):
-        known = [step.algorithm for step in catalogue().steps.values() if step.name == name]
+        known = [step.algorithm for step in packaged().steps.values() if step.name == name]
         given = draw(arguments_of(draw(st.sampled_from(known)))) if known and draw(st.booleans()) else {}
         given = {"read": {"input": "dem.tif"}, "write": {"output": "out.tif"}}.get(name, {}) | given
         step: dict[str, Any] = {"step": name, "arguments": given}

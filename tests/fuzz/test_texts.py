@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.catalogue.checks import CHECKS, Situation
 from gdal_mcp.gdal.catalogue.crs import check_crs
+from gdal_mcp.gdal.catalogue.documents import check_document, check_geometry
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.expressions import check_document
-from gdal_mcp.gdal.catalogue.geometry import check_geometry
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.sql import MAX_STATEMENT, _tokens, check_condition, check_statement
 from gdal_mcp.gdal.datasets.names import parse, table
 from tests.fuzz.kit import anything, grown, outcome, tries
@@ -24,8 +23,8 @@ pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
 ARGUMENTS = {
     one.rule.check: one
     for algorithm in (
-        *catalogue().algorithms.values(),
-        *(step.algorithm for step in catalogue().steps.values()),
+        *packaged().algorithms.values(),
+        *(step.algorithm for step in packaged().steps.values()),
     )
     for one in algorithm.arguments
     if one.rule.check in CHECKS
@@ -40,7 +39,7 @@ LONGEST = 40_000  # letters; more than the longest text that any check reads
 
 
 def situation(check: str) -> Situation:
-    return Situation(catalogue(), ARGUMENTS[check], None, (), ("GTiff",), 4, allow_sql=True, given={})
+    return Situation(packaged(), ARGUMENTS[check], None, (), ("GTiff",), 4, allow_sql=True)
 
 
 def texts_of(seeds: list[Any]) -> st.SearchStrategy[str]:

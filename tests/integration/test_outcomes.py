@@ -275,12 +275,12 @@ def test_a_flood_on_stdout_is_cut_at_its_limit(run):
 
 @pytest.fixture
 def run_heard(hearing, make_template, workspace, staging, cancel):
-    """`run_heard(body)`: the result of a job that goes on with `body` once its last words have arrived here."""
+    """`run_heard(body, limits)`: the result of a job that goes on with `body` once its last words have arrived here."""
 
-    def one(body):
+    def one(body, limits):
         words = f"os.write(2, {LAST_WORDS!r})\nwhile not os.path.exists(job['heard']): pass\n"
         source = handler(words + body)
-        template = make_template(source, BRIEF, workspace=workspace, staging=staging.path)
+        template = make_template(source, limits, workspace=workspace, staging=staging.path)
         heard = workspace / "heard"
         return hearing(heard.touch).run(Job("call-0001", template, {"heard": str(heard)}, staging), cancel)
 
@@ -288,17 +288,17 @@ def run_heard(hearing, make_template, workspace, staging, cancel):
 
 
 @pytest.mark.parametrize(
-    ("body", "outcome"),
+    ("body", "limits", "outcome"),
     [
-        (FOREVER, TimedOut),
-        (FLOOD, OutputLimitExceeded),
-        (MANY_FILES + FOREVER, StagingLimitExceeded),
-        ("os.write(report._wire._descriptor, b'Z' * 5)\n" + FOREVER, ProtocolViolated),
+        (FOREVER, BRIEF, TimedOut),
+        (FLOOD, SMALL, OutputLimitExceeded),
+        (MANY_FILES + FOREVER, SMALL, StagingLimitExceeded),
+        ("os.write(report._wire._descriptor, b'Z' * 5)\n" + FOREVER, SMALL, ProtocolViolated),
     ],
     ids=["deadline", "stdout", "staging", "protocol"],
 )
-def test_what_had_arrived_of_stderr_is_kept_when_a_job_is_cut(run_heard, body, outcome):
-    result = run_heard(body)
+def test_what_had_arrived_of_stderr_is_kept_when_a_job_is_cut(run_heard, body, limits, outcome):
+    result = run_heard(body, limits)
     assert isinstance(result.outcome, outcome)
     assert result.stderr == LAST_WORDS
 

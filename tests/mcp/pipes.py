@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.mcp.talk import ERAS, environment
 
-SECONDS = 60.0  # a bound on waiting, far above what anything takes
+SECONDS = 120.0  # a bound on waiting, far above what anything takes
 
 
 @dataclass
@@ -132,7 +132,7 @@ class Pipes:
             self.process.wait()
             self.process.stdout.close()
 
-    def end(self, seconds: float = 30.0) -> int:
+    def end(self, seconds: float = SECONDS) -> int:
         """Waits for the process to end by itself; returns its exit code."""
         code = self.process.wait(seconds)
         self._reader.join(seconds)

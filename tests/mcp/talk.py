@@ -127,10 +127,12 @@ class Talk:
         return self.start(tool, **arguments).result(timeout=120)
 
     def start(self, tool: str, /, **arguments: Any) -> "Future[t.CallToolResult]":
-        """The call under way; cancelling the future abandons it as the SDK does."""
+        """The call under way, whose progress is that of the client; cancelling the future abandons it as the SDK does."""
+        mine: list[tuple[float, float | None]] = []
+        self.progress = mine  # a word on an earlier call may come late
 
         async def tell(progress: float, total: float | None, _message: str | None) -> None:
-            self.progress.append((progress, total))
+            mine.append((progress, total))
 
         async def one() -> t.CallToolResult:
             return await self.client.call_tool(tool, arguments, progress_callback=tell)

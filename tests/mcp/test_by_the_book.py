@@ -107,9 +107,8 @@ def code(asking: Asks, method: str, params: Any = None) -> int:
     return int(answer["error"]["code"])
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "legacy", "modern"),
-    [
+def test_an_error_has_the_code_of_its_era(asking: Asks, subtests: pytest.Subtests):
+    for method, params, legacy, modern in (
         ("tools/call", {"name": "no_such_tool", "arguments": {}}, -32602, -32602),
         ("prompts/get", {"name": "no_such_prompt"}, -32602, -32602),
         ("resources/read", {"uri": "file:///nowhere"}, -32002, -32602),
@@ -122,20 +121,22 @@ def code(asking: Asks, method: str, params: Any = None) -> int:
         ("tasks/get", {"taskId": "x"}, -32601, -32021),
         ("tools/call", {"name": "info", "arguments": 7}, -32602, -32602),
         *((method, {"cursor": "not one of ours"}, -32602, -32602) for method in LISTS),
-    ],
-)
-def test_an_error_has_the_code_of_its_era(asking: Asks, method: str, params: Any, legacy: int | None, modern: int | None):  # fmt: skip
-    expected = modern if asking.era == MODERN else legacy
-    if expected is not None:
-        assert code(asking, method, params) == expected
+    ):
+        with subtests.test(method=method, params=params, legacy=legacy, modern=modern):
+            expected = modern if asking.era == MODERN else legacy
+            if expected is not None:
+                assert code(asking, method, params) == expected
 
 
-@pytest.mark.parametrize("door", ["stdio", "http"])
-def test_a_version_that_is_not_spoken_is_answered_with_those_that_are(clients: Any, door: str):
-    meta = {f"{META}protocolVersion": "2099-01-01", f"{META}clientCapabilities": {}}
-    error = clients[door, MODERN].ask("tools/list", {"_meta": meta})["error"]
-    assert error["code"] == -32022
-    assert VERSIONS[MODERN] in error["data"]["supported"]
+def test_a_version_that_is_not_spoken_is_answered_with_those_that_are(
+    clients: Any, subtests: pytest.Subtests
+):
+    for door in ("stdio", "http"):
+        with subtests.test(door=door):
+            meta = {f"{META}protocolVersion": "2099-01-01", f"{META}clientCapabilities": {}}
+            error = clients[door, MODERN].ask("tools/list", {"_meta": meta})["error"]
+            assert error["code"] == -32022
+            assert VERSIONS[MODERN] in error["data"]["supported"]
 
 
 def test_over_http_a_protocol_error_has_a_status_of_its_own(clients: Any):

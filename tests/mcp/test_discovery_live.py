@@ -40,23 +40,34 @@ def test_one_format_tells_the_options_that_a_call_may_set(modern: Talk):
     assert modern.call("formats", name="no such format").is_error
 
 
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [("utm 33 north", "EPSG:32633"), ("web mercator", "EPSG:3857"), ("4326", "EPSG:4326"), ("EPSG:2056", "EPSG:2056"), ("wgs 84", "EPSG:4326")],
-)  # fmt: skip
-def test_a_crs_is_found_by_what_people_call_it(modern: Talk, query: str, code: str):
-    matches = modern.done("find_crs", query=query)["matches"]
-    assert code in [row["code"] for row in matches[:3]], matches[:3]
+def test_a_crs_is_found_by_what_people_call_it(modern: Talk, subtests: pytest.Subtests):
+    for query, code in (
+        ("utm 33 north", "EPSG:32633"),
+        ("web mercator", "EPSG:3857"),
+        ("4326", "EPSG:4326"),
+        ("EPSG:2056", "EPSG:2056"),
+        ("wgs 84", "EPSG:4326"),
+    ):
+        with subtests.test(query=query, code=code):
+            matches = modern.done("find_crs", query=query)["matches"]
+            assert code in [row["code"] for row in matches[:3]], matches[:3]
 
 
-@pytest.mark.parametrize(
-    "query", ["'; DROP TABLE x", "%", "no such place at all xyzzy", "/etc/passwd", "é\u202e", "\\", "*" * 200]
-)
-def test_an_odd_question_for_a_crs_is_answered(modern: Talk, query: str):
-    result = modern.call("find_crs", query=query)
-    assert not result.is_error or result.structured_content["error"]["code"] == "INVALID_ARGUMENT"
-    if not result.is_error:
-        assert len(result.structured_content["matches"]) <= 10
+def test_an_odd_question_for_a_crs_is_answered(modern: Talk, subtests: pytest.Subtests):
+    for query in (
+        "'; DROP TABLE x",
+        "%",
+        "no such place at all xyzzy",
+        "/etc/passwd",
+        "é\u202e",
+        "\\",
+        "*" * 200,
+    ):
+        with subtests.test(query=query):
+            result = modern.call("find_crs", query=query)
+            assert not result.is_error or result.structured_content["error"]["code"] == "INVALID_ARGUMENT"
+            if not result.is_error:
+                assert len(result.structured_content["matches"]) <= 10
 
 
 def test_what_is_found_can_be_described_and_run(modern: Talk, place: Place):
@@ -71,11 +82,10 @@ def test_what_is_found_can_be_described_and_run(modern: Talk, place: Place):
         assert modern.done("validate_call", tool="gdal_write", arguments=again)["valid"]
 
 
-@pytest.mark.parametrize(
-    "name", ["", "nothing", "raster", "../x", "external", "raster hillshade\0", "x" * 101]
-)
-def test_what_does_not_exist_is_not_described(modern: Talk, name: str):
-    assert modern.call("gdal_describe", algorithm=name).is_error
+def test_what_does_not_exist_is_not_described(modern: Talk, subtests: pytest.Subtests):
+    for name in ("", "nothing", "raster", "../x", "external", "raster hillshade\0", "x" * 101):
+        with subtests.test(name=name):
+            assert modern.call("gdal_describe", algorithm=name).is_error
 
 
 def test_these_need_no_container(modern: Talk, place: Place):

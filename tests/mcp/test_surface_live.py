@@ -1,18 +1,16 @@
 """Which tools a server has, as clients of both eras see it; prompts and completions over the wire."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import mcp_types as t
 import pytest
 from mcp.shared.exceptions import MCPError
 
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
+from tests.boxes import surface
 from tests.mcp.talk import ERAS, Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
@@ -70,19 +68,6 @@ def test_the_tools_are_those_of_the_settings_with_true_annotations(
         assert one.input_schema == ours.input_schema
     if "read-only" in key:
         assert all(one.annotations.read_only_hint for one in tools)
-
-
-def test_the_default_list_is_small_and_that_of_all_is_all_with_schemas_that_are_some(serve: Serve):
-    sizes = {
-        key: len(json.dumps([one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in listed(serve(ERAS[1], *SURFACES[key][0]))], separators=(",", ":")))
-        for key in ("default", "all")
-    }  # fmt: skip
-    assert sizes["default"] < 20_000 < sizes["all"]
-    everything = listed(serve(ERAS[1], *SURFACES["all"][0]))
-    assert len(everything) > 110
-    for one in everything:
-        for schema in (one.input_schema, one.output_schema):
-            jsonschema.Draft202012Validator.check_schema(schema)
 
 
 @pytest.mark.claim("args.tools-chosen-at-start")
@@ -155,9 +140,6 @@ def test_a_reading_server_has_no_way_to_write(serve: Serve, own: Place):
     assert talk.done("gdal_read", algorithm="raster info", arguments={"input": "dem.tif"})
 
 
-VALUES = {"path": "dem.tif", "input": "dem.tif", "output": "made.tif", "output_crs": "EPSG:3857"}
-
-
 @pytest.mark.parametrize("era", ERAS)
 def test_prompts_are_listed_and_filled_in(serve: Serve, era: str):
     talk = serve(era)
@@ -185,20 +167,3 @@ def _value(name: str) -> str:
         if "zones" in name
         else "dem.tif"
     )
-
-
-@pytest.mark.parametrize("era", ERAS)
-def test_prompt_arguments_are_completed(serve: Serve, era: str):
-    talk = serve(era)
-    found: dict[str, list[str]] = {}
-    for one in talk.ask("list_prompts").prompts:
-        for argument in one.arguments or ():
-            typed = {"crs": "web merc"}.get(argument.name.rsplit("_", 1)[-1], "de")
-            reference = t.PromptReference(type="ref/prompt", name=one.name)
-            result = talk.ask("complete", reference, {"name": argument.name, "value": typed})
-            assert len(result.completion.values) <= 100
-            found.setdefault(typed, []).extend(result.completion.values)
-    assert "dem.tif" in found["de"]
-    assert any("3857" in value for value in found["web merc"])
-    reference = t.PromptReference(type="ref/prompt", name="no such prompt")
-    assert talk.ask("complete", reference, {"name": "path", "value": ""}).completion.values == []

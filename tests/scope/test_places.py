@@ -1,10 +1,10 @@
 """Which places of the workspaces a call's container sees when it sees only what the call names. No engine is needed."""
 
 import os
+import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,11 +44,14 @@ def seen(root: Path, *names: str, looked_at: tuple[str, ...] = ()) -> set[str]:
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-@pytest.mark.parametrize(
-    ("there", "named", "expected"),
-    [
+def test_what_is_named_is_seen_with_its_own_and_nothing_twice(root: Path, subtests: pytest.Subtests):
+    for there, named, expected in (
         (["x.tif", "y.tif", "x.csv", "x.vrt"], ["x.tif"], {"x.tif"}),
-        (["x.tif", "x.tif.aux.xml", "x.TFW", "x.wld", "x.tif.ovr"], ["x.tif"], {"x.tif", "x.tif.aux.xml", "x.TFW", "x.wld", "x.tif.ovr"}),
+        (
+            ["x.tif", "x.tif.aux.xml", "x.TFW", "x.wld", "x.tif.ovr"],
+            ["x.tif"],
+            {"x.tif", "x.tif.aux.xml", "x.TFW", "x.wld", "x.tif.ovr"},
+        ),
         (["x.shp", "x.dbf", "x.prj", "x.asc"], ["x.asc"], {"x.asc", "x.prj"}),
         (["x.shp", "x.dbf", "x.prj", "x.asc"], ["x.shp"], {"x.shp", "x.dbf", "x.prj"}),
         (["x.vrt", "x.tif", "x.csv", "x.json", "x"], ["x.vrt"], {"x.vrt"}),
@@ -60,21 +63,21 @@ def seen(root: Path, *names: str, looked_at: tuple[str, ...] = ()) -> set[str]:
         (["grid/hdr.adf", "grid/w001001.adf", "other/x"], ["grid/w001001.adf"], {"grid"}),
         (["hdr.adf", "secret.csv"], ["hdr.adf"], {"hdr.adf"}),
         (["x.tif", "y.tif"], ["."], {"."}),
-    ],
-)  # fmt: skip
-def test_what_is_named_is_seen_with_its_own_and_nothing_twice(
-    root: Path, there: list[str], named: list[str], expected: set[str]
-):
-    lay(root, there)
-    assert seen(root, *named) == expected
+    ):
+        with subtests.test(there=there, named=named, expected=expected):
+            folder = Path(tempfile.mkdtemp(dir=root))
+            lay(folder, there)
+            assert seen(folder, *named) == expected
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-@pytest.mark.parametrize("main", REPLACED)
-def test_whatever_goes_with_a_dataset_is_seen_with_it(root: Path, main: str):
-    own = {f"x{ending}" for ending in REPLACED[main]}
-    lay(root, [f"x{main}", *own, f"y{main}", "x.unrelated"])
-    assert seen(root, f"x{main}") == {f"x{main}", *own}
+def test_whatever_goes_with_a_dataset_is_seen_with_it(root: Path, subtests: pytest.Subtests):
+    for main in REPLACED:
+        with subtests.test(main=main):
+            own = {f"x{ending}" for ending in REPLACED[main]}
+            folder = Path(tempfile.mkdtemp(dir=root))
+            lay(folder, [f"x{main}", *own, f"y{main}", "x.unrelated"])
+            assert seen(folder, f"x{main}") == {f"x{main}", *own}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
@@ -171,27 +174,31 @@ def template(root: Path) -> SandboxTemplate:
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
-@pytest.mark.parametrize(
-    "change",
-    [{"identity": None}, {"identity": [1, 1]}, {"identity": "x"}, {"identity": []}, {"target": "/else"}, {}],
-)
-def test_only_the_very_file_is_taken_for_it(root: Path, change: dict[str, Any]):
-    lay(root, ["x.tif", "any"])
-    made = template(root)
-    row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
-    refuse_replaced(made, {"mounts": [row, {"target": "/any", "identity": None}]})
-    with pytest.raises(PathReplaced):
-        refuse_replaced(made, {"mounts": [{**row, **change}] if change else []})
+def test_only_the_very_file_is_taken_for_it(root: Path, subtests: pytest.Subtests):
+    for change in (
+        {"identity": None},
+        {"identity": [1, 1]},
+        {"identity": "x"},
+        {"identity": []},
+        {"target": "/else"},
+        {},
+    ):
+        with subtests.test(change=change):
+            lay(root, ["x.tif", "any"])
+            made = template(root)
+            row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
+            refuse_replaced(made, {"mounts": [row, {"target": "/any", "identity": None}]})
+            with pytest.raises(PathReplaced):
+                refuse_replaced(made, {"mounts": [{**row, **change}] if change else []})
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
-@pytest.mark.parametrize(
-    "facts", [{}, {"mounts": None}, {"mounts": [None, "x", {"identity": [1]}]}, {"mounts": {"x": 1}}]
-)
-def test_facts_of_another_shape_are_a_difference(root: Path, facts: dict[str, Any]):
-    lay(root, ["x.tif", "any"])
-    with pytest.raises(PathReplaced):
-        refuse_replaced(template(root), facts)
+def test_facts_of_another_shape_are_a_difference(root: Path, subtests: pytest.Subtests):
+    for facts in ({}, {"mounts": None}, {"mounts": [None, "x", {"identity": [1]}]}, {"mounts": {"x": 1}}):
+        with subtests.test(facts=facts):
+            lay(root, ["x.tif", "any"])
+            with pytest.raises(PathReplaced):
+                refuse_replaced(template(root), facts)
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")

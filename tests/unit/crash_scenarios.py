@@ -11,7 +11,7 @@ from typing import Protocol
 
 from staging_kit import CALL, Trail, Tree, area_at, rearrange
 
-from sandbox.outputs.moves import Moves
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.undo import Retention
 
@@ -95,7 +95,25 @@ ALL_AT_ONCE = Scenario(
     },
     moves={"m.tif": "n.tif", "o.tif": "p.tif"},
 )
-FOLDER_OVER_FOLDER = PUBLICATIONS["a folder renamed over a folder"]
+NOTHING_REPLACED = Scenario(
+    before={
+        "gone.gdb/0": b"0",
+        "keep.tif": b"somebody else's",
+        "m.tif": b"m",
+        "old.zarr/0": b"0",
+        "stale.sbn": b"1",
+    },
+    staged={"b.tif": b"new", "cube.zarr/1": b"new"},
+    after={
+        "b.tif": b"new",
+        "cube.zarr/1": b"new",
+        "keep.tif": b"somebody else's",
+        "p.tif": b"m",
+        "q.zarr/0": b"0",
+    },
+    moves={"m.tif": "p.tif", "old.zarr": "q.zarr"},
+    removes=("gone.gdb", "stale.sbn"),
+)
 
 
 def undo(area: StagingArea) -> None:
@@ -107,7 +125,7 @@ def recover(area: StagingArea) -> None:
 
 
 def prune(area: StagingArea) -> None:
-    StagingArea(area.workspace, Retention(calls=1), area.moves).prune()
+    StagingArea(area.workspace, Retention(calls=1), area.ops).prune()
 
 
 def die(_point: str) -> None:
@@ -134,7 +152,7 @@ class Dying:
     native: bool
 
     def __call__(self) -> None:
-        self.work(area_at(self.root, Moves(Trail(die, self.number), native=self.native)))
+        self.work(area_at(self.root, DirOps(Trail(die, self.number), native=self.native)))
 
 
 @dataclass(frozen=True)
@@ -153,4 +171,4 @@ class FailingThenDying(Dying):
             if len(calls.points) - 1 == self.number + self.later:
                 die(where)
 
-        self.work(area_at(self.root, Moves(checkpoint, native=self.native)))
+        self.work(area_at(self.root, DirOps(checkpoint, native=self.native)))

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gdal_mcp.gdal.datasets.sidecar_files import companions
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.inspection import listing_of
-from sandbox.outputs.moves import Moves
 from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.outputs.store import Publication, Published, Transfer
 from sandbox.outputs.undo import Retention
@@ -21,7 +21,7 @@ USER = (os.geteuid() or 65534, os.getegid() or 65534)
 Tree = Mapping[str, bytes]  # relative path -> contents; a path that ends with a slash is an empty folder
 
 
-def area_at(root: Path, moves: Moves | None = None, keep: Retention | None = None) -> StagingArea:
+def area_at(root: Path, moves: DirOps | None = None, keep: Retention | None = None) -> StagingArea:
     return StagingArea(Workspace.at(root, writable=True), keep, moves)
 
 

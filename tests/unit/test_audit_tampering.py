@@ -147,9 +147,8 @@ def test_a_gap_in_the_numbers_is_noticed_though_log_and_head_agree(log: AuditLog
     assert verify(log.path).first_bad == COUNT + 1
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_line_with_a_field_of_another_kind_is_no_record() -> None:
+    for name, value in [
         ("seq", True),
         ("seq", 1.0),
         ("seq", "1"),
@@ -157,13 +156,11 @@ def test_a_gap_in_the_numbers_is_noticed_though_log_and_head_agree(log: AuditLog
         ("event", []),
         ("previous", "0" * 63),
         ("previous", 0),
-    ],
-)
-def test_a_line_with_a_field_of_another_kind_is_no_record(name: str, value: object) -> None:
-    fields = json.loads(write_line(Checkpoint(), "2026-01-01T00:00:00.000Z", {}))
-    assert parse_line(json.dumps(fields).encode())
-    assert parse_line(json.dumps(fields | {name: value}).encode()) is None
-    assert parse_line(json.dumps(fields | {"more": 1}).encode()) is None
+    ]:
+        fields = json.loads(write_line(Checkpoint(), "2026-01-01T00:00:00.000Z", {}))
+        assert parse_line(json.dumps(fields).encode())
+        assert parse_line(json.dumps(fields | {name: value}).encode()) is None
+        assert parse_line(json.dumps(fields | {"more": 1}).encode()) is None
 
 
 def test_a_record_forged_without_the_head_is_noticed_then_recorded(log: AuditLog) -> None:
@@ -238,10 +235,10 @@ def test_a_checkpoint_kept_elsewhere_holds_while_the_log_grows(log: AuditLog) ->
     assert not verify(log.path, Checkpoint(kept.seq + 5, kept.hash)).ok
 
 
-@pytest.mark.parametrize("text", ["", "7", ":", "7:abc", "-1:" + "0" * 64, "٣:" + "0" * 64, "7:" + "G" * 64])
-def test_a_text_that_is_no_checkpoint_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):
-        Checkpoint.parse(text)
+def test_a_text_that_is_no_checkpoint_is_refused() -> None:
+    for text in ["", "7", ":", "7:abc", "-1:" + "0" * 64, "٣:" + "0" * 64, "7:" + "G" * 64]:
+        with pytest.raises(ValueError):
+            Checkpoint.parse(text)
 
 
 def test_there_is_no_log_is_not_a_good_log(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from gdal_mcp.gdal.catalogue.binding import (
     render,
 )
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CrsRefused, UnknownArgument
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 
 RASTER, VECTOR, REPROJECT = (
-    catalogue().algorithms[path] for path in ("raster convert", "vector convert", "raster reproject")
+    packaged().algorithms[path] for path in ("raster convert", "vector convert", "raster reproject")
 )
 CONTEXT = Context(packaged(), output_name="out.tif", threads=4)
 GPKG = Context(packaged(), output_name="out.gpkg")
@@ -48,9 +48,8 @@ def words(algorithm: Algorithm, *switches: str, context: Context = CONTEXT) -> t
     return placed(bind_switches(algorithm, switches, context))
 
 
-@pytest.mark.parametrize(
-    ("switches", "rendered"),
-    [
+def test_switches_become_single_words_with_canonical_names() -> None:
+    for switches, rendered in [
         (["--resampling=bilinear"], ["--resampling=bilinear"]),
         (["--resampling", "Bilinear"], ["--resampling=bilinear"]),
         (["-r", "near"], ["--resampling=near"]),
@@ -81,10 +80,8 @@ def words(algorithm: Algorithm, *switches: str, context: Context = CONTEXT) -> t
         (["-j", "64"], ["--num-threads=4"]),
         (["--like=a.tif"], ["--like=/ws/a.tif"]),
         (["--like", "a,b.tif"], ["--like=/ws/a,b.tif"]),
-    ],
-)
-def test_switches_become_single_words_with_canonical_names(switches: list[str], rendered: list[str]) -> None:
-    assert list(words(REPROJECT, *switches)) == rendered
+    ]:
+        assert list(words(REPROJECT, *switches)) == rendered
 
 
 def test_layers_are_given_one_by_one_or_packed() -> None:
@@ -93,17 +90,18 @@ def test_layers_are_given_one_by_one_or_packed() -> None:
     assert words(VECTOR, "--input-layer=a,b", "--skip-errors", context=GPKG) == expected
 
 
-@pytest.mark.parametrize("name", ["a,b", 'a"b', ""])
-def test_a_value_that_gdal_would_split_or_drop_is_refused(name: str) -> None:
-    with pytest.raises(ArgumentRefused):
-        bind_named(
-            VECTOR, {"input": ["i"], "output": ["o.gpkg"], "input-layer": ["x", name]}, Context(packaged())
-        )
+def test_a_value_that_gdal_would_split_or_drop_is_refused() -> None:
+    for name in ["a,b", 'a"b', ""]:
+        with pytest.raises(ArgumentRefused):
+            bind_named(
+                VECTOR,
+                {"input": ["i"], "output": ["o.gpkg"], "input-layer": ["x", name]},
+                Context(packaged()),
+            )
 
 
-@pytest.mark.parametrize(
-    "switches",
-    [
+def test_anything_unknown_malformed_or_dangerous_is_refused() -> None:
+    for switches in [
         *([token] for token in RESERVED),
         *([token.upper()] for token in RESERVED),
         *([f"{token}=x"] for token in RESERVED),
@@ -165,27 +163,23 @@ def test_a_value_that_gdal_would_split_or_drop_is_refused(name: str) -> None:
         ["--t_srs=" + "x" * 100_000],
         ["--input-nodata=1", "--input-nodata=2"],
         ["--co=TILED=YES"] * 300,
-    ],
-)
-def test_anything_unknown_malformed_or_dangerous_is_refused(switches: list[str]) -> None:
-    with pytest.raises(ArgumentRefused) as caught:
-        bind_switches(REPROJECT, switches, CONTEXT)
-    assert caught.value.message
-    assert caught.value.suggestion
+    ]:
+        with pytest.raises(ArgumentRefused) as caught:
+            bind_switches(REPROJECT, switches, CONTEXT)
+        assert caught.value.message
+        assert caught.value.suggestion
 
 
-@pytest.mark.parametrize(
-    "switch", ["--input=x.tif", "-i", "--output=/etc/x", "-o", "--overwrite", "--append", "--progress"]
-)
-def test_what_the_tool_or_the_server_decides_is_not_the_callers(switch: str) -> None:
-    with pytest.raises(ArgumentRefused):
-        bind_switches(REPROJECT, [switch, "x"] if len(switch) == 2 else [switch], CONTEXT)
+def test_what_the_tool_or_the_server_decides_is_not_the_callers() -> None:
+    for switch in ["--input=x.tif", "-i", "--output=/etc/x", "-o", "--overwrite", "--append", "--progress"]:
+        with pytest.raises(ArgumentRefused):
+            bind_switches(REPROJECT, [switch, "x"] if len(switch) == 2 else [switch], CONTEXT)
 
 
-@pytest.mark.parametrize("switch", ["--update", "--upsert", "--overwrite-layer", "--output-oo=X=Y"])
-def test_changing_an_existing_output_is_not_the_callers(switch: str) -> None:
-    with pytest.raises(ArgumentRefused):
-        bind_switches(VECTOR, [switch], GPKG)
+def test_changing_an_existing_output_is_not_the_callers() -> None:
+    for switch in ["--update", "--upsert", "--overwrite-layer", "--output-oo=X=Y"]:
+        with pytest.raises(ArgumentRefused):
+            bind_switches(VECTOR, [switch], GPKG)
 
 
 def test_what_the_tool_passes_itself_cannot_be_given_again() -> None:
@@ -257,19 +251,16 @@ def test_convert_takes_what_either_kind_knows_and_says_which() -> None:
     assert bind_switches_of(CONVERT, ["--of=PNG"], GPKG).paths == ("raster convert",)
 
 
-@pytest.mark.parametrize(
-    "switches",
-    [
+def test_convert_refuses_what_neither_kind_takes_as_a_whole() -> None:
+    for switches in [
         ["--lco=FID=id", "--co=COMPRESS=LZW"],
         ["--input-layer=x", "--of=PNG"],
         ["--add-alpha"],
         ["--config=X=Y"],
         ["--append"],
-    ],
-)
-def test_convert_refuses_what_neither_kind_takes_as_a_whole(switches: list[str]) -> None:
-    with pytest.raises(ArgumentRefused):
-        bind_switches_of(CONVERT, switches, GPKG)
+    ]:
+        with pytest.raises(ArgumentRefused):
+            bind_switches_of(CONVERT, switches, GPKG)
 
 
 def test_an_unknown_switch_suggests_a_near_one() -> None:

@@ -110,16 +110,16 @@ def test_however_deep_folders_are_the_walk_ends(root):
     assert [one.closed for one in found] == [False] * (len(found) - 1) + [True]
 
 
-@pytest.mark.parametrize("limit", [1, 3, 9])
-def test_more_names_than_the_limit_are_refused_after_those_that_fit(root, limit):
-    write(root, {f"{folder}/{name}": b"" for folder in "ab" for name in "1234"})
-    workspaces = Workspaces((Workspace.at(root, writable=True),))
-    found = []
-    with pytest.raises(TreeTooLarge):
-        for one in walk(workspaces, workspaces.input(str(root)), limit=limit):
-            found += [one]
-    assert 0 < len(found) <= limit
-    assert len(everything(root, limit=10)) == 10
+def test_more_names_than_the_limit_are_refused_after_those_that_fit(root):
+    for limit in [1, 3, 9]:
+        write(root, {f"{folder}/{name}": b"" for folder in "ab" for name in "1234"})
+        workspaces = Workspaces((Workspace.at(root, writable=True),))
+        found = []
+        with pytest.raises(TreeTooLarge):
+            for one in walk(workspaces, workspaces.input(str(root)), limit=limit):
+                found += [one]
+        assert 0 < len(found) <= limit
+        assert len(everything(root, limit=10)) == 10
 
 
 def test_names_that_are_no_text_are_told_escaped(root):

@@ -13,7 +13,7 @@ from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.checks import CHECKS
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CatalogueBroken
 from gdal_mcp.gdal.catalogue.formats import driver_for, drivers_for, input_format, output_format
-from gdal_mcp.gdal.catalogue.load import build, catalogue, data_text, packaged
+from gdal_mcp.gdal.catalogue.load import build, data_text, packaged
 from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS, Argument, Role, Scope
 from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 
@@ -32,7 +32,7 @@ def parts() -> Files:
 
 
 def arguments() -> list[Argument]:
-    return [argument for algorithm in catalogue().algorithms.values() for argument in algorithm.arguments]
+    return [argument for algorithm in packaged().algorithms.values() for argument in algorithm.arguments]
 
 
 def test_the_data_names_its_generator_and_is_small() -> None:
@@ -42,13 +42,13 @@ def test_the_data_names_its_generator_and_is_small() -> None:
 
 def test_the_first_algorithms_are_there() -> None:
     assert {"raster convert", "vector convert", "raster reproject", "convert", "info"} <= set(
-        catalogue().algorithms
+        packaged().algorithms
     )
 
 
 def test_the_data_was_made_with_the_drivers_off_that_are_off_in_every_call() -> None:
-    assert set(catalogue().skipped) == set(SKIPPED_DRIVERS)
-    assert not {driver.name for driver in catalogue().drivers} & set(SKIPPED_DRIVERS)
+    assert set(packaged().skipped) == set(SKIPPED_DRIVERS)
+    assert not {driver.name for driver in packaged().drivers} & set(SKIPPED_DRIVERS)
 
 
 def test_every_argument_has_a_role_with_a_reason() -> None:
@@ -84,18 +84,18 @@ def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
 
 
 def test_a_name_means_one_argument() -> None:
-    for algorithm in catalogue().algorithms.values():
+    for algorithm in packaged().algorithms.values():
         names = [name for argument in algorithm.arguments for name in (argument.name, *argument.aliases)]
         assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("name", ["input-crs", "quiet", "config", "like"])
-def test_an_argument_without_a_role_stops_the_catalogue(parts: Files, name: str) -> None:
-    parts["roles"]["shared"].pop(name, None)
-    for own in parts["roles"]["algorithm"].values():
-        own.pop(name, None)
-    with pytest.raises(CatalogueBroken):
-        build(**parts)
+def test_an_argument_without_a_role_stops_the_catalogue(parts: Files) -> None:
+    for name in ["input-crs", "quiet", "config", "like"]:
+        parts["roles"]["shared"].pop(name, None)
+        for own in parts["roles"]["algorithm"].values():
+            own.pop(name, None)
+        with pytest.raises(CatalogueBroken):
+            build(**parts)
 
 
 def test_a_new_argument_of_gdal_stops_the_catalogue(parts: Files) -> None:
@@ -113,19 +113,16 @@ def test_a_known_name_with_another_type_stops_the_catalogue(parts: Files) -> Non
         build(**parts)
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
+def test_a_rule_that_says_too_little_stops_the_catalogue(parts: Files) -> None:
+    for rule in [
         {"role": "value", "types": ["string"], "reason": "no check"},
         {"role": "value", "types": ["string"], "check": "crs", "reason": ""},
         {"role": "harmless", "types": ["string"], "check": "crs", "reason": "no such role"},
         {"types": ["string"], "check": "crs", "reason": "no role"},
-    ],
-)
-def test_a_rule_that_says_too_little_stops_the_catalogue(parts: Files, rule: dict[str, Any]) -> None:
-    parts["roles"]["shared"]["input-crs"] = rule
-    with pytest.raises(CatalogueBroken):
-        build(**parts)
+    ]:
+        parts["roles"]["shared"]["input-crs"] = rule
+        with pytest.raises(CatalogueBroken):
+            build(**parts)
 
 
 def test_a_dataset_as_a_plain_value_stops_the_catalogue(parts: Files) -> None:
@@ -140,9 +137,9 @@ def test_two_rules_for_one_option_stop_the_catalogue(parts: Files) -> None:
         build(**parts)
 
 
-@pytest.mark.parametrize("name", ["permit", "refuse"])
-def test_every_option_rule_has_a_reason(parts: Files, name: str) -> None:
-    assert [entry for entry in parts["options"][name] if not entry.get("reason")] == []
+def test_every_option_rule_has_a_reason(parts: Files) -> None:
+    for name in ["permit", "refuse"]:
+        assert [entry for entry in parts["options"][name] if not entry.get("reason")] == []
 
 
 def test_patterns_are_valid_and_none_lets_a_path_through(parts: Files) -> None:
@@ -153,9 +150,8 @@ def test_patterns_are_valid_and_none_lets_a_path_through(parts: Files) -> None:
         assert not re.fullmatch(pattern, "@x")
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "driver"),
-    [
+def test_the_name_of_an_output_says_the_driver() -> None:
+    for name, kind, driver in [
         ("a.tif", "raster", "GTiff"),
         ("A.TIFF", "raster", "GTiff"),
         ("a.b.png", "raster", "PNG"),
@@ -180,10 +176,8 @@ def test_patterns_are_valid_and_none_lets_a_path_through(parts: Files) -> None:
         (".tif/a", "raster", None),
         ("a.", "raster", None),
         ("", "raster", None),
-    ],
-)
-def test_the_name_of_an_output_says_the_driver(name: str, kind: Any, driver: str | None) -> None:
-    assert driver_for(packaged(), name, kind) == driver
+    ]:
+        assert driver_for(packaged(), name, kind) == driver
 
 
 def test_without_a_kind_the_name_says_every_driver_that_may_write_it() -> None:
@@ -194,9 +188,8 @@ def test_without_a_kind_the_name_says_every_driver_that_may_write_it() -> None:
     assert driver_for(packaged(), "a.gpkg", None) == "GPKG"
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "canonical"),
-    [
+def test_a_format_that_can_be_written_passes_in_gdals_spelling() -> None:
+    for name, kind, canonical in [
         ("gtiff", "raster", "GTiff"),
         ("cog", "raster", "COG"),
         ("geojson", "vector", "GeoJSON"),
@@ -207,15 +200,12 @@ def test_without_a_kind_the_name_says_every_driver_that_may_write_it() -> None:
         ("GDALG", "raster", "GDALG"),
         ("GDALG", "vector", "GDALG"),
         ("netCDF", "multidim", "netCDF"),
-    ],
-)
-def test_a_format_that_can_be_written_passes_in_gdals_spelling(name: str, kind: Any, canonical: str) -> None:
-    assert output_format(packaged(), name, kind) == canonical
+    ]:
+        assert output_format(packaged(), name, kind) == canonical
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
+def test_a_format_that_cannot_or_must_not_be_written_is_refused() -> None:
+    for name, kind in [
         *(("MEM", "raster"), ("memory", "vector"), ("stream", "raster"), ("stream", None)),
         *(("GeoJSON", "raster"), ("PNG", "vector"), ("LIBERTIFF", "raster"), ("GTI", "raster")),
         *(
@@ -225,21 +215,17 @@ def test_a_format_that_can_be_written_passes_in_gdals_spelling(name: str, kind: 
             ("/vsistdout/", "raster"),
             ("x" * 100, None),
         ),
-    ],
-)
-def test_a_format_that_cannot_or_must_not_be_written_is_refused(name: str, kind: Any) -> None:
-    with pytest.raises(ArgumentRefused):
-        output_format(packaged(), name, kind)
+    ]:
+        with pytest.raises(ArgumentRefused):
+            output_format(packaged(), name, kind)
 
 
-@pytest.mark.parametrize(
-    "name", ["PostgreSQL", "postgisraster", "WFS", "ODBC", "Elasticsearch", "GPSBabel", "HTTP"]
-)
-def test_network_and_database_formats_are_a_matter_of_the_network(name: str) -> None:
-    for check in (output_format, input_format):
-        with pytest.raises(ArgumentRefused) as caught:
-            check(packaged(), name, None)
-        assert caught.value.code == Code.NETWORK_BLOCKED
+def test_network_and_database_formats_are_a_matter_of_the_network() -> None:
+    for name in ["PostgreSQL", "postgisraster", "WFS", "ODBC", "Elasticsearch", "GPSBabel", "HTTP"]:
+        for check in (output_format, input_format):
+            with pytest.raises(ArgumentRefused) as caught:
+                check(packaged(), name, None)
+            assert caught.value.code == Code.NETWORK_BLOCKED
 
 
 def test_an_input_format_is_one_that_reads_that_kind() -> None:
@@ -250,14 +236,14 @@ def test_an_input_format_is_one_that_reads_that_kind() -> None:
 
 
 def test_every_driver_that_may_be_written_has_a_canonical_name() -> None:
-    for driver in catalogue().drivers:
-        if driver.writes("raster") and driver.name.lower() not in catalogue().unwritten:
+    for driver in packaged().drivers:
+        if driver.writes("raster") and driver.name.lower() not in packaged().unwritten:
             assert output_format(packaged(), driver.name.upper(), "raster") == driver.name
 
 
 def test_options_are_read_whole() -> None:
-    gtiff = catalogue().driver_names["gtiff"]
+    gtiff = packaged().driver_names["gtiff"]
     zlevel = next(spec for spec in gtiff.options[Scope.CREATION] if spec.name == "ZLEVEL")
     assert (zlevel.minimum, zlevel.maximum) == (1, 12)
-    nitf = catalogue().driver_names["nitf"]
+    nitf = packaged().driver_names["nitf"]
     assert next(spec for spec in nitf.options[Scope.CREATION] if spec.name == "FSCLAS").max_letters == 1

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from jsonschema import Draft202012Validator
 
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
@@ -10,7 +9,6 @@ from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery.describe import (
-    Example,
     describe,
     describe_step,
     examples,
@@ -28,28 +26,28 @@ def algorithm(path: str) -> Algorithm:
     return catalogue().algorithms[path]
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_every_algorithm_has_a_worked_example(path: str):
-    assert examples_of(path)
+def test_every_algorithm_has_a_worked_example():
+    for path in PATHS:
+        assert examples_of(path)
 
 
-@pytest.mark.parametrize("one", examples(), ids=lambda one: f"{one.algorithm}-{one.does}")
-def test_every_example_may_be_called(one: Example):
-    if one.algorithm in PIPELINES:
-        assert isinstance(one.arguments["pipeline"], str)
-        return
-    bound = bind_json(algorithm(one.algorithm), one.arguments, Context(packaged(), allow_sql=True))
-    assert {argument.name for argument in bound.arguments} >= {
-        name for name, value in one.arguments.items() if value is not False
-    }
+def test_every_example_may_be_called():
+    for one in examples():
+        if one.algorithm in PIPELINES:
+            assert isinstance(one.arguments["pipeline"], str)
+            continue
+        bound = bind_json(algorithm(one.algorithm), one.arguments, Context(packaged(), allow_sql=True))
+        assert {argument.name for argument in bound.arguments} >= {
+            name for name, value in one.arguments.items() if value is not False
+        }
 
 
-@pytest.mark.parametrize("one", examples(), ids=lambda one: f"{one.algorithm}-{one.does}")
-def test_every_example_names_all_that_is_required_by_canonical_names(one: Example):
-    known = {argument.name: argument for argument in algorithm(one.algorithm).arguments}
-    assert set(one.arguments) <= set(known)
-    assert {name for name, argument in known.items() if argument.required} <= set(one.arguments)
-    assert one.does.strip()
+def test_every_example_names_all_that_is_required_by_canonical_names():
+    for one in examples():
+        known = {argument.name: argument for argument in algorithm(one.algorithm).arguments}
+        assert set(one.arguments) <= set(known)
+        assert {name for name, argument in known.items() if argument.required} <= set(one.arguments)
+        assert one.does.strip()
 
 
 def test_examples_name_relative_files_only():
@@ -63,13 +61,13 @@ def test_related_algorithms_exist_and_are_others():
         assert path not in others
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_description_is_json_with_the_schema(path: str):
-    told = json.loads(json.dumps(describe(packaged(), algorithm(path))))
-    assert told["algorithm"] == path
-    assert told["url"].startswith("https://gdal.org/") or path == "driver"
-    assert told["input_schema"]["type"] == "object"
-    assert told["examples"]
+def test_a_description_is_json_with_the_schema():
+    for path in PATHS:
+        told = json.loads(json.dumps(describe(packaged(), algorithm(path))))
+        assert told["algorithm"] == path
+        assert told["url"].startswith("https://gdal.org/") or path == "driver"
+        assert told["input_schema"]["type"] == "object"
+        assert told["examples"]
 
 
 def test_the_schema_is_the_one_that_is_given():
@@ -96,18 +94,18 @@ EFFECTS = {
 }
 
 
-@pytest.mark.parametrize("path", EFFECTS)
-def test_effects_follow_from_the_roles(path: str):
-    found = effects(algorithm(path))
-    assert (found.creates, found.updates, found.removes) == EFFECTS[path]
-    assert found.writes is (path != "raster info")
+def test_effects_follow_from_the_roles():
+    for path in EFFECTS:
+        found = effects(algorithm(path))
+        assert (found.creates, found.updates, found.removes) == EFFECTS[path]
+        assert found.writes is (path != "raster info")
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_an_algorithm_that_may_change_files_never_says_that_it_only_reads(path: str):
-    writing = {Role.OUTPUT, Role.UPDATE, Role.SIDECAR}
-    if any(one.role in writing and not one.hidden for one in algorithm(path).arguments):
-        assert effects(algorithm(path)).writes
+def test_an_algorithm_that_may_change_files_never_says_that_it_only_reads():
+    for path in PATHS:
+        writing = {Role.OUTPUT, Role.UPDATE, Role.SIDECAR}
+        if any(one.role in writing and not one.hidden for one in algorithm(path).arguments):
+            assert effects(algorithm(path)).writes
 
 
 def test_sql_is_named_where_it_may_be_given():
@@ -131,13 +129,9 @@ def test_what_is_told_of_approval_is_what_the_policy_does():
     assert told["raster hillshade"] not in ("no", "always")
 
 
-@pytest.mark.parametrize(
-    "one",
-    [one for one in examples() if one.algorithm not in PIPELINES],
-    ids=lambda one: f"{one.algorithm}-{one.does}",
-)
-def test_every_example_fits_its_schema(one: Example):
-    Draft202012Validator(input_schema(algorithm(one.algorithm))).validate(dict(one.arguments))
+def test_every_example_fits_its_schema():
+    for one in [one for one in examples() if one.algorithm not in PIPELINES]:
+        Draft202012Validator(input_schema(algorithm(one.algorithm))).validate(dict(one.arguments))
 
 
 def test_a_pipeline_names_its_steps_and_each_step_is_described() -> None:

@@ -115,18 +115,15 @@ def refusal(root: Path, operation: str, *others: Workspace, **given: str | list[
 
 
 @pytest.mark.claim("outputs.own-files-only")
-@pytest.mark.parametrize(
-    ("name", "goes"),
-    [
+def test_a_dataset_is_deleted_with_its_own_files_and_no_others(root):
+    for name, goes in [
         ("roads.shp", ("roads.",)),
         ("dem.tif", ("dem.tif", "dem.tfw")),
         ("mosaic.vrt", ("mosaic.vrt",)),
         ("cube.zarr", ("cube.zarr/",)),
         ("base.gdb/", ("base.gdb/",)),
-    ],
-)
-def test_a_dataset_is_deleted_with_its_own_files_and_no_others(root, name, goes):
-    assert done(root, "dataset delete", filename=[name]) == without(*goes)
+    ]:
+        assert done(root, "dataset delete", filename=[name]) == without(*goes)
 
 
 def test_several_datasets_are_deleted_at_once(root):
@@ -135,10 +132,10 @@ def test_several_datasets_are_deleted_at_once(root):
     )
 
 
-@pytest.mark.parametrize("name", ["roads.dbf", "roads.shx", "dem.tif.aux.xml", "dem.tfw"])
-def test_a_part_of_a_dataset_is_no_dataset(root, name):
-    assert refusal(root, "dataset delete", filename=[name]) is Code.INVALID_ARGUMENT
-    assert refusal(root, "dataset rename", source=name, destination=f"x{name}") is Code.INVALID_ARGUMENT
+def test_a_part_of_a_dataset_is_no_dataset(root):
+    for name in ["roads.dbf", "roads.shx", "dem.tif.aux.xml", "dem.tfw"]:
+        assert refusal(root, "dataset delete", filename=[name]) is Code.INVALID_ARGUMENT
+        assert refusal(root, "dataset rename", source=name, destination=f"x{name}") is Code.INVALID_ARGUMENT
 
 
 def test_a_folder_of_files_is_no_dataset_even_if_gdal_says_so(root):
@@ -215,22 +212,22 @@ def test_a_dataset_goes_into_a_folder_that_is_named(root):
     assert {"maps/dem.tif", "maps/dem.tif.aux.xml", "maps/dem.tfw"} <= set(after)
 
 
-@pytest.mark.parametrize("operation", ["dataset rename", "dataset copy"])
-def test_an_existing_dataset_is_only_replaced_on_demand_and_whole(root, operation):
-    given = {"source": "dem.tif", "destination": "maps/old.tif"}
-    assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
-    after = done(root, operation, overwrite=True, **given)
-    new = {"maps/old.tif": b"tif", "maps/old.tif.aux.xml": b"aux", "maps/old.tfw": b"tfw"}
-    left = without("maps/") if operation == "dataset copy" else without("maps/", "dem.tif", "dem.tfw")
-    assert after == {**left, **new}
+def test_an_existing_dataset_is_only_replaced_on_demand_and_whole(root):
+    for operation in ["dataset rename", "dataset copy"]:
+        given = {"source": "dem.tif", "destination": "maps/old.tif"}
+        assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
+        after = done(root, operation, overwrite=True, **given)
+        new = {"maps/old.tif": b"tif", "maps/old.tif.aux.xml": b"aux", "maps/old.tfw": b"tfw"}
+        left = without("maps/") if operation == "dataset copy" else without("maps/", "dem.tif", "dem.tfw")
+        assert after == {**left, **new}
 
 
-@pytest.mark.parametrize("operation", ["dataset rename", "dataset copy"])
-def test_files_left_from_a_dataset_that_is_gone_are_not_taken_for_the_new_one_s(root, operation):
-    write(root, {"gone.dbf": b"stale"})
-    given = {"source": "roads.shp", "destination": "gone.shp"}
-    assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
-    assert done(root, operation, overwrite=True, **given)["gone.dbf"] == b"dbf"
+def test_files_left_from_a_dataset_that_is_gone_are_not_taken_for_the_new_one_s(root):
+    for operation in ["dataset rename", "dataset copy"]:
+        write(root, {"gone.dbf": b"stale"})
+        given = {"source": "roads.shp", "destination": "gone.shp"}
+        assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
+        assert done(root, operation, overwrite=True, **given)["gone.dbf"] == b"dbf"
 
 
 def test_a_file_that_may_be_somebody_else_s_is_never_in_the_way(root):
@@ -240,19 +237,16 @@ def test_a_file_that_may_be_somebody_else_s_is_never_in_the_way(root):
         assert refusal(root, operation, overwrite=True, **given) is Code.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
+def test_an_extension_stays_because_the_format_does(root):
+    for source, target in [
         ("dem.tif", "dem.png"),
         ("dem.tif", "dem"),
         ("roads.shp", "roads.dbf"),
         ("cube.zarr", "cube"),
         ("cube.zarr", "c.gdb"),
-    ],
-)
-def test_an_extension_stays_because_the_format_does(root, source, target):
-    assert refusal(root, "dataset rename", source=source, destination=target) is Code.INVALID_ARGUMENT
-    assert refusal(root, "dataset copy", source=source, destination=target) is Code.INVALID_ARGUMENT
+    ]:
+        assert refusal(root, "dataset rename", source=source, destination=target) is Code.INVALID_ARGUMENT
+        assert refusal(root, "dataset copy", source=source, destination=target) is Code.INVALID_ARGUMENT
 
 
 def test_a_dataset_that_might_be_torn_apart_stays(root):
@@ -336,9 +330,8 @@ def test_a_copy_by_gdal_goes_to_staging_only(root):
 
 
 @pytest.mark.claim("outputs.gdal-writes-staging-only")
-@pytest.mark.parametrize(
-    ("source", "destination", "named", "target", "update"),
-    [
+def test_a_sync_works_on_a_copy_of_its_destination(root):
+    for source, destination, named, target, update in [
         ("maps", "new", "maps", "new", False),  # GDAL makes new/maps of it
         ("maps", "cube.zarr/maps", "maps", "cube.zarr/maps", False),
         ("maps/", "new", "maps/", "new", False),
@@ -346,17 +339,15 @@ def test_a_copy_by_gdal_goes_to_staging_only(root):
         ("maps/", "cube.zarr", "maps/", "cube.zarr", True),
         ("dem.tif", "maps", "dem.tif", "maps/dem.tif", False),
         ("dem.tif", "maps/old.tif", "dem.tif", "maps/old.tif", True),
-    ],
-)
-def test_a_sync_works_on_a_copy_of_its_destination(root, source, destination, named, target, update):
-    work = planned(
-        root, "vsi sync", source=source, destination=destination, recursive=True, strategy="overwrite"
-    )
-    (output,) = work.outputs
-    assert (output.target.path, output.update) == (root / target, update)
-    assert f"--source={root}/{named}" in work.argv
-    assert f"--destination=/staging/{output.target.name}" in work.argv
-    assert set(work.argv) >= {"--recursive", "--strategy=overwrite"}
+    ]:
+        work = planned(
+            root, "vsi sync", source=source, destination=destination, recursive=True, strategy="overwrite"
+        )
+        (output,) = work.outputs
+        assert (output.target.path, output.update) == (root / target, update)
+        assert f"--source={root}/{named}" in work.argv
+        assert f"--destination=/staging/{output.target.name}" in work.argv
+        assert set(work.argv) >= {"--recursive", "--strategy=overwrite"}
 
 
 def test_a_folder_that_changes_during_a_sync_is_not_replaced(root):
@@ -382,34 +373,32 @@ TOUCHING: Mapping[str, str] = {
 
 
 @pytest.mark.claim("outputs.own-files-only")
-@pytest.mark.parametrize("operation", TOUCHING)
-@pytest.mark.parametrize(
-    "what", ["", ".", RESERVED, f"{RESERVED}/undo", "..", "../readable/theirs.tif", "/etc/passwd"]
-)
-def test_workspaces_our_own_folder_and_what_is_outside_are_never_touched(root, readable, operation, what):
-    area_at(root).prepare()
-    given = {TOUCHING[operation]: str(root / what)}
-    more = {"destination": "new"} if TOUCHING[operation] == "source" else {}
-    assert refusal(root, operation, **given, **more) in (Code.PATH_NOT_ALLOWED, Code.NOT_FOUND)
+def test_workspaces_our_own_folder_and_what_is_outside_are_never_touched(root, readable):
+    for operation in TOUCHING:
+        for what in ["", ".", RESERVED, f"{RESERVED}/undo", "..", "../readable/theirs.tif", "/etc/passwd"]:
+            area_at(root).prepare()
+            given = {TOUCHING[operation]: str(root / what)}
+            more = {"destination": "new"} if TOUCHING[operation] == "source" else {}
+            assert refusal(root, operation, **given, **more) in (Code.PATH_NOT_ALLOWED, Code.NOT_FOUND)
 
 
 @pytest.mark.claim("outputs.read-only-workspaces")
-@pytest.mark.parametrize("operation", TOUCHING)
-def test_a_read_only_workspace_is_never_touched(root, readable, operation):
-    other = Workspace.at(readable, writable=False)
-    given = {TOUCHING[operation]: str(readable / "theirs.tif")}
-    more = {"destination": "new.tif"} if TOUCHING[operation] == "source" else {}
-    assert refusal(root, operation, other, **given, **more) is Code.PATH_NOT_ALLOWED
+def test_a_read_only_workspace_is_never_touched(root, readable):
+    for operation in TOUCHING:
+        other = Workspace.at(readable, writable=False)
+        given = {TOUCHING[operation]: str(readable / "theirs.tif")}
+        more = {"destination": "new.tif"} if TOUCHING[operation] == "source" else {}
+        assert refusal(root, operation, other, **given, **more) is Code.PATH_NOT_ALLOWED
 
 
 @pytest.mark.claim("outputs.own-files-only")
-@pytest.mark.parametrize("operation", TOUCHING)
-def test_a_link_is_not_what_it_leads_to(root, operation):
+def test_a_link_is_not_what_it_leads_to(root):
     (root / "link.tif").symlink_to("dem.tif")
     (root / "link.zarr").symlink_to("cube.zarr")
-    for name in ("link.tif", "link.zarr"):
-        more = {"destination": f"new{Path(name).suffix}"} if TOUCHING[operation] == "source" else {}
-        assert refusal(root, operation, **{TOUCHING[operation]: name}, **more) is Code.PATH_NOT_ALLOWED
+    for operation in TOUCHING:
+        for name in ("link.tif", "link.zarr"):
+            more = {"destination": f"new{Path(name).suffix}"} if TOUCHING[operation] == "source" else {}
+            assert refusal(root, operation, **{TOUCHING[operation]: name}, **more) is Code.PATH_NOT_ALLOWED
 
 
 def test_a_companion_that_is_a_link_stops_its_dataset(root):
@@ -418,47 +407,48 @@ def test_a_companion_that_is_a_link_stops_its_dataset(root):
     assert refusal(root, "dataset rename", source="dem.tif", destination="a.tif") is Code.PATH_NOT_ALLOWED
 
 
-@pytest.mark.parametrize("operation", ["vsi copy", "vsi sync"])
-def test_a_folder_with_a_link_out_of_it_is_not_copied(root, operation):
+def test_a_folder_with_a_link_out_of_it_is_not_copied(root):
     (root / "maps/out").symlink_to("/etc")
-    assert (
-        refusal(root, operation, source="maps", destination="maps2", recursive=True) is Code.PATH_NOT_ALLOWED
-    )
+    for operation in ["vsi copy", "vsi sync"]:
+        assert (
+            refusal(root, operation, source="maps", destination="maps2", recursive=True)
+            is Code.PATH_NOT_ALLOWED
+        )
 
 
-@pytest.mark.parametrize("operation", ["dataset rename", "vsi move"])
-def test_nothing_is_moved_to_another_workspace(root, readable, operation):
-    other = Workspace.at(readable, writable=True)
-    given = {"source": "dem.tif", "destination": str(readable / "dem.tif")}
-    assert refusal(root, operation, other, **given) is Code.INVALID_ARGUMENT
+def test_nothing_is_moved_to_another_workspace(root, readable):
+    for operation in ["dataset rename", "vsi move"]:
+        other = Workspace.at(readable, writable=True)
+        given = {"source": "dem.tif", "destination": str(readable / "dem.tif")}
+        assert refusal(root, operation, other, **given) is Code.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("operation", ["vsi move", "vsi copy", "vsi sync", "dataset rename", "dataset copy"])
-@pytest.mark.parametrize("destination", ["cube.zarr/c", "cube.zarr/new.zarr"])
-def test_nothing_goes_into_itself(root, operation, destination):
-    given = {"source": "cube.zarr", "destination": destination}
-    assert refusal(root, operation, recursive=True, **given) is Code.INVALID_ARGUMENT
+def test_nothing_goes_into_itself(root):
+    for operation in ["vsi move", "vsi copy", "vsi sync", "dataset rename", "dataset copy"]:
+        for destination in ["cube.zarr/c", "cube.zarr/new.zarr"]:
+            given = {"source": "cube.zarr", "destination": destination}
+            assert refusal(root, operation, recursive=True, **given) is Code.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("operation", ["vsi copy", "vsi sync"])
-def test_a_whole_workspace_is_not_copied(root, operation):
-    given = {"source": str(root), "destination": "new"}
-    assert refusal(root, operation, recursive=True, **given) is Code.PATH_NOT_ALLOWED
+def test_a_whole_workspace_is_not_copied(root):
+    for operation in ["vsi copy", "vsi sync"]:
+        given = {"source": str(root), "destination": "new"}
+        assert refusal(root, operation, recursive=True, **given) is Code.PATH_NOT_ALLOWED
 
 
-@pytest.mark.parametrize("operation", sorted(FILE_OPERATIONS))
-@pytest.mark.parametrize("name", ["/vsicurl/http://x/y.tif", "PG:dbname=x", "/vsimem/x.tif", "<VRTDataset/>"])
-def test_a_name_that_is_no_path_is_refused(root, operation, name):
-    given = {"source": name, "destination": "new.tif", "filename": name}
-    assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
-    if not name.startswith("PG:"):  # a file may be called so
-        given = {"source": "dem.tif", "destination": name, "filename": name}
-        assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
+def test_a_name_that_is_no_path_is_refused(root):
+    for operation in sorted(FILE_OPERATIONS):
+        for name in ["/vsicurl/http://x/y.tif", "PG:dbname=x", "/vsimem/x.tif", "<VRTDataset/>"]:
+            given = {"source": name, "destination": "new.tif", "filename": name}
+            assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
+            if not name.startswith("PG:"):  # a file may be called so
+                given = {"source": "dem.tif", "destination": name, "filename": name}
+                assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
 
 
-@pytest.mark.parametrize("operation", sorted(FILE_OPERATIONS))
-def test_missing_arguments_are_refused(root, operation):
-    assert refusal(root, operation) is Code.INVALID_ARGUMENT
+def test_missing_arguments_are_refused(root):
+    for operation in sorted(FILE_OPERATIONS):
+        assert refusal(root, operation) is Code.INVALID_ARGUMENT
 
 
 def test_a_name_that_gdal_would_split_is_not_looked_at(root):
@@ -474,34 +464,35 @@ def test_each_operation_that_takes_a_file_from_its_name_is_always_asked():
     assert {"dataset delete", "dataset rename", "vsi delete", "vsi move", "vsi sync"} == ALWAYS_ASKED
 
 
-@pytest.mark.parametrize("operation", ["vsi delete", "vsi move"])
-def test_an_approval_holds_for_what_is_deep_in_a_folder(root, operation):
-    def digest() -> str:
-        given = {"filename": "maps", "source": "maps", "destination": "new"}
-        work = planned(root, operation, recursive=True, **given)
-        draft = Draft(
-            Command("gdal", work.argv),
-            work.inputs,
-            transfers=work.transfers,
-            removes=work.removes,
-            listings=work.listings,
-        )
-        plan = Plan(CALL, "t", "p", draft, Limits(), "sha256:0", "", (), {})
-        assert plan.effect is Effect.DESTROY
-        return plan.digest
+def test_an_approval_holds_for_what_is_deep_in_a_folder(root):
+    for operation in ["vsi delete", "vsi move"]:
 
-    write(root, {"maps/deep/one.tif": b"1"})
-    before = digest()
-    assert digest() == before
-    (root / "maps/deep/one.tif").write_bytes(b"22")
-    changed = digest()
-    write(root, {"maps/deep/two.tif": b""})
-    assert len({before, changed, digest()}) == 3
+        def digest(operation: str = operation) -> str:
+            given = {"filename": "maps", "source": "maps", "destination": "new"}
+            work = planned(root, operation, recursive=True, **given)
+            draft = Draft(
+                Command("gdal", work.argv),
+                work.inputs,
+                transfers=work.transfers,
+                removes=work.removes,
+                listings=work.listings,
+            )
+            plan = Plan(CALL, "t", "p", draft, Limits(), "sha256:0", "", (), {})
+            assert plan.effect is Effect.DESTROY
+            return plan.digest
+
+        write(root, {"maps/deep/one.tif": b"1"})
+        before = digest()
+        assert digest() == before
+        (root / "maps/deep/one.tif").write_bytes(b"22")
+        changed = digest()
+        write(root, {f"maps/deep/{operation}.tif": b""})
+        assert len({before, changed, digest()}) == 3
 
 
-@pytest.mark.parametrize("operation", ["dataset rename", "dataset copy"])
-def test_no_place_is_both_made_and_taken(root, operation):
-    work = planned(root, operation, source="roads.shp", destination="x.shp")
-    made = [*(one.target for one in work.outputs), *(one.target for one in work.transfers)]
-    places: list[Located] = [*made, *work.removes, *(one.source for one in work.transfers)]
-    assert len({one.relative for one in places}) == len(places)
+def test_no_place_is_both_made_and_taken(root):
+    for operation in ["dataset rename", "dataset copy"]:
+        work = planned(root, operation, source="roads.shp", destination="x.shp")
+        made = [*(one.target for one in work.outputs), *(one.target for one in work.transfers)]
+        places: list[Located] = [*made, *work.removes, *(one.source for one in work.transfers)]
+        assert len({one.relative for one in places}) == len(places)

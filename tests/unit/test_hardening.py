@@ -10,9 +10,8 @@ from sandbox.errors import IsolationRefused
 from sandbox.isolation.seccomp import profile
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_the_container_is_configured(subtests):
+    for name, value in (
         ("Image", IMAGE),
         ("User", "1000:1001"),
         ("Entrypoint", ["/usr/bin/python3"]),
@@ -29,15 +28,13 @@ from sandbox.isolation.seccomp import profile
         ("Healthcheck", {"Test": ["NONE"]}),
         ("Volumes", {}),
         ("Labels", {"owner": "me"}),
-    ],
-)
-def test_the_container_is_configured(name, value):
-    assert body()[name] == value
+    ):
+        with subtests.test(name=name, value=value):
+            assert body()[name] == value
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_the_host_is_protected(subtests):
+    for name, value in (
         ("CapDrop", ["ALL"]),
         ("CapAdd", []),
         ("Privileged", False),
@@ -64,10 +61,9 @@ def test_the_container_is_configured(name, value):
         ("RestartPolicy", {"Name": "no", "MaximumRetryCount": 0}),
         ("LogConfig", {"Type": "none", "Config": {}}),
         ("Runtime", "runsc"),
-    ],
-)
-def test_the_host_is_protected(name, value):
-    assert host()[name] == value
+    ):
+        with subtests.test(name=name, value=value):
+            assert host()[name] == value
 
 
 def test_scratch_runs_no_program_and_has_a_size_and_masks_are_empty_and_read_only():

@@ -69,18 +69,18 @@ def test_the_inside_of_a_dataset_is_listed_when_it_is_asked_for(root):
     assert names(one_page(root, at="c.zarr")) == ["c.zarr/x", "c.zarr/x/0", "c.zarr/zarr.json"]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
-def test_the_pages_together_have_every_row_once_and_in_order(root, limit):
-    write(root, DATA)
-    cursor, found = None, []
-    while True:
-        shown = one_page(root, cursor, limit=limit)
-        assert len(shown.rows) <= limit
-        found += names(shown)
-        cursor = shown.cursor
-        if cursor is None:
-            break
-    assert found == names(one_page(root))
+def test_the_pages_together_have_every_row_once_and_in_order(root):
+    for limit in [1, 2, 3, 7, 100]:
+        write(root, DATA)
+        cursor, found = None, []
+        while True:
+            shown = one_page(root, cursor, limit=limit)
+            assert len(shown.rows) <= limit
+            found += names(shown)
+            cursor = shown.cursor
+            if cursor is None:
+                break
+        assert found == names(one_page(root))
 
 
 def test_what_comes_and_goes_between_pages_makes_nothing_show_twice(root):
@@ -99,10 +99,10 @@ def test_a_pattern_is_for_names_or_for_paths_with_a_slash(root):
     assert names(one_page(root, pattern="[")) == []
 
 
-@pytest.mark.parametrize("cursor", ["x", "é", "====", "AAAA", "A" * 100_000])
-def test_a_cursor_that_is_none_of_ours_is_refused(root, cursor):
-    with pytest.raises(ToolError):
-        one_page(root, cursor)
+def test_a_cursor_that_is_none_of_ours_is_refused(root):
+    for cursor in ["x", "é", "====", "AAAA", "A" * 100_000]:
+        with pytest.raises(ToolError):
+            one_page(root, cursor)
 
 
 def test_a_cursor_of_another_question_is_refused(root):
@@ -129,10 +129,10 @@ def test_no_cursor_does_more_than_be_refused(tmp_path_factory, raw):
         assert set(names(shown)) <= {"a", "b"}
 
 
-@pytest.mark.parametrize("bounds", [{"limit": 0}, {"limit": MAX_ROWS + 1}, {"pattern": "*" * 10_000}])
-def test_a_question_out_of_bounds_is_refused(root, bounds):
-    with pytest.raises(ToolError):
-        one_page(root, **bounds)
+def test_a_question_out_of_bounds_is_refused(root):
+    for bounds in [{"limit": 0}, {"limit": MAX_ROWS + 1}, {"pattern": "*" * 10_000}]:
+        with pytest.raises(ToolError):
+            one_page(root, **bounds)
 
 
 def test_a_pattern_made_to_be_slow_is_not(root):

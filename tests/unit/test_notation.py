@@ -49,19 +49,16 @@ def test_branches_are_steps_of_their_own() -> None:
     assert tee.words.texts == ()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_pipeline_exactly_is_refused() -> None:
+    for text in [
         *("", "   ", "!", "read a.tif !", "! write b.tif", "read a.tif ! ! write b.tif"),
         *("read a.tif ]", "read a.tif ! tee [ write b.tif", "read a.tif ! tee [ ] ! write b.tif"),
         *('read "a.tif ! write b.tif', '"read" a.tif', "--input=a.tif ! write b.tif"),
         "read a ! " + "tee [ " * (MAX_DEPTH + 1) + "write b" + " ]" * (MAX_DEPTH + 1),
         "read " + "a" * 40_000,
-    ],
-)
-def test_what_is_no_pipeline_exactly_is_refused(text: str) -> None:
-    with pytest.raises(ArgumentRefused):
-        parse_notation(text)
+    ]:
+        with pytest.raises(ArgumentRefused):
+            parse_notation(text)
 
 
 def test_words_without_a_switch_go_to_the_positional_arguments() -> None:
@@ -74,20 +71,17 @@ def test_words_without_a_switch_go_to_the_positional_arguments() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_a_switch_that_the_step_does_not_have_is_refused() -> None:
+    for words in [
         ("--nothing=1",),
         ("-z", "1"),
         ("--calc",),
         ("--flatten=true", "--flatten=true"),
         ("--", "a.tif"),
         ("-calc", "1"),
-    ],
-)
-def test_a_switch_that_the_step_does_not_have_is_refused(words: tuple[str, ...]) -> None:
-    with pytest.raises(ArgumentRefused):
-        named_values(STEP, Words(words))
+    ]:
+        with pytest.raises(ArgumentRefused):
+            named_values(STEP, Words(words))
 
 
 def test_an_argument_that_is_named_is_not_filled_by_its_place() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.paths import TREE_LINKS, Paths, Source, family
-from gdal_mcp.plan import OutputKind
 from sandbox.workspace import Located, Workspace, Workspaces
 
 
@@ -46,13 +45,9 @@ def refusal(paths: Paths, text: str, *, writing: bool = False, ask: str = "input
     return caught.value
 
 
-@pytest.mark.parametrize(
-    "text", ["in.tif", "./in.tif", "folder/../in.tif", "PG:host=x.tif", "a b.tif", "folder"]
-)
-def test_a_file_of_the_workspace_is_found_by_its_name_whatever_it_looks_like(
-    paths: Paths, root: Path, text: str
-):
-    assert paths.input(text).path == Path(os.path.normpath(root / text))
+def test_a_file_of_the_workspace_is_found_by_its_name_whatever_it_looks_like(paths: Paths, root: Path):
+    for text in ["in.tif", "./in.tif", "folder/../in.tif", "PG:host=x.tif", "a b.tif", "folder"]:
+        assert paths.input(text).path == Path(os.path.normpath(root / text))
 
 
 def test_absolute_paths_and_uris_name_the_same_file(paths: Paths, root: Path):
@@ -64,9 +59,8 @@ def test_absolute_paths_and_uris_name_the_same_file(paths: Paths, root: Path):
 
 
 @pytest.mark.claim("paths.inside")
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
+def test_any_other_text_is_answered_by_what_it_seems_to_mean(paths: Paths):
+    for text, code in [
         ("absent.tif", Code.NOT_FOUND),
         ("folder/absent.tif", Code.NOT_FOUND),
         ("../x.tif", Code.PATH_NOT_ALLOWED),
@@ -89,10 +83,8 @@ def test_absolute_paths_and_uris_name_the_same_file(paths: Paths, root: Path):
         ("PG:dbname=x", Code.NETWORK_BLOCKED),
         ("WMS:http://example.org", Code.NETWORK_BLOCKED),
         ("postgresql://db/x", Code.NETWORK_BLOCKED),
-    ],
-)
-def test_any_other_text_is_answered_by_what_it_seems_to_mean(paths: Paths, text: str, code: Code):
-    assert refusal(paths, text).code is code
+    ]:
+        assert refusal(paths, text).code is code
 
 
 @pytest.fixture
@@ -115,9 +107,8 @@ def filled(root: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "name"),
-    [
+def test_a_dataset_is_found_in_its_archive_or_as_a_part_of_its_file(paths: Paths, filled: Path):
+    for text, place, name in [
         ("in.tif", "in.tif", "{ws}/in.tif"),
         ("PG:host=x.tif", "PG:host=x.tif", "{ws}/PG:host=x.tif"),
         ("folder", "folder", "{ws}/folder"),
@@ -137,15 +128,13 @@ def filled(root: Path) -> Path:
         ("GTIFF_DIR:1:/vsizip/a.zip/two.tif", "a.zip", "GTIFF_DIR:1:/vsizip/[{ws}/a.zip]/two.tif"),
         ('ZARR:"/vsizip/a.zip/v.zarr":/one', "a.zip", 'ZARR:"/vsizip/[{ws}/a.zip]/v.zarr":/one'),
         ("/vsigzip/{ws}/in.tif", "in.tif", "/vsigzip/{ws}/in.tif"),
-    ],
-)  # fmt: skip
-def test_a_dataset_is_found_in_its_archive_or_as_a_part_of_its_file(
-    paths: Paths, filled: Path, text: str, place: str, name: str
-):
-    given, asked = (one.replace("{ws}", str(filled)).translate({91: "{", 93: "}"}) for one in (text, name))
-    found = paths.source(given)
-    assert (found.located.path, found.name) == (filled / place, asked)
-    assert found.is_plain == (asked == str(filled / place))
+    ]:
+        given, asked = (
+            one.replace("{ws}", str(filled)).translate({91: "{", 93: "}"}) for one in (text, name)
+        )
+        found = paths.source(given)
+        assert (found.located.path, found.name) == (filled / place, asked)
+        assert found.is_plain == (asked == str(filled / place))
 
 
 @pytest.mark.claim("names.files-only")
@@ -212,21 +201,16 @@ def test_the_family_of_an_input_is_its_file_with_companions_and_an_archive_s_is_
     assert family(paths.input("v.zarr")) == (filled / "v.zarr",)
 
 
-@pytest.mark.parametrize(
-    ("text", "target"),
-    [
+def test_an_output_never_takes_the_place_of_what_a_part_was_read_from(paths: Paths, filled: Path):
+    for text, target in [
         ("/vsizip/a.zip/b.tif", "a.zip"),
         ('NETCDF:"v.nc":one', "v.nc"),
         ('NETCDF:"v.nc":one', "v.nc.aux.xml"),
         ('ZARR:"v.zarr":/a', "v.zarr"),
-    ],
-)
-def test_an_output_never_takes_the_place_of_what_a_part_was_read_from(
-    paths: Paths, filled: Path, text: str, target: str
-):
-    with pytest.raises(ToolError) as caught:
-        paths.output(target, inputs=(paths.source(text),), overwrite=True, update=True)
-    assert caught.value.code is Code.INVALID_ARGUMENT
+    ]:
+        with pytest.raises(ToolError) as caught:
+            paths.output(target, inputs=(paths.source(text),), overwrite=True, update=True)
+        assert caught.value.code is Code.INVALID_ARGUMENT
 
 
 def test_a_source_is_a_value():
@@ -251,19 +235,16 @@ def test_a_link_leads_nowhere_outside_and_no_output_goes_through_one(
         assert refusal(paths, name, writing=True).code is Code.PATH_NOT_ALLOWED
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
+def test_an_output_is_only_ever_a_plain_path(paths: Paths):
+    for text, code in [
         ("/vsicurl/https://example.org/a.tif", Code.NETWORK_BLOCKED),
         ("https://example.org/a.tif", Code.NETWORK_BLOCKED),
         ("/vsimem/a.tif", Code.PATH_NOT_ALLOWED),
         ("/vsizip/a.zip/b.tif", Code.PATH_NOT_ALLOWED),
         ("/vsistdout/", Code.PATH_NOT_ALLOWED),
         ("absent/a.tif", Code.NOT_FOUND),
-    ],
-)
-def test_an_output_is_only_ever_a_plain_path(paths: Paths, text: str, code: Code):
-    assert refusal(paths, text, writing=True).code is code
+    ]:
+        assert refusal(paths, text, writing=True).code is code
 
 
 def test_a_new_output_replaces_nothing(paths: Paths):
@@ -294,23 +275,25 @@ def test_what_two_datasets_share_is_named_apart(paths: Paths, root: Path):
 
 
 @pytest.mark.claim("outputs.inputs-kept")
-@pytest.mark.parametrize("name", ["out.tif", "lost.tif"])
-def test_without_overwrite_what_is_there_stays(paths: Paths, root: Path, name: str):
-    (root / "lost.tif.aux.xml").write_bytes(b"x")
-    with pytest.raises(ToolError) as caught:
-        paths.output(name, inputs=(), overwrite=False)
-    assert caught.value.code is Code.INVALID_ARGUMENT
+def test_without_overwrite_what_is_there_stays(paths: Paths, root: Path):
+    for name in ["out.tif", "lost.tif"]:
+        (root / "lost.tif.aux.xml").write_bytes(b"x")
+        with pytest.raises(ToolError) as caught:
+            paths.output(name, inputs=(), overwrite=False)
+        assert caught.value.code is Code.INVALID_ARGUMENT
 
 
 @pytest.mark.claim("outputs.inputs-kept")
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [("in.tif", "in.tif"), ("roads.shp", "roads.dbf"), ("roads.dbf", "roads.shp"), ("out.tfw", "out.tif")],
-)
-def test_an_output_never_takes_an_inputs_place_or_that_of_its_files(paths: Paths, source: str, target: str):
-    with pytest.raises(ToolError) as caught:
-        paths.output(target, inputs=(paths.input(source),), overwrite=True, update=True)
-    assert caught.value.code is Code.INVALID_ARGUMENT
+def test_an_output_never_takes_an_inputs_place_or_that_of_its_files(paths: Paths):
+    for source, target in [
+        ("in.tif", "in.tif"),
+        ("roads.shp", "roads.dbf"),
+        ("roads.dbf", "roads.shp"),
+        ("out.tfw", "out.tif"),
+    ]:
+        with pytest.raises(ToolError) as caught:
+            paths.output(target, inputs=(paths.input(source),), overwrite=True, update=True)
+        assert caught.value.code is Code.INVALID_ARGUMENT
 
 
 def test_a_companion_that_is_a_link_is_a_refusal_and_not_a_fault(paths: Paths, root: Path, tmp_path: Path):
@@ -320,20 +303,16 @@ def test_a_companion_that_is_a_link_is_a_refusal_and_not_a_fault(paths: Paths, r
     assert paths.output("new.tif", inputs=(paths.input("in.tif"),), overwrite=True).replaces == ()
 
 
-@pytest.mark.parametrize(
-    "stem", ["dem", "a b", "../../x", "-rf", ".hidden", "", "é" * 300, "x\u202ey", "a" * 300]
-)
-def test_a_name_of_the_servers_own_is_plain_short_and_in_the_outputs_folder(
-    paths: Paths, root: Path, stem: str
-):
-    made = paths.new_output(stem, ".tif")
-    name = made.target.name
-    assert made.target.path.parent == root / "outputs"
-    assert name.isascii()
-    assert name[0] not in "-."
-    assert len(name) <= 255
-    assert name.endswith("_6789abcdef.tif")
-    assert (made.server_named, made.replaces) == (True, ())
+def test_a_name_of_the_servers_own_is_plain_short_and_in_the_outputs_folder(paths: Paths, root: Path):
+    for stem in ["dem", "a b", "../../x", "-rf", ".hidden", "", "é" * 300, "x\u202ey", "a" * 300]:
+        made = paths.new_output(stem, ".tif")
+        name = made.target.name
+        assert made.target.path.parent == root / "outputs"
+        assert name.isascii()
+        assert name[0] not in "-."
+        assert len(name) <= 255
+        assert name.endswith("_6789abcdef.tif")
+        assert (made.server_named, made.replaces) == (True, ())
 
 
 def test_read_only_workspaces_have_no_place_for_outputs(root: Path):
@@ -369,25 +348,23 @@ def test_a_folder_is_replaced_whole_and_a_new_one_replaces_nothing(paths: Paths,
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("in.tif", "folder"), ("folder", "file"), ("folder", "table"), ("folder", "array")]
-)
-def test_a_file_takes_no_folder_s_place_nor_a_folder_a_file_s(paths: Paths, name: str, kind: OutputKind):
-    with pytest.raises(ToolError) as caught:
-        paths.output(name, inputs=(), overwrite=True, kind=kind)
-    assert caught.value.code is Code.INVALID_ARGUMENT
+def test_a_file_takes_no_folder_s_place_nor_a_folder_a_file_s(paths: Paths):
+    for name, kind in [("in.tif", "folder"), ("folder", "file"), ("folder", "table"), ("folder", "array")]:
+        with pytest.raises(ToolError) as caught:
+            paths.output(name, inputs=(), overwrite=True, kind=kind)
+        assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("kind", ["folder", "dataset"])
-def test_a_folder_with_an_input_in_it_is_not_replaced(paths: Paths, root: Path, kind: OutputKind):
+def test_a_folder_with_an_input_in_it_is_not_replaced(paths: Paths, root: Path):
     (root / "folder" / "deep").mkdir()
     (root / "folder" / "deep" / "a.tif").write_bytes(b"x")
     (root / "folderly").mkdir()
-    source = paths.input("folder/deep/a.tif")
-    with pytest.raises(ToolError) as caught:
-        paths.output("folder", inputs=(source,), overwrite=True, kind=kind)
-    assert caught.value.code is Code.INVALID_ARGUMENT
-    assert paths.output("folderly", inputs=(source,), overwrite=True, kind=kind).replaces
+    for kind in ["folder", "dataset"]:
+        source = paths.input("folder/deep/a.tif")
+        with pytest.raises(ToolError) as caught:
+            paths.output("folder", inputs=(source,), overwrite=True, kind=kind)
+        assert caught.value.code is Code.INVALID_ARGUMENT
+        assert paths.output("folderly", inputs=(source,), overwrite=True, kind=kind).replaces
 
 
 def test_an_output_beside_the_inputs_of_a_walked_folder_is_fine(paths: Paths, root: Path):
@@ -500,3 +477,11 @@ def test_an_output_that_reads_like_something_else_is_refused(tmp_path: Path, nam
         paths.output(name, inputs=(), overwrite=True)
     for plain in ("2024-01-01T12:30.tif", "a:b.tif"):
         assert paths.output(plain, inputs=(), overwrite=True).target.name == plain
+
+
+@pytest.mark.parametrize("root", ["/vsimem", "/vsicurl/https:", "/VSIzip/x"])
+def test_a_workspace_that_gdal_would_take_for_something_else_is_none(root):
+    workspaces = Workspaces((Workspace(Path(root), writable=True),))
+    with pytest.raises(ToolError) as caught:
+        Paths(workspaces, "outputs", "0123456789abcdef")
+    assert caught.value.code is Code.PATH_NOT_ALLOWED

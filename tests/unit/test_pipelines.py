@@ -11,13 +11,12 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
 from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.pipelines import MAX_STEPS, PIPELINE, draft_pipeline
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import preflight, surface
 
 Drafting = Callable[..., Draft]
 
@@ -39,7 +38,7 @@ def draft(root: Path, tmp_path: Path) -> Drafting:
         settings = Settings(workspaces=[root], state_dir=tmp_path / "state", **given)
         workspaces = Workspaces((Workspace.at(root, writable=True),))
         paths = Paths(workspaces, "outputs", "0123456789abcdef", 2)
-        desk = DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
+        desk = DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
         return draft_pipeline(path, {"pipeline": steps}, desk)
 
     return make
@@ -70,14 +69,12 @@ SAME = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("listed", "text"), SAME, ids=[text for _, text in SAME])
-def test_both_ways_to_write_a_pipeline_give_the_same_command(
-    draft: Drafting, listed: list[dict[str, Any]], text: str
-) -> None:
-    one, other = draft(listed), draft(text)
-    assert one.command.argv == other.command.argv
-    assert (one.inputs, one.outputs, one.named) == (other.inputs, other.outputs, other.named)
-    assert one.arguments == other.arguments
+def test_both_ways_to_write_a_pipeline_give_the_same_command(draft: Drafting) -> None:
+    for listed, text in SAME:
+        one, other = draft(listed), draft(text)
+        assert one.command.argv == other.command.argv
+        assert (one.inputs, one.outputs, one.named) == (other.inputs, other.outputs, other.named)
+        assert one.arguments == other.arguments
 
 
 @pytest.mark.claim("args.pipelines-parsed")
@@ -96,12 +93,14 @@ def test_rasters_become_vectors_and_back_where_a_step_makes_them(draft: Drafting
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
+def test_a_step_that_does_not_take_what_the_one_before_gives_is_refused(draft: Drafting) -> None:
+    for path, text in [
         ("pipeline", "read dem.tif ! hillshade ! buffer --distance=1 ! write x.gpkg"),
         ("pipeline", "read zones.gpkg ! buffer --distance=1 ! hillshade ! write x.tif"),
-        ("pipeline", "read dem.tif ! rasterize --size=9,9 --burn=1 ! hillshade ! polygonize ! hillshade ! write x.tif"),
+        (
+            "pipeline",
+            "read dem.tif ! rasterize --size=9,9 --burn=1 ! hillshade ! polygonize ! hillshade ! write x.tif",
+        ),
         ("pipeline", "hillshade ! write x.tif"),
         ("pipeline", "read dem.tif ! info ! write x.tif"),
         ("pipeline", "read dem.tif ! read other.tif ! write x.tif"),
@@ -110,13 +109,9 @@ def test_rasters_become_vectors_and_back_where_a_step_makes_them(draft: Drafting
         ("vector pipeline", "read zones.gpkg ! hillshade ! write x.tif"),
         ("pipeline", "read dem.tif ! tee [ buffer --distance=1 ! write y.gpkg ] ! hillshade ! write x.tif"),
         ("pipeline", "read dem.tif ! write x.tif ! write y.tif"),
-    ],
-)  # fmt: skip
-def test_a_step_that_does_not_take_what_the_one_before_gives_is_refused(
-    draft: Drafting, path: str, text: str
-) -> None:
-    with pytest.raises(ArgumentRefused):
-        draft(text, path)
+    ]:
+        with pytest.raises(ArgumentRefused):
+            draft(text, path)
 
 
 def test_the_outputs_of_branches_are_published_with_the_last_one(draft: Drafting, root: Path) -> None:
@@ -128,9 +123,8 @@ def test_the_outputs_of_branches_are_published_with_the_last_one(draft: Drafting
     assert made.output.target.name == "d.tif"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_outputs_that_meet_each_other_an_input_or_what_is_there_are_refused(draft: Drafting) -> None:
+    for text in [
         "read dem.tif ! tee [ write same.tif ] ! write sub/same.tif",  # both are same.tif in staging
         "read dem.tif ! tee [ write dem.tif --overwrite ] ! write x.tif",
         "read dem.tif ! clip --like=other.tif ! write other.tif --overwrite",
@@ -138,13 +132,9 @@ def test_the_outputs_of_branches_are_published_with_the_last_one(draft: Drafting
         "read dem.tif ! tee [ write old.tif ] ! write x.tif",
         "read missing.tif ! write x.tif",
         "read dem.tif ! write missing/x.tif",
-    ],
-)
-def test_outputs_that_meet_each_other_an_input_or_what_is_there_are_refused(
-    draft: Drafting, text: str
-) -> None:
-    with pytest.raises(ToolError):
-        draft(text)
+    ]:
+        with pytest.raises(ToolError):
+            draft(text)
 
 
 def test_an_overwrite_says_what_is_replaced(draft: Drafting, root: Path) -> None:
@@ -153,27 +143,28 @@ def test_an_overwrite_says_what_is_replaced(draft: Drafting, root: Path) -> None
     assert effect_of(made) is Effect.REPLACE
 
 
-@pytest.mark.parametrize("text", ["read dem.tif ! hillshade ! info", "read zones.gpkg ! info", "read dem.tif ! compare --reference=other.tif"])  # fmt: skip
-def test_a_pipeline_that_only_reads_is_a_read(draft: Drafting, text: str) -> None:
-    made = draft(text)
-    assert (made.outputs, effect_of(made)) == ((), Effect.READ)
+def test_a_pipeline_that_only_reads_is_a_read(draft: Drafting) -> None:
+    for text in [
+        "read dem.tif ! hillshade ! info",
+        "read zones.gpkg ! info",
+        "read dem.tif ! compare --reference=other.tif",
+    ]:
+        made = draft(text)
+        assert (made.outputs, effect_of(made)) == ((), Effect.READ)
 
 
 @pytest.mark.claim("args.pipelines-parsed")
-@pytest.mark.parametrize("name", ["raster_hillshade", "raster hillshade", "gdal_raster_hillshade"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "read dem.tif ! hillshade ! write x.tif",
-        "read dem.tif ! HILLSHADE ! write x.tif",
-        "read dem.tif ! tee [ hillshade ! write y.tif ] ! write x.tif",
-    ],
-)
-def test_an_excluded_algorithm_is_no_step_either(draft: Drafting, name: str, text: str) -> None:
-    with pytest.raises(ToolError) as caught:
-        draft(text, exclude_tools=(name,))
-    assert caught.value.code == "DENIED"
-    draft(text.replace("hillshade", "slope").replace("HILLSHADE", "slope"), exclude_tools=(name,))
+def test_an_excluded_algorithm_is_no_step_either(draft: Drafting) -> None:
+    for name in ["raster_hillshade", "raster hillshade", "gdal_raster_hillshade"]:
+        for text in [
+            "read dem.tif ! hillshade ! write x.tif",
+            "read dem.tif ! HILLSHADE ! write x.tif",
+            "read dem.tif ! tee [ hillshade ! write y.tif ] ! write x.tif",
+        ]:
+            with pytest.raises(ToolError) as caught:
+                draft(text, exclude_tools=(name,))
+            assert caught.value.code == "DENIED"
+            draft(text.replace("hillshade", "slope").replace("HILLSHADE", "slope"), exclude_tools=(name,))
 
 
 @pytest.mark.claim("args.exclusion-whole")
@@ -197,9 +188,8 @@ def test_the_steps_of_a_pipeline_are_those_of_either_kind_until_the_data_is_open
 
 
 @pytest.mark.claim("args.pipelines-parsed")
-@pytest.mark.parametrize(
-    "listed",
-    [
+def test_a_step_is_held_to_its_own_arguments(draft: Drafting) -> None:
+    for listed in [
         [step("hillshade", branches=[[step("write", output="x.tif")]])],
         [step("read", input="dem.tif"), step("tee")],
         [step("read", input="dem.tif")] + [step("hillshade")] * MAX_STEPS,
@@ -207,11 +197,9 @@ def test_the_steps_of_a_pipeline_are_those_of_either_kind_until_the_data_is_open
         [step("read", inputs="dem.tif")],
         [step("read", input="dem.tif"), step("hillshade", config="x")],
         [step("read", input="dem.tif"), step("hillshade", zfactor="two")],
-    ],
-)
-def test_a_step_is_held_to_its_own_arguments(draft: Drafting, listed: list[dict[str, Any]]) -> None:
-    with pytest.raises((ArgumentRefused, ValidationError)):
-        draft(listed)
+    ]:
+        with pytest.raises((ArgumentRefused, ValidationError)):
+            draft(listed)
 
 
 def test_the_tool_says_that_it_may_write_and_replace() -> None:

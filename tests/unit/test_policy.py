@@ -71,30 +71,28 @@ def test_the_first_rule_that_fits_decides():
     assert isinstance(decide(asked(), Policy(rules=(deny, allow))), Deny)
 
 
-@pytest.mark.parametrize(
-    ("limits", "fits"),
-    [
-        ({}, True),
-        ({"tools": ("conv*",)}, True),
-        ({"tools": ("* convert",)}, True),
-        ({"tools": ("info",)}, False),
-        ({"effects": frozenset({Effect.REPLACE})}, False),
-        ({"effects": frozenset({Effect.CREATE})}, True),
-        ({"principals": ("token:ann",)}, True),
-        ({"principals": ("token:*",)}, True),
-        ({"principals": ("token:an",)}, False),
-        ({"principals": ("TOKEN:ANN",)}, False),
-        ({"workspaces": (HERE,)}, True),
-        ({"workspaces": (THERE,)}, False),
-    ],
-)
-@pytest.mark.parametrize("decision", ["allow", "deny", "require"])
-def test_a_rule_fits_by_tool_effect_workspace_and_principal(decision: Any, limits: Any, fits: bool):
-    rule = Rule(decision=decision, **limits)
-    verdict = decide(asked(), Policy("never" if decision != "allow" else "writes", (rule,)))
-    found = {"allow": Allow, "deny": Deny, "require": RequireApproval}[decision]
-    otherwise = Allow if decision != "allow" else RequireApproval
-    assert isinstance(verdict, found if fits else otherwise)
+def test_a_rule_fits_by_tool_effect_workspace_and_principal(subtests: pytest.Subtests):
+    for decision in ("allow", "deny", "require"):
+        for limits, fits in (
+            ({}, True),
+            ({"tools": ("conv*",)}, True),
+            ({"tools": ("* convert",)}, True),
+            ({"tools": ("info",)}, False),
+            ({"effects": frozenset({Effect.REPLACE})}, False),
+            ({"effects": frozenset({Effect.CREATE})}, True),
+            ({"principals": ("token:ann",)}, True),
+            ({"principals": ("token:*",)}, True),
+            ({"principals": ("token:an",)}, False),
+            ({"principals": ("TOKEN:ANN",)}, False),
+            ({"workspaces": (HERE,)}, True),
+            ({"workspaces": (THERE,)}, False),
+        ):
+            with subtests.test(decision=decision, limits=limits, fits=fits):
+                rule = Rule(decision=decision, **limits)
+                verdict = decide(asked(), Policy("never" if decision != "allow" else "writes", (rule,)))
+                found = {"allow": Allow, "deny": Deny, "require": RequireApproval}[decision]
+                otherwise = Allow if decision != "allow" else RequireApproval
+                assert isinstance(verdict, found if fits else otherwise)
 
 
 @pytest.mark.claim("args.rules-hold-for-what-runs")
@@ -167,12 +165,8 @@ def test_an_entry_is_found_by_the_first_name_that_fits():
 
 
 @pytest.mark.claim("approval.policy-whole")
-@pytest.mark.parametrize(
-    "pattern", ["raster reproject", "raster_reproject", "raster-reproject", "raster_*", "raster *"]
-)
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_a_rule_that_denies_fits_in_every_spelling_and_within_pipelines(subtests: pytest.Subtests):
+    for call in (
         {"tool": "gdal_write", "algorithm": "raster reproject"},
         {"tool": "raster_reproject"},
         {
@@ -180,12 +174,11 @@ def test_an_entry_is_found_by_the_first_name_that_fits():
             "algorithm": "pipeline",
             "steps": ("raster read", "raster reproject", "raster write"),
         },
-    ],
-    ids=["algorithm", "tool", "step"],
-)
-def test_a_rule_that_denies_fits_in_every_spelling_and_within_pipelines(pattern: str, call: dict[str, Any]):
-    policy = Policy(rules=(Rule(decision="deny", tools=(pattern,)),), mode="never")
-    assert isinstance(decide(asked(**call), policy), Deny)
+    ):
+        for pattern in ("raster reproject", "raster_reproject", "raster-reproject", "raster_*", "raster *"):
+            with subtests.test(call=call, pattern=pattern):
+                policy = Policy(rules=(Rule(decision="deny", tools=(pattern,)),), mode="never")
+                assert isinstance(decide(asked(**call), policy), Deny)
 
 
 def test_a_rule_that_allows_a_step_allows_no_pipeline():

@@ -305,10 +305,10 @@ SHAPE = {  # of in-toto's statement and of the predicate that it names, as far a
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("call", [CALL, Call("c", "p", "odd tool/é", {"x": "\ud800"}, started=1.0)])
-def test_a_statement_has_the_shape_that_other_programs_read(call: Call):
-    told = json.loads(json.dumps(statement(call)))
-    Draft202012Validator(SHAPE).validate(told)
+def test_a_statement_has_the_shape_that_other_programs_read():
+    for call in [CALL, Call("c", "p", "odd tool/é", {"x": "\ud800"}, started=1.0)]:
+        told = json.loads(json.dumps(statement(call)))
+        Draft202012Validator(SHAPE).validate(told)
 
 
 def test_a_statement_names_outputs_as_subjects_and_image_and_inputs_as_materials():
@@ -346,6 +346,6 @@ def test_an_identity_is_that_of_the_open_file(root: Path, spaces: Workspaces):
     assert Identity.of((root / "a").stat()) != first
 
 
-@pytest.mark.parametrize("seconds", [-(10**17), 300_000_000_000, 10**17])
-def test_a_time_that_no_calendar_has_is_told_all_the_same(seconds: int):
-    assert str(abs(seconds)) in provenance._time(seconds * 1_000_000_000)
+def test_a_time_that_no_calendar_has_is_told_all_the_same():
+    for seconds in [-(10**17), 300_000_000_000, 10**17]:
+        assert str(abs(seconds)) in provenance._time(seconds * 1_000_000_000)

@@ -21,8 +21,8 @@ from staging_kit import (
 )
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.inspection import listing_of
-from sandbox.outputs.moves import Moves
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Publication
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
@@ -303,7 +303,7 @@ def test_a_link_planted_in_the_path_leads_nothing_outside(workspace, tmp_path):
             (workspace / "sub").rmdir()
             (workspace / "sub").symlink_to(tmp_path / "outside")
 
-    area = area_at(workspace, Moves(swap))
+    area = area_at(workspace, DirOps(swap))
     with area.open(CALL, USER) as staging:
         fill(staging, {"dem.tif": b"new"})
         staging.collect()

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-from crash_kit import EVERY, NATIVE, each_step, first_point, killed
+from crash_kit import EVERY, each_step, first_point, killed
 from crash_scenarios import ALL_AT_ONCE, PUBLICATIONS, SHAPEFILE, undo
 from staging_kit import CALL, area_at, tree, write
 
-from sandbox.outputs.moves import Moves
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.store import Finding
 
 
@@ -37,17 +37,22 @@ def test_recovery_says_what_became_of_each_call(tmp_path):
     assert findings == {Finding.PUBLISHED, Finding.DISCARDED}
 
 
-@EVERY
-def test_what_was_written_down_but_not_begun_is_taken_back(tmp_path, scenario, native):
-    root = tmp_path / "workspace"
-    write(root, scenario.before)
-    begins = first_point(
-        tmp_path, "swap.", scenario.run, lambda twin: write(twin, scenario.before), native=native
-    )
-    killed(root, begins, scenario.run, native=native)
-    area = area_at(root, Moves(native=native))
-    assert {one.finding for one in area.recover()} == {Finding.DISCARDED}
-    assert tree(root) == scenario.before
+def test_what_was_written_down_but_not_begun_is_taken_back(tmp_path, subtests):
+    for name, (scenario, native) in EVERY.items():
+        with subtests.test(name):
+            root = tmp_path / name / "workspace"
+            write(root, scenario.before)
+            begins = first_point(
+                tmp_path / name,
+                "swap.",
+                scenario.run,
+                lambda twin, scenario=scenario: write(twin, scenario.before),
+                native=native,
+            )
+            killed(root, begins, scenario.run, native=native)
+            area = area_at(root, DirOps(native=native))
+            assert {one.finding for one in area.recover()} == {Finding.DISCARDED}
+            assert tree(root) == scenario.before
 
 
 def test_an_undo_that_was_written_down_but_not_begun_is_forgotten(tmp_path):
@@ -64,18 +69,17 @@ def test_an_undo_that_was_written_down_but_not_begun_is_forgotten(tmp_path):
     assert tree(root) == ALL_AT_ONCE.before
 
 
-@NATIVE
-def test_a_target_changed_after_the_crash_is_never_overwritten(tmp_path, native):
+def test_a_target_changed_after_the_crash_is_never_overwritten(tmp_path):
     scenario = PUBLICATIONS["a shapefile over one with an index"]
     conflicts = 0
     for number, point, root in each_step(
-        tmp_path, lambda root: write(root, scenario.before), scenario.run, native=native
+        tmp_path, lambda root: write(root, scenario.before), scenario.run, native=True
     ):
-        killed(root, number, scenario.run, native=native)
+        killed(root, number, scenario.run, native=True)
         for name in SHAPEFILE:
             (root / name).unlink()
             (root / name).write_bytes(b"edited since")
-        told = area_at(root, Moves(native=native)).recover()
+        told = area_at(root, DirOps(native=True)).recover()
         assert {tree(root)[name] for name in SHAPEFILE} == {b"edited since"}, point
         if any(one.finding is Finding.CONFLICT for one in told):
             conflicts += 1
@@ -98,7 +102,7 @@ def test_two_servers_that_start_at_once_do_not_recover_the_same_call(tmp_path):
         if point == "record.write.before":
             inner.append(area_at(root).recover())
 
-    outer = area_at(root, Moves(meanwhile)).recover()
+    outer = area_at(root, DirOps(meanwhile)).recover()
     assert [one.finding for one in outer] == [Finding.PUBLISHED]
     assert inner == [()]
     assert tree(root) == scenario.after

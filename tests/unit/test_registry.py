@@ -332,7 +332,7 @@ def test_what_is_added_while_paging_moves_nothing(registry: Registry) -> None:
     assert [one.name for one in (*first.items, *rest.items)] == ["3.tif", "2.tif", "1.tif", "0.tif"]
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "-1", "1.5", "٣", "9" * 19, "9" * 5000, "1 OR 1=1"])
-def test_a_cursor_that_was_not_given_out_is_refused(registry: Registry, cursor: str) -> None:
-    with pytest.raises(ValueError):
-        registry.artifacts(cursor)
+def test_a_cursor_that_was_not_given_out_is_refused(registry: Registry) -> None:
+    for cursor in ["", "x", "-1", "1.5", "٣", "9" * 19, "9" * 5000, "1 OR 1=1"]:
+        with pytest.raises(ValueError):
+            registry.artifacts(cursor)

@@ -7,18 +7,16 @@ from pathlib import PurePosixPath
 
 import jsonschema
 import mcp_types as t
-import pytest
 
-from gdal_mcp.calls.execution import Done
+from gdal_mcp.calls.context import Done
 from gdal_mcp.calls.records import media_type
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.mcp import render
 from gdal_mcp.mcp.render import MAX_LINKS
 from gdal_mcp.pipeline import Reply
-from gdal_mcp.surface import known_tools
-from gdal_mcp.tools.model import Tool
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
+from tests.boxes import known_tools
 from tests.unit.values import located
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -50,12 +48,12 @@ def test_an_error_is_marked_and_structured():
     assert [one.type for one in told.content] == ["text"]
 
 
-@pytest.mark.parametrize("name", known_tools())
-def test_an_error_fits_what_clients_are_told_of_a_tools_results(name: str):
-    error = ToolError(Code.TIMEOUT, Stage.RUN, "too long", "less", {"stderr": "x"})
-    told = render.result(Reply("id", error.as_dict("id"), error=error))
-    schema = render.tool(known_tools()[name]).output_schema
-    jsonschema.validate(told.structured_content, schema, jsonschema.Draft202012Validator)
+def test_an_error_fits_what_clients_are_told_of_a_tools_results():
+    for name in known_tools():
+        error = ToolError(Code.TIMEOUT, Stage.RUN, "too long", "less", {"stderr": "x"})
+        told = render.result(Reply("id", error.as_dict("id"), error=error))
+        schema = render.tool(known_tools()[name]).output_schema
+        jsonschema.validate(told.structured_content, schema, jsonschema.Draft202012Validator)
 
 
 def test_outputs_are_linked_under_uris_that_are_encoded():
@@ -80,21 +78,23 @@ def test_a_preview_is_a_picture():
     assert (picture.mime_type, base64.b64decode(picture.data)) == ("image/png", PNG)
 
 
-@pytest.mark.parametrize("tool", known_tools().values(), ids=list(known_tools()))
-def test_annotations_tell_the_truth(tool: Tool):
-    shown = render.tool(tool)
-    assert shown.annotations is not None
-    assert shown.annotations.read_only_hint is not tool.writes
-    assert shown.annotations.destructive_hint is (tool.replaces if tool.writes else None)
-    assert shown.annotations.idempotent_hint is (False if tool.writes else None)
-    assert shown.annotations.open_world_hint is False
-    assert shown.model_dump(mode="json")["input_schema"] == tool.input_schema
+def test_annotations_tell_the_truth():
+    for tool in known_tools().values():
+        shown = render.tool(tool)
+        assert shown.annotations is not None
+        assert shown.annotations.read_only_hint is not tool.writes
+        assert shown.annotations.destructive_hint is (tool.replaces if tool.writes else None)
+        assert shown.annotations.idempotent_hint is (False if tool.writes else None)
+        assert shown.annotations.open_world_hint is False
+        assert shown.model_dump(mode="json")["input_schema"] == tool.input_schema
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("a.TIF", "image/tiff; application=geotiff"), ("a.png", "image/png"), ("a", "application/octet-stream"), ("a.b.geojson", "application/geo+json"),
-     ("a.strange", "application/octet-stream")],
-)  # fmt: skip
-def test_media_types(name: str, kind: str):
-    assert media_type(name) == kind
+def test_media_types():
+    for name, kind in [
+        ("a.TIF", "image/tiff; application=geotiff"),
+        ("a.png", "image/png"),
+        ("a", "application/octet-stream"),
+        ("a.b.geojson", "application/geo+json"),
+        ("a.strange", "application/octet-stream"),
+    ]:
+        assert media_type(name) == kind

@@ -9,28 +9,28 @@ import pytest
 from gdal_mcp.gdal.catalogue.checks import CHECKS
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.forms import FORMS, split
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 
 Row = tuple[str, Argument]
 
 
 def every_algorithm() -> Iterator[Algorithm]:
-    yield from catalogue().algorithms.values()
-    yield from (step.algorithm for step in catalogue().steps.values())
+    yield from packaged().algorithms.values()
+    yield from (step.algorithm for step in packaged().steps.values())
 
 
 ROWS: list[Row] = [(one.path, argument) for one in every_algorithm() for argument in one.arguments]
 
 
 def role(path: str, name: str) -> Role:
-    return catalogue().algorithms[path].long_names[name].role
+    return packaged().algorithms[path].long_names[name].role
 
 
 @pytest.mark.claim("args.total-roles")
 def test_every_argument_of_every_algorithm_and_step_has_a_role_with_a_reason() -> None:
-    assert len(catalogue().algorithms) >= 120
-    assert len(catalogue().steps) >= 80
+    assert len(packaged().algorithms) >= 120
+    assert len(packaged().steps) >= 80
     assert [(path, one.name) for path, one in ROWS if len(one.rule.reason) < 5] == []
 
 
@@ -80,9 +80,8 @@ def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
 
 
 # Where a path, a document, SQL or code hides, as a survey of GDAL found by running it.
-@pytest.mark.parametrize(
-    ("path", "name", "found"),
-    [
+def test_what_the_survey_found_has_the_role_of_it() -> None:
+    for path, name, found in [
         ("dataset identify", "filename", Role.INPUT),
         ("dataset copy", "source", Role.INPUT),
         ("dataset copy", "destination", Role.OUTPUT),
@@ -143,18 +142,16 @@ def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
         ("vector grid average", "sql", Role.EXPRESSION),
         ("vector sql", "sql", Role.EXPRESSION),
         ("raster pipeline", "pipeline", Role.EXPRESSION),
-    ],
-)
-def test_what_the_survey_found_has_the_role_of_it(path: str, name: str, found: Role) -> None:
-    assert role(path, name) is found
+    ]:
+        assert role(path, name) is found
 
 
 @pytest.mark.claim("args.no-bare-words")
-@pytest.mark.parametrize("name", ["gcp", "mapping", "where", "sql"])
-def test_no_argument_reads_a_file_through_an_at_sign(name: str) -> None:
-    carriers = [one for _, one in ROWS if one.name == name and one.element_type == "string"]
-    assert carriers
-    assert {one.rule.check for one in carriers} == {name}
+def test_no_argument_reads_a_file_through_an_at_sign() -> None:
+    for name in ["gcp", "mapping", "where", "sql"]:
+        carriers = [one for _, one in ROWS if one.name == name and one.element_type == "string"]
+        assert carriers
+        assert {one.rule.check for one in carriers} == {name}
 
 
 def test_switches_that_change_an_output_say_so() -> None:
@@ -203,16 +200,15 @@ def test_the_inner_path_of_every_form_comes_out_alone_and_goes_back_in() -> None
         assert parts.join(f"/ws/{inner}", "x") == whole
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
-def test_no_form_takes_an_empty_text_or_a_nul(form: str) -> None:
-    for text in ("", "a\0b", "x" * 5000):
-        with pytest.raises(ArgumentRefused):
-            split(form, text, "x")
+def test_no_form_takes_an_empty_text_or_a_nul() -> None:
+    for form in sorted(FORMS):
+        for text in ("", "a\0b", "x" * 5000):
+            with pytest.raises(ArgumentRefused):
+                split(form, text, "x")
 
 
-@pytest.mark.parametrize(
-    ("form", "text"),
-    [
+def test_what_gdal_would_read_as_a_list_or_a_pipeline_is_refused() -> None:
+    for form, text in [
         *(("listed", text) for text in ("@list.txt", "*.tif", "a?.tif", "a[1].tif")),
         *(
             ("named", text)
@@ -228,22 +224,17 @@ def test_no_form_takes_an_empty_text_or_a_nul(form: str) -> None:
         ),
         *(("band", text) for text in ("@x", "*.tif,band=1", "a[1].tif")),
         *(("document", text) for text in ("{", '{"a": NaN}', '{"a":1} x')),
-    ],
-)
-def test_what_gdal_would_read_as_a_list_or_a_pipeline_is_refused(form: str, text: str) -> None:
-    with pytest.raises(ArgumentRefused):
-        split(form, text, "x")
+    ]:
+        with pytest.raises(ArgumentRefused):
+            split(form, text, "x")
 
 
-@pytest.mark.parametrize(
-    ("form", "text", "place"),
-    [
+def test_a_place_whose_own_name_would_be_read_as_syntax_is_refused() -> None:
+    for form, text, place in [
         ("named", "a.tif", "/ws/x=y/a.tif"),
         ("listed", "a.tif", "/ws/x[1]/a.tif"),
         ("band", "a.tif", "/ws/a,band=3"),
         ("band", "a.tif,band=1", "/ws/x,band=2/a.tif"),
-    ],
-)
-def test_a_place_whose_own_name_would_be_read_as_syntax_is_refused(form: str, text: str, place: str) -> None:
-    with pytest.raises(ArgumentRefused):
-        split(form, text, "x").join(place, "x")
+    ]:
+        with pytest.raises(ArgumentRefused):
+            split(form, text, "x").join(place, "x")

@@ -150,9 +150,8 @@ def test_a_file_cannot_name_another_file(tmp_path: Path) -> None:
     assert problems_of(config=toml(tmp_path, 'config = "other.toml"'))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_value_out_of_bounds_is_an_error(subtests: pytest.Subtests) -> None:
+    for name, value in (
         ("memory", "63MiB"),
         ("memory", True),
         ("memory", 2.5e9),
@@ -175,10 +174,9 @@ def test_a_file_cannot_name_another_file(tmp_path: Path) -> None:
         ("workspaces", [""]),
         ("workspaces", ["a\0b"]),
         ("workspaces", 3),
-    ],
-)
-def test_a_value_out_of_bounds_is_an_error(name: str, value: object) -> None:
-    assert any(name in problem for problem in problems_of(**{name: value}))
+    ):
+        with subtests.test(name=name, value=value):
+            assert any(name in problem for problem in problems_of(**{name: value}))
 
 
 @pytest.mark.parametrize(
@@ -196,9 +194,8 @@ def test_a_long_wrong_value_is_not_repeated_whole() -> None:
 # Sizes
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
+def test_sizes_are_read(subtests: pytest.Subtests) -> None:
+    for text, size in (
         ("0", 0),
         ("1", 1),
         (7, 7),
@@ -211,19 +208,30 @@ def test_a_long_wrong_value_is_not_repeated_whole() -> None:
         ("1.5MiB", 3 << 19),
         ("3TiB", 3 << 40),
         ("1TB", 10**12),
-    ],
-)
-def test_sizes_are_read(text: object, size: int) -> None:
-    assert parse_size(text) == size
+    ):
+        with subtests.test(text=text, size=size):
+            assert parse_size(text) == size
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "G", "2G", "2g", "2GiBs", "-1", "-1GiB", "1e9", "1.5", "1.5B", "1,5GiB", "٣GiB", "0x10", "9" * 5000],
-)
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):
-        parse_size(text)
+def test_what_is_no_size_is_refused(subtests: pytest.Subtests) -> None:
+    for text in (
+        "",
+        "G",
+        "2G",
+        "2g",
+        "2GiBs",
+        "-1",
+        "-1GiB",
+        "1e9",
+        "1.5",
+        "1.5B",
+        "1,5GiB",
+        "٣GiB",
+        "0x10",
+        "9" * 5000,
+    ):
+        with subtests.test(text=text), pytest.raises(ValueError):
+            parse_size(text)
 
 
 @pytest.mark.parametrize("value", [None, True, 1.0, [1], b"1GiB"])

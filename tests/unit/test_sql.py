@@ -119,6 +119,8 @@ def test_ordinary_statements_pass_as_they_were_written() -> None:
 
 
 HOSTILE_CONDITIONS = [
+    "/etc/passwd",
+    "<VRTDataset/>",
     "id IN (SELECT 1)",
     "EXISTS (SELECT 1 FROM x)",
     "id = (SELECT count(*) FROM sqlite_master)",

@@ -16,7 +16,7 @@ from staging_kit import CALL, USER, Trail, area_at, leftovers, publish, tree, wr
 
 from sandbox.errors import OutputRejected, StagingFailed
 from sandbox.outputs import filetree
-from sandbox.outputs.moves import Moves
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.store import Finding
 from sandbox.template import Limits
 from sandbox.workspace import RESERVED, Workspace
@@ -429,7 +429,7 @@ def test_a_staging_is_not_taken_for_dead_while_it_is_made(workspace, point):
             recovering.start()
             recovering.join(0.3)  # long enough for a recovery that does not wait
 
-    with area_at(workspace, Moves(meanwhile)).open(CALL, USER) as staging:
+    with area_at(workspace, DirOps(meanwhile)).open(CALL, USER) as staging:
         recovering.join()
         assert told == [()]
         write(staging.path, {"a": b"1"})

@@ -8,7 +8,8 @@ import pytest
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.mcp import render
 from gdal_mcp.settings import Settings, SettingsError, load_settings
-from gdal_mcp.surface import Surface, known_tools, surface
+from gdal_mcp.surface import Surface
+from tests.boxes import known_tools, surface
 
 SEED = {
     *("info", "convert", "reproject", "gdalinfo", "gdal_translate", "gdalwarp"),
@@ -41,12 +42,12 @@ def test_every_seed_name_answers_by_default() -> None:
     assert set(made().callable) >= SEED
 
 
-@pytest.mark.parametrize("group", ["raster", "vector", "mdim", "dataset", "driver", "vsi"])
-def test_a_toolset_holds_the_algorithms_of_its_group_alone(group: str) -> None:
-    found = names(toolsets=(group,))
-    assert found
-    assert all(name.startswith(f"{group}_") for name in found)
-    assert set(made(toolsets=(group,)).callable) == found
+def test_a_toolset_holds_the_algorithms_of_its_group_alone() -> None:
+    for group in ["raster", "vector", "mdim", "dataset", "driver", "vsi"]:
+        found = names(toolsets=(group,))
+        assert found
+        assert all(name.startswith(f"{group}_") for name in found)
+        assert set(made(toolsets=(group,)).callable) == found
 
 
 def test_all_is_everything() -> None:
@@ -75,9 +76,8 @@ def test_an_excluded_program_does_not_answer_unlisted() -> None:
 
 
 @pytest.mark.claim("args.exclusion-whole")
-@pytest.mark.parametrize(
-    ("excluded", "gone", "stay"),
-    [
+def test_an_excluded_algorithm_is_gone_with_every_tool_that_runs_it() -> None:
+    for excluded, gone, stay in [
         ("raster reproject", {"reproject", "gdalwarp", "raster_reproject"}, {"vector_reproject", "info"}),
         ("raster_info", {"info", "gdalinfo", "raster_info"}, {"vector_info", "convert"}),
         ("vector info", {"info", "vector_info"}, {"gdalinfo", "raster_info"}),
@@ -88,14 +88,10 @@ def test_an_excluded_program_does_not_answer_unlisted() -> None:
         ("reproject", {"reproject"}, {"gdalwarp", "raster_reproject"}),
         ("gdalwarp", {"gdalwarp"}, {"reproject", "raster_reproject"}),
         ("info", {"info"}, {"gdalinfo", "raster_info", "vector_info"}),
-    ],
-)
-def test_an_excluded_algorithm_is_gone_with_every_tool_that_runs_it(
-    excluded: str, gone: set[str], stay: set[str]
-) -> None:
-    one = made(toolsets=("all",), exclude_tools=(excluded,))
-    assert not gone & set(one.callable)
-    assert stay <= set(one.callable)
+    ]:
+        one = made(toolsets=("all",), exclude_tools=(excluded,))
+        assert not gone & set(one.callable)
+        assert stay <= set(one.callable)
 
 
 @pytest.mark.claim("args.exclusion-whole")
@@ -107,15 +103,15 @@ def test_no_tool_outlives_the_algorithm_that_it_is_most_like() -> None:
 
 
 @pytest.mark.claim("args.exclusion-whole")
-@pytest.mark.parametrize("name", ["info", "convert", "pipeline"])
-def test_what_picks_an_algorithm_by_the_data_is_gone_with_any_of_them(name: str) -> None:
-    kinds = [path for path in catalogue().algorithms if path.endswith(f" {name}")]
-    assert len(kinds) > 1
-    for kind in kinds:
-        one = made(exclude_tools=(kind,))
-        assert not one.permits(name)
-        assert not one.permits(kind)
-        assert all(one.permits(other) for other in kinds if other != kind)
+def test_what_picks_an_algorithm_by_the_data_is_gone_with_any_of_them() -> None:
+    for name in ["info", "convert", "pipeline"]:
+        kinds = [path for path in catalogue().algorithms if path.endswith(f" {name}")]
+        assert len(kinds) > 1
+        for kind in kinds:
+            one = made(exclude_tools=(kind,))
+            assert not one.permits(name)
+            assert not one.permits(kind)
+            assert all(one.permits(other) for other in kinds if other != kind)
 
 
 @pytest.mark.claim("args.tools-chosen-at-start")
@@ -127,12 +123,14 @@ def test_a_reading_server_has_no_tool_that_writes() -> None:
     assert not {"gdal_write", "convert", "vsi_delete"} & set(one.callable)
 
 
-@pytest.mark.parametrize(
-    "settings", [{"tools": ("raster_hilshade",)}, {"exclude_tools": ("nothing",)}, {"toolsets": ("rasters",)}]
-)
-def test_a_name_that_means_nothing_stops_the_start(settings: dict[str, tuple[str, ...]]) -> None:
-    with pytest.raises(SettingsError):
-        made(**settings)
+def test_a_name_that_means_nothing_stops_the_start() -> None:
+    for settings in [
+        {"tools": ("raster_hilshade",)},
+        {"exclude_tools": ("nothing",)},
+        {"toolsets": ("rasters",)},
+    ]:
+        with pytest.raises(SettingsError):
+            made(**settings)
 
 
 def test_names_are_short_and_plain() -> None:

@@ -10,23 +10,25 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from gdal_mcp.calls.execution import Done
-from gdal_mcp.calls.results import Ran, structured
+from gdal_mcp.access.identity import local
+from gdal_mcp.approval.model import Nobody
+from gdal_mcp.calls.context import CallContext, Done, Ran, Request
+from gdal_mcp.calls.results import structured
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.discovery.entries import tool_name
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
-from gdal_mcp.surface import known_tools, surface
+from gdal_mcp.toolbox import ImmediateResult, Tool
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
+from gdal_mcp.tools.model import DraftContext
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import known_tools, planned, preflight, surface
 from tests.unit.values import RECEIPT, draft, output, plan
 
 SPECIFIED = {
@@ -71,7 +73,6 @@ ALL = tuple(known_tools().values())
 SHOWN = ("info", "convert", "reproject", *(name for name in SPECIFIED if name.startswith("gdal")))
 META = ("pipeline", "find_crs", "gdal_search", "gdal_describe", "gdal_read", "gdal_write")
 REFUSALS = (ValidationError, ArgumentRefused, ToolError)
-each = pytest.mark.parametrize("tool", ALL, ids=[tool.name for tool in ALL])
 
 
 def test_every_algorithm_and_every_hand_written_tool_is_walked():
@@ -81,51 +82,51 @@ def test_every_algorithm_and_every_hand_written_tool_is_walked():
     assert [name for name, tool in known_tools().items() if name != tool.name] == []
 
 
-@pytest.mark.parametrize("name", SPECIFIED)
-def test_the_tools_and_their_parameters_are_those_of_the_specification(name: str):
-    schema = known_tools()[name].input_schema
-    required = set(schema.get("required", ()))
-    found = {one if one in required else f"{one}?" for one in schema["properties"]}
-    assert found == set(SPECIFIED[name])
+def test_the_tools_and_their_parameters_are_those_of_the_specification():
+    for name in SPECIFIED:
+        schema = known_tools()[name].input_schema
+        required = set(schema.get("required", ()))
+        found = {one if one in required else f"{one}?" for one in schema["properties"]}
+        assert found == set(SPECIFIED[name])
 
 
-@pytest.mark.parametrize(("name", "key"), RESULTS.items())
-def test_the_results_key_is_that_of_the_specification(name: str, key: str):
-    schema = known_tools()[name].output_schema
-    assert key in schema["properties"]
-    assert key in schema["required"]
+def test_the_results_key_is_that_of_the_specification():
+    for name, key in RESULTS.items():
+        schema = known_tools()[name].output_schema
+        assert key in schema["properties"]
+        assert key in schema["required"]
 
 
-@each
-def test_names_and_texts_are_fit_for_every_client(tool: Tool):
-    assert re.fullmatch(r"[a-z][a-z0-9_]{0,39}", tool.name)
-    assert tool.title
-    assert 0 < len(tool.description) < 700
-    assert tool.description.isprintable()
+def test_names_and_texts_are_fit_for_every_client():
+    for tool in ALL:
+        assert re.fullmatch(r"[a-z][a-z0-9_]{0,39}", tool.name)
+        assert tool.title
+        assert 0 < len(tool.description) < 700
+        assert tool.description.isprintable()
 
 
-@each
-def test_schemas_are_2020_12_and_name_what_they_take(tool: Tool):
-    for schema in (tool.input_schema, tool.output_schema):
-        jsonschema.Draft202012Validator.check_schema(schema)
-        assert schema["type"] == "object"
-        json.dumps(schema, allow_nan=False)
-    assert tool.input_schema["additionalProperties"] is False
-    assert tool.input_schema["properties"]
-    assert set(tool.input_schema.get("required", ())) <= set(tool.input_schema["properties"])
-    for name, inner in tool.input_schema["properties"].items():
-        assert inner, name
-        assert {"type": "null"} not in inner.get("anyOf", ()), name
+def test_schemas_are_2020_12_and_name_what_they_take():
+    for tool in ALL:
+        for schema in (tool.input_schema, tool.output_schema):
+            jsonschema.Draft202012Validator.check_schema(schema)
+            assert schema["type"] == "object"
+            json.dumps(schema, allow_nan=False)
+        assert tool.input_schema["additionalProperties"] is False
+        assert tool.input_schema["properties"]
+        assert set(tool.input_schema.get("required", ())) <= set(tool.input_schema["properties"])
+        for name, inner in tool.input_schema["properties"].items():
+            assert inner, name
+            assert {"type": "null"} not in inner.get("anyOf", ()), name
 
 
-@each
-def test_the_result_schema_names_what_a_client_can_count_on(tool: Tool):
-    schema = tool.output_schema
-    assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
-    if tool.runs:
-        assert "receipt" in schema["required"]
-        assert "untrusted" in schema["properties"]
-    assert ("outputs" in schema.get("properties", {})) is tool.writes
+def test_the_result_schema_names_what_a_client_can_count_on():
+    for tool in ALL:
+        schema = tool.output_schema
+        assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
+        if tool.runs:
+            assert "receipt" in schema["required"]
+            assert "untrusted" in schema["properties"]
+        assert ("outputs" in schema.get("properties", {})) is tool.writes
 
 
 def examples() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -153,7 +154,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> DraftContext:
         (root / name).write_bytes(b"x")
     settings = load_settings(workspaces=(root,))
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    return DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
 
 
 def call(desk: DraftContext, tool: str, arguments: Any) -> Draft | ImmediateResult:
@@ -166,66 +167,60 @@ def drafted(tool: str, desk: DraftContext, **arguments: Any) -> Draft:
     return made
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_the_example_in_the_description_is_one_that_the_tool_takes(desk: DraftContext, name: str):
-    jsonschema.validate(SAID[name], known_tools()[name].input_schema, jsonschema.Draft202012Validator)
-    call(desk, name, SAID[name])
+def test_the_example_in_the_description_is_one_that_the_tool_takes(desk: DraftContext):
+    for name in SAID:
+        jsonschema.validate(SAID[name], known_tools()[name].input_schema, jsonschema.Draft202012Validator)
+        call(desk, name, SAID[name])
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: DraftContext, name: str):
-    required = known_tools()[name].input_schema.get("required", ())
-    example = SAID[name]
-    for wrong in [{**example, "shell": "x"}, *({**example, key: {"$": object}} for key in example)]:
-        with pytest.raises(REFUSALS):
-            call(desk, name, wrong)
-    for key in required:
-        with pytest.raises(REFUSALS):
-            call(desk, name, {one: value for one, value in example.items() if one != key})
+def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: DraftContext):
+    for name in SAID:
+        required = known_tools()[name].input_schema.get("required", ())
+        example = SAID[name]
+        for wrong in [{**example, "shell": "x"}, *({**example, key: {"$": object}} for key in example)]:
+            with pytest.raises(REFUSALS):
+                call(desk, name, wrong)
+        for key in required:
+            with pytest.raises(REFUSALS):
+                call(desk, name, {one: value for one, value in example.items() if one != key})
 
 
 @pytest.mark.claim("args.unknown-refused")
-@each
-def test_an_argument_that_the_schema_does_not_know_is_refused_before_anything_else(
-    desk: DraftContext, tool: Tool
-):
-    with pytest.raises(REFUSALS) as caught:
-        tool.draft({"shell": "touch /tmp/x"}, desk)
-    if isinstance(caught.value, ToolError | ArgumentRefused):
-        assert caught.value.code is Code.INVALID_ARGUMENT
+def test_an_argument_that_the_schema_does_not_know_is_refused_before_anything_else(desk: DraftContext):
+    for tool in ALL:
+        with pytest.raises(REFUSALS) as caught:
+            tool.draft({"shell": "touch /tmp/x"}, desk)
+        if isinstance(caught.value, ToolError | ArgumentRefused):
+            assert caught.value.code is Code.INVALID_ARGUMENT
 
 
 BRIEF = [tool for tool in core(packaged()) if "options" in tool.input_schema["properties"]]
 
 
-@pytest.mark.parametrize("tool", BRIEF, ids=lambda tool: tool.name)
-@pytest.mark.parametrize(
-    "options", ["--config=A=B", ["--config=A=B"], 5, None, {"shell": "x"}, {"config": "A=B"}]
-)
-def test_further_options_are_an_object_of_known_names(desk: DraftContext, tool: Tool, options: Any):
+def test_further_options_are_an_object_of_known_names(desk: DraftContext):
     """Nothing that was given is left out without a word."""
-    given = {"input": "zones.gpkg" if "vector" in tool.name else "a.tif"}
-    if "output" in tool.input_schema["properties"]:
-        given["output"] = "o.gpkg" if "vector" in tool.name else "o.tif"
-    with pytest.raises(REFUSALS) as caught:
-        tool.draft({**given, "options": options}, desk)
-    if not isinstance(caught.value, ValidationError):
-        assert caught.value.code is Code.INVALID_ARGUMENT
+    for tool in BRIEF:
+        for options in ["--config=A=B", ["--config=A=B"], 5, None, {"shell": "x"}, {"config": "A=B"}]:
+            given = {"input": "zones.gpkg" if "vector" in tool.name else "a.tif"}
+            if "output" in tool.input_schema["properties"]:
+                given["output"] = "o.gpkg" if "vector" in tool.name else "o.tif"
+            with pytest.raises(REFUSALS) as caught:
+                tool.draft({**given, "options": options}, desk)
+            if not isinstance(caught.value, ValidationError):
+                assert caught.value.code is Code.INVALID_ARGUMENT
 
 
 @pytest.mark.claim("args.unknown-refused")
-@each
-@pytest.mark.parametrize(
-    "nonsense", [{}, {"input": {"$": 1}, "path": 5, "algorithm": []}], ids=["none", "odd"]
-)
-def test_no_tool_breaks_on_what_it_cannot_use(desk: DraftContext, tool: Tool, nonsense: dict[str, Any]):
+def test_no_tool_breaks_on_what_it_cannot_use(desk: DraftContext):
     """Either it is refused, or nothing was needed."""
-    try:
-        tool.draft(nonsense, desk)
-    except REFUSALS:
-        return
-    assert not tool.input_schema.get("required")
-    assert nonsense == {}
+    for tool in ALL:
+        for nonsense in [{}, {"input": {"$": 1}, "path": 5, "algorithm": []}]:
+            try:
+                tool.draft(nonsense, desk)
+            except REFUSALS:
+                continue
+            assert not tool.input_schema.get("required")
+            assert nonsense == {}
 
 
 EXAMPLES: list[tuple[str, dict[str, Any]]] = [
@@ -247,25 +242,25 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.claim("args.no-bare-words")
-@pytest.mark.parametrize(("tool", "arguments"), EXAMPLES, ids=[tool for tool, _ in EXAMPLES])
-def test_every_path_on_the_command_line_is_absolute(desk: DraftContext, tool: str, arguments: dict[str, Any]):
-    made = drafted(tool, desk, **arguments)
-    words = made.command.argv
-    assert all(str(place) in words for place in made.inputs)
-    assert (made.output is None) == (not known_tools()[tool].writes)
-    if made.output:
-        assert made.output.inside in words
-    for word in words:
-        assert not word.endswith((".tif", ".gpkg", ".vrt")) or word.startswith("/")
+def test_every_path_on_the_command_line_is_absolute(desk: DraftContext):
+    for tool, arguments in EXAMPLES:
+        made = drafted(tool, desk, **arguments)
+        words = made.command.argv
+        assert all(str(place) in words for place in made.inputs)
+        assert (made.output is None) == (not known_tools()[tool].writes)
+        if made.output:
+            assert made.output.inside in words
+        for word in words:
+            assert not word.endswith((".tif", ".gpkg", ".vrt")) or word.startswith("/")
 
 
 @pytest.mark.claim("args.no-bare-words")
-@pytest.mark.parametrize("name", ["--config", "-of"])
-def test_a_file_named_like_an_option_is_a_file(desk: DraftContext, name: str):
-    for tool, argument in (("info", "path"), ("gdalinfo", "dataset"), ("gdal_translate", "src_dataset")):
-        words = drafted(tool, desk, **{argument: name}).command.argv
-        assert str(desk.paths.input(name)) in words
-        assert words.count(name) <= (1 if tool == "gdal_translate" else 0)  # its own -of
+def test_a_file_named_like_an_option_is_a_file(desk: DraftContext):
+    for name in ["--config", "-of"]:
+        for tool, argument in (("info", "path"), ("gdalinfo", "dataset"), ("gdal_translate", "src_dataset")):
+            words = drafted(tool, desk, **{argument: name}).command.argv
+            assert str(desk.paths.input(name)) in words
+            assert words.count(name) <= (1 if tool == "gdal_translate" else 0)  # its own -of
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
@@ -308,12 +303,10 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.claim("args.unknown-refused")
-@pytest.mark.parametrize(
-    ("tool", "arguments"), WRONG, ids=[f"{tool}-{number}" for number, (tool, _) in enumerate(WRONG)]
-)
-def test_a_value_that_makes_no_sense_is_refused(desk: DraftContext, tool: str, arguments: dict[str, Any]):
-    with pytest.raises(ValidationError):
-        call(desk, tool, arguments)
+def test_a_value_that_makes_no_sense_is_refused(desk: DraftContext):
+    for tool, arguments in WRONG:
+        with pytest.raises(ValidationError):
+            call(desk, tool, arguments)
 
 
 def test_a_driver_that_no_output_may_have_is_refused(desk: DraftContext):
@@ -327,15 +320,16 @@ def result_of(tool: Tool, printed: str = "", parsed: Any = None) -> dict[str, An
     made = output() if tool.writes else None
     published = Published("id", (PublishedFile(made.target, 7, "00"),)) if made else None
     done = Done(Usage("cold"), printed, parsed, "", (), (), "3.13.3", published=published)
-    return structured(Ran(tool, plan(draft(made), tool=tool.name), done, RECEIPT))
+    context = CallContext(Request(tool.name, {}, local("ann"), "test", Nobody()))
+    return structured(Ran(planned(context, plan(draft(made), tool=tool.name)), done), RECEIPT)
 
 
-@pytest.mark.parametrize("tool", [tool for tool in ALL if tool.runs], ids=lambda tool: tool.name)
-def test_a_result_fits_its_schema_whatever_was_printed(tool: Tool):
-    for parsed in (None, {"driverShortName": "GTiff"}, ["x"]):
-        told = result_of(tool, "text", parsed)
-        jsonschema.validate(told, tool.output_schema, jsonschema.Draft202012Validator)
-        assert told["receipt"]["call_id"] == RECEIPT.call_id
+def test_a_result_fits_its_schema_whatever_was_printed():
+    for tool in [tool for tool in ALL if tool.runs]:
+        for parsed in (None, {"driverShortName": "GTiff"}, ["x"]):
+            told = result_of(tool, "text", parsed)
+            jsonschema.validate(told, tool.output_schema, jsonschema.Draft202012Validator)
+            assert told["receipt"]["call_id"] == RECEIPT.call_id
 
 
 def _references(schema: Any) -> Iterator[str]:
@@ -348,7 +342,7 @@ def _references(schema: Any) -> Iterator[str]:
             yield from _references(value)
 
 
-@each
-def test_schemas_refer_to_nothing_outside_themselves(tool: Tool):
-    for schema in (tool.input_schema, tool.output_schema):
-        assert all(reference.startswith("#/$defs/") for reference in _references(schema))
+def test_schemas_refer_to_nothing_outside_themselves():
+    for tool in ALL:
+        for schema in (tool.input_schema, tool.output_schema):
+            assert all(reference.startswith("#/$defs/") for reference in _references(schema))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from staging_kit import CALL, Trail, area_at, carry_out, leftovers, place, plan, publish, tree, write
 
 from sandbox.errors import StagingFailed
+from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.journal import Content, JournalDamaged, Mark, Record, State, Step, load, save
-from sandbox.outputs.moves import Moves
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Finding
 from sandbox.outputs.undo import Retention
@@ -117,8 +117,7 @@ def test_an_undo_that_would_lose_somebody_s_change_is_refused_and_does_nothing(w
         assert kept(workspace) == before_kept
 
 
-@pytest.mark.parametrize("native", [True, False])
-def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace, native):
+def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace):
     write(workspace, {"a.tif": b"old", "b.tif": b"old"})
     publish(area_at(workspace), {"a.tif": b"new", "b.tif": b"new"})
     acted = []
@@ -130,7 +129,7 @@ def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace, native):
             acted.append(point)
 
     with pytest.raises(StagingFailed):
-        area_at(workspace, Moves(race, native=native)).undo(CALL)
+        area_at(workspace, DirOps(race)).undo(CALL)
     assert acted
     assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"new"}
 
@@ -164,7 +163,7 @@ def test_a_call_is_not_undone_by_two_at_once(workspace):
             assert area_at(workspace).recover() == ()
             area_at(workspace, keep=Retention(calls=0, bytes=0)).prune()
 
-    area_at(workspace, Moves(meanwhile)).undo(CALL)
+    area_at(workspace, DirOps(meanwhile)).undo(CALL)
     assert refusals
     assert tree(workspace) == OLD
 
@@ -237,20 +236,22 @@ def test_new_files_cost_nothing_and_the_newest_call_is_kept_at_any_price(workspa
 
 
 def test_what_is_in_conflict_is_never_pruned(workspace):
-    write(workspace, {"z.zarr/0": b"cells"})
+    write(workspace, {"b.gpkg": b"old", "b.gpkg-wal": b"log"})
+    theirs = iter([b"their first", b"their second"])
 
-    def take(point: str) -> None:
-        if point == "swap.aside.after" and not (workspace / "z.zarr").exists():
-            (workspace / "z.zarr").mkdir()
+    def replace_again(point: str) -> None:
+        if point == "swap.remove.before" and (contents := next(theirs, None)):
+            (workspace / "b.gpkg-wal").unlink()
+            (workspace / "b.gpkg-wal").write_bytes(contents)
 
     with pytest.raises(StagingFailed):
-        publish(area_at(workspace, Moves(take, native=False)), {"z.zarr/0": b"new"})
+        publish(area_at(workspace, DirOps(replace_again)), {"b.gpkg": b"new"})
     assert json.loads((entry(workspace) / "manifest.json").read_text())["state"] == "conflict"
     area = area_at(workspace, keep=Retention(calls=1, bytes=0))
     publish(area, {"a.tif": b"1"}, "call-0002")
     publish(area, {"a.tif": b"2"}, "call-0003")
     area.recover()
-    assert b"cells" in kept(workspace)
+    assert b"their first" in kept(workspace)
     assert leftovers(workspace, "undo") == [CALL, "call-0003"]
     with pytest.raises(StagingFailed):
         area.undo(CALL)
@@ -264,7 +265,7 @@ def forged(workspace: Path, **changes: object) -> dict[str, object]:
     write(workspace, {"a.tif": b"old"})
     trail = Trail()
     planned = plan(area_at(workspace), {"a.tif": b"new"})
-    carry_out(area_at(workspace, Moves(trail)), planned)
+    carry_out(area_at(workspace, DirOps(trail)), planned)
     manifest = entry(workspace) / "manifest.json"
     journal = {**json.loads(manifest.read_text()), **changes}
     manifest.write_text(json.dumps(journal))
@@ -369,7 +370,7 @@ def folder() -> Iterator[int]:
 @settings(deadline=None, max_examples=60)
 @given(record=RECORDS)
 def test_a_journal_is_read_as_it_was_written(folder, record):
-    save(record, folder, Moves())
+    save(record, folder, DirOps())
     assert load(folder, CALL) == record
 
 
@@ -404,7 +405,7 @@ def test_any_history_can_be_walked_back_step_by_step(first, history):
     with TemporaryDirectory() as path:
         root = Path(path)
         write(root, first)
-        area = area_at(root, Moves(native=len(history) % 2 == 0))
+        area = area_at(root)
         states = [tree(root)]
         for number, (staged, undo_at_once) in enumerate(history):
             publish(area, staged, f"call-{number:04}")

@@ -51,17 +51,21 @@ HIDING = {
 
 
 @pytest.mark.claim("content.cleaned")
-@pytest.mark.parametrize("hiding", HIDING.values(), ids=HIDING.keys())
-def test_what_hides_reorders_or_forges_is_taken_out(hiding: str):
-    assert clean_text(f"a{hiding}b") == "ab"
+def test_what_hides_reorders_or_forges_is_taken_out():
+    for hiding in HIDING.values():
+        assert clean_text(f"a{hiding}b") == "ab"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["plain", "two\nlines\tand a tab", "Zürich – 東京 – Владивосток", "🗺", "e\u0301", "100 % \\ \"'`<>&"],
-)
-def test_what_people_write_stays(text: str):
-    assert clean_text(text) == unicodedata.normalize("NFC", text)
+def test_what_people_write_stays():
+    for text in [
+        "plain",
+        "two\nlines\tand a tab",
+        "Zürich – 東京 – Владивосток",
+        "🗺",
+        "e\u0301",
+        "100 % \\ \"'`<>&",
+    ]:
+        assert clean_text(text) == unicodedata.normalize("NFC", text)
 
 
 @given(st.text())
@@ -151,19 +155,15 @@ def test_a_flood_of_marks_is_cut_and_the_letters_stay():
     assert [letter for letter in unicodedata.normalize("NFD", cleaned) if letter.isascii()] == [*"gdal"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_scripts_that_use_many_marks_stay_as_they_are():
+    for text in [
         "\u05d1\u05bc\u05b0\u05e8\u05b5\u05d0\u05e9\u05b4\u05c1\u0596\u05d9\u05ea",
         "\u1ec7",
         "\u0e17\u0e35\u0e48",
         "\u0f66\u0f92\u0fb2\u0f74\u0f56",
         "\u0915\u094d\u0937\u093f",
-    ],
-    ids=["Hebrew", "Vietnamese", "Thai", "Tibetan", "Devanagari"],
-)
-def test_scripts_that_use_many_marks_stay_as_they_are(text: str):
-    assert clean_text(text) == unicodedata.normalize("NFC", text)
+    ]:
+        assert clean_text(text) == unicodedata.normalize("NFC", text)
 
 
 @given(st.text(st.sampled_from("ae\u0301\u0323\u0334\u20dd\u200b\u0f92 \u1100\u1161"), max_size=200))
@@ -178,22 +178,22 @@ def test_a_person_sees_marks_beyond_the_usual_as_escapes():
     assert shown_text("a" + "\u0334" * 8) == "a" + "\u0334" * MAX_MARKS + "\\u0334" * 2
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["![x](http://evil.example/?q=1)", "<img src=x onerror=alert(1)>", "[click](javascript:x)", "`rm`"],
-)
-def test_markup_is_data_and_stays(text: str):
-    assert clean_text(text) == text
+def test_markup_is_data_and_stays():
+    for text in [
+        "![x](http://evil.example/?q=1)",
+        "<img src=x onerror=alert(1)>",
+        "[click](javascript:x)",
+        "`rm`",
+    ]:
+        assert clean_text(text) == text
 
 
 @pytest.mark.claim("content.cleaned")
-@pytest.mark.parametrize(
-    "sequence", ["\x1b[31m", "\x1b]8;;http://evil.example\x07", "\x9b2J", "\x1b]0;title\x1b\\", "\x1bP"]
-)
-def test_no_terminal_sequence_keeps_its_start(sequence: str):
-    assert not {"\x1b", "\x9b", "\x07", "\x90", "\x9d"} & set(
-        clean_text(f"a{sequence}b") + shown_text(sequence)
-    )
+def test_no_terminal_sequence_keeps_its_start():
+    for sequence in ["\x1b[31m", "\x1b]8;;http://evil.example\x07", "\x9b2J", "\x1b]0;title\x1b\\", "\x1bP"]:
+        assert not {"\x1b", "\x9b", "\x07", "\x90", "\x9d"} & set(
+            clean_text(f"a{sequence}b") + shown_text(sequence)
+        )
 
 
 def test_keys_that_look_alike_after_cleaning_do_not_take_each_others_place():

@@ -35,9 +35,8 @@ def test_a_server_that_strangers_cannot_use_may_start(given: dict[str, Any], tok
     require_safe(load_settings(**given), tokens=tokens)
 
 
-@pytest.mark.parametrize(
-    ("given", "tokens"),
-    [
+def test_a_server_that_strangers_could_use_or_listen_to_does_not_start(subtests: pytest.Subtests):
+    for given, tokens in (
         ({}, False),
         ({"host": "0.0.0.0"}, True),
         ({"host": "0.0.0.0", **PUBLIC}, True),
@@ -52,11 +51,9 @@ def test_a_server_that_strangers_cannot_use_may_start(given: dict[str, Any], tok
         ({"no_auth": True, "behind_proxy": True}, True),
         ({"no_auth": True, **PUBLIC}, True),
         ({"no_auth": True, **ISSUERS}, True),
-    ],
-)
-def test_a_server_that_strangers_could_use_or_listen_to_does_not_start(given: dict[str, Any], tokens: bool):
-    with pytest.raises(SettingsError):
-        require_safe(load_settings(**given), tokens=tokens)
+    ):
+        with subtests.test(given=given, tokens=tokens), pytest.raises(SettingsError):
+            require_safe(load_settings(**given), tokens=tokens)
 
 
 @pytest.mark.parametrize(

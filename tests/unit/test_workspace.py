@@ -131,9 +131,8 @@ def test_a_name_of_255_bytes_is_let_in_and_one_of_256_is_refused(allowed, root):
 
 
 @pytest.mark.claim("paths.inside")
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_it_is_refused(allowed, subtests):
+    for text in (
         *("", "..", "../", "../outside/secret.tif", "sub/../../outside/secret.tif", "sub/../../ws/a.tif"),
         *("/", "//", "/etc/passwd", "/proc/self/root/etc/passwd", "/dev/null"),
         *("a.tif\n", "a\n.tif", "a\0.tif", "\x1b[2Ja.tif", "a\x7f", "a\x85b", "a\u2028b", "\t"),
@@ -162,12 +161,11 @@ def test_a_name_of_255_bytes_is_let_in_and_one_of_256_is_refused(allowed, root):
             "file://localhost",
             "file://user@localhost/a.tif",
         ),
-    ],
-)
-def test_it_is_refused(allowed, text):
-    refusal(allowed, text)
-    with pytest.raises(PathRefused):
-        allowed.output(text)
+    ):
+        with subtests.test(text=text):
+            refusal(allowed, text)
+            with pytest.raises(PathRefused):
+                allowed.output(text)
 
 
 @pytest.mark.parametrize(
@@ -206,12 +204,13 @@ def test_a_neighbour_whose_name_begins_the_same_is_outside(allowed, root, tmp_pa
 
 
 @pytest.mark.claim("paths.reserved-unreachable")
-@pytest.mark.parametrize("name", [RESERVED, RESERVED.upper(), ".Gdal-Mcp"])
-@pytest.mark.parametrize("form", ["{}/undo.tif", "{}", "sub/../{}/undo.tif", "./{}/undo.tif"])
-def test_the_servers_own_folder_is_never_reached(allowed, form, name):
-    refusal(allowed, form.format(name))
-    with pytest.raises(PathRefused):
-        allowed.output(form.format(name))
+def test_the_servers_own_folder_is_never_reached(allowed, subtests):
+    for form in ("{}/undo.tif", "{}", "sub/../{}/undo.tif", "./{}/undo.tif"):
+        for name in (RESERVED, RESERVED.upper(), ".Gdal-Mcp"):
+            with subtests.test(form=form, name=name):
+                refusal(allowed, form.format(name))
+                with pytest.raises(PathRefused):
+                    allowed.output(form.format(name))
 
 
 def test_the_servers_own_name_is_free_elsewhere(allowed, root):
@@ -410,9 +409,8 @@ def test_a_workspace_is_entered_by_the_spelling_it_was_given_by_too(root, tmp_pa
 
 
 @pytest.mark.claim("paths.workspaces-are-plain")
-@pytest.mark.parametrize(
-    "place",
-    [
+def test_the_systems_own_folders_are_no_workspaces(subtests):
+    for place in (
         "/",
         "/etc",
         "/usr/share",
@@ -426,11 +424,9 @@ def test_a_workspace_is_entered_by_the_spelling_it_was_given_by_too(root, tmp_pa
         "/run",
         "/bin",
         "/lib",
-    ],
-)
-def test_the_systems_own_folders_are_no_workspaces(place):
-    with pytest.raises(PathRefused):
-        Workspace.at(place, writable=False)
+    ):
+        with subtests.test(place=place), pytest.raises(PathRefused):
+            Workspace.at(place, writable=False)
 
 
 @pytest.mark.claim("paths.workspaces-are-plain")

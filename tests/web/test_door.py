@@ -81,24 +81,22 @@ def test_scopes_that_are_not_to_read_open_nothing(http_server: Hosted, era: str,
 
 
 @pytest.mark.claim("http.host-and-origin")
-@pytest.mark.parametrize("path", ["/mcp", "/metrics"])
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+def test_foreign_hosts_and_pages_reach_nothing_even_with_a_token(
+    http_server: Hosted, ann: str, subtests: pytest.Subtests
+):
+    for headers, status in (
         ({"Host": "evil.example"}, 421),
         ({"Host": "127.0.0.1.evil.example:8000"}, 421),
         ({"Host": "127.0.0.1"}, 421),
         ({"Origin": "https://evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Origin": "http://localhost.evil.example"}, 403),
-    ],
-)
-def test_foreign_hosts_and_pages_reach_nothing_even_with_a_token(
-    http_server: Hosted, ann: str, path: str, headers: dict[str, str], status: int
-):
-    given = opening(ERAS[0])
-    given["headers"] |= headers
-    assert http_server.request("POST", path, token=ann, **given).status_code == status
+    ):
+        for path in ("/mcp", "/metrics"):
+            with subtests.test(headers=headers, status=status, path=path):
+                given = opening(ERAS[0])
+                given["headers"] |= headers
+                assert http_server.request("POST", path, token=ann, **given).status_code == status
 
 
 @pytest.mark.parametrize("said", [True, False], ids=["length said", "in pieces"])
@@ -115,15 +113,26 @@ def test_a_body_that_is_too_large_is_refused(http_server: Hosted, ann: str, said
     assert answer.status_code == 413
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"null", b"7", b'"x"', b"[" * 50_000, b"\xff\xfe", b'{"method": {"a": 1}}']
-)
 def test_rubbish_is_answered_with_an_error_and_the_server_goes_on(
-    http_server: Hosted, ann: str, era: str, body: bytes
+    http_server: Hosted, ann: str, era: str, subtests: pytest.Subtests
 ):
-    headers = opening(era)["headers"]
-    assert 400 <= http_server.request("POST", token=ann, headers=headers, content=body).status_code < 500
-    assert http_server.request("GET", "/healthz").text == "ok\n"
+    for body in (
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"7",
+        b'"x"',
+        b"[" * 50_000,
+        b"\xff\xfe",
+        b'{"method": {"a": 1}}',
+    ):
+        with subtests.test(body=body):
+            headers = opening(era)["headers"]
+            assert (
+                400 <= http_server.request("POST", token=ann, headers=headers, content=body).status_code < 500
+            )
+            assert http_server.request("GET", "/healthz").text == "ok\n"
 
 
 def test_anybody_learns_that_it_lives_and_whether_calls_would_run_and_no_more(http_server: Hosted):

@@ -10,8 +10,7 @@ from gdal_mcp.gdal.catalogue.formats import drivers_for, input_format, output_fo
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Catalogue, Kind, Role, Shape
 from gdal_mcp.gdal.catalogue.switches import Given
-from gdal_mcp.gdal.catalogue.text import choices_text
-from gdal_mcp.gdal.catalogue.values import check_shape
+from gdal_mcp.gdal.catalogue.values import check_shape, choices_text
 
 _INT32: Final = (1 << 31) - 1
 # of arguments that name a driver; others of that name choose json or text
@@ -59,7 +58,6 @@ def _situation(asked: Asked, argument: Argument) -> Situation:
         () if reads or argument.rule.check not in _WRITER_CHECKS else _output_drivers(asked),
         asked.threads,
         asked.allow_sql,
-        asked.given,
     )
 
 

@@ -2,38 +2,21 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.crs import check_crs
+from gdal_mcp.gdal.catalogue.documents import check_geometry
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.expressions import (
-    check_formula,
-    check_gcp,
-    check_kernel,
-    check_level,
-    check_mapping,
-    check_multidim,
-    check_pixel_argument,
-)
 from gdal_mcp.gdal.catalogue.formats import input_format, output_format
-from gdal_mcp.gdal.catalogue.geometry import check_geometry
 from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Kind, Scope, Shape
-from gdal_mcp.gdal.catalogue.options import (
-    check_open_option,
-    check_option,
-    check_transform_option,
-    check_warp_option,
-)
+from gdal_mcp.gdal.catalogue.options import check_option
 from gdal_mcp.gdal.catalogue.plain import PLAIN
 from gdal_mcp.gdal.catalogue.sql import check_condition, check_dialect, check_statement
-from gdal_mcp.gdal.catalogue.text import check_text, number_of
-from gdal_mcp.gdal.catalogue.values import check_shape
+from gdal_mcp.gdal.catalogue.values import check_shape, check_text, number_of
 
 _NODATA_WORDS: Final = re.compile(r"none|[+-]?(nan|inf)", re.IGNORECASE)
-_POSITION_WORDS: Final = ("pixel", "dataset")
-_NO_CRS: Final = ("none", "null")  # GDAL knows them in small letters alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,46 +30,24 @@ class Situation:
     output_drivers: tuple[str, ...]  # those that may write the output; empty is unknown
     threads: int
     allow_sql: bool = False
-    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # all values of the call by name
 
     @property
     def what(self) -> str:
         return f"--{self.argument.name}"
 
+    def option(self, scope: Scope, drivers: tuple[str, ...], text: str) -> str:
+        return check_option(self.catalogue, scope, drivers, text).text
+
+    def written_option(self, scope: Scope, text: str) -> str:
+        if not self.output_drivers:
+            raise ArgumentRefused(
+                f"{self.what} depends on the output format, and nothing says which it is.",
+                "Name the output format, for example GTiff.",
+            )
+        return self.option(scope, self.output_drivers, text)
+
 
 Check = Callable[[Situation, str], str]
-
-
-def _choice(situation: Situation, text: str) -> str:
-    argument = situation.argument
-    return check_shape(
-        Shape("choice", choices=(*argument.choices, *argument.hidden_choices)), text, situation.what
-    )
-
-
-def _crs(_situation: Situation, text: str) -> str:
-    return check_crs(text)
-
-
-def _crs_or_none(_situation: Situation, text: str) -> str:
-    return text if text in _NO_CRS else check_crs(text)
-
-
-def _position_crs(_situation: Situation, text: str) -> str:
-    return text if text in _POSITION_WORDS else check_crs(text)
-
-
-def _input_format(situation: Situation, text: str) -> str:
-    return input_format(situation.catalogue, text, situation.kind)
-
-
-def _output_format(situation: Situation, text: str) -> str:
-    if situation.argument.choices:
-        return _choice(situation, text)
-    reports = extra_formats(situation.argument)
-    return (
-        text.lower() if text.lower() in reports else output_format(situation.catalogue, text, situation.kind)
-    )
 
 
 def extra_formats(argument: Argument) -> tuple[str, ...]:
@@ -96,37 +57,22 @@ def extra_formats(argument: Argument) -> tuple[str, ...]:
     return tuple(str(one) for one in extra)
 
 
-def _open_option(situation: Situation, text: str) -> str:
-    return check_open_option(situation.catalogue, situation.input_drivers, text).text
+def _choice(situation: Situation, text: str) -> str:
+    choices = (*situation.argument.choices, *situation.argument.hidden_choices)
+    return check_shape(Shape("choice", choices=choices), text, situation.what)
 
 
-def _output_open_option(situation: Situation, text: str) -> str:
-    return check_open_option(situation.catalogue, situation.output_drivers, text).text
+def _output_format(situation: Situation, text: str) -> str:
+    if situation.argument.choices:
+        return _choice(situation, text)
+    if text.lower() in extra_formats(situation.argument):
+        return text.lower()
+    return output_format(situation.catalogue, text, situation.kind)
 
 
-def _creation_option(situation: Situation, text: str) -> str:
-    return check_option(situation.catalogue, Scope.CREATION, _writers(situation), text).text
-
-
-def _layer_option(situation: Situation, text: str) -> str:
-    return check_option(situation.catalogue, Scope.LAYER, _writers(situation), text).text
-
-
-def _writers(situation: Situation) -> tuple[str, ...]:
-    if not situation.output_drivers:
-        raise ArgumentRefused(
-            f"{situation.what} depends on the output format, and nothing says which it is.",
-            "Name the output format, for example GTiff.",
-        )
-    return situation.output_drivers
-
-
-def _warp_option(situation: Situation, text: str) -> str:
-    return check_warp_option(situation.catalogue, text).text
-
-
-def _transform_option(situation: Situation, text: str) -> str:
-    return check_transform_option(situation.catalogue, text).text
+def _crs_or(*words: str) -> Check:
+    """GDAL knows the words in small letters alone."""
+    return lambda _situation, text: text if text in words else check_crs(text)
 
 
 def _layer(situation: Situation, text: str) -> str:
@@ -164,23 +110,6 @@ def _sql(situation: Situation, text: str) -> str:
     return check_statement(text, situation.what)
 
 
-def _where(situation: Situation, text: str) -> str:
-    return check_condition(text, situation.what)
-
-
-def _sql_dialect(situation: Situation, text: str) -> str:
-    return check_dialect(text, situation.what)
-
-
-def _calc(situation: Situation, text: str) -> str:
-    dialect = situation.given.get("dialect", ("muparser",))[0]
-    return check_formula(text, dialect.lower(), situation.what)
-
-
-def _pixel_argument(situation: Situation, text: str) -> str:
-    return check_pixel_argument(text, situation.given.get(situation.argument.name, ()), situation.what)
-
-
 def _pipeline(situation: Situation, _text: str) -> str:
     raise ArgumentRefused(
         f"{situation.what} is read step by step, never as one text.",
@@ -196,33 +125,26 @@ def _of_text(check: Callable[[str, str], str]) -> Check:
 CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
     {
         "choice": _choice,
-        "crs": _crs,
-        "crs-or-none": _crs_or_none,
-        "position-crs": _position_crs,
-        "input-format": _input_format,
+        "crs": _crs_or(),
+        "crs-or-none": _crs_or("none", "null"),
+        "position-crs": _crs_or("pixel", "dataset"),
+        "input-format": lambda one, text: input_format(one.catalogue, text, one.kind),
         "output-format": _output_format,
-        "open-option": _open_option,
-        "output-open-option": _output_open_option,
-        "creation-option": _creation_option,
-        "layer-option": _layer_option,
-        "warp-option": _warp_option,
-        "transform-option": _transform_option,
+        "open-option": lambda one, text: one.option(Scope.OPEN, one.input_drivers, text),
+        "output-open-option": lambda one, text: one.option(Scope.OPEN, one.output_drivers, text),
+        "creation-option": lambda one, text: one.written_option(Scope.CREATION, text),
+        "layer-option": lambda one, text: one.written_option(Scope.LAYER, text),
+        "warp-option": lambda one, text: one.option(Scope.WARP, (), text),
+        "transform-option": lambda one, text: one.option(Scope.TRANSFORM, (), text),
         "layer": _layer,
         "new-layer": _new_layer,
         "nodata": _nodata,
         "threads": _threads,
         "sql": _sql,
-        "where": _where,
-        "sql-dialect": _sql_dialect,
-        "calc": _calc,
-        "pixel-function-argument": _pixel_argument,
+        "where": _of_text(check_condition),
+        "sql-dialect": _of_text(check_dialect),
         "pipeline": _pipeline,
         "geometry": _of_text(check_geometry),
-        "kernel": _of_text(check_kernel),
-        "mapping": _of_text(check_mapping),
-        "gcp": _of_text(check_gcp),
-        "multidim": _of_text(check_multidim),
-        "level": _of_text(check_level),
         **{name: _of_text(one.check) for name, one in PLAIN.items()},
     }
 )

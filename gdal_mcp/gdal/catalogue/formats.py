@@ -5,7 +5,7 @@ from typing import Final
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, Kind
-from gdal_mcp.gdal.catalogue.text import check_text
+from gdal_mcp.gdal.catalogue.values import check_text
 
 # Extensions of two parts; GDAL looks at these before it takes what stands behind the last dot.
 _DOUBLE: Final = ("shp.zip", "gpkg.zip", "gdb.zip")

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from gdal_mcp.gdal.catalogue.documents import check_document
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.expressions import check_document
 
 _NAMED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)", re.DOTALL)
 _BAND: Final = re.compile(r"(.*),band=([1-9][0-9]{0,4})", re.DOTALL)

@@ -16,8 +16,7 @@ from typing import Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, OptionRule, OptionSpec, Scope, Shape
-from gdal_mcp.gdal.catalogue.text import check_text
-from gdal_mcp.gdal.catalogue.values import check_shape
+from gdal_mcp.gdal.catalogue.values import check_shape, check_text
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
 _REVIEW_NAME: Final = re.compile(
@@ -51,23 +50,14 @@ class CheckedOption:
         return f"{self.key}={self.value}"
 
 
-def check_open_option(catalogue: Catalogue, drivers: Sequence[str], text: str) -> CheckedOption:
-    """An open option for a file that one of these drivers opens; any driver, if none is named. Raises ArgumentRefused."""
-    return check_option(catalogue, Scope.OPEN, drivers or _readers(catalogue), text)
-
-
-def check_warp_option(catalogue: Catalogue, text: str) -> CheckedOption:
-    """`--warp-option` of `gdal raster reproject`, `-wo` of gdalwarp. Raises ArgumentRefused."""
-    return check_option(catalogue, Scope.WARP, (), text)
-
-
-def check_transform_option(catalogue: Catalogue, text: str) -> CheckedOption:
-    """`--transform-option` of `gdal raster reproject`, `-to` of gdalwarp. Raises ArgumentRefused."""
-    return check_option(catalogue, Scope.TRANSFORM, (), text)
-
-
 def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], text: str) -> CheckedOption:
-    """An option that at least one of the drivers takes and none of them is refused. Raises ArgumentRefused."""
+    """An option that at least one of the drivers takes and none of them is refused. Raises ArgumentRefused.
+
+    Warp and transform options belong to no driver. Where no driver is named for an open option, GDAL chooses it by looking at
+    the file, so it may be any that reads.
+    """
+    if scope is Scope.OPEN:
+        drivers = drivers or _readers(catalogue)
     key, value = _split(_OPTION_NAMES[scope], text)
     what = f"{_OPTION_NAMES[scope]} {key.upper()}"
     found = [
@@ -141,11 +131,11 @@ def _declared(
 ) -> list[tuple[str, OptionSpec]]:
     if scope in (Scope.WARP, Scope.TRANSFORM):
         return [("*", spec) for spec in catalogue.shared_options[scope] if spec.canonical(key)]
-    names = catalogue.driver_names
-    found = [(names[name.lower()], name) for name in drivers if name.lower() in names]
+    found = (catalogue.driver_names.get(name.lower()) for name in drivers)
     return [
         (driver.name, spec)
-        for driver, _ in found
+        for driver in found
+        if driver is not None
         for spec in options_of(driver, scope)
         if spec.canonical(key)
     ]

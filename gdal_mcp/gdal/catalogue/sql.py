@@ -94,6 +94,8 @@ def check_condition(text: str, what: str) -> str:
     tokens = _tokens(text, what, MAX_CONDITION)
     if not tokens:
         raise ArgumentRefused(f"{what} is empty.", "For example \"population > 1000 AND name LIKE 'A%'\".")
+    if tokens[0].kind == "sign" and tokens[0].text not in ("(", "-", "+"):
+        raise ArgumentRefused(f"{what} begins with {tokens[0].text}.", "Begin with a field.")
     found = next((one.word for one in tokens if one.word in _NOT_IN_A_CONDITION), None)
     if found is not None:
         raise ArgumentRefused(

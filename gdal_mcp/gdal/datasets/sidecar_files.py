@@ -14,7 +14,7 @@ from typing import Final
 
 from gdal_mcp.gdal.datasets.sidecars import Names, read_beside
 from sandbox.errors import PathRefused
-from sandbox.outputs.moves import Place
+from sandbox.outputs.dirops import DirEntry
 from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 # in all folders that a call has listed: some two seconds, and 100 MB while it is drafted
@@ -44,7 +44,7 @@ class Listings:
             return ()
         family = self._names(located).family(located.name)
         with open_folder(located.workspace, located.relative.parent) as folder:
-            found = [(name, Place(folder, name).status()) for name in family]
+            found = [(name, DirEntry(folder, name).status()) for name in family]
         return tuple(_companion(located, name, status) for name, status in found if _counts(status))
 
     def owner(self, located: Located) -> Located | None:
@@ -53,7 +53,7 @@ class Listings:
         if name is None:
             return None
         with open_folder(located.workspace, located.relative.parent) as folder:
-            status = Place(folder, name).status()
+            status = DirEntry(folder, name).status()
         if status is None or not stat.S_ISREG(status.st_mode):
             return None
         return Located(located.workspace, located.relative.parent / name, Identity.of(status))
@@ -92,7 +92,7 @@ def read_with(mains: Iterable[Located]) -> tuple[Located, ...]:
 
 def _regular(space: Workspace, parent: PurePosixPath, names: list[str]) -> list[Located]:
     with open_folder(space, parent) as folder:
-        found = [(name, Place(folder, name).status()) for name in names]
+        found = [(name, DirEntry(folder, name).status()) for name in names]
     return [
         Located(space, parent / name, Identity.of(status))
         for name, status in found

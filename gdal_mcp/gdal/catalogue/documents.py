@@ -1,0 +1,103 @@
+"""JSON documents and geometries given as text. Pure; whether a geometry is valid is for GDAL to say.
+
+Invariant: nothing that passes names a file. Of WKT that is so because it holds words, numbers and brackets alone; of GeoJSON, because all
+members but the type and the coordinates are left out (`crs` may be a link).
+"""
+
+import json
+import re
+from typing import Any, Final
+
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.values import check_text
+
+MAX_TEXT: Final = 48 << 10  # bytes; one word of a command line has 128 KiB
+MAX_DEPTH: Final = 32
+_TYPES: Final = frozenset(
+    "Point LineString Polygon MultiPoint MultiLineString MultiPolygon GeometryCollection CircularString CompoundCurve"
+    " CurvePolygon MultiCurve MultiSurface PolyhedralSurface TIN Triangle".split()
+)
+_WKT: Final = re.compile(
+    rf"(?:{'|'.join(_TYPES)})\s*(?:ZM|Z|M)?\s*(?:EMPTY|\([A-Za-z0-9 (),.+-]*\))", re.IGNORECASE
+)
+
+
+def check_document(text: str, what: str) -> str:
+    """A JSON object on one line. Raises ArgumentRefused."""
+    value = _parsed(text, what)
+    if not isinstance(value, dict):
+        raise ArgumentRefused(
+            f"{what} is no JSON object.", "Give an object, such as GDAL's export-schema prints."
+        )
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def check_geometry(text: str, what: str) -> str:
+    """A geometry as WKT or GeoJSON, on one line. Raises ArgumentRefused for anything else."""
+    plain = " ".join(text.split())
+    if plain.startswith("{"):
+        geometry = _geometry(_parsed(plain, what))
+        if geometry is not None:
+            return json.dumps(geometry, separators=(",", ":"), allow_nan=False)
+    elif _WKT.fullmatch(check_text(plain, what, limit=MAX_TEXT)):
+        return plain
+    raise ArgumentRefused(
+        f"{what} is no geometry that can be read.",
+        "Give WKT such as POLYGON ((0 0,1 0,1 1,0 0)), or a GeoJSON geometry.",
+    )
+
+
+def _geometry(value: Any) -> dict[str, Any] | None:
+    """The members of a GeoJSON geometry, or of a feature's, that make its shape; None for anything else."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind == "Feature":
+        return _geometry(value.get("geometry"))
+    if kind == "GeometryCollection" and isinstance(value.get("geometries"), list):
+        parts = [_geometry(one) for one in value["geometries"]]
+        return {"type": kind, "geometries": parts} if None not in parts else None
+    if not isinstance(kind, str) or kind not in _TYPES or not _is_numbers(value.get("coordinates")):
+        return None
+    return {"type": kind, "coordinates": value["coordinates"]}
+
+
+def _is_numbers(value: Any) -> bool:
+    """Whether it is a list of numbers, at any depth."""
+    if isinstance(value, list):
+        return all(_is_numbers(one) or isinstance(one, int | float) for one in value)
+    return False
+
+
+def _parsed(text: str, what: str) -> Any:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT:
+        raise ArgumentRefused(
+            f"{what} is longer than {MAX_TEXT} bytes.", "Put it into a file of the workspace."
+        )
+    try:
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_finite_int)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentRefused(f"{what} is no JSON.", "Check its quotes and brackets.") from error
+    _check_texts(value, what, MAX_DEPTH)
+    return value
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if abs(number) != float("inf") else _no_number(text)  # 1e999 is read as infinity
+
+
+def _finite_int(text: str) -> int:
+    return int(text) if len(text) <= 40 else _no_number("a number of so many digits")
+
+
+def _check_texts(value: Any, what: str, left: int) -> None:
+    if left == 0:
+        raise ArgumentRefused(f"{what} nests deeper than {MAX_DEPTH}.", "Simplify it.")
+    if isinstance(value, str):
+        check_text(value, f"a text of {what}")
+    elif isinstance(value, dict | list):
+        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
+            _check_texts(inner, what, left - 1)

@@ -1,0 +1,165 @@
+"""The few system calls that change what a name means, each between two named checkpoints.
+
+Invariants:
+* nothing is overwritten: `move` and `create` take a free name, `exchange` swaps two;
+* every name is given as an open folder and one component, so no link in a path is ever followed;
+* a test (or a fault drill) can end the process, or fail the call, at each of `POINTS`: before and after a step.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from sandbox.errors import OutputRejected
+
+Checkpoint = Callable[[str], None]
+
+STEPS = (
+    "open.folder",  # the outer folder of one staging
+    "open.lock",
+    "open.out",  # the folder that the container gets
+    "seal",  # mode, owner, digest and fsync of one staged file or folder
+    "entry.folder",  # the folder in undo/ that one publication works in
+    "entry.lock",
+    "adopt",  # out/<name> -> undo/<call>/<slot>
+    "record.write",  # the journal, under a temporary name, synced
+    "record.rename",
+    "record.sync",
+    "swap.fetch",  # what gets another name: from its old one into the slot
+    "swap.exchange",  # a replaced file or folder
+    "swap.create",  # a new file or folder
+    "swap.remove",  # a stale sidecar, or on undo what was created
+    "swap.unlink",  # the second half of a link that stands for a rename
+    "swap.sync",  # the folders whose names changed
+    "drop.record",  # an entry that is no longer needed: its journal first, so that no half of it is believed
+    "drop.folder",
+    "discard",  # a staging folder with all that is in it
+)
+POINTS = tuple(f"{step}.{side}" for step in STEPS for side in ("before", "after"))
+
+_NOREPLACE, _EXCHANGE = 1, 2  # linux/fs.h
+_UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTTY})
+# EPERM: no hard links at all (vfat), or fs.protected_hardlinks and a file that is not ours
+_NO_LINKS = _UNSUPPORTED | {errno.EPERM, errno.EACCES, errno.EMLINK}
+
+
+@dataclass(frozen=True, slots=True)
+class DirEntry:
+    """A name in an open folder."""
+
+    folder: int
+    name: str
+
+    def status(self) -> os.stat_result | None:
+        """Of what the name points at, a link itself included; None when nothing is there."""
+        try:
+            return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+
+class DirOps:
+    """Moves names. `native=False` behaves as on a file system without the flags of renameat2, such as NFS."""
+
+    def __init__(self, checkpoint: Checkpoint = lambda _point: None, *, native: bool = True) -> None:
+        self.checkpoint = checkpoint
+        self._renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if native else None
+        self._exchanges = False  # known to work
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        self.checkpoint(f"{name}.before")
+        yield
+        self.checkpoint(f"{name}.after")
+
+    def require_exchange(self, folder: int) -> None:
+        """Tries an exchange in a private folder. Raises OutputRejected where the file system cannot."""
+        if self._exchanges:
+            return
+        one, other = DirEntry(folder, "exchange-1"), DirEntry(folder, "exchange-2")
+        try:
+            for entry in (one, other):
+                os.close(os.open(entry.name, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
+            self._exchanges = self._rename(one, other, _EXCHANGE)
+        finally:
+            for entry in (one, other):
+                with suppress(FileNotFoundError):
+                    os.unlink(entry.name, dir_fd=folder)
+        if not self._exchanges:
+            raise OutputRejected(
+                "the workspace's file system cannot exchange two names at once, so nothing is replaced on it. Write to a new "
+                "name, or keep the workspace on ext4, xfs, btrfs, tmpfs or overlayfs."
+            )
+
+    def exchange(self, one: DirEntry, other: DirEntry) -> None:
+        """Swaps two existing names at once."""
+        with self.step("swap.exchange"):
+            if not self._rename(one, other, _EXCHANGE):
+                raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), one.name, None, other.name)
+
+    def move(self, step: str, source: DirEntry, target: DirEntry) -> None:
+        """Renames to a free name. Raises FileExistsError when it is taken.
+
+        Without RENAME_NOREPLACE the name is looked at first; a file that appears in that instant is lost.
+        """
+        with self.step(step):
+            if not self._rename(source, target, _NOREPLACE):
+                _rename_to_free(source, target)
+
+    def create(self, source: DirEntry, target: DirEntry) -> None:
+        """As `move`, for users' files: without RENAME_NOREPLACE a file is linked and unlinked, which never overwrites."""
+        with self.step("swap.create"):
+            if self._rename(source, target, _NOREPLACE):
+                return
+            linked = _link(source, target)
+            if not linked:
+                # onto an empty folder that appears in this instant; rename(2) refuses every other one
+                _rename_to_free(source, target)
+        if linked:
+            self.unlink(source)
+
+    def unlink(self, entry: DirEntry) -> None:
+        with self.step("swap.unlink"):
+            os.unlink(entry.name, dir_fd=entry.folder)
+
+    def sync(self, step: str, folder: int) -> None:
+        """Makes the names in a folder survive a power cut."""
+        with self.step(step):
+            os.fsync(folder)
+
+    def _rename(self, source: DirEntry, target: DirEntry, flags: int) -> bool:
+        """False, and nothing done, where the file system does not know the flags."""
+        if self._renameat2 is None:
+            return False
+        names = os.fsencode(source.name), os.fsencode(target.name)
+        if self._renameat2(source.folder, names[0], target.folder, names[1], flags) == 0:
+            return True
+        code = ctypes.get_errno()
+        if code in _UNSUPPORTED:
+            return False
+        raise OSError(code, os.strerror(code), source.name, None, target.name)
+
+
+def _rename_to_free(source: DirEntry, target: DirEntry) -> None:
+    if target.status() is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target.name)
+    os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
+
+
+def _link(source: DirEntry, target: DirEntry) -> bool:
+    """Gives a file a second name; False for a folder, and where the file system or the file's owner does not allow it."""
+    status = source.status()
+    if status is None or stat.S_ISDIR(status.st_mode):
+        return False
+    folders = {"src_dir_fd": source.folder, "dst_dir_fd": target.folder}
+    try:
+        os.link(source.name, target.name, **folders, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    return True
