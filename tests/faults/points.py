@@ -17,6 +17,7 @@ from types import CodeType, ModuleType
 MODULES = (
     "gdal_mcp.pipeline",
     "gdal_mcp.calls.execution",
+    "gdal_mcp.calls.operation",
     "gdal_mcp.calls.records",
     "sandbox.runner",
     "sandbox.slot",

@@ -31,15 +31,15 @@ from gdal_mcp.gdal.datasets.sidecars import (
     grouped,
     read_with,
 )
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
-from gdal_mcp.tools.model import DraftContext, ImmediateResult
+from gdal_mcp.toolbox import ImmediateResult
+from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH
 from gdal_mcp.tools.pipelines import MAX_ALL_STEPS
 from sandbox.errors import PathRefused
 from sandbox.workspace import MAX_STEPS, Workspace, Workspaces
+from tests.boxes import preflight, surface
 from tests.quick import quick
 
 pytestmark = pytest.mark.claim("resources.drafting-bounded")
@@ -76,7 +76,7 @@ def desk_of(root: Path, listings: Listings | None = None) -> DraftContext:
     settings = Settings(workspaces=[root], state_dir=root.parent / "state")
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     paths = Paths(workspaces, "outputs", "0123456789abcdef", 2, listings or Listings())
-    return DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
 
 
 def draft(root: Path, tool: str, **arguments: Any) -> Draft | ImmediateResult:
