@@ -54,6 +54,15 @@ class Paths:
     threads: int = 1  # the most that a container of this server has
     listings: Listings = field(default_factory=Listings, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        for one in self.workspaces.items:
+            if one.root.parts[1].lower().startswith("vsi"):
+                raise _refusal(
+                    PathRefused(
+                        f"GDAL takes names under {one.root} for something else, so it is no workspace."
+                    )
+                )
+
     def input(self, text: str) -> Located:
         """An existing file or folder by its plain path. Raises ToolError."""
         try:
