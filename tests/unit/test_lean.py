@@ -125,6 +125,7 @@ def test_the_first_answers_wait_for_nothing_that_they_do_not_use(tmp_path, era):
     assert not unused & set(told["loaded"])
 
 
+@pytest.mark.nightly
 def test_what_is_built_late_is_what_would_have_been_built_early():
     late, early = told_by(_LEAN + _SCHEMAS), told_by(_EAGER + _SCHEMAS)
     assert len(late["late"]) > 400
