@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from gdal_mcp.calls.printed import read_json
 from gdal_mcp.calls.translation import explain, judge, reported, stderr_of
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.described import Described, described
+from gdal_mcp.gdal.answers.printed import read_json
 from gdal_mcp.gdal.datasets.scope import ADVICE
 from gdal_mcp.gdal.preflight.service import crs_named
 from gdal_mcp.host.hosting import Host, Hosting

@@ -14,45 +14,50 @@ Invariants:
 * nothing is repaired in silence: an unterminated last line (a crash while writing) was never acknowledged;
   it is cut off, and a record of type `audit.recovered` holds its length and hash. A record of the same type
   tells of a head that was behind;
-* a log that ends before its head, or in something that is no record, is refused: nothing is appended to it.
+* a log that ends before its head, or in something that is no record, is refused: nothing is appended to it;
+* log, head and lock are regular files that this user alone may read, never reached through a link.
 
 Not guaranteed: someone who may write both the log and its head can rewrite everything. Keep `checkpoint()`
 where they cannot write, and give it to `verify`: rewriting what lies before it is then noticed.
 """
 
+import fcntl
 import hashlib
+import json
 import os
+import stat
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from gdal_mcp.ledger.audit_files import (
-    AuditUnavailable,
-    Files,
-    Head,
-    distrusted,
-    explained,
-    opened,
-    read_head,
-    write_head,
-)
-from gdal_mcp.ledger.audit_reading import Verification, backwards, tail, verify, walk
-from gdal_mcp.ledger.audit_record import EMPTY, AuditRecord, Checkpoint, parse_line, time_text, write_line
+from gdal_mcp.ledger.audit_record import EMPTY, MAX_LINE, AuditRecord, Checkpoint, parse_line, write_line
 
-__all__ = [
-    "RECOVERED",
-    "AuditLog",
-    "AuditRecord",
-    "AuditUnavailable",
-    "Checkpoint",
-    "Verification",
-    "tail",
-    "verify",
-]
+RECOVERED: Final = "audit.recovered"
+# Bytes. Within one sector, so that the head is replaced whole or not at all, without free space.
+_HEAD_SIZE: Final = 512
+_LOCK_SECONDS: Final = 10.0  # an append holds the lock for milliseconds; more means that its holder hangs
+_BLOCK: Final = 16 << 10  # bytes read at a time from the end: most records are shorter
 
-RECOVERED = "audit.recovered"
+
+class AuditUnavailable(Exception):
+    """The record could not be written, or the log is not to be trusted; the call must not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a walk over the whole log found. `first_bad` is a line number from 1, None when all are sound."""
+
+    ok: bool
+    records: int  # sound ones, up to the first bad line
+    reason: str = ""
+    first_bad: int | None = None
+    head_matches: bool = False
+    last: Checkpoint = EMPTY
 
 
 class AuditLog:
@@ -61,7 +66,7 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         """Creates what is missing, files with mode 0600. Raises AuditUnavailable."""
         self.path = path
-        with explained(path):
+        with _explained(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.checkpoint()
 
@@ -71,20 +76,77 @@ class AuditLog:
         What JSON cannot hold is written as text; a field that would make the record longer than MAX_LINE is
         written as its start, length and hash.
         """
-        with explained(self.path), opened(self.path) as files:
+        with _explained(self.path), _opened(self.path) as files:
             at = _settle(files)
-            return _write(files, at, event, Head(at))
+            return _write(files, at, event, _Head(at))
 
     def checkpoint(self) -> Checkpoint:
         """Where the log ends, to be kept elsewhere. Raises AuditUnavailable."""
-        with explained(self.path), opened(self.path) as files:
+        with _explained(self.path), _opened(self.path) as files:
             return _settle(files)
 
 
-def _settle(files: Files) -> Checkpoint:
+def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
+    """Check every record, the head and, where given, that the log still holds a checkpoint kept elsewhere.
+
+    Reads line by line; servers may append meanwhile. Raises AuditUnavailable when the log cannot be read.
+    """
+    with _explained(path):
+        try:
+            log = path.open("rb")
+        except FileNotFoundError:
+            return Verification(ok=False, records=0, reason=f"there is no log at {path}")
+        with log:
+            with _locked(path, fcntl.LOCK_SH):
+                size = os.fstat(log.fileno()).st_size
+                head = _read_head(path.with_suffix(".head")).at
+            walk = _walk(log.fileno(), size, head, kept or EMPTY)
+    matches = head == walk.last and not walk.problem
+    reason = walk.problem
+    first_bad = walk.last.seq + 1 if reason else None
+    if not reason and kept in walk.missing:
+        reason = f"the log does not hold record {kept.seq} as the checkpoint kept elsewhere has it"
+    elif not reason and head in walk.missing:
+        reason = f"the log ends at {walk.last.seq} and does not hold record {head.seq} as its head has it"
+    elif not reason and not matches:
+        reason = f"the head names {head.seq}, not the last: removed, a crash, or records no server wrote"
+    return Verification(not reason, walk.last.seq, reason, first_bad, matches, walk.last)
+
+
+def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
+    """The last records, oldest first, read from the end. Checks nothing: what is no record is left out."""
+    with _explained(path), path.open("rb") as log:
+        lines = islice(_backwards(log.fileno()), 1, max(count, 0) + 1)
+        found = [record for line in lines if (record := parse_line(line)) is not None]
+    return tuple(reversed(found))
+
+
+# Appending
+
+
+class _Files(NamedTuple):
+    """The log and its head, open and locked."""
+
+    log: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What the head file says; `torn` is set while an unterminated line is being cut off and recorded."""
+
+    at: Checkpoint = EMPTY
+    torn: Mapping[str, Any] | None = None
+
+
+def _settle(files: _Files) -> Checkpoint:
     """Where the log ends, after repairing and recording what a crash left. Raises AuditUnavailable."""
-    head = read_head(files.head)
-    last, torn = _read_end(files.log)
+    head = _read_head(files.head)
+    lines = _backwards(files.log)
+    torn, line = next(lines), next(lines, None)
+    last = None if line is None else parse_line(line)
+    if line is not None and last is None:
+        raise _distrusted("its last line is not a record")
     at = last.checkpoint if last else EMPTY
     if at != head.at:
         _accept_behind(files.log, last, head.at)
@@ -92,43 +154,34 @@ def _settle(files: Files) -> Checkpoint:
     if torn:
         noted = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
         # First of all noted: a crash between here and the record must not lose the fact.
-        write_head(files.head, Head(head.at, noted))
+        _write_head(files.head, _Head(head.at, noted))
         os.ftruncate(files.log, os.fstat(files.log).st_size - len(torn))
     if noted is None and at == head.at:
         return at
     found = {"torn_line": noted, "head_behind": at.seq - head.at.seq}
     event = {"type": RECOVERED, "source": "audit", "outcome": "repaired", **found}
-    return _write(files, at, event, Head(head.at, noted)).checkpoint
-
-
-def _read_end(log: int) -> tuple[AuditRecord | None, bytes]:
-    """The last record, None in an empty log, and the unterminated bytes after it."""
-    lines = backwards(log)
-    torn, line = next(lines), next(lines, None)
-    record = None if line is None else parse_line(line)
-    if line is not None and record is None:
-        raise distrusted("its last line is not a record")
-    return record, torn
+    return _write(files, at, event, _Head(head.at, noted)).checkpoint
 
 
 def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None:
     """Accept a head behind the log, as a crash leaves it; refuse any other that differs."""
     seq = last.seq if last else 0
     if last is None or seq <= head.seq:
-        raise distrusted(f"it ends at record {seq}, not as its head says at record {head.seq}")
+        raise _distrusted(f"it ends at record {seq}, not as its head says at record {head.seq}")
     if (last.seq, last.previous) == (head.seq + 1, head.hash):
         return
     if head.seq == 0:
         # On disk from the first record on, it was removed, and with it the proof of where the log ended.
-        raise distrusted("its head is missing or unreadable")
-    found = walk(log, os.fstat(log).st_size, head)
+        raise _distrusted("its head is missing or unreadable")
+    found = _walk(log, os.fstat(log).st_size, head)
     if found.missing or found.last != last.checkpoint:
-        raise distrusted(f"it does not hold the record {head.seq} that its head names")
+        raise _distrusted(f"it does not hold the record {head.seq} that its head names")
 
 
-def _write(files: Files, at: Checkpoint, event: Mapping[str, Any], before: Head) -> AuditRecord:
+def _write(files: _Files, at: Checkpoint, event: Mapping[str, Any], before: _Head) -> AuditRecord:
     """Append one record and move the head; on failure both are as before."""
-    line = write_line(at, time_text(time.time()), event)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    line = write_line(at, now, event)
     record = parse_line(line)
     assert record is not None
     size = os.fstat(files.log).st_size
@@ -137,11 +190,174 @@ def _write(files: Files, at: Checkpoint, event: Mapping[str, Any], before: Head)
         while rest:
             rest = rest[os.write(files.log, rest) :]
         os.fdatasync(files.log)
-        write_head(files.head, Head(record.checkpoint))
+        _write_head(files.head, _Head(record.checkpoint))
     except OSError:
         # Where even this fails, the next append finds a torn line or a head that is behind.
         with suppress(OSError):
             os.ftruncate(files.log, size)
-            write_head(files.head, before)
+            _write_head(files.head, before)
         raise
     return record
+
+
+# Reading
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """How far the chain holds, why it ends there, and which of the checkpoints asked for it does not hold."""
+
+    last: Checkpoint
+    problem: str
+    missing: frozenset[Checkpoint]
+
+
+def _walk(log: int, size: int, *wanted: Checkpoint) -> _Walk:
+    """Follow the chain through the first `size` bytes, one line in memory."""
+    last, problem, left = EMPTY, "", size
+    missing = set(wanted) - {last}
+    with os.fdopen(log, "rb", closefd=False) as stream:
+        stream.seek(0)
+        while left and not problem:
+            line = stream.readline(min(MAX_LINE, left))
+            left -= len(line)
+            record = parse_line(line)
+            problem = _problem(line, record, last)
+            if record is not None and not problem:
+                last = record.checkpoint
+                missing.discard(last)
+    return _Walk(last, problem, frozenset(missing))
+
+
+def _problem(line: bytes, record: AuditRecord | None, last: Checkpoint) -> str:
+    if not line.endswith(b"\n"):
+        return "the line has no end: a crash while writing, something cut off, or longer than any record"
+    if record is None:
+        return "the line is not a record"
+    if record.seq != last.seq + 1:
+        return f"the record is number {record.seq} where {last.seq + 1} is expected"
+    return "" if record.previous == last.hash else "one of this record and the one before was changed"
+
+
+def _backwards(log: int) -> Iterator[bytes]:
+    """What follows the last line end, often nothing, then each line without its end, last first."""
+    at, rest = os.fstat(log).st_size, b""
+    while at:
+        step = min(_BLOCK, at)
+        at -= step
+        rest, *lines = (os.pread(log, step, at) + rest).split(b"\n")
+        yield from reversed(lines)
+        if len(rest) > MAX_LINE:
+            raise _distrusted(f"it holds a line longer than {MAX_LINE} bytes")
+    yield rest
+
+
+# Files
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise AuditUnavailable(
+            f"the audit log {path} cannot be used: {error.strerror or error}. "
+            "No call runs without its record. Free disk space, or give this user the folder, and try again."
+        ) from error
+
+
+def _distrusted(why: str) -> AuditUnavailable:
+    return AuditUnavailable(
+        f"the audit log is not to be trusted: {why}. Run `gdal-mcp audit verify`. "
+        "To go on, move the log and its head aside together, keep them as evidence, and start again."
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Files]:
+    # Opened anew each time: an operator may move a log aside while servers run.
+    with (
+        _locked(path, fcntl.LOCK_EX),
+        _private(path, os.O_APPEND) as log,
+        _private(path.with_suffix(".head")) as head,
+    ):
+        yield _Files(log, head)
+
+
+@contextmanager
+def _locked(path: Path, kind: int) -> Iterator[None]:
+    """Hold the log's lock. A reader does without when there is no lock file, as beside a copy of a log."""
+    flags = os.O_RDWR | os.O_CREAT if kind == fcntl.LOCK_EX else os.O_RDONLY
+    try:
+        lock = os.open(path.with_suffix(".lock"), flags | os.O_NOFOLLOW, 0o600)
+    except FileNotFoundError:
+        if kind == fcntl.LOCK_EX:
+            raise
+        yield
+        return
+    try:
+        _wait_for(lock, kind)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _wait_for(lock: int, kind: int) -> None:
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(lock, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"another process held its lock for {_LOCK_SECONDS:.0f} seconds") from None
+            time.sleep(0.0005)  # about what one record takes
+
+
+@contextmanager
+def _private(path: Path, flags: int = 0) -> Iterator[int]:
+    """An own regular file, read and write, made when missing."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o600)
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{path.name} is not a regular file")
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            os.fchmod(file, 0o600)
+        if status.st_size == 0:
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        yield file
+    finally:
+        os.close(file)
+
+
+def _read_head(file: int | Path) -> _Head:
+    """An empty or absent head is that of an empty log; an unreadable one names no record, so that it matches no log."""
+    try:
+        if isinstance(file, int):
+            data = os.pread(file, _HEAD_SIZE, 0)
+        else:
+            with file.open("rb") as stream:
+                data = stream.read(_HEAD_SIZE)
+        fields = json.loads(data) if data else None
+        if fields is None:
+            return _Head()
+        return _Head(Checkpoint.parse(f"{fields['seq']}:{fields['hash']}"), fields["torn"])
+    except FileNotFoundError:
+        return _Head()
+    except (ValueError, TypeError, KeyError):
+        return _Head(Checkpoint(0, "unreadable"))
+
+
+def _write_head(file: int, head: _Head) -> None:
+    text = json.dumps({"hash": head.at.hash, "seq": head.at.seq, "torn": head.torn})
+    data = text.ljust(_HEAD_SIZE - 1).encode() + b"\n"
+    first = os.fstat(file).st_size == 0
+    if os.pwrite(file, data, 0) != len(data):
+        raise OSError("its head could not be written whole")
+    if first or head.torn is not None:
+        # Otherwise left to the kernel: after a power cut the log shows how far the head is behind.
+        os.fdatasync(file)

@@ -1,8 +1,7 @@
 """The policy in the words of Docker's API: a create body, and the comparison with what the engine made of it. Pure.
 
-Invariants:
-* every field that is asked for is read back: one without a rule in `_CONFIG_RULES` or `_HOST_RULES` is an error;
-* what an image declares (command, environment, volumes, user, health check) is overridden or refused.
+Every field that is asked for is read back, by the rule for its name or else by being the same. Fields that ask for nothing
+are in the body for that reason.
 """
 
 import json
@@ -19,6 +18,14 @@ from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 _OLDEST_API: Final = (1, 41)  # Docker 20.10: the first with private cgroup namespaces
 READ_ONLY_RECURSIVE: Final = (1, 44)  # Docker 25: read-only also for what is mounted below
 _ENGINE_ENVIRONMENT: Final = ("PATH", "HOSTNAME")  # what Docker adds when nobody sets it
+# what an engine or an image could set unasked
+_NO_LIST: Final = (
+    *("CapAdd", "GroupAdd", "Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom"),
+    *("DnsSearch", "DnsOptions", "ExtraHosts", "Links"),
+)
+_NO_MAP: Final = ("Sysctls", "PortBindings", "StorageOpt")
+_NO_NAME: Final = ("PidMode", "UTSMode", "UsernsMode", "Cgroup", "CgroupParent")
+_NO_SWITCH: Final = ("Privileged", "PublishAllPorts", "OomKillDisable")
 
 
 def create_body(
@@ -34,9 +41,16 @@ def create_body(
     cannot do what is asked.
     """
     _refuse_weak_engine(info)
+    uid, gid = template.user
     return {
         "Image": template.image,
-        **_program(template, image_environment),
+        "User": f"{uid}:{gid}",  # the group said too, or those of the image's /etc/group would be added
+        "Entrypoint": [template.command[0]],  # not empty, so that no engine falls back on the image's
+        "Cmd": list(template.command[1:]),
+        "Env": _environment(template.environment, image_environment),
+        "WorkingDir": str(SCRATCH_TARGET),  # GDAL looks for support files in it and some tools write there
+        "Healthcheck": {"Test": ["NONE"]},
+        "Volumes": {},
         "Hostname": HOSTNAME,
         "Domainname": "",
         "Labels": dict(labels),
@@ -45,30 +59,28 @@ def create_body(
         "StdinOnce": True,  # stdin ends with the client that attached, and the worker with its stdin
         "NetworkDisabled": True,
         "StopSignal": "SIGKILL",
-        "HostConfig": _host_config(template, info),
+        "HostConfig": {**_isolation(template, info), **_resources(template)},
     }
 
 
-def _program(template: SandboxTemplate, image_environment: Sequence[str]) -> dict[str, Any]:
-    """What an image could say otherwise."""
-    uid, gid = template.user
+def _isolation(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
     return {
-        "User": f"{uid}:{gid}",  # the group said too, or those of the image's /etc/group would be added
-        "Entrypoint": [template.command[0]],  # not empty, so that no engine falls back on the image's
-        "Cmd": list(template.command[1:]),
-        "Env": _environment(template.environment, image_environment),
-        "WorkingDir": str(SCRATCH_TARGET),  # GDAL looks for support files in it and some tools write there
-        "Healthcheck": {"Test": ["NONE"]},
-        "Volumes": {},
-    }
-
-
-def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
-    return {
-        **_privileges(info),
-        **_namespaces(info),
-        **_files(template, info),
-        **_limits(template),
+        **{name: [] for name in _NO_LIST},
+        **{name: {} for name in _NO_MAP},
+        **dict.fromkeys(_NO_NAME, ""),
+        **dict.fromkeys(_NO_SWITCH, False),
+        **({"CgroupnsMode": "private"} if info.cgroup_version == "2" else {}),
+        "CapDrop": ["ALL"],
+        # without no-new-privileges the runtime would set the user after loading the filter, which refuses it
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile(info.architecture)}"],
+        "NetworkMode": "none",
+        "Dns": ["127.0.0.1"],  # otherwise resolv.conf shows the host's servers
+        "IpcMode": "none",
+        "ReadonlyRootfs": True,
+        "Mounts": [_bind(mount, info) for mount in template.mounts],
+        "Tmpfs": {str(one.target): ",".join(one.options) for one in tmpfs(template)},
+        "MaskedPaths": [*masked(template)],
+        "ReadonlyPaths": list(READ_ONLY),
         "Runtime": template.runtime,
         "LogConfig": {"Type": "none", "Config": {}},
         "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
@@ -77,61 +89,11 @@ def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
     }
 
 
-def _privileges(info: EngineInfo) -> dict[str, Any]:
-    return {
-        "Privileged": False,
-        "CapAdd": [],
-        "CapDrop": ["ALL"],
-        "GroupAdd": [],
-        # without no-new-privileges the runtime would set the user after loading the filter, which refuses it
-        "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile(info.architecture)}"],
-        "Devices": [],
-        "DeviceRequests": [],
-        "DeviceCgroupRules": [],
-        "Sysctls": {},
-    }
-
-
-def _namespaces(info: EngineInfo) -> dict[str, Any]:
-    modern = {"CgroupnsMode": "private"} if info.cgroup_version == "2" else {}
-    return {
-        **modern,
-        "NetworkMode": "none",
-        "PortBindings": {},
-        "PublishAllPorts": False,
-        "Dns": ["127.0.0.1"],  # otherwise resolv.conf shows the host's servers
-        "DnsSearch": [],
-        "DnsOptions": [],
-        "ExtraHosts": [],
-        "Links": [],
-        "PidMode": "",
-        "UTSMode": "",
-        "UsernsMode": "",
-        "IpcMode": "none",
-        "Cgroup": "",
-        "CgroupParent": "",
-    }
-
-
-def _files(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
-    return {
-        "ReadonlyRootfs": True,
-        "Binds": [],
-        "VolumesFrom": [],
-        "Mounts": [_bind(mount, info) for mount in template.mounts],
-        "Tmpfs": {str(one.target): ",".join(one.options) for one in tmpfs(template)},
-        "MaskedPaths": [*masked(template)],
-        "ReadonlyPaths": list(READ_ONLY),
-        "StorageOpt": {},
-    }
-
-
-def _limits(template: SandboxTemplate) -> dict[str, Any]:
+def _resources(template: SandboxTemplate) -> dict[str, Any]:
     limits = template.limits
     return {
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,  # memory and swap together, so no swap
-        "OomKillDisable": False,
         "OomScoreAdj": 0,
         "NanoCpus": round(limits.cpus * 1_000_000_000),
         "PidsLimit": limits.pids,
@@ -170,46 +132,28 @@ def _refuse_weak_engine(info: EngineInfo) -> None:
         )
 
 
-_Rule = Callable[[Any, Any], bool]
+# --- what came back ---
 
 
 def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """Every field in which an inspected container is not what the create body asked; empty when it all is.
-
-    Raises IsolationRefused when the body has a field that is not read back, or lacks one that must be there.
-    """
-    _refuse_incomplete(asked)
-    host = asked["HostConfig"]
+    """Every field in which an inspected container is not what the create body asked; empty when it all is."""
+    config = {name: value for name, value in asked.items() if name != "HostConfig"}
     return (
-        *_compare("Config", asked, inspected, _CONFIG_RULES),
-        *_compare("HostConfig", host, inspected, {name: _HOST_RULES[name] for name in host}),
+        *_compare("Config", config, inspected),
+        *_compare("HostConfig", asked["HostConfig"], inspected),
         *_consequences(asked, inspected),
     )
 
 
-def _refuse_incomplete(asked: Mapping[str, Any]) -> None:
-    outer = set(asked) ^ {*_CONFIG_RULES, "HostConfig"}
-    inner = set(asked.get("HostConfig", ())) ^ set(_HOST_RULES)
-    if unmatched := sorted((outer | inner) - {"CgroupnsMode"}):  # only on cgroup version 2
-        raise IsolationRefused(
-            f"asked and read back are not the same fields: {unmatched}. This is a bug; report it."
-        )
-
-
-def _compare(
-    section: str, asked: Mapping[str, Any], inspected: Mapping[str, Any], rules: Mapping[str, _Rule]
-) -> Iterator[Difference]:
+def _compare(section: str, asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Difference]:
     found = inspected.get(section) or {}
-    for name, holds in rules.items():
-        if not _agree(holds, asked[name], found.get(name)):
-            yield Difference(f"{section}.{name}", asked[name], found.get(name))
-
-
-def _agree(holds: _Rule, asked: Any, got: Any) -> bool:
-    try:
-        return holds(asked, got)
-    except (AttributeError, TypeError, ValueError):  # an answer of another shape is not what was asked
-        return False
+    for name, value in asked.items():
+        try:
+            holds = _RULES.get(name, _same)(value, found.get(name))
+        except (AttributeError, TypeError, ValueError):  # an answer of another shape is not what was asked
+            holds = False
+        if not holds:
+            yield Difference(f"{section}.{name}", value, found.get(name))
 
 
 def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Difference]:
@@ -218,11 +162,9 @@ def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Ite
     derived: tuple[tuple[str, Any, Any], ...] = (
         ("Image", asked["Image"], inspected.get("Image")),
         ("Path, Args", command, [inspected.get("Path"), *(inspected.get("Args") or ())]),
-        ("Mounts", _asked_mounts(asked), _made_mounts(asked, inspected)),
+        ("Mounts", _asked_mounts(asked["HostConfig"]), _made_mounts(asked["HostConfig"], inspected)),
     )
-    for name, want, got in derived:
-        if not _same(want, got):
-            yield Difference(name, want, got)
+    yield from (Difference(name, want, got) for name, want, got in derived if not _same(want, got))
     networks = inspected.get("NetworkSettings") or {}
     attached = sorted({*(networks.get("Networks") or ()), *(networks.get("Ports") or ())} - {"none"})
     if attached:
@@ -231,20 +173,20 @@ def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Ite
         yield Difference("AppArmorProfile", "the engine's default", "unconfined")
 
 
-def _asked_mounts(asked: Mapping[str, Any]) -> list[list[Any]]:
+def _asked_mounts(host: Mapping[str, Any]) -> list[list[Any]]:
     rows = [
         ["bind", row["Source"], row["Target"], not row["ReadOnly"], row["BindOptions"]["Propagation"]]
-        for row in asked["HostConfig"]["Mounts"]
+        for row in host["Mounts"]
     ]
     return sorted(rows, key=json.dumps)
 
 
-def _made_mounts(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> list[list[Any]]:
+def _made_mounts(host: Mapping[str, Any], inspected: Mapping[str, Any]) -> list[list[Any]]:
     """The mounts that the engine lists. A tmpfs that we asked for may be among them, as Podman does it."""
     rows = [
         [row.get(name) for name in ("Type", "Source", "Destination", "RW", "Propagation")]
         for row in inspected.get("Mounts") or ()
-        if not (row.get("Type") == "tmpfs" and row.get("Destination") in asked["HostConfig"]["Tmpfs"])
+        if not (row.get("Type") == "tmpfs" and row.get("Destination") in host["Tmpfs"])
     ]
     return sorted(rows, key=json.dumps)
 
@@ -261,20 +203,6 @@ def _same_map(asked: Any, got: Any) -> bool:
 
 def _same_members(asked: Any, got: Any) -> bool:
     return sorted(map(_canonical, asked)) == sorted(map(_canonical, got or ()))
-
-
-def _same_if_asked(asked: Any, got: Any) -> bool:
-    return not asked or _same(asked, got)
-
-
-def _contained(asked: Any, got: Any) -> bool:
-    """Labels: an image adds its own, which decide nothing."""
-    return all((got or {}).get(name) == value for name, value in asked.items())
-
-
-def _same_test(asked: Any, got: Any) -> bool:
-    """A health check that is off keeps the image's intervals, which then mean nothing."""
-    return _same(asked["Test"], (got or {}).get("Test"))
 
 
 def _all_dropped(asked: Any, got: Any) -> bool:
@@ -300,32 +228,17 @@ _PODMAN_DEFAULT: Final = {
     *("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE"),
     *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
 }
-_CONFIG_SAME: Final = (
-    *("Image", "User", "Entrypoint", "Cmd", "WorkingDir", "Hostname", "Domainname", "NetworkDisabled"),
-    *("StopSignal", "AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce", "Tty"),
-)
-_CONFIG_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
+_RULES: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
     {
-        **dict.fromkeys(_CONFIG_SAME, _same),
-        "Volumes": _same_map,
-        "Env": _same_members,
-        "Healthcheck": _same_test,
-        "Labels": _contained,
-    }
-)
-_HOST_SAME: Final = (
-    *("Privileged", "CapAdd", "GroupAdd", "Devices", "DeviceRequests", "DeviceCgroupRules"),
-    *("NetworkMode", "PublishAllPorts", "Dns", "DnsSearch", "DnsOptions", "ExtraHosts", "Links"),
-    *("PidMode", "UTSMode", "UsernsMode", "IpcMode", "CgroupnsMode", "Cgroup", "CgroupParent"),
-    *("ReadonlyRootfs", "Binds", "VolumesFrom", "LogConfig", "RestartPolicy", "AutoRemove", "Init"),
-    *("Memory", "MemorySwap", "OomKillDisable", "OomScoreAdj", "NanoCpus", "PidsLimit"),
-)
-_HOST_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
-    {
-        **dict.fromkeys(_HOST_SAME, _same),
-        **dict.fromkeys(("PortBindings", "StorageOpt", "Sysctls", "Tmpfs"), _same_map),
-        **dict.fromkeys(("SecurityOpt", "Mounts", "MaskedPaths", "ReadonlyPaths", "Ulimits"), _same_members),
+        **dict.fromkeys((*_NO_MAP, "Tmpfs", "Volumes"), _same_map),
+        **dict.fromkeys(
+            ("SecurityOpt", "Mounts", "MaskedPaths", "ReadonlyPaths", "Ulimits", "Env"), _same_members
+        ),
         "CapDrop": _all_dropped,
-        "Runtime": _same_if_asked,
+        # an image adds labels of its own, which decide nothing
+        "Labels": lambda asked, got: asked.items() <= dict(got or {}).items(),
+        # a health check that is off keeps the image's intervals, which then mean nothing
+        "Healthcheck": lambda asked, got: _same(asked["Test"], (got or {}).get("Test")),
+        "Runtime": lambda asked, got: not asked or _same(asked, got),  # the engine's own has a name
     }
 )

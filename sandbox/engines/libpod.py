@@ -16,6 +16,7 @@ from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, Difference
 from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 
 _OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it is in Podman; covered
+_RESOLVER: Final = "/etc/resolv.conf"  # the image's, with the name servers of whoever built it; covered
 _NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 _UNASKED_NAMES: Final = ("TERM", "container")  # what Podman adds to an environment, if it is let
 _SAFE: Final = ("nosuid", "nodev")
@@ -101,7 +102,7 @@ def _limits(template: SandboxTemplate, most_processes: int) -> dict[str, Any]:
 
 
 def _masked(template: SandboxTemplate) -> list[str]:
-    return [*masked(template), _OWN_MARK]
+    return [*masked(template), _OWN_MARK, _RESOLVER]
 
 
 def _bind(mount: Mount) -> dict[str, Any]:

@@ -20,60 +20,49 @@ import socket
 import stat
 import subprocess
 
+
+def table(text):
+    return {name: int(number, 0) for name, _, number in (word.partition("=") for word in text.split())}
+
+
 WORKED = "SUCCEEDED"
 SECONDS = 10  # after which a call that does not return is ended; none of them waits for anything
 FAMILIES = range(46)  # of linux/socket.h; the next ones of new kernels are refused by the same rule
 KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET)
 ADDRESSES = ("192.0.2.1", "198.51.100.1")  # of the networks for documentation: nobody has them
-NAMESPACES = {  # linux/sched.h
-    "NEWTIME": 0x80,
-    "NEWNS": 0x20000,
-    "NEWCGROUP": 0x2000000,
-    "NEWUTS": 0x4000000,
-    "NEWIPC": 0x8000000,
-    "NEWUSER": 0x10000000,
-    "NEWPID": 0x20000000,
-    "NEWNET": 0x40000000,
-}
+NAMESPACES = table(  # linux/sched.h
+    "NEWTIME=0x80 NEWNS=0x20000 NEWCGROUP=0x2000000 NEWUTS=0x4000000 NEWIPC=0x8000000 NEWUSER=0x10000000 "
+    "NEWPID=0x20000000 NEWNET=0x40000000"
+)
 CLONE = {"x86_64": 56, "aarch64": 220}
 X32_GETPID = 0x40000000 | 39
 GETPID_BY_INTERRUPT = bytes.fromhex("b814000000cd80c3")  # mov eax, 20; int 0x80; ret: the 32-bit way
 PR_GET_NO_NEW_PRIVS = 39
-PRCTL = {  # linux/prctl.h: what no job asks for
-    "PR_SET_TSC": 26,
-    "PR_SET_SECUREBITS": 28,
-    "PR_SET_MM": 35,
-    "PR_SET_CHILD_SUBREAPER": 36,
-    "PR_CAP_AMBIENT": 47,
-    "PR_SET_SYSCALL_USER_DISPATCH": 59,
-    "PR_SCHED_CORE": 62,
-}
-IOCTL = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "TIOCSETD": 0x5423, "FS_IOC_GETFLAGS": 0x80086601}
-FCNTL = {"F_SETOWN": 8, "F_SETSIG": 10, "F_SETLEASE": 1024, "F_NOTIFY": 1026, "F_ADD_SEALS": 1033}
-PLACES = (
-    *("/", "/etc", "/usr", "/var", "/var/tmp", "/home", "/root", "/run", "/opt", "/dev", "/dev/shm"),
-    *("/proc", "/sys", "/proc/sys/kernel"),
+PRCTL = table(  # linux/prctl.h: what no job asks for
+    "PR_SET_TSC=26 PR_SET_SECUREBITS=28 PR_SET_MM=35 PR_SET_CHILD_SUBREAPER=36 PR_CAP_AMBIENT=47 "
+    "PR_SET_SYSCALL_USER_DISPATCH=59 PR_SCHED_CORE=62"
 )
-SETTINGS = (  # files of which each is, or was, a way to have the host run something
-    *("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname"),
-    *("/proc/sys/vm/drop_caches", "/proc/sys/fs/binfmt_misc/register", "/proc/sysrq-trigger"),
-    *("/proc/irq/default_smp_affinity", "/proc/mtrr", "/proc/acpi/wakeup"),
-    *("/sys/kernel/uevent_helper", "/sys/power/state", "/sys/fs/cgroup/release_agent"),
-    *("/sys/fs/cgroup/notify_on_release", "/sys/fs/cgroup/cgroup.procs"),
-    *("/sys/fs/cgroup/memory/release_agent", "/sys/fs/cgroup/memory/notify_on_release"),
-)
-SECRETS = (
-    *("/proc/kcore", "/proc/kallsyms", "/proc/cmdline", "/proc/config.gz", "/proc/modules", "/proc/keys"),
-    *("/proc/interrupts", "/proc/timer_list", "/proc/sched_debug", "/proc/partitions", "/proc/diskstats"),
-    *("/proc/acpi", "/proc/scsi", "/proc/asound", "/proc/latency_stats"),
-    *("/sys/class/dmi/id/product_uuid", "/sys/class/dmi/id/product_name", "/sys/firmware"),
-    *("/etc/passwd", "/etc/group", "/etc/shadow", "/root", "/dev/kmsg", "/etc/resolv.conf"),
-)
-ENGINES = (
-    *("/var/run/docker.sock", "/run/docker.sock", "/run/docker/metrics.sock", "/run/podman/podman.sock"),
-    *("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/var/run/cri-dockerd.sock"),
-)
-SETUID_PROGRAMS = ("su", "passwd", "mount", "umount", "chsh", "chfn", "newgrp")
+IOCTL = table("TIOCSTI=0x5412 TIOCLINUX=0x541C TIOCSETD=0x5423 FS_IOC_GETFLAGS=0x80086601")
+FCNTL = table("F_SETOWN=8 F_SETSIG=10 F_SETLEASE=1024 F_NOTIFY=1026 F_ADD_SEALS=1033")
+PLACES = "/ /etc /usr /var /var/tmp /home /root /run /opt /dev /dev/shm /proc /sys /proc/sys/kernel".split()
+# files of which each is, or was, a way to have the host run something
+SETTINGS = """
+/proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sys/kernel/hostname /proc/sys/vm/drop_caches
+/proc/sys/fs/binfmt_misc/register /proc/sysrq-trigger /proc/irq/default_smp_affinity /proc/mtrr /proc/acpi/wakeup
+/sys/kernel/uevent_helper /sys/power/state /sys/fs/cgroup/release_agent /sys/fs/cgroup/notify_on_release
+/sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/memory/release_agent /sys/fs/cgroup/memory/notify_on_release
+""".split()
+SECRETS = """
+/proc/kcore /proc/kallsyms /proc/cmdline /proc/config.gz /proc/modules /proc/keys /proc/interrupts /proc/timer_list
+/proc/sched_debug /proc/partitions /proc/diskstats /proc/acpi /proc/scsi /proc/asound /proc/latency_stats
+/sys/class/dmi/id/product_uuid /sys/class/dmi/id/product_name /sys/firmware /etc/passwd /etc/group /etc/shadow /root
+/dev/kmsg /etc/resolv.conf
+""".split()
+ENGINES = """
+/var/run/docker.sock /run/docker.sock /run/docker/metrics.sock /run/podman/podman.sock
+/run/containerd/containerd.sock /run/crio/crio.sock /var/run/cri-dockerd.sock
+""".split()
+SETUID_PROGRAMS = "su passwd mount umount chsh chfn newgrp".split()
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -354,9 +343,9 @@ def calls(numbers):
     return found
 
 
-def call_each(numbers, writing):
+def call_each(calls_left, writing):
     signal.alarm(SECONDS)
-    for name, number in numbers:
+    for name, number in calls_left:
         first = 1 if name == "acct" else 0  # zero would switch accounting off, where it may
         ctypes.set_errno(0)
         result = libc.syscall(*map(ctypes.c_long, (number, first, 0, 0, 0, 0, 0)))
@@ -599,20 +588,25 @@ def other_architectures(_folders):
 
 
 ATTEMPTS = {
-    "sockets": sockets,
-    "network": network,
     "local sockets": local_sockets,
-    "namespaces": namespaces,
-    "mounts": mounts,
-    "writing": writing,
     "kernel settings": kernel_settings,
-    "nodes": nodes,
-    "programs": programs,
-    "requests": requests,
-    "identities": identities,
-    "limits": limits,
-    "crashes": crashes,
     "other architectures": other_architectures,
+    **{
+        one.__name__: one
+        for one in (
+            sockets,
+            network,
+            namespaces,
+            mounts,
+            writing,
+            nodes,
+            programs,
+            requests,
+            identities,
+            limits,
+            crashes,
+        )
+    },
 }
 
 
@@ -647,56 +641,32 @@ def workspace(text, covered, output):
 
 def bounds():
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    return {
-        "file": fill("/tmp/look-file", 1 << 40),
-        "scratch": fill_scratch(),
-        "open files": open_files(),
-    }
-
-
-def fill(path, most):
-    """Bytes that went into one file, and the errno that ended it."""
-    size = 0
-    try:
-        with open(path, "wb", buffering=0) as file:
-            while size < most:
-                size += file.write(bytes(1 << 16))
-    except OSError as error:
-        return [size, name_of(error.errno)]
-    finally:
-        os.unlink(path)
-    return [size, ""]
-
-
-def fill_scratch():
-    """Bytes that went into many files together, and the errno that ended them."""
-    total, reason, paths = 0, "", []
-    while not reason and len(paths) < 64:
-        paths.append(f"/tmp/look-{len(paths)}")
-        try:
-            with open(paths[-1], "wb", buffering=0) as file:
-                for _ in range(32):
-                    total += file.write(bytes(1 << 16))
-        except OSError as error:
-            reason = name_of(error.errno)
-    for path in paths:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-    return [total, reason]
-
-
-def open_files():
-    """How many descriptors there can be, and the errno of the next."""
     held = []
+    found = {
+        "file": fill(["/tmp/look"], 1 << 40),
+        "scratch": fill([f"/tmp/look-{number}" for number in range(64)], 2 << 20),
+    }
+    refused = outcome(lambda: held.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(5000)))
+    found["open files"] = [max(held) + 1, refused]
+    for one in held:
+        os.close(one)
+    return found
+
+
+def fill(paths, most):
+    """Bytes that went into files, `most` into each, and the errno that ended them."""
+    total = 0
     try:
-        while len(held) < 5000:
-            held.append(os.open("/dev/null", os.O_RDONLY))
+        for path in paths:
+            with open(path, "wb", buffering=0) as file:
+                while file.tell() < most:
+                    total += file.write(bytes(1 << 16))
     except OSError as error:
-        return [max(held) + 1, name_of(error.errno)]
+        return [total, name_of(error.errno)]
     finally:
-        for one in held:
-            os.close(one)
-    return [len(held), ""]
+        for path in filter(os.path.exists, paths):
+            os.unlink(path)
+    return [total, ""]
 
 
 SECTIONS = {

@@ -10,7 +10,7 @@ import docker
 import pytest
 
 from gdal_mcp import cli
-from gdal_mcp.gdal.catalogue import capture
+from gdal_mcp.gdal.catalogue import capture, store
 from gdal_mcp.gdal.catalogue.binding import Context, bind_named, render
 from gdal_mcp.gdal.catalogue.capture import CaptureFailed, captured, output_of
 from gdal_mcp.gdal.catalogue.crs import check_crs
@@ -24,6 +24,7 @@ from gdal_mcp.host.image import Image
 from gdal_mcp.operations.examine import examine
 from gdal_mcp.settings import load_settings
 from sandbox import labels
+from sandbox.engines.docker import DockerEngine
 
 pytestmark = pytest.mark.engine
 
@@ -31,18 +32,18 @@ Ask = Any
 
 
 @pytest.fixture(scope="module")
-def ask(client: docker.DockerClient, image: Image) -> Ask:
+def ask(engine: DockerEngine, image: Image) -> Ask:
     """Runs a Python program in a container and returns the JSON that it prints for an argument."""
 
     def run(program: str, argument: Any) -> Any:
-        return json.loads(output_of(client, image.id, program, json.dumps(argument)))
+        return json.loads(output_of(engine, image.id, program, json.dumps(argument)))
 
     return run
 
 
 @pytest.fixture(scope="module")
-def fresh(client: docker.DockerClient, image: Image) -> str:
-    return captured(client, image.id)
+def fresh(engine: DockerEngine, image: Image) -> str:
+    return captured(engine, image.id)
 
 
 def test_the_packaged_data_is_what_a_fresh_capture_says(fresh: str, image: Image) -> None:
@@ -55,8 +56,7 @@ def test_the_packaged_data_is_what_a_fresh_capture_says(fresh: str, image: Image
 
 def test_a_build_is_what_the_image_says_and_can_be_served(fresh: str, image: Image, tmp_path: Path) -> None:
     assert cli.main(["catalogue", "build", "--state-dir", str(tmp_path / "state"), "--image", image.id]) == 0
-    stored = tmp_path / "state" / "catalogue" / f"{image.id.removeprefix('sha256:')}.json"
-    assert stored.read_text() == fresh
+    assert store.select(tmp_path / "state", image.id) == fresh
     assert catalogue_of(fresh).algorithms.keys() == packaged().algorithms.keys()
 
 
@@ -83,7 +83,7 @@ print(json.dumps({
     "user": [os.getuid(), os.geteuid(), os.getgid()],
     "capabilities": [int(status[name], 16) for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb")],
     "locked": status["NoNewPrivs"].strip(),
-    "interfaces": os.listdir("/sys/class/net"),
+    "interfaces": [line.split(":")[0].strip() for line in open("/proc/net/dev").readlines()[2:]],
     "root": tried(lambda: open("/written", "w")),
     "network": tried(lambda: socket.create_connection(("192.0.2.1", 80), 1)),
     "skip": os.environ["GDAL_SKIP"].split(","),
@@ -96,9 +96,9 @@ def test_an_image_is_asked_where_it_can_do_nothing_else(ask: Ask) -> None:
     assert found["user"] == [65534, 65534, 65534]
     assert found["capabilities"] == [0, 0, 0, 0]
     assert found["locked"] == "1"
-    assert found["interfaces"] == ["lo"]
+    assert set(found["interfaces"]) <= {"lo"}
     assert found["root"] == errno.EROFS
-    assert found["network"] == errno.ENETUNREACH
+    assert found["network"] == errno.EPERM
     assert set(found["skip"]) == set(SKIPPED_DRIVERS)
 
 
@@ -113,20 +113,24 @@ def containers(client: docker.DockerClient) -> list[str]:
     ["raise SystemExit(3)", "print('{')", "print('[]')", "print('{}')", "print('x' * (40 << 20))", ""],
 )
 def test_an_image_that_says_nothing_useful_is_a_failure_and_leaves_nothing(
-    client: docker.DockerClient, image: Image, monkeypatch: pytest.MonkeyPatch, program: str
+    client: docker.DockerClient,
+    engine: DockerEngine,
+    image: Image,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
 ) -> None:
     ask_it = capture.output_of
     monkeypatch.setattr(
-        capture, "output_of", lambda client, image, _program, given: ask_it(client, image, program, given)
+        capture, "output_of", lambda engine, image, _program, given: ask_it(engine, image, program, given)
     )
     with pytest.raises(CaptureFailed):
-        captured(client, image.id)
+        captured(engine, image.id)
     assert containers(client) == []
 
 
-def test_an_image_that_is_not_there_is_a_failure(client: docker.DockerClient) -> None:
+def test_an_image_that_is_not_there_is_a_failure(engine: DockerEngine) -> None:
     with pytest.raises(CaptureFailed):
-        captured(client, f"sha256:{'0' * 64}")
+        captured(engine, f"sha256:{'0' * 64}")
 
 
 ITSELF = (

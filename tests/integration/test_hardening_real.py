@@ -54,7 +54,7 @@ def test_gdal_and_python_do_all_their_work(box):
 @pytest.fixture(scope="module")
 def agent(box, tmp_path_factory):
     """A program of the host's that listens on a socket file in the workspace, for everybody."""
-    place = Path(box.template.mounts[0].source) / "agent"
+    place = Path(box.template.mounts[0].host_path) / "agent"
     with socket.socket(socket.AF_UNIX) as server:
         here = os.open(place.parent, os.O_PATH)
         server.bind(f"/proc/self/fd/{here}/agent")  # a socket's path has a short limit
