@@ -17,19 +17,20 @@ from docs.claims import Drift
 from docs.tables import first_sentence, table
 from gdal_mcp.cli import build_parser
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.plan import Draft
-from gdal_mcp.settings import TOOLSETS, Settings, load_settings
-from gdal_mcp.surface import known_tools
-from gdal_mcp.surface import surface as surface_of
+from gdal_mcp.settings import Settings, load_settings
+from gdal_mcp.toolbox import ImmediateResult
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext, ImmediateResult
+from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import known_tools, preflight
+from tests.boxes import surface as surface_of
 
 ROOT = Path(__file__).parents[2]
 # what the examples read; a draft only looks at whether it is there
@@ -138,8 +139,8 @@ def test_every_algorithm_is_named_once_and_every_argument_counted_once():
         for _, group, _, names, _ in rows[1:]
         for name in names.split(", ")
     ]
-    assert sorted(named) == sorted(catalogue().algorithms)
-    arguments = sum(len(one.arguments) for one in catalogue().algorithms.values())
+    assert sorted(named) == sorted(packaged().algorithms)
+    arguments = sum(len(one.arguments) for one in packaged().algorithms.values())
     counts = [int(line.split("|")[3]) for line in docs.PARTS["roles"]() if line.startswith("| `")]
     assert sum(counts) == arguments
 
@@ -214,7 +215,7 @@ def desk(tmp_path):
         (folder / name).touch()
     settings = load_settings(workspaces=[folder], state_dir=tmp_path / "state")
     paths = Paths(Workspaces((Workspace.at(folder, writable=True),)), "outputs", "0" * 16, 1)
-    return DraftContext(paths, settings, surface_of(settings), Preflight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface_of(settings), preflight(settings), packaged())
 
 
 def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk):
@@ -236,7 +237,7 @@ def test_a_description_is_cut_after_its_first_sentence():
 
 
 def test_the_front_page_counts_the_commands_of_gdal():
-    assert f"All {len(catalogue().algorithms)} commands" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"All {len(packaged().algorithms)} commands" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def command_lines():
