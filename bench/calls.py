@@ -88,7 +88,7 @@ class Server:
     @property
     def environment(self) -> Mapping[str, str]:
         hosting = self.place.app.hosting
-        return hosting.template(hosting.ready().image, None).environment
+        return hosting.template(hosting.ready(), None).environment
 
     def call(self, case: Case) -> float:
         """The seconds of one call, after which the pool comes to rest. One that was served otherwise is made again."""
@@ -285,7 +285,7 @@ def _make_large(rivals: Rivals, size: int, features: int) -> None:
     """The inputs besides the large raster: points from text, and the quarters of that raster as four bands."""
     place = rivals.place
     hosting = place.app.hosting
-    environment = bare(hosting.template(hosting.ready().image, None).environment)
+    environment = bare(hosting.template(hosting.ready(), None).environment)
 
     def run(*words: object) -> None:
         rivals.plain.run([str(word) for word in words], environment)

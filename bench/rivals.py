@@ -97,7 +97,7 @@ def _folders(place: Place) -> tuple[str, ...]:
 def hardened_flags(place: Place) -> Iterator[tuple[str, ...]]:
     """A call's create body as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
     host = place.app.hosting.ready()
-    template, info = place.app.hosting.template(host.image, place.scratch), host.info
+    template, info = place.app.hosting.template(host, place.scratch), host.info
     body = create_body(template, info, {})
     asked = body["HostConfig"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
