@@ -84,13 +84,13 @@ def _serve() -> None:
 
 
 def _load() -> None:
-    from gdal_mcp import cli  # noqa: F401
+    from gdal_mcp import (
+        app,  # noqa: F401
+        cli,  # noqa: F401
+    )
+    from gdal_mcp.commands import calls, doctor, replay  # noqa: F401
     from gdal_mcp.gdal.catalogue.load import catalogue
-    from gdal_mcp.mcp.lean import lean_imports
 
-    with lean_imports():
-        from gdal_mcp import app  # noqa: F401
-        from gdal_mcp.commands import calls, doctor, replay  # noqa: F401
     catalogue()
 
 

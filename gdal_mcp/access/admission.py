@@ -21,29 +21,10 @@ from itertools import count
 import anyio
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from sandbox.errors import CapacityExhausted
-from sandbox.template import Limits
 
-CALLS_PER_CPU = 2  # more only take turns
 _FIRST_GUESS = 1.0  # seconds that a call takes, while none has ended
 _NEWEST_PART = 0.2  # of the newest call in what calls take: some ten decide
 _LONGEST_HINT = 600.0  # seconds; nobody plans further ahead by an estimate
-
-
-def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:
-    """How many calls may run at once on a machine, by its processors and by the share of its memory they may be promised.
-
-    `concurrent` is asked for in place of the number by processors; memory bounds that too. Raises CapacityExhausted when
-    not even one fits.
-    """
-    usable = int(memory_bytes * share)
-    fitting = usable // limits.memory_bytes
-    if fitting < 1:
-        raise CapacityExhausted(
-            f"one call may use {limits.memory_bytes >> 20} MiB of memory, but all of them together only {usable >> 20} MiB, "
-            f"which is {share:.0%} of this machine's. Lower --memory, or raise --memory-share."
-        )
-    return min(fitting, concurrent or CALLS_PER_CPU * max(cpus, 1))
 
 
 @dataclass(frozen=True, slots=True)

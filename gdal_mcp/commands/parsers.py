@@ -44,9 +44,9 @@ def _add_tool_call(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(given: argparse.Namespace) -> Exit:
-    from gdal_mcp.mcp.process import starting
+    from gdal_mcp.mcp.memory import no_gc
 
-    with starting():
+    with no_gc():
         settings = settings_of(given)
         settings.require_workspaces()
         from gdal_mcp.commands import serving

@@ -13,12 +13,12 @@ def over_stdio(settings: Settings) -> Exit:
 
     from gdal_mcp.app import running
     from gdal_mcp.console.autostart import Autostart
-    from gdal_mcp.mcp.process import stand
+    from gdal_mcp.mcp.memory import freeze_gc
     from gdal_mcp.mcp.stdio import serve
 
     console = Autostart(settings)
     with running(settings, console.url, state_option(settings)) as app:
-        stand()
+        freeze_gc()
         anyio.run(serve, app, console.attend)
     return Exit.DONE
 
@@ -28,12 +28,12 @@ def over_http(settings: Settings) -> Exit:
     import anyio
 
     from gdal_mcp.app import running
-    from gdal_mcp.mcp.process import stand
+    from gdal_mcp.mcp.memory import freeze_gc
     from gdal_mcp.web.server import console_url, prepare, serve
 
     bound = prepare(settings)
     with running(settings, console_url(settings, bound)) as app:
-        stand()
+        freeze_gc()
         anyio.run(serve, app, bound)
     return Exit.DONE
 

@@ -8,7 +8,7 @@ import anyio.to_thread
 import structlog
 
 from gdal_mcp.app import App
-from gdal_mcp.mcp.process import give_back
+from gdal_mcp.mcp.memory import trim_heap
 from sandbox.errors import SandboxError
 
 _log = structlog.get_logger()
@@ -29,7 +29,7 @@ async def reap(app: App) -> None:
     """Another server of this user may die while this one lives; its containers do not wait for its next start."""
     while True:
         await anyio.sleep(REAP_SECONDS)
-        await anyio.to_thread.run_sync(give_back)
+        await anyio.to_thread.run_sync(trim_heap)
         try:
             removed = await anyio.to_thread.run_sync(app.hosting.reap, abandon_on_cancel=True)
         except SandboxError as error:

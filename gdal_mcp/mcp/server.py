@@ -1,7 +1,7 @@
 """The MCP server: handlers on the SDK's low-level `Server`, both protocol eras."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -85,6 +85,27 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Who sent one request, and what that principal has."""
+
+    who: Principal
+    client: str  # name and version, as records have it
+    remote: bool  # it came over HTTP
+    entitlements: Entitlements | None  # None of one whom the policy gives nothing
+
+    @property
+    def sees(self) -> str | None:
+        """Whose calls this principal sees; None: everybody's."""
+        return None if self.who.holds(ADMIN) else self.who.id
+
+    @property
+    def person(self) -> str:
+        """Who answers what this client's user is asked, in words for the records."""
+        person = f"the user of {self.client}"
+        return f"{self.who.id}, {person}" if self.remote else person
+
+
 class Handlers:
     """One coroutine for each request that this server answers."""
 
@@ -92,82 +113,72 @@ class Handlers:
         self._app = app
         self.who = who
         self._downloads = downloads
-        self._listed: dict[int, list[t.Tool]] = {}  # by the surface, which lives as long as the app
-        self._tools(app.reaches.whole)
+        self._listed: dict[tuple[str, ...], list[t.Tool]] = {}  # rendered, by the names of the tools
         self._resources = Resources(
             ArtifactStore(app.registry), app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
         self.subscriptions = Subscriptions(who, self._readable)
         app.changes.listeners.append(lambda changed: self.subscriptions.publish(wired(changed)))
 
-    def principal(self, ctx: Context) -> str:
-        """Who sent this request, by the one name that records know."""
-        return self.who(ctx).id
+    def _session(self, ctx: Context) -> Session:
+        who = self.who(ctx)
+        return Session(who, _client(ctx), ctx.request is not None, self._entitlements(who))
 
-    def _person(self, ctx: Context) -> str:
-        """Who answers what this client's user is asked, in words for the records."""
-        person = f"the user of {_client(ctx)}"
-        return person if ctx.request is None else f"{self.principal(ctx)}, {person}"
+    def _entitlements(self, who: Principal) -> Entitlements | None:
+        try:
+            return self._app.reaches.of(who.id)
+        except ToolError:
+            return None
+
+    def _resources_of(self, session: Session) -> Resources:
+        """Those in the workspaces that this principal has now: what was published elsewhere does not exist for it."""
+        if session.who.holds(ADMIN):
+            return self._resources
+        has = session.entitlements
+        return replace(self._resources, workspaces=has.workspaces if has else Workspaces(()))
+
+    async def _readable(self, who: Principal, uris: Sequence[str]) -> list[str]:
+        session = Session(who, "", remote=False, entitlements=self._entitlements(who))
+        return await anyio.to_thread.run_sync(self._resources_of(session).readable, uris, session.sees)
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         found = self._app.surface.callable.get(name)
         return found.input_schema if found else None
 
-    def _outputs(self, of: str | None) -> list[str]:
-        return [one.path for one in self._app.registry.artifacts(None, COMPLETED, principal=of).items]
-
-    async def _readable(self, who: Principal, uris: Sequence[str]) -> list[str]:
-        return await anyio.to_thread.run_sync(self._resources_of(who).readable, uris, _of(who))
-
-    def _resources_of(self, who: Principal) -> Resources:
-        """Those in the workspaces that this one has now; what was published in others is not there any more."""
-        if who.holds(ADMIN):
-            return self._resources
-        try:
-            workspaces = self._app.reaches.of(who.id).workspaces
-        except ToolError:
-            workspaces = Workspaces(())
-        return replace(self._resources, workspaces=workspaces)
-
-    def _reach(self, ctx: Context) -> Entitlements | None:
-        """What the sender has; None of one who has nothing."""
-        try:
-            return self._app.reaches.of(self.principal(ctx))
-        except ToolError:
-            return None
-
-    def _tools(self, reach: Entitlements | None) -> list[t.Tool]:
-        if reach is None:
-            return []
-        key = id(reach.surface)
-        if key not in self._listed:
-            self._listed[key] = [render.tool(one) for one in reach.surface.listed]
-        return self._listed[key]
-
     async def list_tools(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         whole(params)
-        return t.ListToolsResult(tools=self._tools(self._reach(ctx)))
+        has = self._session(ctx).entitlements
+        listed = has.surface.listed if has else ()
+        names = tuple(tool.name for tool in listed)
+        if names not in self._listed:
+            self._listed[names] = [render.tool(one) for one in listed]
+        return t.ListToolsResult(tools=self._listed[names])
 
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
         tool = self._app.surface.callable.get(params.name)
-        if tool is None:  # what only this caller has not is the pipeline's to say
+        if tool is None:  # a tool that only this principal has not is for the pipeline to refuse
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
-        work = partial(self._work, ctx)
-        if not tasks.offered(ctx):
-            return await relayed(ctx, partial(work, params))
-        principal = self.principal(ctx)
-        made = partial(jobs.Job, principal, params, work, writes=tool.writes)
-        ended = await relayed(ctx, lambda tell: ctx.lifespan_context.call(made(told=tell)))
+        if tasks.offered(ctx):
+            return await relayed(ctx, partial(self._call_with_task, ctx, params, writes=tool.writes))
+        return await relayed(ctx, partial(self._call, ctx, params))
+
+    async def _call_with_task(
+        self, ctx: Context, params: t.CallToolRequestParams, tell: Tell, *, writes: bool
+    ) -> jobs.Answer | dict[str, Any]:
+        """A call that becomes a task if it lasts."""
+        job = jobs.Job(self.who(ctx).id, params, partial(self._call, ctx), told=tell, writes=writes)
+        ended = await ctx.lifespan_context.call(job)
         return tasks.created(ended) if isinstance(ended, Task) else ended
 
-    async def _work(self, ctx: Context, params: t.CallToolRequestParams, tell: Tell) -> jobs.Answer:
+    async def _call(self, ctx: Context, params: t.CallToolRequestParams, tell: Tell) -> jobs.Answer:
         """One run of a call through the pipeline: its result, or what must be answered first."""
+        session = self._session(ctx)
         request = Request(
             tool=params.name,
             arguments=params.arguments or {},
-            who=self.who(ctx),
-            client=_client(ctx),
-            approver=approver(ctx, params, self._person(ctx)),
+            who=session.who,
+            client=session.client,
+            approver=approver(ctx, params, session.person),
             on_progress=worded(tell, locked=self._app.settings.lockdown),
         )
         try:
@@ -180,10 +191,9 @@ class Handlers:
     async def list_resources(
         self, ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListResourcesResult:
+        session = self._session(ctx)
         cursor = params.cursor if params else None
-        return await anyio.to_thread.run_sync(
-            self._resources_of(self.who(ctx)).page, cursor, _of(self.who(ctx))
-        )
+        return await anyio.to_thread.run_sync(self._resources_of(session).page, cursor, session.sees)
 
     async def list_templates(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
@@ -192,10 +202,9 @@ class Handlers:
         return t.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
 
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
-        work = partial(
-            self._resources_of(self.who(ctx)).read, str(params.uri), ctx.protocol_version, _of(self.who(ctx))
-        )
-        return await anyio.to_thread.run_sync(work)
+        session = self._session(ctx)
+        read = self._resources_of(session).read
+        return await anyio.to_thread.run_sync(read, str(params.uri), ctx.protocol_version, session.sees)
 
     async def list_prompts(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
@@ -207,10 +216,17 @@ class Handlers:
         return get_prompt(params.name, params.arguments)
 
     async def complete(self, ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
-        reach = self._reach(ctx)
-        if reach is None:
+        session = self._session(ctx)
+        if session.entitlements is None:
             return t.CompleteResult(completion=t.Completion(values=[]))
-        sources = Sources(reach.workspaces, outputs=partial(self._outputs, _of(self.who(ctx))))
+
+        def outputs() -> list[str]:
+            return [
+                one.path
+                for one in self._app.registry.artifacts(None, COMPLETED, principal=session.sees).items
+            ]
+
+        sources = Sources(session.entitlements.workspaces, outputs=outputs)
         work = partial(complete, params.ref, params.argument, params.context, sources)
         return await anyio.to_thread.run_sync(work)
 
@@ -218,11 +234,6 @@ class Handlers:
 def _local() -> Who:
     principal = local_user()
     return lambda _ctx: principal
-
-
-def _of(who: Principal) -> str | None:
-    """Whose calls a principal sees; None: everybody's."""
-    return None if who.holds(ADMIN) else who.id
 
 
 def _client(ctx: Context) -> str:

@@ -2,16 +2,16 @@
 
 Invariants:
 * a change is told to its own principal, and to those who may see everybody's; to anybody else it never happened;
-* who publishes a change never waits for who is told of it: a slow client is told once of what changed many times;
+* who publishes a change never waits for who is told of it: the stream of a client that does not read ends, and a session of
+  the handshake era is told once of what changed many times;
 * what a client asked for goes with its stream or session, and is bounded while that lasts.
 
 Only changes by calls of this process are seen. There is no replay: who comes back reads again.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -21,16 +21,15 @@ import mcp_types as t
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import (
-    SUBSCRIPTION_ID_META_KEY,
     PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
     ServerEvent,
     ToolsListChanged,
     event_matches,
-    event_to_notification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -52,6 +51,7 @@ _METHODS: Final[Mapping[type[ServerEvent], str]] = MappingProxyType(
 )
 
 Context = ServerRequestContext[Any]
+Listener = Callable[[ServerEvent], None]
 _Yielded = TypeVar("_Yielded")
 Lifespan = Callable[[Server[Any]], AbstractAsyncContextManager[_Yielded]]
 Readable = Callable[[Principal, Sequence[str]], Awaitable[list[str]]]  # which of these URIs one may read
@@ -104,7 +104,7 @@ class Lists:
 
 @dataclass(eq=False, slots=True)
 class _Watch:
-    """What one stream or session is told of, and what it is still to be told."""
+    """What one session of the handshake era is told of, and what it is still to be told."""
 
     who: Principal
     lists: t.SubscriptionFilter
@@ -112,11 +112,9 @@ class _Watch:
     _pending: dict[ServerEvent, None] = field(default_factory=dict)  # a set that keeps its order
     _woken: anyio.Event = field(default_factory=anyio.Event)
 
-    def put(self, events: Iterable[ServerEvent]) -> None:
-        uris = frozenset(self.uris)
-        wanted = [one for one in events if event_matches(self.lists, uris, one)]
-        self._pending |= dict.fromkeys(wanted)
-        if wanted:
+    def put(self, event: ServerEvent) -> None:
+        if event_matches(self.lists, frozenset(self.uris), event):
+            self._pending[event] = None
             self._woken.set()
 
     async def told(self) -> AsyncIterator[ServerEvent]:
@@ -130,6 +128,23 @@ class _Watch:
                 yield event
 
 
+@dataclass(frozen=True, slots=True)
+class _PrincipalBus:
+    """The SDK's bus, as one principal sees it."""
+
+    who: Principal
+    listeners: dict[object, tuple[Principal, Listener]]
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Nothing is published here: `Subscriptions.publish` knows whose change it is."""
+        raise NotImplementedError
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        token = object()
+        self.listeners[token] = self.who, listener
+        return lambda: self.listeners.pop(token, None) and None
+
+
 class Subscriptions:
     """Who is told of what. Every method is for the event loop."""
 
@@ -137,7 +152,7 @@ class Subscriptions:
         self, who: Callable[[Context], Principal], readable: Readable, lists: Lists = Lists()
     ) -> None:
         self._who, self._readable, self.lists = who, readable, lists
-        self._streams: set[_Watch] = set()
+        self._streams: dict[object, tuple[Principal, Listener]] = {}
         self._sessions: dict[Connection, _Watch] = {}
         self._group: anyio.abc.TaskGroup
 
@@ -159,42 +174,27 @@ class Subscriptions:
 
     def publish(self, change: Change) -> None:
         """Tells those who may know; returns at once."""
-        for watch in (*self._streams, *self._sessions.values()):
-            if watch.who.id == change.principal or watch.who.holds(ADMIN):
-                watch.put(change.events)
+        watches = ((watch.who, watch.put) for watch in self._sessions.values())
+        for who, listener in (*self._streams.values(), *watches):
+            if who.id == change.principal or who.holds(ADMIN):
+                for event in change.events:
+                    listener(event)
 
     async def listen(
         self, ctx: Context, params: t.SubscriptionsListenRequestParams
     ) -> t.SubscriptionsListenResult:
-        """Serves one stream, which lasts as long as its request. The answer to what it asks for comes first."""
-        if ctx.request_id is None:
-            raise MCPError(t.INVALID_REQUEST, "subscriptions/listen is a request.")
+        """Serves one stream, which lasts as long as its request, by the SDK's handler."""
         asked = params.notifications
         uris = list(dict.fromkeys(asked.resource_subscriptions or ()))
         _check(uris)
         who = self._who(ctx)
         granted = self.lists.granted(asked, await self._readable(who, uris))
-        meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
-        send = partial(ctx.session.send_notification, related_request_id=ctx.request_id)
-        with self._stream(who, granted) as watch:
-            acknowledged = t.SubscriptionsAcknowledgedNotificationParams(notifications=granted, _meta=meta)
-            await send(t.SubscriptionsAcknowledgedNotification(params=acknowledged))
-            async for event in watch.told():
-                await send(event_to_notification(event, meta))
-        return t.SubscriptionsListenResult(_meta=meta)
-
-    @contextmanager
-    def _stream(self, who: Principal, granted: t.SubscriptionFilter) -> Iterator[_Watch]:
-        if sum(one.who.id == who.id for one in self._streams) >= MOST_STREAMS:
+        if sum(other.id == who.id for other, _ in self._streams.values()) >= MOST_STREAMS:
             raise MCPError(
                 t.INTERNAL_ERROR, f"There are {MOST_STREAMS} subscriptions already. End one of them first."
             )
-        watch = _Watch(who, granted, set(granted.resource_subscriptions or ()))
-        self._streams.add(watch)
-        try:
-            yield watch
-        finally:
-            self._streams.discard(watch)
+        handler = ListenHandler(_PrincipalBus(who, self._streams))
+        return await handler(ctx, params.model_copy(update={"notifications": granted}))
 
     async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
         """Takes every URI, so that the answer does not tell whether it is there; a change of it is told to who may know."""

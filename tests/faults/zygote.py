@@ -87,16 +87,16 @@ def main() -> None:
 
 def _load() -> None:
     """What a server imports and reads, which is most of its start."""
-    from gdal_mcp import cli  # noqa: F401
+    from gdal_mcp import (
+        app,  # noqa: F401
+        cli,  # noqa: F401
+    )
     from gdal_mcp.gdal.catalogue.load import catalogue
-    from gdal_mcp.mcp.lean import lean_imports
+    from gdal_mcp.host import image  # noqa: F401
+    from gdal_mcp.mcp import stdio  # noqa: F401
     from gdal_mcp.operations import undoing  # noqa: F401
+    from sandbox.engines import discovery, docker  # noqa: F401
 
-    with lean_imports():
-        from gdal_mcp import app  # noqa: F401
-        from gdal_mcp.host import image  # noqa: F401
-        from gdal_mcp.mcp import stdio  # noqa: F401
-        from sandbox.engines import discovery, docker  # noqa: F401
     catalogue()
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.formats import driver_for
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight.call import Call
 from gdal_mcp.gdal.preflight.checks import Finding, findings
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
@@ -23,7 +23,8 @@ _ENDS: Final = {
     "vector write": "vector convert",
 }  # what a last step is like
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
-_CRS_ARGUMENTS: Final = ("output-crs", "bbox-crs")
+# arguments that name a CRS, and those with which it matters where the inputs lie in it: PROJ takes milliseconds to tell
+_CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
 _MAX_CRS: Final = 4  # that a container is asked about
 _MAX_CRS_TEXT: Final = 4096  # characters
 
@@ -35,6 +36,10 @@ class PreflightReport:
     estimate: Estimate | None = None
     violation: LimitViolation | None = None  # the limit that the call is certain to break
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def figures(self) -> Mapping[str, float | None] | None:
+        return self.estimate.figures if self.estimate is not None else None
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,12 @@ class Preflight:
     """
 
     limits: Limits
+    catalogue: Catalogue
     known: FactsCache = field(default_factory=FactsCache)
+
+    def within(self, limits: Limits) -> "Preflight":
+        """The same knowledge under other limits."""
+        return replace(self, limits=limits)
 
     def look(self, draft: Draft) -> PreflightReport:
         calls = self._calls(draft)
@@ -130,14 +140,22 @@ class Preflight:
         if draft.output is not None:
             updates = any(one.update for one in draft.outputs)
             name = draft.output.target.name
-            calls[-1] = replace(calls[-1], driver=_driver(calls[-1], name), output=name, updates=updates)
+            calls[-1] = replace(
+                calls[-1], driver=_driver(calls[-1], name, self.catalogue), output=name, updates=updates
+            )
         return calls
 
 
 def crs_named(draft: Draft) -> tuple[str, ...]:
     """The CRSs, as the call spells them, in which it matters where its inputs lie."""
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
-    texts = [text for _, arguments in steps for name in _CRS_ARGUMENTS for text in arguments.get(name, ())]
+    texts = [
+        text
+        for _, arguments in steps
+        for name, needed_for in _CRS_ARGUMENTS.items()
+        if any(arguments.get(one) for one in needed_for)
+        for text in arguments.get(name, ())
+    ]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
     return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]
 
@@ -150,8 +168,8 @@ def _steps(draft: Draft) -> list[tuple[str, Mapping[str, tuple[str, ...]]]]:
     return [(draft.command.program if classic else draft.algorithm, draft.arguments)]
 
 
-def _driver(call: Call, output: str) -> str:
+def _driver(call: Call, output: str, catalogue: Catalogue) -> str:
     """The format of the output: the one that is named, else the one that its name means."""
-    algorithm = catalogue().algorithms.get(call.algorithm)
+    algorithm = catalogue.algorithms.get(call.algorithm)
     kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
-    return call.text("output-format") or driver_for(catalogue(), output, kind) or ""
+    return call.text("output-format") or driver_for(catalogue, output, kind) or ""

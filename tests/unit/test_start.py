@@ -1,0 +1,114 @@
+"""The start of a server: what it does not load for its first answers, and what its process is set to."""
+
+import gc
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from gdal_mcp import cli
+from gdal_mcp.commands.exits import Exit
+
+# a server over streams in memory, which asks itself for its first answers
+_FIRST_ANSWERS = """
+import json, os, sys
+import gdal_mcp.cli
+from gdal_mcp.settings import load_settings
+import anyio
+from gdal_mcp.app import running
+import gdal_mcp.mcp.stdio
+from gdal_mcp.mcp.server import build
+from mcp.shared._context_streams import create_context_streams
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest
+
+async def answers(app, greeting, meta):
+    server = build(app)
+    sending, reading = create_context_streams(1)
+    writing, receiving = create_context_streams(1)
+    async def ask(number, method, params):
+        given = {**params, **meta}
+        request = JSONRPCRequest(jsonrpc="2.0", id=number, method=method, params=given)
+        await sending.send(SessionMessage(request))
+        answer = (await receiving.receive()).message
+        assert answer.id == number, answer
+        return answer.result
+    async with anyio.create_task_group() as group:
+        group.start_soon(server.run, reading, writing, server.create_initialization_options())
+        await ask(1, *greeting)
+        if not meta:
+            done = JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
+            await sending.send(SessionMessage(done))
+        tools = (await ask(2, "tools/list", {}))["tools"]
+        loaded = sorted(sys.modules)
+        group.cancel_scope.cancel()
+    return {"tools": [tool["name"] for tool in tools], "loaded": loaded}
+
+workspace, state, era = sys.argv[1:]
+who = {"name": "test", "version": "0"}
+prefix = "io.modelcontextprotocol/"
+meta = {prefix + "protocolVersion": "2026-07-28", prefix + "clientInfo": who, prefix + "clientCapabilities": {}}
+hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": who}
+settings = load_settings(workspaces=[workspace], state_dir=state)
+with running(settings) as app:
+    if era == "2026-07-28":
+        told = anyio.run(answers, app, ("server/discover", {}), {"_meta": meta})
+    else:
+        told = anyio.run(answers, app, ("initialize", hello), {})
+print(json.dumps(told))
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+def told_by(code: str, *arguments: object) -> Any:
+    """What a new process of that code prints, as JSON."""
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+def test_the_first_answers_wait_for_nothing_that_they_do_not_use(tmp_path, era):
+    (tmp_path / "maps").mkdir()
+    told = told_by(_FIRST_ANSWERS, tmp_path / "maps", tmp_path / "state", era)
+    assert "gdal_search" in told["tools"]
+    unused = {"docker", "requests", "urllib3", "prometheus_client", "gdal_mcp.host.image"}
+    unused |= {"gdal_mcp.commands.doctor", "gdal_mcp.commands.stats", "gdal_mcp.console.local_server"}
+    assert not unused & set(told["loaded"])
+
+
+def test_a_server_that_cannot_start_leaves_the_collector_on(tmp_path):
+    assert (
+        cli.main(["serve", "--workspace", str(tmp_path / "nowhere"), "--state-dir", str(tmp_path)])
+        == Exit.USAGE
+    )
+    assert gc.isenabled()
+
+
+def test_threads_of_a_standing_server_share_their_memory():
+    """glibc's areas lie at multiples of 64 MiB; without the setting each of these threads has one."""
+    told = told_by(
+        """
+import json, sys, threading
+from gdal_mcp.mcp.memory import freeze_gc
+freeze_gc()
+filled, looked = threading.Barrier(9), threading.Barrier(9)
+def fill():
+    kept = [bytes(20_000) for _ in range(20)]
+    filled.wait()
+    looked.wait()
+threads = [threading.Thread(target=fill) for _ in range(8)]
+for one in threads: one.start()
+filled.wait()
+rows = [line.split() for line in open("/proc/self/maps")]
+areas = [row[0] for row in rows if len(row) == 5 and row[1] == "rw-p" and not int(row[0].split("-")[0], 16) % (64 << 20)]
+looked.wait()
+for one in threads: one.join()
+print(json.dumps(len(areas)))
+"""
+    )
+    assert told <= 1
