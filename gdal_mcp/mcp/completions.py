@@ -15,7 +15,7 @@ from typing import Final
 
 import mcp_types as t
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.browse import Kind, TreeTooLarge, walk
 from gdal_mcp.gdal.discovery.tables import read
 from gdal_mcp.mcp.prompts import PromptValue, prompts, resampling_names
@@ -128,8 +128,8 @@ def crs_codes(typed: str) -> Iterator[str]:
 
 def drivers(typed: str) -> Iterable[str]:
     """Formats that can be written."""
-    writable = (one.name for one in catalogue().drivers if one.writes(None))
-    return _beginning((name for name in writable if name.lower() not in catalogue().unwritten), typed)
+    writable = (one.name for one in packaged().drivers if one.writes(None))
+    return _beginning((name for name in writable if name.lower() not in packaged().unwritten), typed)
 
 
 def resampling(typed: str) -> Iterable[str]:
@@ -140,7 +140,7 @@ def resampling(typed: str) -> Iterable[str]:
 def algorithms(typed: str) -> Iterable[str]:
     """Command paths, however their words are joined."""
     plain = typed.replace("_", " ")
-    return _beginning(catalogue().algorithms, plain)
+    return _beginning(packaged().algorithms, plain)
 
 
 def statistics() -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def _choices(name: str) -> tuple[str, ...]:
     """All choices of the arguments of one name, in the order of the first that lists them."""
     found = (
         choice
-        for algorithm in catalogue().algorithms.values()
+        for algorithm in packaged().algorithms.values()
         for argument in algorithm.arguments
         if argument.name == name
         for choice in argument.choices

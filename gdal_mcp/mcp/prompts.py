@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import output_format
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.discovery.tables import read
 from gdal_mcp.mcp.icons import PROMPT
 from gdal_mcp.untrusted import shown_text
@@ -138,7 +138,7 @@ def _crs(value: PromptValue, text: str) -> str:
 
 def _driver(value: PromptValue, text: str) -> str:
     try:
-        return output_format(catalogue(), text, None)
+        return output_format(packaged(), text, None)
     except ArgumentRefused as error:
         raise _refused(value.name, f"{error.message} {error.suggestion}") from error
 
@@ -156,7 +156,7 @@ def resampling_names() -> tuple[str, ...]:
     """The methods that any algorithm takes."""
     found = (
         choice
-        for algorithm in catalogue().algorithms.values()
+        for algorithm in packaged().algorithms.values()
         for argument in algorithm.arguments
         if argument.name == "resampling"
         for choice in argument.choices
