@@ -195,7 +195,7 @@ class Pipeline:
         principal = ticket.request.principal
         ticket.enter("waiting for a place")
         with self.rates.admit(principal, bounds_of(ticket.reach)):
-            async with self.admission.place(principal, partial(_tell_waiting, ticket)):
+            async with self.admission.permit(principal, partial(_tell_waiting, ticket)):
                 ticket.lap("queue", begun)
                 if not ticket.approval:  # used up only now: a call that found no place may be sent again
                     ticket.approval = self.approvals.service.consume(plan)

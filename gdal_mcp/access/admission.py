@@ -21,40 +21,21 @@ from itertools import count
 import anyio
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from sandbox.errors import CapacityExhausted
-from sandbox.template import Limits
 
-CALLS_PER_CPU = 2  # more only take turns
 _FIRST_GUESS = 1.0  # seconds that a call takes, while none has ended
 _NEWEST_PART = 0.2  # of the newest call in what calls take: some ten decide
 _LONGEST_HINT = 600.0  # seconds; nobody plans further ahead by an estimate
 
 
-def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:
-    """How many calls may run at once on a machine, by its processors and by the share of its memory they may be promised.
-
-    `concurrent` is asked for in place of the number by processors; memory bounds that too. Raises CapacityExhausted when
-    not even one fits.
-    """
-    usable = int(memory_bytes * share)
-    fitting = usable // limits.memory_bytes
-    if fitting < 1:
-        raise CapacityExhausted(
-            f"one call may use {limits.memory_bytes >> 20} MiB of memory, but all of them together only {usable >> 20} MiB, "
-            f"which is {share:.0%} of this machine's. Lower --memory, or raise --memory-share."
-        )
-    return min(fitting, concurrent or CALLS_PER_CPU * max(cpus, 1))
-
-
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place that is taken, for as long as its context lasts."""
+class Permit:
+    """The right to run, for as long as its context lasts."""
 
     waited: float  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class QueueDepth:
     """How many calls of one principal run, and how many wait."""
 
     running: int
@@ -70,7 +51,7 @@ class Load:
     running: int
     waiting: int
     turned_away: int
-    principals: Mapping[str, Standing]
+    principals: Mapping[str, QueueDepth]
 
 
 @dataclass(slots=True)
@@ -100,8 +81,10 @@ class Admission:
         self._newest = 0.0  # when the last place was given out
 
     @asynccontextmanager
-    async def place(self, principal: str, on_wait: Callable[[], None] | None = None) -> AsyncIterator[Place]:
-        """Waits for a place and gives it back at the end; `on_wait` is called if there is none at once.
+    async def permit(
+        self, principal: str, on_wait: Callable[[], None] | None = None
+    ) -> AsyncIterator[Permit]:
+        """Waits for a permit and gives it back at the end; `on_wait` is called if there is none at once.
 
         Raises ToolError (BUSY, with an estimate of when to try again) when the queue is full for this principal, or when
         none was free within `queue_seconds`.
@@ -113,7 +96,7 @@ class Admission:
             await self._wait(principal, on_wait)
         taken = self._newest = anyio.current_time()
         try:
-            yield Place(taken - arrived)
+            yield Permit(taken - arrived)
         finally:
             self._learn(anyio.current_time() - taken)
             self._give_back(principal)
@@ -127,7 +110,7 @@ class Admission:
 
     def load(self) -> Load:
         rows = {
-            name: Standing(line.running, len(line.waiting))
+            name: QueueDepth(line.running, len(line.waiting))
             for name, line in self._lines.items()
             if line.running or line.waiting
         }

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from gdal_mcp.access.admission import capacity
 from gdal_mcp.gdal.catalogue.drift import unfit
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.gdal.environment import environment
@@ -24,7 +23,7 @@ from gdal_mcp.state import put_private
 from sandbox.attestation import attest, fingerprint
 from sandbox.capacity import LockFileCapacity, machine_memory
 from sandbox.engine import Engine, EngineInfo
-from sandbox.errors import AttestationFailed, EngineUnavailable
+from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable
 from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
 from sandbox.mounted import ENTER, READ, may, refuse_closed
@@ -368,3 +367,22 @@ def _remember(path: Path, key: str, rows: tuple[Row, ...]) -> None:
     text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in rows]})
     with suppress(OSError):  # the next process attests anew
         put_private(path, text.encode())
+
+
+CALLS_PER_CPU = 2  # more only take turns
+
+
+def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:
+    """How many calls may run at once on a machine, by its processors and by the share of its memory they may be promised.
+
+    `concurrent` is asked for in place of the number by processors; memory bounds that too. Raises CapacityExhausted when
+    not even one fits.
+    """
+    usable = int(memory_bytes * share)
+    fitting = usable // limits.memory_bytes
+    if fitting < 1:
+        raise CapacityExhausted(
+            f"one call may use {limits.memory_bytes >> 20} MiB of memory, but all of them together only {usable >> 20} MiB, "
+            f"which is {share:.0%} of this machine's. Lower --memory, or raise --memory-share."
+        )
+    return min(fitting, concurrent or CALLS_PER_CPU * max(cpus, 1))
