@@ -13,16 +13,17 @@ from docs.claims import ROOT, Claim, Drift, cited, manifest, sentences
 from gdal_mcp import cli
 from gdal_mcp.commands.exits import meanings
 from gdal_mcp.errors import Code, Stage
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.mcp.prompts import prompts
-from gdal_mcp.settings import TOOLSETS, Settings
+from gdal_mcp.settings import Settings
 from gdal_mcp.settings.table import describe
-from gdal_mcp.surface import surface
+from gdal_mcp.toolbox import Tool
+from gdal_mcp.toolboxes import toolboxes
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import Tool
+from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.conformance.known import KNOWN
 from sandbox.conformance.suite import CHECKS
 from sandbox.engine import EngineInfo
@@ -84,14 +85,14 @@ def _toolsets() -> Lines:
     rows = []
     for name, text in words("toolsets", TOOLSETS).items():
         alone = Settings.model_construct(toolsets=(name,), tools=(), exclude_tools=(), read_only=False)
-        rows.append((f"`{name}`", str(len(surface(alone).listed)), text))
+        rows.append((f"`{name}`", str(len(toolboxes(alone).surface(alone).listed)), text))
     yield from table(("toolset", "tools", "what is in it"), rows)
 
 
 def _algorithms() -> Lines:
     """Every command of `gdal` by its first word; those marked run their last part on the host."""
     groups: dict[str, list[str]] = {}
-    for path in catalogue().algorithms:
+    for path in packaged().algorithms:
         first, _, rest = path.partition(" ")
         mark = (path in FILE_OPERATIONS) * "\\*" + (path in ALWAYS_ASKED) * "\\*"
         groups.setdefault(first if rest else "", []).append(f"{rest or first}{mark}")
@@ -108,7 +109,7 @@ def _algorithms() -> Lines:
 
 def _roles() -> Lines:
     """How many arguments of the algorithms and of the steps of pipelines have which role."""
-    found = catalogue()
+    found = packaged()
     algorithms = Counter(one.role for algorithm in found.algorithms.values() for one in algorithm.arguments)
     steps = Counter(one.role for step in found.steps.values() for one in step.algorithm.arguments)
     said = words("roles", Role)

@@ -26,9 +26,6 @@ from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.records import Records
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
-from gdal_mcp.gdal.catalogue import load, store
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry
@@ -36,8 +33,8 @@ from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
-from gdal_mcp.surface import BESIDES, Surface, known_tools, surface
-from gdal_mcp.tools.aliases import aliases_of
+from gdal_mcp.surface import Surface, Toolboxes
+from gdal_mcp.toolboxes import toolboxes
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.undo import Retention
 from sandbox.owner import Owner
@@ -57,6 +54,7 @@ class App:
     registry: Registry
     audit: AuditLog
     areas: dict[Path, StagingArea]
+    toolboxes: Toolboxes
     surface: Surface
     pipeline: Pipeline
 
@@ -83,19 +81,22 @@ class App:
 
 @contextmanager
 def running(
-    settings: Settings, console_url: ConsoleUrl = no_console, approve_options: tuple[str, ...] = ()
+    settings: Settings,
+    console_url: ConsoleUrl = no_console,
+    approve_options: tuple[str, ...] = (),
+    boxes: Toolboxes | None = None,
 ) -> Iterator[App]:
     """A server's parts, recovered from whatever a predecessor left.
 
     `console_url` tells where calls can be approved on a page; `approve_options` are what `gdal-mcp approve` needs to find
-    this server's questions.
+    this server's questions; `boxes` are the toolboxes, those of the settings by default.
 
     Raises:
         SandboxError: no workspace, or one that may not be used.
         CatalogueBroken: the stored catalogue cannot be used.
         AuditUnavailable, RegistryUnavailable: the state folder cannot be used; nothing runs unrecorded.
     """
-    load.use(store.select(settings.state_dir, settings.image))
+    boxes = boxes or toolboxes(settings)
     workspaces = _workspaces(settings)
     audit = AuditLog(settings.state.audit)
     with ExitStack() as stack:
@@ -105,18 +106,21 @@ def running(
         stack.callback(owner.close)
         areas = _areas(settings, workspaces, stack)
         recover(areas, audit, registry, owner.id, lambda server: is_alive(server, owner))
-        hosting = Hosting(settings, workspaces, owner, areas)
+        hosting = Hosting(settings, workspaces, owner, areas, boxes.items)
         stack.callback(hosting.close)
-        tools = surface(settings)
-        reach = Entitlements(settings, workspaces, tools, Preflight(settings.limits()))
+        reach = Entitlements.whole(settings, workspaces, boxes)
+        policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
+        resolver = EntitlementResolver(reach, policy, boxes)
         ledger = _Ledger(audit, registry, owner)
         approvals = Approvals(registry.path)
         stack.callback(approvals.close)
         approvals.release_dead(lambda server: is_alive(server, owner))
         service = ApprovalService(approvals, audit.append, owner.id)
         queue = ApprovalQueue(service, _patience(settings), console_url, approve_options)
-        pipeline = _pipeline(reach, hosting, ledger, queue, stack)
-        yield App(settings, workspaces, owner, hosting, registry, audit, areas, tools, pipeline)
+        pipeline = _pipeline(resolver, hosting, ledger, queue, stack)
+        yield App(
+            settings, workspaces, owner, hosting, registry, audit, areas, boxes, reach.surface, pipeline
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +148,20 @@ def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> dict
 
 
 def _pipeline(
-    whole: Entitlements, hosting: Hosting, ledger: _Ledger, approvals: ApprovalQueue, stack: ExitStack
+    resolver: EntitlementResolver,
+    hosting: Hosting,
+    ledger: _Ledger,
+    approvals: ApprovalQueue,
+    stack: ExitStack,
 ) -> Pipeline:
     """The life of the calls of a server that has all of this reach."""
-    settings, owner = whole.settings, ledger.owner
-    policy = load_policy(settings, _names, aliases_of(catalogue()))
+    settings, policy, owner = resolver.whole.settings, resolver.policy, ledger.owner
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
     return Pipeline(
         settings=settings,
         policy=policy,
-        reaches=EntitlementResolver(whole, policy),
+        reaches=resolver,
         hosting=hosting,
         execution=Execution(settings, hosting),
         approvals=approvals,
@@ -166,11 +173,6 @@ def _pipeline(
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),
     )
-
-
-def _names() -> set[str]:
-    """Of every tool and algorithm there is."""
-    return {*known_tools(), *catalogue().algorithms, *BESIDES}
 
 
 def _patience(settings: Settings) -> Patience:

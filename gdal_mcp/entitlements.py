@@ -5,17 +5,16 @@ Invariants:
 * a workspace that is not in a reach is in no mount, no list and no path of that principal's calls.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from gdal_mcp.access.policy import Entry, Policy
 from gdal_mcp.access.rates import Bounds
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import Surface, known_tools, surface
-from gdal_mcp.tools.algorithm import spelling
+from gdal_mcp.surface import Surface, Toolboxes
+from gdal_mcp.toolbox import Preflight, Toolbox, spelling
 from sandbox.template import Limits
 from sandbox.workspace import Workspaces
 
@@ -27,12 +26,19 @@ class Entitlements:
     settings: Settings
     workspaces: Workspaces
     surface: Surface
-    preflight: Preflight
+    limits: Limits
+    preflights: Mapping[str, Preflight]  # by the name of the toolbox
     entry: Entry | None = None
 
-    @property
-    def limits(self) -> Limits:
-        return self.preflight.limits
+    @classmethod
+    def whole(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
+        """All that a server has. Raises SettingsError."""
+        limits = settings.limits()
+        preflights = {box.name: box.preflight(limits) for box in toolboxes.items}
+        return cls(settings, workspaces, toolboxes.surface(settings), limits, preflights)
+
+    def preflight(self, toolbox: Toolbox) -> Preflight:
+        return self.preflights[toolbox.name]
 
 
 @dataclass(frozen=True)
@@ -41,12 +47,13 @@ class EntitlementResolver:
 
     whole: Entitlements
     policy: Policy
+    toolboxes: Toolboxes
     _narrowed: dict[int, Entitlements] = field(default_factory=dict)  # by the number of the entry
 
     def __post_init__(self) -> None:
         """Raises SettingsError for an entry that leaves nothing."""
         for number, entry in enumerate(self.policy.entries):
-            self._narrowed[number] = narrowed(self.whole, entry)
+            self._narrowed[number] = narrowed(self.whole, entry, self.toolboxes)
 
     def of(self, principal: str) -> Entitlements:
         """Raises ToolError (DENIED) for one whom the policy does not name."""
@@ -63,7 +70,7 @@ class EntitlementResolver:
         return self._narrowed[self.policy.entries.index(entry)]
 
 
-def narrowed(whole: Entitlements, entry: Entry) -> Entitlements:
+def narrowed(whole: Entitlements, entry: Entry, toolboxes: Toolboxes) -> Entitlements:
     """What an entry leaves of the whole."""
     limits = whole.limits
     limits = replace(
@@ -80,14 +87,15 @@ def narrowed(whole: Entitlements, entry: Entry) -> Entitlements:
             "memory": limits.memory_bytes,
             "cpus": limits.cpus,
             "timeout_seconds": limits.wall_seconds,
-            "exclude_tools": (*whole.settings.exclude_tools, *_excluded(entry)),
+            "exclude_tools": (*whole.settings.exclude_tools, *_excluded(entry, toolboxes.names)),
         }
     )
     return Entitlements(
         settings,
         workspaces,
-        surface(settings, _outside(entry)),
-        replace(whole.preflight, limits=limits),
+        toolboxes.surface(settings, _outside(entry, toolboxes.names)),
+        limits,
+        {name: one.within(limits) for name, one in whole.preflights.items()},
         entry,
     )
 
@@ -102,19 +110,15 @@ def _workspaces(all_of_them: Workspaces, entry: Entry) -> Workspaces:
     return Workspaces(tuple(chosen))
 
 
-def _excluded(entry: Entry) -> tuple[str, ...]:
-    """The names of tools and algorithms that an entry excludes."""
-    return tuple(sorted(name for name in _names() if _fits(name, entry.exclude_tools)))
+def _excluded(entry: Entry, names: frozenset[str]) -> tuple[str, ...]:
+    """The names of tools and operations that an entry excludes."""
+    return tuple(sorted(name for name in names if _fits(name, entry.exclude_tools)))
 
 
-def _outside(entry: Entry) -> tuple[str, ...]:
+def _outside(entry: Entry, names: frozenset[str]) -> tuple[str, ...]:
     """Those that an entry's list of what is given does not name."""
     given = entry.tools
-    return () if given is None else tuple(name for name in _names() if not _fits(name, given))
-
-
-def _names() -> frozenset[str]:
-    return frozenset({*known_tools(), *catalogue().algorithms})
+    return () if given is None else tuple(name for name in names if not _fits(name, given))
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:

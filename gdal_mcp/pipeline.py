@@ -1,14 +1,14 @@
-"""The life of one call, top to bottom: look up, validate, resolve, plan, policy, approval, audit, run, publish, audit.
+"""The life of one call, top to bottom: look up, draft, plan, policy, approval, queue, record, run, publish, record.
 
-No step calls an earlier one; a failure at any step goes to the closing audit record. While a person decides, no container,
-lock or staging is held.
+Each step takes the value that the one before it made, and none goes back. A failure at any step is the outcome of the call,
+and its last record is written whatever the outcome. While a person decides, no container, lock or staging is held.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -18,38 +18,32 @@ from gdal_mcp.access.admission import Admission
 from gdal_mcp.access.identity import READ
 from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
-from gdal_mcp.approval.model import Suspended
+from gdal_mcp.approval.model import Nobody, Suspended
 from gdal_mcp.approval.question import Where
 from gdal_mcp.approval.service import expired_error
 from gdal_mcp.approval.waiting import ApprovalQueue, Call
 from gdal_mcp.calls.activity import Activity, Running
 from gdal_mcp.calls.changes import Changes, changed_by
+from gdal_mcp.calls.context import Admitted, CallContext, Done, Planned, Ran, Reply, Request
 from gdal_mcp.calls.drafting import Drafting, Drafts
-from gdal_mcp.calls.execution import Done, Execution, Run
+from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import ResultStore, presented
 from gdal_mcp.calls.records import Records
-from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope
-from gdal_mcp.calls.results import Ran, structured
-from gdal_mcp.calls.ticket import Reply, Request, Ticket
+from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
+from gdal_mcp.calls.results import structured
 from gdal_mcp.calls.translation import explain
-from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
-from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.scope import places
-from gdal_mcp.gdal.preflight.service import Preflight
-from gdal_mcp.host.hosting import Host, Hosting, SandboxScope
+from gdal_mcp.entitlements import EntitlementResolver, bounds_of
+from gdal_mcp.errors import Stage, ToolError
+from gdal_mcp.host.hosting import Hosting, SandboxScope
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import Surface
-from gdal_mcp.tools.model import ImmediateResult, Tool
+from gdal_mcp.toolbox import ImmediateResult
 from sandbox.errors import SandboxError
-from sandbox.outcome import Usage
-from sandbox.template import Limits
 from sandbox.waiting import Cancellation
 
-__all__ = ["Pipeline", "Reply", "Request", "Ticket"]
+__all__ = ["CallContext", "Pipeline", "Reply", "Request"]
 
 _log = structlog.get_logger()
-_VALIDATE = "validate_call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,177 +69,159 @@ class Pipeline:
 
     async def call(self, request: Request) -> Reply:
         """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
-        ticket = Ticket(request)
-        self.active.add(ticket.call_id)
+        context = CallContext(request)
+        reply: Reply | None = None
+        with self._under_way(context) as running:
+            with running.scope:
+                reply = await self._recorded(context)
+            if reply is None:  # cancelled elsewhere, as on the console
+                reply = self._cancelled(context, running.ended_by)
+            work = partial(
+                presented, reply.result, reply.call_id, self.settings, self.results, request.principal
+            )
+            return replace(reply, result=await anyio.to_thread.run_sync(work))
+
+    async def _recorded(self, context: CallContext) -> Reply:
+        """Runs the call and writes its last record, however it ends."""
         try:
-            with self.activity.of(ticket.call_id, request.tool, request.principal, request.client) as running:
-                ticket.running = running
-                reply = await self._endable(ticket, running)
-            return replace(reply, result=await self._presented(reply, request.principal))
-        finally:
-            self.active.discard(ticket.call_id)
-
-    async def _endable(self, ticket: Ticket, running: Running) -> Reply:
-        """A call that a person ends elsewhere is answered; one that its own client ends is not."""
-        with running.scope:
-            return await self._recorded(ticket)
-        if isinstance(ticket.ended, Done):  # it was published before it could be ended
-            return self._reply(ticket, ticket.ended)
-        error = ended_by(running.ended_by)
-        return Reply(ticket.call_id, error.as_dict(ticket.call_id), error=error)
-
-    async def _presented(self, reply: Reply, owner: str) -> Mapping[str, Any]:
-        """What of a result a client gets: no text of files in lockdown, and a long one cut with a link to the whole."""
-        work = partial(presented, reply.result, reply.call_id, self.settings, self.results, owner)
-        return await anyio.to_thread.run_sync(work)
-
-    async def _recorded(self, ticket: Ticket) -> Reply:
-        try:
-            reply = await self._call(ticket)
+            reply = await self._steps(context)
         except ToolError as error:
-            reply = Reply(ticket.call_id, error.as_dict(ticket.call_id), error=error)
+            reply = Reply.failed(context, error)
         except anyio.get_cancelled_exc_class():
-            await self._close_cancelled(ticket)
+            ended = context.running.ended_by if context.running else ""
+            # what was published before the cancellation came is published, and recorded so
+            await self._close(context, None if context.done else ended_by(ended))
             raise
         except Suspended:
-            self.records.suspended(ticket)
+            self.records.suspended(context)
             raise
         except Exception:  # noqa: BLE001 - the outermost handler: a fault of ours is told without its text, which may hold data
-            _log.exception("call_failed", call=ticket.call_id, tool=ticket.request.tool)
-            reply = _failed(ticket)
-        return await self._close(ticket, reply.done, reply.error) or reply
+            _log.exception("call_failed", call=context.call_id, tool=context.request.tool)
+            published = context.done is not None and context.done.published is not None
+            reply = Reply.failed(context, failed(context.call_id, published=published))
+        unrecorded = await self._close(context, reply.error)
+        return reply if unrecorded is None or reply.error else Reply.failed(context, unrecorded)
 
-    async def _call(self, ticket: Ticket) -> Reply:
-        reach = ticket.reach = self._reach(ticket.request)
-        tool = _look_up(reach.surface, ticket.request.tool)
+    async def _steps(self, context: CallContext) -> Reply:
+        """The call itself. Raises ToolError, Suspended."""
+        admitted = self._admit(context)
         begun = time.monotonic()
-        draft = await self._drafted(ticket, tool)
-        if isinstance(draft, ImmediateResult):
-            await anyio.to_thread.run_sync(partial(self.records.answered, ticket))
-            return Reply(ticket.call_id, draft.result)
-        plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool, draft))
-        ticket.plan, ticket.host = plan, host
-        ticket.lap("plan", begun)
+        planned = await self._planned(admitted)
+        if isinstance(planned, ImmediateResult):
+            await anyio.to_thread.run_sync(self.records.answered, context)
+            return Reply(context.call_id, planned.result)
+        context.record_duration("plan", begun)
+
         begun = time.monotonic()
-        plan, host = await self._permitted(ticket, tool, plan, host)
-        ticket.lap("approval", begun)
-        done = await self._placed(ticket, plan, host)
-        self._learn(reach.preflight, plan.draft, done)
-        return self._reply(ticket, done)
+        planned = await self._permitted(planned)
+        context.record_duration("approval", begun)
 
-    async def _drafted(self, ticket: Ticket, tool: Tool) -> Draft | ImmediateResult:
-        """What the tool makes of the arguments, before there is a place for the call."""
-        work = partial(self.drafting.draft, ticket, tool)
-        return await self.drafts.run(ticket.request.principal, work)
+        begun = time.monotonic()
+        request, plan = context.request, planned.plan
+        self.admission.resize(planned.host.concurrent)
+        context.enter("waiting for a free slot")
+        waiting = partial(context.report_progress, 0.0, "waiting for a free slot")
+        with self.rates.admit(request.principal, bounds_of(admitted.entitlements)):
+            async with self.admission.permit(request.principal, waiting):
+                context.record_duration("queue", begun)
+                if not planned.approval:  # used up only now: a call that found no slot may be sent again
+                    planned = replace(planned, approval=self.approvals.service.consume(plan))
+                context.step = planned
+                context.enter("running")
+                done = await self._run(planned)
+        self.drafting.learn(admitted, plan.draft, done)
+        return Reply(
+            context.call_id, structured(Ran(planned, done), self.records.receipt(planned, done)), done
+        )
 
-    def _reply(self, ticket: Ticket, done: Done) -> Reply:
-        plan, reach = ticket.plan, ticket.reach
-        assert plan is not None
-        assert reach is not None
-        tool, receipt = _look_up(reach.surface, plan.tool), self.records.receipt(ticket, done)
-        findings = ticket.preflight.findings if ticket.preflight else ()
-        ran = Ran(tool, plan, done, receipt, findings, reach.surface.algorithms, reach.surface.callable)
-        return Reply(ticket.call_id, structured(ran), done)
-
-    def _reach(self, request: Request) -> Entitlements:
-        """What this caller has. Raises ToolError for one that may not even read."""
+    def _admit(self, context: CallContext) -> Admitted:
+        """Raises ToolError for a sender who may not even read, or a tool that this one does not have."""
+        request = context.request
         if not request.who.holds(READ):
             raise missing_scope(READ)
-        return self.reaches.of(request.principal)
+        entitlements = self.reaches.of(request.principal)
+        surface = entitlements.surface
+        tool = request.operation.tool or surface.callable.get(request.tool)
+        if tool is None:
+            raise no_such_tool(request.tool, surface)
+        context.step = admitted = Admitted(context, entitlements, tool, surface.toolbox_of(tool))
+        return admitted
 
-    async def _permitted(self, ticket: Ticket, tool: Tool, plan: Plan, host: Host) -> tuple[Plan, Host]:
-        """The plan as it may run: as it was, or made anew after a person said yes to it. Raises ToolError, Suspended."""
-        verdict = decide(case(plan.draft, plan.tool, plan.principal), self.policy)
-        if isinstance(verdict, Deny):
-            raise denied(verdict.reason)
-        if isinstance(verdict, Allow):
-            ticket.approval = f"allowed: {verdict.reason}"
-            return plan, host
-        await self._described(ticket, plan)
-        ticket.enter("waiting for approval")
-        estimate = ticket.preflight.estimate if ticket.preflight else None
-        question = Call(plan, verdict, ticket.request.approver, estimate, self._where(host), ticket.tell)
-        grant = await self.approvals.settle(question)
-        if grant is not None:
-            ticket.approval = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
-        return await self._unchanged(ticket, tool, plan)
+    async def _planned(self, admitted: Admitted) -> Planned | ImmediateResult:
+        """What the call would run. The same for the same state, so that a call that is sent again reaches the same digest."""
+        work = partial(self.drafting.draft, admitted)
+        draft = await self.drafts.run(admitted.request.principal, work)
+        if isinstance(draft, ImmediateResult):
+            return draft
+        planned = await anyio.to_thread.run_sync(self._plan, admitted, draft)
+        admitted.context.step = planned
+        return planned
 
-    async def _described(self, ticket: Ticket, plan: Plan) -> None:
-        """Has the inputs described before a person is asked: a call of its own, where the policy allows that unasked.
-
-        Raises ToolError when the call is certain to break a limit.
-        """
-        assert ticket.reach is not None
-        preflight = ticket.reach.preflight
-        look = preflight.description(plan.draft)
-        if look is None or not isinstance(decide(case(look, _VALIDATE, plan.principal), self.policy), Allow):
-            return
-        arguments = {"tool": plan.tool, "arguments": plan.arguments}
-        await self.call(replace(ticket.request, tool=_VALIDATE, arguments=arguments, on_progress=_unheard))
-        ticket.preflight = preflight.check(plan.draft)
-
-    def _where(self, host: Host) -> Where:
-        image = host.image
-        return Where(image.reference, image.digest, host.tier(self.settings), image.standin)
-
-    async def _placed(self, ticket: Ticket, plan: Plan, host: Host) -> Done:
-        """What became of the plan once there was a place for it."""
-        self.admission.resize(host.concurrent)
-        begun = time.monotonic()
-        principal = ticket.request.principal
-        ticket.enter("waiting for a place")
-        with self.rates.admit(principal, bounds_of(ticket.reach)):
-            async with self.admission.permit(principal, partial(_tell_waiting, ticket)):
-                ticket.lap("queue", begun)
-                if not ticket.approval:  # used up only now: a call that found no place may be sent again
-                    ticket.approval = self.approvals.service.consume(plan)
-                ticket.enter("running")
-                return await self._run(ticket, plan, host)
-
-    @staticmethod
-    def _learn(preflight: Preflight, draft: Draft, done: Done) -> None:
-        """What was written is known from its description, so that the next call on it can be judged before it runs."""
-        located = {file.located.path: file.located for file in done.published.files} if done.published else {}
-        for output, described in zip(draft.outputs, done.outputs, strict=False):
-            if output.target.path in located:
-                preflight.learn(located[output.target.path], described.facts)
-
-    def _plan(self, ticket: Ticket, tool: Tool, draft: Draft) -> tuple[Plan, Host]:
-        """Deterministic for a given state, so that a call that is sent again reaches the same digest."""
-        reach = ticket.reach
-        assert reach is not None
-        only = places(draft) if self.settings.mount_scope == "inputs" else None
-        confines = SandboxScope(reach.workspaces, reach.limits, only)
+    def _plan(self, admitted: Admitted, draft: Draft) -> Planned:
+        request, reach, toolbox = admitted.request, admitted.entitlements, admitted.toolbox
+        only = toolbox.mounts(draft) if self.settings.mount_scope == "inputs" else None
+        scope = SandboxScope(reach.workspaces, reach.limits, only)
         try:
-            host = self.hosting.ready()
-            template = self.hosting.template(host.image, None, confines)
+            host = self.hosting.ready(toolbox)
+            template = self.hosting.template(host, None, scope)
         except SandboxError as error:
             raise explain(error, Stage.RUN) from error
         plan = Plan(
-            call_id=ticket.call_id,
-            tool=tool.name,
-            principal=ticket.request.principal,
+            call_id=admitted.context.call_id,
+            tool=admitted.tool.name,
+            principal=request.principal,
             draft=draft,
             limits=template.limits,
             image_id=template.image,
             runtime=template.runtime,
             mounts=tuple(f"{mount.target}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
-            arguments=ticket.request.arguments,
-            confines=confines,
+            arguments=request.arguments,
+            confines=scope,
         )
-        return plan, host
+        return Planned(admitted, plan, host)
 
-    async def _unchanged(self, ticket: Ticket, tool: Tool, asked: Plan) -> tuple[Plan, Host]:
-        """The plan made anew: files may have changed while a person was reading. Raises ToolError if it differs."""
-        draft = await self._drafted(ticket, tool)
-        assert isinstance(draft, Draft)
-        plan, host = await anyio.to_thread.run_sync(partial(self._plan, ticket, tool, draft))
-        if plan.digest != asked.digest:
+    async def _permitted(self, planned: Planned) -> Planned:
+        """The plan as it may run: as it was, or made anew after a person approved it. Raises ToolError, Suspended."""
+        plan, context = planned.plan, planned.context
+        verdict = decide(case(plan.draft, plan.tool, plan.principal), self.policy)
+        if isinstance(verdict, Deny):
+            raise denied(verdict.reason)
+        if isinstance(verdict, Allow):
+            return replace(planned, approval=f"allowed: {verdict.reason}")
+        await self._look_at_inputs(planned)
+        context.enter("waiting for approval")
+        image, request = planned.host.image, context.request
+        where = Where(image.reference, image.digest, planned.host.tier(self.settings), image.standin)
+        figures = context.preflight.figures
+        question = Call(plan, verdict, request.approver, figures, where, context.report_progress)
+        approvals = self.approvals
+        if request.operation.approval_wait is not None:
+            approvals = approvals.waiting_for(request.operation.approval_wait)
+        grant = await approvals.settle(question)
+        again = await self._planned(planned.admitted)  # files may have changed while a person was reading
+        if isinstance(again, ImmediateResult) or again.plan.digest != plan.digest:
             raise expired_error("what would run changed while the question was open.")
-        ticket.plan, ticket.host = plan, host
-        return plan, host
+        if grant is None:
+            return again
+        return replace(
+            again, approval=f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
+        )
 
-    async def _run(self, ticket: Ticket, plan: Plan, host: Host) -> Done:
+    async def _look_at_inputs(self, planned: Planned) -> None:
+        """Has the inputs described before a person is asked: a call of its own, where the policy allows that unasked.
+
+        Raises ToolError when the call is certain to break a limit.
+        """
+        admitted, plan, context = planned.admitted, planned.plan, planned.context
+        preflight, validates = admitted.entitlements.preflight(admitted.toolbox), admitted.toolbox.validates
+        look = preflight.description(plan.draft) if validates else None
+        if look is None or not isinstance(decide(case(look, validates, plan.principal), self.policy), Allow):
+            return
+        arguments = {"tool": plan.tool, "arguments": plan.arguments}
+        await self.call(Request(validates, arguments, context.request.who, context.request.client, Nobody()))
+        context.preflight = preflight.check(plan.draft)
+
+    async def _run(self, planned: Planned) -> Done:
         """Runs in a thread; a cancellation of this task stops the container and waits until it is gone."""
         cancel = Cancellation()
 
@@ -259,89 +235,59 @@ class Pipeline:
             async with anyio.create_task_group() as group:
                 group.start_soon(pass_on_cancellation)
                 with anyio.CancelScope(shield=True):
-                    work = partial(self._recorded_run, ticket, plan, host, cancel)
-                    ticket.ended = await anyio.to_thread.run_sync(work, limiter=self.threads)
+                    work = partial(self._run_recorded, planned, cancel)
+                    ended = await anyio.to_thread.run_sync(work, limiter=self.threads)
+                    if isinstance(ended, Done):
+                        planned.context.step = Ran(planned, ended)
                 group.cancel_scope.cancel()
         finally:
             cancel.close()
-        if isinstance(ticket.ended, Done):
-            return ticket.ended
-        assert ticket.ended is not None
-        raise ticket.ended
+        if isinstance(ended, ToolError):
+            raise ended
+        return ended
 
-    def _recorded_run(self, ticket: Ticket, plan: Plan, host: Host, cancel: Cancellation) -> Done | ToolError:
+    def _run_recorded(self, planned: Planned, cancel: Cancellation) -> Done | ToolError:
         """No record, no run."""
-        begun = time.monotonic()
+        context, begun = planned.context, time.monotonic()
         try:
-            self.records.started(ticket)
+            self.records.started(planned)
         except ToolError as error:
             return error
-        ticket.lap("audit", begun)
-        done = self.execution.run(Run(plan, host, ticket.tell, ticket, cancel, partial(_heard, ticket)))
-        if bounds_of(ticket.reach).by_day:
-            self.rates.spent(ticket.request.principal, *_cost(ticket, done))
-        return done
+        context.record_duration("audit", begun)
+        ended = self.execution.run(planned, cancel)
+        if bounds_of(planned.admitted.entitlements).by_day:
+            published = ended.published if isinstance(ended, Done) else None
+            written = sum(file.size for file in published.files) if published else 0
+            self.rates.spent(context.request.principal, context.cpu_seconds(), written)
+        return ended
 
-    async def _close_cancelled(self, ticket: Ticket) -> None:
-        """What was published before the cancellation came is published, and recorded so."""
-        if isinstance(ticket.ended, Done):
-            await self._close(ticket, ticket.ended, None)
-        else:
-            assert ticket.running is not None
-            await self._close(ticket, None, ended_by(ticket.running.ended_by))
-
-    async def _close(self, ticket: Ticket, done: Done | None, error: ToolError | None) -> Reply | None:
-        """The last record of a call, written even if it is cancelled; a reply only when it could not be written."""
+    async def _close(self, context: CallContext, error: ToolError | None) -> ToolError | None:
+        """Writes the last record of a call, even of a cancelled one. Returns the failure when it could not be written."""
+        done = context.done
         with anyio.CancelScope(shield=True):
-            failure = await anyio.to_thread.run_sync(partial(self.records.finished, ticket, done, error))
-        self.changes.tell(changed_by(ticket.request.principal, ticket.call_id, done))
-        if failure is None or error is not None:
-            return None
-        return Reply(ticket.call_id, failure.as_dict(ticket.call_id), error=failure)
+            failure = await anyio.to_thread.run_sync(partial(self.records.finished, context, done, error))
+        self.changes.tell(changed_by(context.request.principal, context.call_id, done))
+        return failure
 
+    def _cancelled(self, context: CallContext, by: str) -> Reply:
+        """The reply to a call that a person ended; outputs that were published before that are told."""
+        if isinstance(context.step, Ran):
+            ran = context.step
+            return Reply(
+                context.call_id, structured(ran, self.records.receipt(ran.planned, ran.done)), ran.done
+            )
+        return Reply.failed(context, ended_by(by))
 
-def _look_up(surface: Surface, name: str) -> Tool:
-    tool = surface.callable.get(name)
-    if tool is None:
-        raise ToolError(
-            Code.NOT_FOUND,
-            Stage.LOOKUP,
-            "there is no such tool.",
-            f"The tools are: {', '.join(one.name for one in surface.listed[:40])}.",
-        )
-    return tool
-
-
-def _heard(ticket: Ticket, value: Mapping[str, Any]) -> None:
-    """What the container says of the inputs before it works. Raises ToolError to end it."""
-    assert ticket.reach is not None
-    assert ticket.plan is not None
-    ticket.preflight = ticket.reach.preflight.heard(ticket.plan.draft, value)
-
-
-def _unheard(_fraction: float, _message: str) -> None:
-    pass
-
-
-def _tell_waiting(ticket: Ticket) -> None:
-    ticket.tell(0.0, "waiting for a free place")
-
-
-def _failed(ticket: Ticket) -> Reply:
-    """The reply to a call that a fault of ours ended, after it was published or before."""
-    done = ticket.ended if isinstance(ticket.ended, Done) else None
-    error = failed(ticket.call_id, published=done is not None and done.published is not None)
-    return Reply(ticket.call_id, error.as_dict(ticket.call_id), done, error)
-
-
-def _cost(ticket: Ticket, done: Done | ToolError) -> tuple[float, int]:
-    """CPU seconds and output bytes of a call that ran, however it ended."""
-    seconds = _computed(ticket.usage, ticket.plan.limits) if ticket.usage and ticket.plan else 0.0
-    published = done.published if isinstance(done, Done) else None
-    return seconds, sum(file.size for file in published.files) if published else 0
-
-
-def _computed(usage: Usage, limits: Limits) -> float:
-    """CPU seconds as the container says, up to what it can have had; all of that for one that was cut before it could."""
-    most = min(usage.run_seconds, limits.wall_seconds) * limits.cpus
-    return min(usage.cpu_seconds, most) if usage.cpu_seconds is not None else most
+    @contextmanager
+    def _under_way(self, context: CallContext) -> Iterator[Running]:
+        """The call is listed while it runs, and until its last record is written."""
+        request = context.request
+        self.active.add(context.call_id)
+        try:
+            with self.activity.of(
+                context.call_id, request.tool, request.principal, request.client
+            ) as running:
+                context.running = running
+                yield running
+        finally:
+            self.active.discard(context.call_id)

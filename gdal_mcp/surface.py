@@ -1,30 +1,21 @@
 """Which tools a server has: chosen once from its settings, and never changed by a call.
 
 * a toolset or a name lists a tool; `exclude_tools` takes away what bears the name and whatever would run it, wherever that
-  would be reached: a tool for it, an algorithm that may come to it, a step of a pipeline;
+  would be reached: a tool for it, an operation that may come to it, a step of a pipeline;
 * a read-only server has no tool that can write, and refuses every draft that would;
-* with the default toolset the classic programs answer too, unlisted, for clients that know their names.
+* with the default toolset those that a toolbox does not list answer too, for clients that know their names.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from types import MappingProxyType
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.tools.algorithm import spelling
-from gdal_mcp.tools.aliases import aliases_of
-from gdal_mcp.tools.classic import CLASSIC
-from gdal_mcp.tools.direct import direct_tool
-from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.look import PREVIEW
-from gdal_mcp.tools.model import Tool
+from gdal_mcp.toolbox import Tool, Toolbox, spelling
 
-DEFAULT = ("core",)
 # what a policy may name too: HTTP takes files in by it, and no tool of the protocol is it
 BESIDES = ("upload",)
-_GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
 
 
 @dataclass(frozen=True)
@@ -33,88 +24,94 @@ class Surface:
 
     listed: tuple[Tool, ...]
     callable: Mapping[str, Tool]
-    excluded: frozenset[str]  # spellings of tools and of algorithms
+    excluded: frozenset[str]  # spellings of tools and of operations
+    toolboxes: Mapping[str, Toolbox]  # by the name of each of their tools
 
-    def permits(self, algorithm: str) -> bool:
-        """Whether an algorithm, or a step of a pipeline that is one, may run on this server."""
-        return spelling(algorithm) not in self.excluded
+    def permits(self, operation: str) -> bool:
+        """Whether an operation, or a step of a pipeline that is one, may run on this server."""
+        return spelling(operation) not in self.excluded
 
-    @cached_property
-    def algorithms(self) -> frozenset[str]:
-        """The algorithms that this server runs."""
-        return frozenset(path for path in catalogue().algorithms if self.permits(path))
-
-
-def surface(settings: Settings, outside: Iterable[str] = ()) -> Surface:
-    """The tools that the settings ask for, but for the names `outside` a list of what is given.
-
-    Such a list says nothing of what its tools run, as an exclusion does: who is given `info` alone may use it. Raises
-    SettingsError for a name that is no tool.
-    """
-    _refuse_unknown(settings)
-    written = _written(settings.exclude_tools)
-    excluded = written | {spelling(name) for name in outside}
-    chosen = [tool for tool in _asked(settings) if _allowed(tool, settings, excluded, written)]
-    quiet = CLASSIC if settings.toolsets == DEFAULT else ()
-    answering = [*chosen, *(tool for tool in quiet if _allowed(tool, settings, excluded, written))]
-    return Surface(
-        tuple(chosen), MappingProxyType({tool.name: tool for tool in reversed(answering)}), excluded
-    )
+    def toolbox_of(self, tool: Tool) -> Toolbox:
+        return self.toolboxes[tool.name]
 
 
-def _written(names: Iterable[str]) -> frozenset[str]:
-    """Spellings of what somebody excluded, and of the algorithms that may come to it."""
-    excluded = {spelling(name) for name in names}
-    generic = aliases_of(catalogue()).generic.items()
-    wider = {name for name, kinds in generic if any(spelling(kind) in excluded for kind in kinds)}
-    return frozenset(excluded | wider)
+@dataclass(frozen=True)
+class Toolboxes:
+    """The toolboxes of one server, the first of them the default."""
 
+    items: tuple[Toolbox, ...]
 
-def _allowed(tool: Tool, settings: Settings, excluded: frozenset[str], written: frozenset[str]) -> bool:
-    pictures = tool is PREVIEW and settings.lockdown  # a picture can show words
-    runs = (spelling(path) for path in aliases_of(catalogue()).resolves_to(tool.name, tool.like))
-    gone = spelling(tool.name) in excluded or any(path in written for path in runs)
-    return not gone and not (settings.read_only and tool.writes) and not pictures
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Every tool there is, by name."""
+        return {name: tool for box in reversed(self.items) for name, tool in box.tools.items()}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of every tool and operation there is."""
+        return frozenset(BESIDES).union(*({*one.tools, *one.operations} for one in self.items))
 
-def _asked(settings: Settings) -> Iterable[Tool]:
-    """Every tool that is asked for, once: a hand-picked one goes before the generated one of the same name."""
-    seen: set[str] = set()
-    groups = _all_groups() if "all" in settings.toolsets else settings.toolsets
-    named = (known_tools()[name] for name in settings.tools if name in known_tools())
-    for tool in (*(tool for group in groups for tool in _toolset(group)), *named):
-        if tool.name not in seen:
-            seen.add(tool.name)
-            yield tool
+    @property
+    def aliases(self) -> Aliases:
+        """The names of all toolboxes that stand for others."""
+        generic = {name: paths for one in self.items for name, paths in one.aliases.generic.items()}
+        return Aliases(
+            generic, {name: more for one in self.items for name, more in one.aliases.besides.items()}
+        )
 
+    def surface(self, settings: Settings, outside: Iterable[str] = ()) -> Surface:
+        """The tools that the settings ask for, but for the names `outside` a list of what is given.
 
-def _all_groups() -> tuple[str, ...]:
-    return ("core", *_GROUPS, "classic")
+        Such a list says nothing of what its tools run, as an exclusion does: who is given `info` alone may use it. Raises
+        SettingsError for a name that is no tool.
+        """
+        self._refuse_unknown(settings)
+        aliases, excluded_names = self.aliases, {spelling(name) for name in settings.exclude_tools}
+        generic = aliases.generic.items()
+        wider = {one for one, runs in generic if any(spelling(path) in excluded_names for path in runs)}
+        written = frozenset(excluded_names | wider)
+        excluded = written | {spelling(name) for name in outside}
 
+        def allowed(tool: Tool) -> bool:
+            runs = (spelling(path) for path in aliases.resolves_to(tool.name, tool.like))
+            gone = spelling(tool.name) in excluded or any(path in written for path in runs)
+            hidden = tool.pictures and settings.lockdown
+            return not (gone or hidden or (settings.read_only and tool.writes))
 
-def _toolset(name: str) -> tuple[Tool, ...]:
-    if name == "core":
-        return core(catalogue())
-    if name == "classic":
-        return CLASSIC
-    return tuple(
-        direct_tool(catalogue(), path)
-        for path in catalogue().algorithms
-        if path.split(" ")[0] == name and " " in path
-    )
+        chosen = [tool for tool in self._asked(settings) if allowed(tool)]
+        first = self.items[0]
+        default = settings.toolsets == (next(iter(first.toolsets)),)
+        unlisted = [tool for name in first.unlisted for tool in first.toolsets[name]()] if default else []
+        answering = [*chosen, *(tool for tool in unlisted if allowed(tool))]
+        by_name = {tool.name: tool for tool in reversed(answering)}
+        owners = {name: box for box in reversed(self.items) for name in (*box.tools, *BESIDES)}
+        return Surface(tuple(chosen), MappingProxyType(by_name), excluded, MappingProxyType(owners))
 
+    def _asked(self, settings: Settings) -> Iterator[Tool]:
+        """Every tool that is asked for, once."""
+        seen: set[str] = set()
+        for tool in self._every(settings):
+            if tool.name not in seen:
+                seen.add(tool.name)
+                yield tool
 
-@lru_cache(maxsize=1)
-def known_tools() -> Mapping[str, Tool]:
-    """Every tool there is, by name."""
-    generated = [direct_tool(catalogue(), path) for path in catalogue().algorithms if " " in path]
-    return {tool.name: tool for tool in (*generated, *CLASSIC, *core(catalogue()))}
+    def _every(self, settings: Settings) -> Iterator[Tool]:
+        for number, box in enumerate(self.items):
+            wanted = tuple(box.toolsets) if "all" in settings.toolsets else settings.toolsets
+            # what a further toolbox has is listed when the operator turned it on
+            names = tuple(box.toolsets)[:1] if number and "all" not in settings.toolsets else wanted
+            yield from (tool for name in names for tool in box.toolsets.get(name, tuple)())
+        for name in settings.tools:
+            yield from (box.tools[name] for box in self.items if name in box.tools)
 
-
-def _refuse_unknown(settings: Settings) -> None:
-    names = {spelling(name) for name in (*known_tools(), *catalogue().algorithms, *BESIDES)}
-    for name in (*settings.tools, *settings.exclude_tools):
-        if spelling(name) not in names:
-            raise SettingsError(
-                f"There is no tool or algorithm {name[:80]!r}; `gdal-mcp tools --all` lists them."
-            )
+    def _refuse_unknown(self, settings: Settings) -> None:
+        toolsets = {"all", *(name for box in self.items for name in box.toolsets)}
+        for name in settings.toolsets:
+            if name not in toolsets:
+                raise SettingsError(f"{name[:40]!r} is no toolset; they are {', '.join(sorted(toolsets))}.")
+        names = {spelling(name) for name in self.names}
+        for name in (*settings.tools, *settings.exclude_tools):
+            if spelling(name) not in names:
+                raise SettingsError(
+                    f"There is no tool or algorithm {name[:80]!r}; `gdal-mcp tools --all` lists them."
+                )

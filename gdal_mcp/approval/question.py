@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from gdal_mcp.approval.model import Approval, Question
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.preflight.estimate import Estimate
 from gdal_mcp.plan import Draft, Output, Plan
 from gdal_mcp.untrusted import shown_text
 from sandbox.workspace import Located
@@ -29,7 +28,9 @@ class Where:
     stand_in: bool = False
 
 
-def parts(plan: Plan, reason: str, estimate: Estimate | None, where: Where) -> dict[str, Any]:
+def parts(
+    plan: Plan, reason: str, estimate: Mapping[str, float | None] | None, where: Where
+) -> dict[str, Any]:
     """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds."""
     draft = plan.draft
     return {
@@ -43,7 +44,7 @@ def parts(plan: Plan, reason: str, estimate: Estimate | None, where: Where) -> d
         "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
         "removes": _some([_name(one) for one in draft.removes]),
         "reads": _some([{"path": _name(one), "bytes": _bytes(one)} for one in draft.inputs]),
-        "estimate": estimate.figures if estimate else None,
+        "estimate": dict(estimate) if estimate else None,
         "limits": asdict(plan.limits),
         "where": {**asdict(where), "network": "none", "mounts": _mounts(plan)},
         "plan": plan.digest,

@@ -6,8 +6,8 @@ Invariants:
 """
 
 import shlex
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -20,7 +20,6 @@ from gdal_mcp.approval.question import Where, parts, question_text, touched, una
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.preflight.estimate import Estimate
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.plan import Plan
@@ -52,7 +51,7 @@ class Call:
     plan: Plan
     verdict: RequireApproval
     approver: Approver
-    estimate: Estimate | None
+    estimate: Mapping[str, float | None] | None
     where: Where
     tell: Callable[[float, str], None]
 
@@ -69,6 +68,10 @@ class ApprovalQueue:
     patience: Patience
     console_url: ConsoleUrl = no_console
     options: tuple[str, ...] = ()
+
+    def waiting_for(self, seconds: float) -> "ApprovalQueue":
+        """The same for calls whose client asks nobody and which wait no longer than this."""
+        return replace(self, patience=replace(self.patience, wait_seconds=seconds))
 
     async def settle(self, call: Call) -> Grant | None:
         """Waits for approval. Returns the grant, or None if this plan itself was approved (and not consumed yet).

@@ -6,7 +6,7 @@ On the event loop, in the order in which things ended. What other processes do i
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gdal_mcp.calls.execution import Done
+from gdal_mcp.calls.context import Done
 
 
 @dataclass(frozen=True, slots=True)

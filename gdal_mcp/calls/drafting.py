@@ -24,17 +24,14 @@ import anyio
 from pydantic import ValidationError
 
 from gdal_mcp.access.identity import WRITE
-from gdal_mcp.access.policy import Policy, Verdict, case, decide
+from gdal_mcp.access.policy import Policy, case, decide
+from gdal_mcp.calls.context import Admitted, Done
 from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
-from gdal_mcp.calls.ticket import Request, Ticket
+from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.environment import gdal_threads
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
+from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
 
 AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
 OF_ONE: Final = 4  # a usual draft takes milliseconds, so that more would only take turns
@@ -45,49 +42,53 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """Makes the drafts of one server. What calls of a kind do their own way is given as values."""
+    """Makes the drafts of one server."""
 
     settings: Settings
     policy: Policy
-    paths: Callable[[Paths], Paths] = lambda paths: paths  # where they lead instead
-    accept: Callable[[Draft], None] = lambda _draft: None  # raises ToolError for a draft that is not wanted
 
-    def draft(self, ticket: Ticket, tool: Tool) -> Draft | ImmediateResult:
-        """What the tool makes of the arguments; a draft that writes is refused where the caller only reads.
-
-        Notes on the ticket what its preflight says. Raises ToolError.
-        """
+    def draft(self, admitted: Admitted) -> Draft | ImmediateResult:
+        """What the tool makes of the arguments, and a note on what can be told of it before it runs. Raises ToolError."""
+        request, tool, entitlements = admitted.request, admitted.tool, admitted.entitlements
+        toolbox, as_new = admitted.toolbox, request.operation.as_new
+        scope = self.scope(entitlements, toolbox, request.principal, admitted.context.call_id, as_new)
         try:
-            draft = tool.draft(ticket.request.arguments, self._desk(ticket))
+            draft = tool.draft(request.arguments, toolbox.context(scope))
         except ValidationError as error:
             raise invalid(error) from error
-        except ArgumentRefused as error:
-            raise ToolError(error.code, Stage.VALIDATE, error.message, error.suggestion) from error
         if isinstance(draft, ImmediateResult):
             return draft
-        assert ticket.reach is not None
-        if draft.writes and ticket.reach.settings.read_only:
+        if draft.writes and entitlements.settings.read_only:
             raise reads_only()
-        if draft.writes and not ticket.request.who.holds(WRITE):
+        if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
         draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
-        ticket.preflight = ticket.reach.preflight.check(draft)
-        self.accept(draft)
+        admitted.context.preflight = entitlements.preflight(admitted.toolbox).check(draft)
+        request.operation.accept(draft)
         return draft
 
-    def _desk(self, ticket: Ticket) -> DraftContext:
-        reach = ticket.reach
-        assert reach is not None
-        threads = gdal_threads(reach.limits)
-        paths = Paths(reach.workspaces, self.settings.outputs_folder, ticket.call_id, threads)
-        verdict = partial(self._verdict, ticket.request)
-        return DraftContext(
-            self.paths(paths), reach.settings, reach.surface, reach.preflight, catalogue(), verdict
-        )
+    def learn(self, admitted: Admitted, draft: Draft, done: Done) -> None:
+        """What was written is known from its description, so that a call on it can be judged without another look."""
+        located = {file.located.path: file.located for file in done.published.files} if done.published else {}
+        preflight = admitted.entitlements.preflight(admitted.toolbox)
+        for output, described in zip(draft.outputs, done.outputs, strict=False):
+            if output.target.path in located:
+                preflight.learn(located[output.target.path], described.facts)
 
-    def _verdict(self, request: Request, tool: str, draft: Draft) -> Verdict:
-        """What the policy would say of such a call by this caller."""
-        return decide(case(draft, tool, request.principal), self.policy)
+    def scope(
+        self, entitlements: Entitlements, toolbox: Toolbox, principal: str, call_id: str, as_new: str = ""
+    ) -> DraftScope:
+        """What the drafts of a principal may rest on."""
+        return DraftScope(
+            call_id=as_new or call_id,
+            workspaces=entitlements.workspaces,
+            settings=entitlements.settings,
+            limits=entitlements.limits,
+            surface=entitlements.surface,
+            verdict=lambda tool, draft: decide(case(draft, tool, principal), self.policy),
+            preflight=entitlements.preflight(toolbox),
+            as_new=bool(as_new),
+        )
 
 
 @dataclass(slots=True)

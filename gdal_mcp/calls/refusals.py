@@ -1,8 +1,11 @@
 """What a call is told that does not run, or not to its end. Pure."""
 
+from difflib import get_close_matches
+
 from pydantic import ValidationError
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.surface import Surface
 
 
 def ended_by(who: str) -> ToolError:
@@ -16,6 +19,17 @@ def denied(reason: str) -> ToolError:
         Stage.POLICY,
         f"the server's policy denies it: {reason}.",
         "Ask the person who runs the server; `gdal-mcp policy check` explains the decision.",
+    )
+
+
+def no_such_tool(name: str, surface: Surface) -> ToolError:
+    near = get_close_matches(name, [one.name for one in surface.listed], 1, 0.7)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return ToolError(
+        Code.NOT_FOUND,
+        Stage.LOOKUP,
+        "there is no such tool.",
+        f"{hint}The tools are: {', '.join(one.name for one in surface.listed[:40])}.",
     )
 
 

@@ -4,71 +4,65 @@ Facts (numbers, GDAL's own enumerations, paths that the caller named) stand at t
 inside a file or from GDAL is under the one key `untrusted`, and a server in lockdown leaves that out.
 """
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from gdal_mcp.calls.execution import Done
-from gdal_mcp.gdal.answers.described import Described
-from gdal_mcp.gdal.answers.next_steps import Step, next_steps
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.discovery.entries import tool_name
-from gdal_mcp.gdal.preflight.checks import Finding
-from gdal_mcp.plan import Draft, Plan
-from gdal_mcp.tools.algorithm import may_write
-from gdal_mcp.tools.model import Answer, Receipt, Tool
+from pydantic import BaseModel, Field
+
+from gdal_mcp.calls.context import Done, Ran
+from gdal_mcp.plan import Draft
+from gdal_mcp.toolbox import Answer, Described
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Located
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A call that ran. `served` are the algorithms that the server has, `tools` its tools: no other is named as a next step."""
+class Receipt(BaseModel):
+    """What ran, where and at what cost."""
 
-    tool: Tool
-    plan: Plan
-    done: Done
-    receipt: Receipt
-    findings: Sequence[Finding] = ()
-    served: Container[str] = frozenset()
-    tools: Container[str] = frozenset()
+    call_id: str
+    toolbox: str
+    tool_version: str = Field(description="Version of the library that ran, such as GDAL's")
+    image: str = Field(description="Image reference")
+    image_digest: str
+    stand_in: bool = Field(description="True when the image is a local stand-in for the official one")
+    engine: str
+    tier: str = Field(
+        description="Isolation: `runc` is namespaces and our seccomp profile, `runsc` is gVisor"
+    )
+    pool: Literal["cold", "warm"]
+    argv: list[str] = Field(description="The exact command, as run inside the container")
+    mounts: list[str] = Field(description="What of the workspaces the container saw, at its own paths")
+    plan_digest: str
+    limits: dict[str, float]
+    seconds: dict[str, float] = Field(description="Duration of each stage in seconds")
+    cpu_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    approval: str = Field(description="How the call was allowed")
 
 
-def structured(ran: Ran) -> dict[str, Any]:
+def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
     """The tool's own keys first, then what was written, then the texts, then the receipt."""
-    draft, done = ran.plan.draft, ran.done
+    planned, done = ran.planned, ran.done
+    admitted, draft = planned.admitted, planned.plan.draft
     target = draft.output.target if draft.output else None
     answer = Answer(
         done.printed, done.parsed, target.uri if target else None, str(target) if target else None
     )
-    present = draft.present or ran.tool.present
+    present = draft.present or admitted.tool.present
     result: dict[str, Any] = dict(present(answer))
     if done.return_code is not None:
         result["return_code"] = done.return_code
     if done.published is not None:
         result |= _written(draft, done, done.published)
-        inputs = [str(located) for name, located in draft.named or () if name == "input"]
-        steps = next_steps(draft.algorithm, result["outputs"], inputs, ran.served)
-        if rows := [row for step in steps if (row := _next(step, ran.tools))]:
+        surface, arguments = admitted.entitlements.surface, planned.plan.arguments
+        if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
-    if ran.findings:
-        result["warnings"] = [one.as_dict() for one in ran.findings]
+    if findings := planned.context.preflight.findings:
+        result["warnings"] = [one.as_dict() for one in findings]
     if draft.present is None and (untrusted := _untrusted(done)):
         result["untrusted"] = untrusted
-    result["receipt"] = ran.receipt.model_dump(mode="json")
+    result["receipt"] = receipt.model_dump(mode="json")
     return result
-
-
-def _next(step: Step, tools: Container[str]) -> dict[str, Any] | None:
-    """A next call as this server takes it: by the algorithm's own tool, else by the one that runs any algorithm."""
-    arguments: dict[str, Any] = dict(step.arguments)
-    tool = tool_name(step.algorithm)
-    if tool not in tools:
-        tool = "gdal_write" if may_write(catalogue().algorithms[step.algorithm]) else "gdal_read"
-        arguments = {"algorithm": step.algorithm, "arguments": arguments}
-    if tool not in tools:
-        return None
-    return {"tool": tool, "reason": step.reason, "arguments": arguments}
 
 
 def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import (
     AttestationFailed,
@@ -77,25 +78,25 @@ def explain(error: SandboxError, stage: Stage) -> ToolError:
     return ToolError(Code.INTERNAL, stage, "the sandbox failed.", "The server's log says more.")
 
 
-def judge(result: SandboxResult, *, writes: bool = False) -> ToolError | None:
+def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> ToolError | None:
     """None when the job succeeded, else why not; `writes` when it had an output."""
     outcome = result.outcome
     if isinstance(outcome, Exited):
-        return _failed(result, writes=writes) if outcome.code else None
-    code, message, suggestion = _told(outcome)
+        return _failed(result, toolbox, writes=writes) if outcome.code else None
+    code, message, suggestion = _told(outcome, toolbox)
     return ToolError(code, Stage.RUN, message, suggestion, stderr_of(result))
 
 
 _LIMIT_ADVICE = "Use a smaller window, a coarser resolution or compression, or raise the limit: {}."
 
 
-def _told(outcome: Outcome) -> tuple[Code, str, str]:
+def _told(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
     """Code, message and suggestion for a job that did not end by itself."""
     match outcome:
         case Cancelled():
             return Code.CANCELLED, "the call was cancelled and its container removed.", ""
         case Killed():
-            return _killed(outcome)
+            return _killed(outcome, toolbox)
         case DiskLow():
             message = (
                 "the disk of the workspace was nearly full, so the call was ended before it took the rest."
@@ -105,10 +106,10 @@ def _told(outcome: Outcome) -> tuple[Code, str, str]:
             message = "the container did not answer as a worker does."
             return Code.INTERNAL, message, "Report the file that did this."
         case _:
-            return _limited(outcome)
+            return _limited(outcome, toolbox.title)
 
 
-def _limited(outcome: _Limit) -> tuple[Code, str, str]:
+def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
     """The same for one that came to a limit which a setting raises."""
     match outcome:
         case TimedOut(seconds=limit):
@@ -117,7 +118,7 @@ def _limited(outcome: _Limit) -> tuple[Code, str, str]:
         case OutOfMemory(limit_bytes=limit, killed=killed):
             how = "was killed at" if killed else "could not allocate within"
             advice = _LIMIT_ADVICE.format("--memory")
-            return Code.MEMORY_LIMIT, f"GDAL {how} its {limit >> 20} MiB of memory.", advice
+            return Code.MEMORY_LIMIT, f"{title} {how} its {limit >> 20} MiB of memory.", advice
         case StagingLimitExceeded(what=what, limit=limit):
             advice = _LIMIT_ADVICE.format("--staging-size")
             return Code.DISK_LIMIT, f"the output grew over {limit} {what}.", advice
@@ -125,30 +126,30 @@ def _limited(outcome: _Limit) -> tuple[Code, str, str]:
             advice = _LIMIT_ADVICE.format("--file-size")
             return Code.DISK_LIMIT, f"a file grew over {limit >> 20} MiB.", advice
         case OutputLimitExceeded(limit_bytes=limit):
-            message = f"GDAL printed more than {limit >> 10} KiB."
+            message = f"{title} printed more than {limit >> 10} KiB."
             return Code.OUTPUT_LIMIT, message, "Ask for less, or write to a file."
 
 
-def _killed(outcome: Killed) -> tuple[Code, str, str]:
+def _killed(outcome: Killed, toolbox: Toolbox) -> tuple[Code, str, str]:
     if outcome.from_outside:
         return (
             Code.ENGINE_UNAVAILABLE,
             f"the container was ended from outside (exit code {outcome.exit_code}), as by an engine that stops or restarts.",
             "Nothing was published. Call again; if it ends like that each time, the file is damaged or hostile.",
         )
-    message = f"GDAL crashed (exit code {outcome.exit_code})."
-    return Code.GDAL_ERROR, message, "The file may be damaged or hostile."
+    message = f"{toolbox.title} crashed (exit code {outcome.exit_code})."
+    return toolbox.failure, message, "The file may be damaged or hostile."
 
 
-def _failed(result: SandboxResult, *, writes: bool) -> ToolError:
+def _failed(result: SandboxResult, toolbox: Toolbox, *, writes: bool) -> ToolError:
     final = result.final or {}
     said = [message for level, message in reported(final) if level != "warning"][:_FIRST]
     done = "finished with errors" if final.get("done") is True else "failed"
-    message = f"GDAL {done}; nothing was published." if writes else f"GDAL {done}."
-    suggestion = (
-        "GDAL's own messages are under `untrusted`; correct the arguments or the data and call again."
+    message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
+    suggestion = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
+    return ToolError(
+        toolbox.failure, Stage.RUN, message, suggestion, {toolbox.name: said, **stderr_of(result)}
     )
-    return ToolError(Code.GDAL_ERROR, Stage.RUN, message, suggestion, {"gdal": said, **stderr_of(result)})
 
 
 def reported(final: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -11,11 +11,10 @@ from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.streams import out, out_json
-from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.operations.undoing import undo
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
+from gdal_mcp.toolboxes import toolboxes
 
 
 def end_on_signals() -> None:
@@ -44,9 +43,8 @@ def undo_call(app: App, call_id: str) -> Exit:
 
 def list_tools(settings: Settings, *, every: bool, as_json: bool) -> Exit:
     """Prints a line for each tool that a server lists, or their schemas. Raises CatalogueBroken."""
-    load.use(store.select(settings.state_dir, settings.image))
     chosen = settings.model_copy(update={"toolsets": ("all",)}) if every else settings
-    tools = surface(chosen).listed
+    tools = toolboxes(chosen).surface(chosen).listed
     if as_json:
         rows = [
             {

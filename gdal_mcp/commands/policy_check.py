@@ -9,18 +9,14 @@ from pydantic import ValidationError
 
 from gdal_mcp.access.policy import Allow, Deny, Rule, Verdict, case, explained
 from gdal_mcp.app import App, local_user, running
+from gdal_mcp.calls.refusals import no_such_tool
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import json_object, out_json
-from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.environment import gdal_threads
-from gdal_mcp.operations.uploading import TOOL as UPLOAD_TOOL
-from gdal_mcp.operations.uploading import UPLOAD
+from gdal_mcp.errors import ToolError
+from gdal_mcp.operations.uploading import UPLOAD, draft_upload
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.model import DraftContext, ImmediateResult
+from gdal_mcp.toolbox import ImmediateResult
 
 
 def check(given: argparse.Namespace, settings: Settings) -> Exit:
@@ -38,7 +34,7 @@ def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], princip
             draft = _draft(app, tool, arguments, principal)
         except ToolError as error:
             return {"decision": "error", **error.as_dict("")}
-        except (ArgumentRefused, ValidationError) as error:
+        except ValidationError as error:
             return {"decision": "error", "error": {"code": "INVALID_ARGUMENT", "message": str(error)}}
         if not isinstance(draft, Draft):
             return {"decision": "allow", "reason": "it only tells what the server knows", "effect": "read"}
@@ -59,23 +55,15 @@ def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], princip
 
 def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) -> Draft | ImmediateResult:
     reach = app.reaches.of(principal)
-    tool = reach.surface.callable.get(name) or (UPLOAD_TOOL if name == UPLOAD else None)
+    if name == UPLOAD:
+        return draft_upload(app, reach, principal, arguments)
+    tool = reach.surface.callable.get(name)
     if tool is None:
-        raise _no_tool(name)
-    paths = Paths(reach.workspaces, reach.settings.outputs_folder, "0" * 16, gdal_threads(reach.limits))
-    desk = DraftContext(
-        paths,
-        reach.settings,
-        reach.surface,
-        reach.preflight,
-        catalogue(),
-        lambda other, draft: explained(case(draft, other, principal), app.policy)[0],
+        raise no_such_tool(name, reach.surface)
+    toolbox = reach.surface.toolbox_of(tool)
+    return tool.draft(
+        arguments, toolbox.context(app.pipeline.drafting.scope(reach, toolbox, principal, "0" * 16))
     )
-    return tool.draft(arguments, desk)
-
-
-def _no_tool(name: str) -> ToolError:
-    return ToolError(Code.NOT_FOUND, Stage.LOOKUP, f"{name[:80]!r} is no tool that this principal has.")
 
 
 def _word(verdict: Verdict) -> str:

@@ -9,16 +9,14 @@ import anyio
 
 from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.terminal import Terminal
-from gdal_mcp.calls.records import catalogue_name
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.streams import out, out_json
-from gdal_mcp.gdal.datasets.paths import companions
-from gdal_mcp.host.hosting import Host
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import Call
 from gdal_mcp.operations.comparison import Verdict
 from gdal_mcp.operations.rehearsal import Rehearsal
 from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.toolbox import Toolbox
 from sandbox.errors import PathMissing, PathRefused
 
 if TYPE_CHECKING:
@@ -107,14 +105,13 @@ def _repeatable(app: App, call_id: str) -> Call:
 
 
 def _replayed(app: App, call: Call) -> Replayed:
-    changed = tuple(_changes(app, call, app.hosting.ready()))
-    rehearsal = Rehearsal(app.hosting, app.workspaces, call)
-    pipeline = rehearsal.of(app.pipeline)
+    changed = tuple(_changes(app, call))
+    rehearsal = Rehearsal(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
     user = local_user()
     # who typed the command says yes, as it changes nothing
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
-    request = Request(call.tool, call.arguments, user, CLIENT, approver)
-    reply: Reply = anyio.run(partial(pipeline.call, request))
+    request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=rehearsal)
+    reply: Reply = anyio.run(partial(app.pipeline.call, request))
     again = app.registry.call(reply.call_id)
     printed = again.printed if again else ""
     return Replayed(
@@ -127,25 +124,28 @@ def _replayed(app: App, call: Call) -> Replayed:
     )
 
 
-def _changes(app: App, call: Call, host: Host) -> Iterator[dict[str, Any]]:
+def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
     """What goes into the call now and is not what was recorded."""
+    tool = app.surface.callable.get(call.tool)
+    toolbox = app.surface.toolbox_of(tool) if tool else app.toolboxes.items[0]
+    host = app.hosting.ready(toolbox)
     pairs = (
         ("image", call.image, host.image.digest),
         ("tool_version", call.tool_version, host.image.gdal_version),
-        ("catalogue", call.catalogue, catalogue_name()),
+        ("catalogue", call.catalogue, toolbox.version),
     )
     for what, was, now in pairs:
         if was != now:
             yield {"what": what, "was": was, "is": now}
     before = {str(row["path"]): row for row in call.inputs}
-    after = _inputs_now(app, [path for path, row in before.items() if not row.get("companion")])
+    after = _inputs_now(app, toolbox, [path for path, row in before.items() if not row.get("companion")])
     for path in dict.fromkeys((*before, *after)):
         old, new = _state(before.get(path)), _state(after.get(path))
         if _differ(old, new):
             yield {"what": "input", "path": path, "was": old, "is": new}
 
 
-def _inputs_now(app: App, paths: list[str]) -> dict[str, Mapping[str, Any]]:
+def _inputs_now(app: App, toolbox: Toolbox, paths: list[str]) -> dict[str, Mapping[str, Any]]:
     found: list[Located] = []
     for path in paths:
         try:
@@ -153,7 +153,7 @@ def _inputs_now(app: App, paths: list[str]) -> dict[str, Mapping[str, Any]]:
         except PathRefused:
             continue
         found += [located] if str(located) == path else []
-    watched = Materials.start(found, app.settings.digest_size, companions())
+    watched = Materials.start(found, app.settings.digest_size, toolbox.companions())
     return {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
 
 

@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, out_json, say, seconds_of
-from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.ledger.figures import Now, containers, figures, staging_folders
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import known_tools
+from gdal_mcp.toolboxes import toolboxes
 from sandbox.engines.opening import open_engine
 from sandbox.errors import SandboxError
 from sandbox.owner import Owner
@@ -24,8 +23,7 @@ def show(settings: Settings, since: str, form: Form) -> Exit:
     Raises SettingsError, RegistryUnavailable and CatalogueBroken.
     """
     begin = time.time() - seconds_of(since, "--since")
-    load.use(store.select(settings.state_dir, settings.image))
-    registry, known = settings.state.registry, known_tools()
+    registry, known = settings.state.registry, toolboxes(settings).tools
     places = (settings.state_dir, *settings.workspaces)
     staging = {str(place): staging_folders(place.resolve()) for place in places}
     found = _containers(settings)

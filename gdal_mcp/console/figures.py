@@ -6,14 +6,13 @@ from typing import Any, Final
 from gdal_mcp.app import App
 from gdal_mcp.ledger import figures as ledger
 from gdal_mcp.ledger.audit import verify
-from gdal_mcp.surface import known_tools
 
 _DAY: Final = 86_400.0  # seconds
 
 
 def figures(app: App) -> dict[str, Any]:
     """Of the last day and of all that is kept. Raises RegistryUnavailable."""
-    return {"since": "24h", **ledger.figures(app.registry.path, known_tools(), time.time() - _DAY)}
+    return {"since": "24h", **ledger.figures(app.registry.path, app.toolboxes.tools, time.time() - _DAY)}
 
 
 def checkpoint(app: App) -> dict[str, Any]:

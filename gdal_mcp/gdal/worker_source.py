@@ -21,3 +21,8 @@ def gdal_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
     )
     parts = (f"{name}\n{source(PARTS, f'{name}.py')}" for name in names)
     return worker_command(source("gdal_mcp.gdal.inside", "gdal_worker.py"), *parts, idle_seconds=idle_seconds)
+
+
+def compare_command() -> tuple[str, ...]:
+    """The command of a container that compares what two datasets hold."""
+    return worker_command(source("gdal_mcp.gdal.inside", "compare_program.py"))

@@ -5,21 +5,18 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from gdal_mcp.gdal.catalogue.drift import unfit
-from gdal_mcp.gdal.catalogue.load import catalogue
-from gdal_mcp.gdal.environment import environment
-from gdal_mcp.gdal.worker_source import gdal_command
 from gdal_mcp.host.nested import prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.state import put_private
+from gdal_mcp.toolbox import Toolbox
 from sandbox.attestation import attest, fingerprint
 from sandbox.capacity import LockFileCapacity, machine_memory
 from sandbox.engine import Engine, EngineInfo
@@ -50,15 +47,16 @@ ATTESTATION_SECONDS = (
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An engine that answers, an image that is there, and the proof that containers are as asked."""
+    """An engine that answers, a toolbox's image that is there, and the proof that its containers are as asked."""
 
     engine: Engine
     info: EngineInfo
-    image: "Image"
     runner: Runner
     pool: WarmPool
-    attested: tuple[Row, ...]
     concurrent: int  # calls that fit at once
+    toolbox: Toolbox
+    image: "Image"
+    attested: tuple[Row, ...] = ()
 
     def places(self, settings: Settings) -> int:
         """Containers that fit into the memory that all together are promised."""
@@ -88,16 +86,22 @@ class Hosting:
     """Connects when first needed, and again after the engine was gone. Safe to use from several threads."""
 
     def __init__(
-        self, settings: Settings, workspaces: Workspaces, owner: Owner, areas: Mapping[Path, StagingArea]
+        self,
+        settings: Settings,
+        workspaces: Workspaces,
+        owner: Owner,
+        areas: Mapping[Path, StagingArea],
+        toolboxes: Sequence[Toolbox],
     ) -> None:
-        """`areas` are the staging areas of the writable workspaces, by their roots."""
+        """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own."""
         self._settings = settings
+        self._toolboxes = tuple(toolboxes)
         self._workspaces = workspaces
         self._confines = SandboxScope(workspaces, settings.limits())
         self._owner = owner
         self._areas = areas
         self._lock = threading.Lock()
-        self._host: Host | None = None
+        self._hosts: dict[str, Host] = {}  # by the name of the toolbox
         self._capacity: LockFileCapacity | None = None
         self._warm = False
         self._ending: list[threading.Thread] = []  # pools of engines that went away
@@ -106,15 +110,20 @@ class Hosting:
         self._path_map = PathMap.parse(settings.path_map)
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
-    def ready(self, *, fresh: bool = False) -> Host:
-        """The host to run on. `fresh` believes no earlier attestation. Raises SandboxError."""
+    def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
+        """The host to run a toolbox on, the first one's by default. `fresh` believes no earlier attestation.
+
+        Raises SandboxError.
+        """
+        toolbox = toolbox or self._toolboxes[0]
         with self._lock:
             if self._cancel.is_set:
                 raise EngineUnavailable("the server is ending, so nothing is started any more.")
-            if self._host is None or fresh:
-                self._part_with(self._host)
-                self._host = self._connect(fresh=fresh)
-            return self._host
+            if fresh:
+                self._part()
+            if toolbox.name not in self._hosts:
+                self._hosts[toolbox.name] = self._connect(toolbox, fresh=fresh)
+            return self._hosts[toolbox.name]
 
     def keep_warm(self) -> None:
         """From now on started containers wait for calls. Raises SandboxError when this host cannot be used."""
@@ -123,22 +132,22 @@ class Hosting:
         self.ready().pool.keep()
 
     def lost(self) -> None:
-        """The engine or the image went away: the next call connects anew."""
+        """The engine or an image went away: the next call connects anew."""
         self._owner.leave_lock()  # an engine that fell silent may have made what nobody was told of
         with self._lock:
-            lost, self._host = self._host, None
-            self._part_with(lost)
+            self._part()
 
-    def _part_with(self, host: Host | None) -> None:
-        """Its containers are removed, or not, while calls go on."""
-        if host is not None:
+    def _part(self) -> None:
+        """The containers that wait are removed, or not, while calls go on."""
+        hosts, self._hosts = self._hosts, {}
+        for host in hosts.values():
             self._ending = [one for one in self._ending if one.is_alive()]
             self._ending.append(threading.Thread(target=host.pool.close, name="lost", daemon=True))
             self._ending[-1].start()
 
     def reap(self) -> tuple[str, ...]:
         """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
-        host = self._host
+        host = next(iter(self._hosts.values()), None)
         return self._reap(host.engine) if host is not None else ()
 
     def _reap(self, engine: Engine) -> tuple[str, ...]:
@@ -150,9 +159,9 @@ class Hosting:
         """Ends an attestation that is under way; returns when its container is gone."""
         self._cancel.set()
         with self._lock:
-            last, self._host = self._host, None
-            if last is not None:
-                last.pool.close()
+            hosts, self._hosts = self._hosts, {}
+            for host in hosts.values():
+                host.pool.close()
             for one in self._ending:
                 one.join()
             if self._unremoved:
@@ -162,28 +171,29 @@ class Hosting:
                 self._capacity = None
             self._views.close()
 
-    def _connect(self, *, fresh: bool) -> Host:
+    def _connect(self, toolbox: Toolbox, *, fresh: bool) -> Host:
         # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
         from gdal_mcp.host.image import ImageUnsuitable, resolve, suitable  # noqa: PLC0415
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
         engine = open_engine(self._settings.engine)
-        image = resolve(engine.images, self._settings.image)
+        image = resolve(engine.images, toolbox.image or self._settings.image)
         info = engine.info()
         runner = Runner(engine, self._owner.id, self._capacity_of(info))
         sweep(self._settings.state_dir / "views", self._owner)
         runner.unremoved = self._unremoved
         self._reap(engine)
         _refuse_absent(self._settings.runtime, info)
-        attested = (*self._proven(runner, image), *self._attested(runner, info, image, fresh=fresh))
+        pool = WarmPool(runner, self._settings.sizes(), partial(self._standing, toolbox, image))
+        host = Host(engine, info, runner, pool, self._concurrent(info), toolbox, image)
+        attested = (*self._proven(host), *self._attested(host, fresh=fresh))
         if not image.gdal_version:
-            image = suitable(replace(image, gdal_version=self._asked_version(runner, image)))
-        if reason := unfit(catalogue(), image.gdal_version):
+            image = suitable(replace(image, gdal_version=self._asked_version(host)))
+        if reason := toolbox.unfit(image.gdal_version):
             raise ImageUnsuitable(reason)
-        pool = WarmPool(runner, self._settings.sizes(), partial(self._standing, image))
         if self._warm:
             pool.keep()
-        return Host(engine, info, image, runner, pool, attested, self._concurrent(info))
+        return replace(host, image=image, attested=attested)
 
     def _capacity_of(self, info: EngineInfo) -> LockFileCapacity:
         """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
@@ -201,42 +211,54 @@ class Hosting:
             cpus, _memory_bytes(info), settings.limits(), settings.memory_share, settings.concurrent
         )
 
-    def _standing(self, image: "Image") -> tuple[SlotKey, ...]:
+    def _standing(self, toolbox: Toolbox, image: "Image") -> tuple[SlotKey, ...]:
         """What is kept waiting even when nobody asks: one kind that reads, and one that writes to the first workspace."""
         writable = None if self._settings.read_only else next(iter(self._areas), None)
-        kinds = [self.kind(image, None)]
-        return (*kinds, *([self.kind(image, writable)] if writable is not None else []))
+        homes = (None, *([writable] if writable is not None else []))
+        return tuple(self._key(toolbox, image, home, None) for home in homes)
 
-    def kind(self, image: "Image", home: Path | None, confines: SandboxScope | None = None) -> SlotKey:
+    def kind(self, host: Host, home: Path | None, scope: SandboxScope | None = None) -> SlotKey:
         """The containers for calls that write to the workspace at `home`, or for those that only read."""
-        return SlotKey(self.template(image, None, confines), self._areas[home] if home is not None else None)
+        return self._key(host.toolbox, host.image, home, scope)
 
-    def _asked_version(self, runner: Runner, image: "Image") -> str:
+    def _key(
+        self, toolbox: Toolbox, image: "Image", home: Path | None, scope: SandboxScope | None
+    ) -> SlotKey:
+        template = self._template(toolbox, image, None, scope)
+        return SlotKey(template, self._areas[home] if home is not None else None)
+
+    def _asked_version(self, host: Host) -> str:
         """GDAL's own word for its version, from a container of an image that does not say it."""
-        from gdal_mcp.host.image import ImageUnsuitable, parse_version  # noqa: PLC0415 - as in _connect
+        from gdal_mcp.host.image import ImageUnsuitable, parse_version  # noqa: PLC0415 - as above
 
         request = {"program": "version", "outputs": [], "preview_pixels": 0}
-        result = runner.run(
-            Job(f"version-{self._owner.id}", self.template(image, None), request), self._cancel
-        )
-        found = parse_version({}, f":{(result.final or {}).get('gdal_version', '')}")
+        job = Job(f"version-{self._owner.id}", self.template(host, None), request)
+        final = host.runner.run(job, self._cancel).final or {}
+        found = parse_version({}, f":{host.toolbox.tool_version(final)}")
         if found is None:
-            raise ImageUnsuitable(f"the GDAL version of {image.reference} cannot be told. Use another image.")
+            raise ImageUnsuitable(
+                f"the version of {host.toolbox.title} in {host.image.reference} cannot be told. Use another image."
+            )
         return found
 
     def template(
-        self, image: "Image", staging: Mount | None, confines: SandboxScope | None = None
+        self, host: Host, staging: Mount | None, scope: SandboxScope | None = None
     ) -> SandboxTemplate:
         """The container of a call; `staging` is the folder that it may write to, if any.
 
-        `confines` are all of the server's when they are not given.
+        The scope is all of the server's when it is not given.
         """
-        confines = confines or self._confines
-        limits, user = confines.limits, self.user()
-        mounts = [self._mount(one, user) for one in confines.seen]
+        return self._template(host.toolbox, host.image, staging, scope)
+
+    def _template(
+        self, toolbox: Toolbox, image: "Image", staging: Mount | None, scope: SandboxScope | None
+    ) -> SandboxTemplate:
+        scope = scope or self._confines
+        limits, user = scope.limits, self.user()
+        mounts = [self._mount(one, user) for one in scope.seen]
         if staging is not None:
             mounts.append(staging)
-        sent = delivered(gdal_command(self._settings.pool_seconds + IDLE_MARGIN))
+        sent = delivered(toolbox.program(self._settings.pool_seconds + IDLE_MARGIN))
         return SandboxTemplate(
             image=image.id,
             command=sent.command,
@@ -244,8 +266,8 @@ class Hosting:
             user=user,
             limits=limits,
             mounts=tuple(mounts),
-            masks=tuple(self._covered(one.path for one in confines.seen if not one.relative.parts)),
-            environment=environment(limits),
+            masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
+            environment=toolbox.environment(limits),
             runtime=self._settings.runtime,
         )
 
@@ -291,7 +313,7 @@ class Hosting:
 
         host = self.ready()
         with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:
-            template = self.template(host.image, staging.mount)
+            template = self.template(host, staging.mount)
             return try_to_escape(host.runner, template, host.attested, self._cancel)
 
     def user(self) -> tuple[int, int]:
@@ -309,35 +331,61 @@ class Hosting:
         user = self.user()
         return may(self._views.source(root, user).stat(), user, READ | ENTER)
 
-    def _proven(self, runner: Runner, image: "Image") -> tuple[Row, ...]:
+    def _proven(self, host: Host) -> tuple[Row, ...]:
         """By every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right."""
         if not self._path_map.pairs:
             return ()
-        return prove(runner, self.template(image, None), self._staging_areas(), self._cancel)
+        return prove(host.runner, self.template(host, None), self._staging_areas(), self._cancel)
 
     def _staging_areas(self) -> tuple[StagingArea, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
         own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self._path_map.source)
         return tuple(self._areas.values()) or (own,)
 
-    def _attested(self, runner: Runner, info: EngineInfo, image: "Image", *, fresh: bool) -> tuple[Row, ...]:
-        key = self._attestation_key(info, image)
-        path = self._settings.state_dir / "attestation.json"
+    def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
+        key = self._attestation_key(host)
+        path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
         if not fresh and (rows := _remembered(path, key)):
             return rows
         with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
-            found = attest(runner, self.template(image, staging.mount), staging.path, self._cancel)
+            template = self.template(host, staging.mount)
+            found = attest(host.runner, template, staging.path, self._cancel)
         _remember(path, key, found)
         return found
 
-    def _attestation_key(self, info: EngineInfo, image: "Image") -> str:
+    def _attestation_key(self, host: Host) -> str:
         """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""
-        template = self.template(image, None)
-        engine = {**asdict(info), "rlimits": sorted(info.rlimits)}
-        parts = [engine, template.image, template.user, asdict(template.limits), template.runtime]
+        template = self.template(host, None)
+        engine = {**asdict(host.info), "rlimits": sorted(host.info.rlimits)}
+        parts = [
+            engine,
+            template.image,
+            template.user,
+            asdict(template.limits),
+            template.runtime,
+        ]
         parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), fingerprint()]
         parts += [self._settings.path_map]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+CALLS_PER_CPU = 2  # more only take turns
+
+
+def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:
+    """How many calls may run at once on a machine, by its processors and by the share of its memory they may be promised.
+
+    `concurrent` is asked for in place of the number by processors; memory bounds that too. Raises CapacityExhausted when
+    not even one fits.
+    """
+    usable = int(memory_bytes * share)
+    fitting = usable // limits.memory_bytes
+    if fitting < 1:
+        raise CapacityExhausted(
+            f"one call may use {limits.memory_bytes >> 20} MiB of memory, but all of them together only {usable >> 20} MiB, "
+            f"which is {share:.0%} of this machine's. Lower --memory, or raise --memory-share."
+        )
+    return min(fitting, concurrent or CALLS_PER_CPU * max(cpus, 1))
 
 
 def _refuse_absent(runtime: str, info: EngineInfo) -> None:
@@ -367,22 +415,3 @@ def _remember(path: Path, key: str, rows: tuple[Row, ...]) -> None:
     text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in rows]})
     with suppress(OSError):  # the next process attests anew
         put_private(path, text.encode())
-
-
-CALLS_PER_CPU = 2  # more only take turns
-
-
-def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:
-    """How many calls may run at once on a machine, by its processors and by the share of its memory they may be promised.
-
-    `concurrent` is asked for in place of the number by processors; memory bounds that too. Raises CapacityExhausted when
-    not even one fits.
-    """
-    usable = int(memory_bytes * share)
-    fitting = usable // limits.memory_bytes
-    if fitting < 1:
-        raise CapacityExhausted(
-            f"one call may use {limits.memory_bytes >> 20} MiB of memory, but all of them together only {usable >> 20} MiB, "
-            f"which is {share:.0%} of this machine's. Lower --memory, or raise --memory-share."
-        )
-    return min(fitting, concurrent or CALLS_PER_CPU * max(cpus, 1))

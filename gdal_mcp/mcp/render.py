@@ -10,7 +10,7 @@ import mcp_types as t
 from gdal_mcp.calls.longresults import WHOLE, json_text
 from gdal_mcp.calls.records import media_type
 from gdal_mcp.pipeline import Reply
-from gdal_mcp.tools.model import Tool
+from gdal_mcp.toolbox import Tool
 
 MAX_LINKS = 20
 DOWNLOAD = "io.gdal-mcp/download"  # where a file is served over HTTP, to those who may read it

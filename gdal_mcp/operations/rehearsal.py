@@ -11,66 +11,42 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from gdal_mcp.calls.execution import ORDINARY, Run, home
+from gdal_mcp.calls.context import Planned
+from gdal_mcp.calls.execution import home
+from gdal_mcp.calls.operation import Operation
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.paths import Inputs, Paths
-from gdal_mcp.gdal.datasets.scope import places
-from gdal_mcp.host.hosting import Hosting, SandboxScope
+from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.ledger.provenance import Materials
 from gdal_mcp.ledger.registry import Call
 from gdal_mcp.operations.comparison import Verdict, by_content, own_files
-from gdal_mcp.pipeline import Pipeline
-from gdal_mcp.plan import Draft, Output, OutputKind, Plan
+from gdal_mcp.plan import Draft, Output
 from sandbox.errors import PathRefused
 from sandbox.outputs.store import OutputFolder, Published, Staged
-from sandbox.program import delivered, source, worker_command
+from sandbox.program import delivered
 from sandbox.runner import Job
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspace, Workspaces
 
 
-@dataclass(frozen=True)
-class FreshPaths(Paths):
-    """The workspaces as if nothing stood where outputs go, as it was before the recorded call."""
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal(Operation):
+    """What a call that is made again would publish, compared with what `recorded` published.
 
-    def output(
-        self,
-        text: str,
-        *,
-        inputs: Inputs,  # noqa: ARG002 - nothing is written, so no input is at risk
-        overwrite: bool,  # noqa: ARG002 - nothing is replaced
-        update: bool = False,  # noqa: ARG002 - a call that changed what was there is not made again
-        kind: OutputKind = "dataset",
-    ) -> Output:
-        found = super().output(text, inputs=(), overwrite=True, kind=kind).target
-        return Output(replace(found, identity=None, is_folder=False), kind)
-
-    def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
-        """Under the name that the recorded call gave it, as its id is ours; its folder is not made."""
-        return replace(super().new_output(stem, extension, kind), server_named=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """What a call that is made again would publish, compared with what `recorded` published."""
+    `as_new` is the recorded call's id, which made the names of outputs that nobody named.
+    """
 
     hosting: Hosting
     workspaces: Workspaces
     recorded: Call
     verdicts: list[Verdict] = field(default_factory=list)
 
-    def of(self, pipeline: Pipeline) -> Pipeline:
-        """The pipeline of a server, for this call alone."""
-        drafting = replace(pipeline.drafting, paths=self._fresh, accept=_refuse_changes)
-        ways = replace(ORDINARY, publish=self._compare)
-        return replace(pipeline, drafting=drafting, execution=replace(pipeline.execution, ways=ways))
+    def accept(self, draft: Draft) -> None:
+        if not _leaves_all(draft):
+            raise not_repeatable()
 
-    def _fresh(self, paths: Paths) -> Paths:
-        """Under the recorded call's id, which made the names of outputs that nobody named."""
-        return FreshPaths(paths.workspaces, paths.outputs_folder, self.recorded.id, paths.threads)
-
-    def _compare(self, run: Run, staging: OutputFolder) -> Published:
+    def publish(self, planned: Planned, staging: OutputFolder, cancel: Cancellation) -> Published:
         """Nothing is published."""
-        plan = run.plan
+        plan = planned.plan
         new = {one.name: _digest(one, staging, home(plan.draft)) for one in staging.collect(plan.limits)}
         old = {PurePosixPath(row["path"]).name: row.get("sha256") for row in self.recorded.files}
         places = {output.target.name: output for output in plan.draft.outputs}
@@ -78,19 +54,20 @@ class Rehearsal:
         for row in self.recorded.outputs:
             name = PurePosixPath(row["path"]).name
             files = [own_files(name, {*places, *known}, some) for some in (old, new)]
-            self.verdicts.append(self._verdict(run, row, places.get(name), files, staging))
+            self.verdicts.append(self._verdict(planned, row, places.get(name), files, staging, cancel))
         for output in (places[name] for name in places.keys() - known):
             reason = "the recorded call did not write it"
             self.verdicts.append(Verdict(str(output.target), "differs", reason=reason))
         return Published("", ())
 
-    def _verdict(
+    def _verdict(  # noqa: PLR0913, PLR0917 - what is compared with what, and where
         self,
-        run: Run,
+        planned: Planned,
         row: Mapping[str, Any],
         output: Output | None,
         files: list[dict[str, str | None]],
         staging: OutputFolder,
+        cancel: Cancellation,
     ) -> Verdict:
         path = str(row["path"])
         old, new = files
@@ -104,7 +81,7 @@ class Rehearsal:
             return Verdict(
                 path, "unknown", reason="its bytes differ, and what was recorded is not there any more"
             )
-        return by_content(path, self._told(run, path, output, staging))
+        return by_content(path, self._told(planned, path, output, staging, cancel))
 
     def _is_as_recorded(self, path: str, old: Mapping[str, str | None]) -> bool:
         """Whether the recorded output still stands where it was, itself unchanged."""
@@ -114,30 +91,25 @@ class Rehearsal:
             return False
         return str(located) == path and Materials.digest(located) == old.get(located.name)
 
-    def _told(self, run: Run, path: str, output: Output, staging: OutputFolder) -> object:
+    def _told(
+        self, planned: Planned, path: str, output: Output, staging: OutputFolder, cancel: Cancellation
+    ) -> object:
         """What a container says of the recorded output and of the new one; None when it could not."""
-        host = run.host
-        template = self.hosting.template(host.image, None, self._confines(run.plan, path))
+        host, toolbox, scope = planned.host, planned.admitted.toolbox, planned.plan.confines
+        if toolbox.compare is None:
+            return None
+        if (
+            scope.places is not None
+        ):  # what the call itself saw, and the recorded output: either may refer to what went in
+            compared = replace(planned.plan.draft, looked_at=(self.workspaces.input(path),))
+            scope = replace(scope, places=toolbox.mounts(compared))
+        template = self.hosting.template(host, None, scope)
         mount = replace(staging.mount, read_only=True)
-        sent = delivered(worker_command(source("gdal_mcp.gdal.inside", "compare_program.py")))
+        sent = delivered(toolbox.compare())
         mounts = (*template.mounts, mount)
         template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
-        request = {"inputs": [path, output.inside]}
-        result = host.runner.run(Job(f"compare-{staging.staging_id}", template, request), run.cancel)
-        return (result.final or {}).get("datasets")
-
-    def _confines(self, plan: Plan, recorded: str) -> SandboxScope:
-        """What the call itself saw, and the recorded output: either may refer to what went in."""
-        confines: SandboxScope = plan.confines
-        if confines.places is None:
-            return confines
-        compared = replace(plan.draft, looked_at=(self.workspaces.input(recorded),))
-        return replace(confines, places=places(compared))
-
-
-def _refuse_changes(draft: Draft) -> None:
-    if not _leaves_all(draft):
-        raise not_repeatable()
+        job = Job(f"compare-{staging.staging_id}", template, {"inputs": [path, output.inside]})
+        return (host.runner.run(job, cancel).final or {}).get("datasets")
 
 
 def not_repeatable() -> ToolError:

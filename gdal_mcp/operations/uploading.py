@@ -12,90 +12,32 @@ person decides: once there is a yes, the same bytes are sent again.
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
-from pathlib import PurePosixPath
-from types import MappingProxyType
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
-
-from pydantic import Field
 
 from gdal_mcp.access.identity import Principal
 from gdal_mcp.access.policy import Entry
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.approval.waiting import Patience
-from gdal_mcp.calls.execution import Ways, publish
+from gdal_mcp.calls.context import CallContext, Planned
+from gdal_mcp.calls.operation import Operation, publish
 from gdal_mcp.calls.refusals import denied, reads_only
-from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
+from gdal_mcp.entitlements import Entitlements, bounds_of
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.paths import Paths, refuse_other_name
-from gdal_mcp.pipeline import Pipeline, Reply, Request, Ticket
-from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
+from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.plan import Draft, Output
+from gdal_mcp.toolbox import Tool
 from sandbox.outputs.staging import is_low
-from sandbox.outputs.store import OutputFolder, OutputStore
+from sandbox.outputs.store import OutputFolder, OutputStore, Published
+from sandbox.waiting import Cancellation
 from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
 _ID_BYTES: Final = 10
-
-
-class UploadArguments(Arguments):
-    path: str = Field(description="Where it goes, absolute")
-    bytes: int
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
-    overwrite: bool = True
-
-
-def _draft(arguments: UploadArguments, desk: DraftContext) -> Draft:
-    """The words of the command say what is approved; the program needs only the name."""
-    output = _output(desk.paths, arguments.path, overwrite=arguments.overwrite)
-    told = (f"--bytes={arguments.bytes}", f"--sha256={arguments.sha256}")
-    command = Command("identify", told, (output.inside,), layout="inputs-output")
-    return Draft(command, (), (output,), wants_json=True, verify=_require_driver)
-
-
-def _output(paths: Paths, path: str, *, overwrite: bool) -> Output:
-    """Raises ToolError."""
-    output = paths.output(path, inputs=(), overwrite=overwrite)
-    if output.target.is_folder:
-        raise ToolError(
-            Code.INVALID_ARGUMENT,
-            Stage.RESOLVE,
-            f"{output.target.name} is a folder.",
-            "Send the file to a name of its own.",
-        )
-    return output
-
-
-def _require_driver(report: Any) -> None:
-    if not (isinstance(report, dict) and report and all(report.values())):
-        raise unreadable({})
-
-
-def unreadable(untrusted: Mapping[str, Any]) -> ToolError:
-    return ToolError(
-        Code.OUTPUT_REJECTED,
-        Stage.RUN,
-        "GDAL cannot read what was sent as a dataset, so nothing was published.",
-        "Send one whole file of a format that GDAL reads; a shapefile in parts is sent as .shz or .shp.zip.",
-        untrusted,
-    )
-
-
-TOOL: Final = Tool(
-    name=UPLOAD,
-    title="Take a file in",
-    description="Publishes a file that was sent over HTTP, once GDAL could read it.",
-    schema=schema_of(UploadArguments),
-    draft=typed(UploadArguments, _draft),
-    writes=True,
-    replaces=True,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,25 +119,31 @@ def reception(area: OutputStore, name: str, user: tuple[int, int], most: int) ->
             os.close(file)
 
 
-def looking(received: Received) -> Ways:
+@dataclass(frozen=True, kw_only=True)
+class Upload(Operation):
     """A container opens a copy of what was received; what was received is published."""
-    name = received.located.name
-    return Ways(
-        copies=lambda _draft: True,
-        copy_in=lambda plan, copy, _seen: copy.copy_from(received.staging, name, plan.limits),
-        publish=lambda run, _copy: publish(run, received.staging),
-        failed=lambda error: unreadable(error.untrusted) if error.code is Code.GDAL_ERROR else error,
-    )
 
+    received: Received
 
-@dataclass(frozen=True)
-class _Offering(EntitlementResolver):
-    """Everybody's reach, with the tool that clients of the protocol do not have."""
+    def copies(self, _draft: Draft) -> bool:
+        return True
 
-    def of(self, principal: str) -> Entitlements:
-        reach = super().of(principal)
-        tools = MappingProxyType({**reach.surface.callable, UPLOAD: TOOL})
-        return replace(reach, surface=replace(reach.surface, callable=tools))
+    def copy_in(self, planned: Planned, staging: OutputFolder, _seen: Callable[[Path], Path]) -> None:
+        staging.copy_from(self.received.staging, self.received.located.name, planned.plan.limits)
+
+    def publish(self, planned: Planned, _staging: OutputFolder, _cancel: Cancellation) -> Published:
+        return publish(planned, self.received.staging)
+
+    def explain(self, error: ToolError) -> ToolError:
+        if error.code not in (Code.GDAL_ERROR, Code.TOOL_ERROR):
+            return error
+        return ToolError(
+            Code.OUTPUT_REJECTED,
+            Stage.RUN,
+            "what was sent cannot be read as a dataset, so nothing was published.",
+            "Send one whole file of a format that can be read; a shapefile in parts is sent as .shz or .shp.zip.",
+            error.untrusted,
+        )
 
 
 @dataclass(frozen=True)
@@ -211,15 +159,28 @@ class Destination:
         return self.output.target.name
 
 
+def upload_tool(app: App) -> Tool:
+    """What looks at a file that is sent, of the first toolbox that can. Raises ToolError where none can."""
+    for toolbox in app.toolboxes.items:
+        if toolbox.upload is not None:
+            return toolbox.upload
+    raise denied("no toolbox of this server can look at files that are sent")
+
+
+def draft_upload(app: App, reach: Entitlements, principal: str, arguments: Mapping[str, Any]) -> Draft:
+    """What an upload with these arguments would write. Raises ToolError."""
+    tool = upload_tool(app)
+    toolbox = reach.surface.toolbox_of(tool)
+    draft = tool.draft(arguments, toolbox.context(app.pipeline.drafting.scope(reach, toolbox, principal, "")))
+    assert isinstance(draft, Draft)
+    return draft
+
+
 @dataclass(frozen=True)
 class Uploads:
     """Takes files in for the principals of one server."""
 
     app: App
-
-    @cached_property
-    def _reaches(self) -> EntitlementResolver:
-        return _Offering(self.app.reaches.whole, self.app.reaches.policy)
 
     def workspaces(self, who: Principal) -> tuple[Workspace, ...]:
         """All that this principal has. Raises ToolError."""
@@ -237,9 +198,9 @@ class Uploads:
             raise reads_only()
         if not reach.surface.permits(UPLOAD) or not _has(reach.entry):
             raise denied("it leaves you no tool upload")
-        paths = Paths(reach.workspaces, self.app.settings.outputs_folder, "")
-        refuse_other_name(place[1])
-        output = _output(paths, f"{place[0].root}/{place[1]}", overwrite=overwrite)
+        arguments = {"path": f"{place[0].root}/{place[1]}", "bytes": declared or 0, "sha256": "0" * 64}
+        draft = draft_upload(self.app, reach, who.id, {**arguments, "overwrite": overwrite})
+        output = draft.outputs[0]
         limits = reach.limits
         most = min(self.app.settings.upload_size, limits.file_bytes, limits.staging_bytes)
         if declared is not None and declared > most:
@@ -274,24 +235,15 @@ class Uploads:
             "sha256": received.sha256,
             "overwrite": overwrite,
         }
-        return await self._pipeline(received).call(Request(UPLOAD, arguments, who, client, Nobody()))
+        upload = Upload(tool=upload_tool(self.app), approval_wait=0.0, received=received)
+        request = Request(UPLOAD, arguments, who, client, Nobody(), operation=upload)
+        return await self.app.pipeline.call(request)
 
     def refused(self, who: Principal, client: str, path: str, error: ToolError) -> dict[str, Any]:
         """Records what did not become a call; returns what its sender is told."""
-        ticket = Ticket(Request(UPLOAD, {"path": path}, who, client, Nobody()))
-        self.app.pipeline.records.finished(ticket, None, error)
-        return error.as_dict(ticket.call_id)
-
-    def _pipeline(self, received: Received) -> Pipeline:
-        """The server's own, with everything that it counts and records, for this one call."""
-        own = self.app.pipeline
-        patience = Patience(own.approvals.patience.open_seconds, 0.0)
-        return replace(
-            own,
-            reaches=self._reaches,
-            execution=replace(own.execution, ways=looking(received)),
-            approvals=replace(own.approvals, patience=patience),
-        )
+        context = CallContext(Request(UPLOAD, {"path": path}, who, client, Nobody()))
+        self.app.pipeline.records.finished(context, None, error)
+        return error.as_dict(context.call_id)
 
 
 def _has(entry: Entry | None) -> bool:

@@ -6,7 +6,7 @@ default.
 """
 
 from gdal_mcp.settings.errors import PREFIX, SettingsError
-from gdal_mcp.settings.fields import TOOLSETS, Settings
+from gdal_mcp.settings.fields import Settings
 from gdal_mcp.settings.loading import load_settings
 
-__all__ = ["PREFIX", "TOOLSETS", "Settings", "SettingsError", "load_settings"]
+__all__ = ["PREFIX", "Settings", "SettingsError", "load_settings"]

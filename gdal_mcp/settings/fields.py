@@ -1,7 +1,7 @@
 """Every setting of one server, with its type, default and bounds."""
 
 import os
-from typing import Final, Literal
+from typing import Literal
 
 from platformdirs import user_state_path
 from pydantic import Field, field_validator, model_validator
@@ -23,8 +23,6 @@ from sandbox.template import Limits
 from sandbox.workspace import MAX_NAME, RESERVED
 
 _LIMITS = Limits()
-
-TOOLSETS: Final = ("core", "raster", "vector", "mdim", "dataset", "driver", "vsi", "classic", "all")
 
 
 class Settings(WebSettings):
@@ -144,7 +142,10 @@ class Settings(WebSettings):
     undo_size: Size = Field(
         10 << 30, ge=0, description="What is kept for undo, in all, on the workspace's disk."
     )
-    toolsets: Names = Field(("core",), description=f"Which tools are listed: any of {', '.join(TOOLSETS)}.")
+    toolsets: Names = Field(
+        ("core",),
+        description="Which tools are listed: core, classic, all, or groups of algorithms such as raster or vector.",
+    )
     tools: Names = Field((), description="Single tools that are listed too, such as raster_hillshade.")
     exclude_tools: Names = Field(
         (), description="Tools and algorithms that do not exist for clients, whatever else is said."
@@ -180,14 +181,6 @@ class Settings(WebSettings):
         le=16 << 20,
         description="Most that one read of a resource returns, before encoding.",
     )
-
-    @field_validator("toolsets")
-    @classmethod
-    def _known_toolsets(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = [name for name in names if name not in TOOLSETS]
-        if unknown:
-            raise ValueError(f"{unknown[0][:40]!r} is no toolset; they are {', '.join(TOOLSETS)}")
-        return names
 
     @field_validator("path_map")
     @classmethod

@@ -12,6 +12,7 @@ from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.paths import Source, reading
 from gdal_mcp.gdal.datasets.reading import Reading
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
+from gdal_mcp.toolbox import spelling
 from gdal_mcp.tools.model import DraftContext
 from sandbox.workspace import Located
 
@@ -44,12 +45,6 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
             "Use another algorithm, or ask the person who runs the server.",
         )
     return context.catalogue.algorithms[path]
-
-
-def spelling(name: str) -> str:
-    """One spelling for all: lower case words joined by underscores, without a leading `gdal`."""
-    words = name.strip().lower().replace("-", "_").replace(" ", "_")
-    return words.removeprefix("gdal_")
 
 
 def is_algorithm(catalogue: Catalogue, name: str) -> bool:

@@ -10,7 +10,8 @@ from gdal_mcp.gdal.catalogue.binding import Bound, render
 from gdal_mcp.gdal.catalogue.model import Argument, Role
 from gdal_mcp.gdal.datasets.paths import Source
 from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.tools.model import Answer, DraftContext
+from gdal_mcp.toolbox import Answer
+from gdal_mcp.tools.model import DraftContext
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],

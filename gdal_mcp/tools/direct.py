@@ -10,10 +10,11 @@ from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.plan import Draft
+from gdal_mcp.toolbox import Tool
 from gdal_mcp.tools.algorithm import algorithm_named, may_write
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.dispatch import draft_call
-from gdal_mcp.tools.model import DraftContext, Tool
+from gdal_mcp.tools.model import DraftContext
 
 OPTIONS = "options"
 

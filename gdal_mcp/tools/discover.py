@@ -9,8 +9,9 @@ from gdal_mcp.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.gdal.discovery.formats import formats
 from gdal_mcp.gdal.discovery.search import search
 from gdal_mcp.plan import Command, Draft
+from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
 from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm, step_named
-from gdal_mcp.tools.model import Answer, Arguments, DraftContext, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.tools.model import DraftContext
 
 Limit = Annotated[int, Field(ge=1, le=50)]
 

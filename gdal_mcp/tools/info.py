@@ -6,8 +6,9 @@ from pydantic import Field
 
 from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.plan import Command, Draft
+from gdal_mcp.toolbox import Answer, Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import DatasetPath
-from gdal_mcp.tools.model import Answer, Arguments, DraftContext, Tool, schema_of, typed
+from gdal_mcp.tools.model import DraftContext
 
 
 class InfoArguments(Arguments):

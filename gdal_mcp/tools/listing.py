@@ -4,12 +4,12 @@ from functools import lru_cache
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolbox import Tool
 from gdal_mcp.tools.convert import CONVERT
 from gdal_mcp.tools.direct import brief_tool
 from gdal_mcp.tools.discover import FIND_CRS, FORMATS, GDAL_DESCRIBE, GDAL_SEARCH
 from gdal_mcp.tools.info import INFO
 from gdal_mcp.tools.look import LIST_WORKSPACE, PREVIEW
-from gdal_mcp.tools.model import Tool
 from gdal_mcp.tools.pipelines import PIPELINE
 from gdal_mcp.tools.raster.reproject import REPROJECT
 from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE

@@ -9,8 +9,9 @@ from gdal_mcp.gdal.answers.described import shown
 from gdal_mcp.gdal.datasets.browse import opened
 from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, page, told
 from gdal_mcp.plan import Command, Draft
+from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
 from gdal_mcp.tools.common import DatasetPath
-from gdal_mcp.tools.model import Answer, Arguments, DraftContext, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.tools.model import DraftContext
 
 Band = Annotated[int, Field(ge=1, le=65_535)]
 
@@ -43,6 +44,7 @@ def _shown(answer: Answer) -> Mapping[str, Any]:
 
 PREVIEW = Tool(
     name="preview",
+    pictures=True,
     title="Show a dataset",
     description="A PNG picture of a raster or vector dataset. Elevation can be hillshaded.",
     schema=schema_of(PreviewArguments),

@@ -16,9 +16,10 @@ from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Step
 from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.tools.algorithm import PIPELINES, Places, binding_context, spelling, together
+from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
+from gdal_mcp.tools.algorithm import PIPELINES, Places, binding_context, together
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
-from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
+from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, ParsedStep, Words, named_values, parse_notation
 
 MAX_STEPS = 50

@@ -7,10 +7,11 @@ from pydantic import Field
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.dispatch import draft_call
-from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
+from gdal_mcp.tools.model import DraftContext
 
 
 class RunArguments(Arguments):

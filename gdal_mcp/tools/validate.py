@@ -13,7 +13,8 @@ from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.gdal.preflight.service import PreflightReport
 from gdal_mcp.plan import Draft, Effect, effect_of
-from gdal_mcp.tools.model import Answer, Arguments, DraftContext, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.tools.model import DraftContext
 from sandbox.workspace import Located
 
 

@@ -28,7 +28,6 @@ from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.figures import Now, containers
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.settings.web import LOOPBACK
-from gdal_mcp.surface import known_tools
 from sandbox.errors import AttestationFailed, EngineUnavailable, ImageMissing, SandboxError
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class Metrics:
     def _text(self, seen: Seen, load: Load) -> str:
         from gdal_mcp.ledger.metrics import Metrics  # noqa: PLC0415 - its library is loaded where it is asked for
 
-        self._counted = self._counted or Metrics(self._app.registry.path, known_tools())
+        self._counted = self._counted or Metrics(self._app.registry.path, self._app.toolboxes.tools)
         unfinished = self._counted.refresh()
         return self._counted.text(Now(unfinished, seen.containers, load=load, slots=seen.slots))
 

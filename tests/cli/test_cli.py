@@ -48,24 +48,21 @@ def test_a_calls_result_fits_the_schema_that_the_list_gives(described: Ended, li
     Draft202012Validator(schema).validate(described.json)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "code"),
-    [
+def test_a_tools_error_is_json_and_ends_with_1(desk: Desk):
+    for tool, arguments, code in [
         ("info", {"path": "missing.tif"}, "NOT_FOUND"),
         ("info", {"path": "/etc/passwd"}, "PATH_NOT_ALLOWED"),
         ("rm", {}, "NOT_FOUND"),
-    ],
-)
-def test_a_tools_error_is_json_and_ends_with_1(desk: Desk, tool: str, arguments: dict[str, Any], code: str):
-    ended = desk.call(tool, arguments)
-    assert (ended.code, ended.error) == (1, code)
+    ]:
+        ended = desk.call(tool, arguments)
+        assert (ended.code, ended.error) == (1, code)
 
 
-@pytest.mark.parametrize("text", ["dem.tif", "[1]", "[" * 100_000])
-def test_arguments_that_are_no_json_object_are_a_wrong_command(desk: Desk, text: str):
-    ended = desk.run("call", "info", "-", stdin=text)
-    assert (ended.code, ended.stdout) == (2, "")
-    assert ended.stderr
+def test_arguments_that_are_no_json_object_are_a_wrong_command(desk: Desk):
+    for text in ["dem.tif", "[1]", "[" * 100_000]:
+        ended = desk.run("call", "info", "-", stdin=text)
+        assert (ended.code, ended.stdout) == (2, "")
+        assert ended.stderr
 
 
 def test_arguments_can_come_from_standard_input(desk: Desk):
@@ -86,12 +83,12 @@ def test_approval_never_asks_nobody(desk: Desk):
 
 
 @pytest.mark.claim("approval.asked")
-@pytest.mark.parametrize("stdin", ["", "y\n"])
-def test_without_a_terminal_and_without_yes_nothing_is_written(desk: Desk, stdin: str):
-    before = desk.files()
-    ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "denied.tif"}, stdin=stdin)
-    assert (ended.code, ended.error) == (1, "DENIED")
-    assert desk.files() == before
+def test_without_a_terminal_and_without_yes_nothing_is_written(desk: Desk):
+    for stdin in ["", "y\n"]:
+        before = desk.files()
+        ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "denied.tif"}, stdin=stdin)
+        assert (ended.code, ended.error) == (1, "DENIED")
+        assert desk.files() == before
 
 
 def test_approval_always_holds_back_a_read_as_well(desk: Desk):
@@ -158,9 +155,8 @@ def test_the_list_for_people_has_one_line_for_each_tool():
     assert {line.split()[0] for line in ended.stdout.splitlines()} == NAMES
 
 
-@pytest.mark.parametrize(
-    ("options", "named", "not_named"),
-    [
+def test_the_settings_choose_the_tools():
+    for options, named, not_named in [
         (["--all"], NAMES | CLASSIC | {"raster_hillshade", "vsi_delete"}, set()),
         (["--toolsets", "classic"], CLASSIC, NAMES),
         (["--read-only"], READERS, WRITERS),
@@ -174,12 +170,10 @@ def test_the_list_for_people_has_one_line_for_each_tool():
             NAMES - {"gdal_write", "pipeline"},
             {"gdal_write", "pipeline"},
         ),
-    ],
-)
-def test_the_settings_choose_the_tools(options: list[str], named: set[str], not_named: set[str]):
-    found = {line.split()[0] for line in gdal_mcp("tools", *options).stdout.splitlines()}
-    assert named <= found
-    assert found.isdisjoint(not_named)
+    ]:
+        found = {line.split()[0] for line in gdal_mcp("tools", *options).stdout.splitlines()}
+        assert named <= found
+        assert found.isdisjoint(not_named)
 
 
 def rows(report: dict[str, Any], state: str) -> list[dict[str, Any]]:
@@ -328,9 +322,9 @@ def test_undo_leaves_what_was_changed_since(desk: Desk):
     assert desk.files() == before
 
 
-@pytest.mark.parametrize("unknown", ["0000000000000000", "../../undo", os.fsdecode(b"\xff" * 16)])
-def test_undo_of_an_unknown_call_changes_nothing(desk: Desk, unknown: str):
-    before = desk.files()
-    ended = desk.run("undo", unknown)
-    assert (ended.code, ended.stdout) == (2, "")
-    assert desk.files() == before
+def test_undo_of_an_unknown_call_changes_nothing(desk: Desk):
+    for unknown in ["0000000000000000", "../../undo", os.fsdecode(b"\xff" * 16)]:
+        before = desk.files()
+        ended = desk.run("undo", unknown)
+        assert (ended.code, ended.stdout) == (2, "")
+        assert desk.files() == before

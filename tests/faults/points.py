@@ -17,6 +17,7 @@ from types import CodeType, ModuleType
 MODULES = (
     "gdal_mcp.pipeline",
     "gdal_mcp.calls.execution",
+    "gdal_mcp.calls.operation",
     "gdal_mcp.calls.records",
     "sandbox.runner",
     "sandbox.slot",
@@ -37,6 +38,7 @@ _IN_MEMORY = (
     "results",
     "ending",
     "place",
+    "reservation",
 )
 _LENT = (("lease",), ("staging",), ("engine",), ("wire",), ("slot",))  # what a call holds of the sandbox
 

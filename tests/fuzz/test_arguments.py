@@ -17,13 +17,12 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
 from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.notation import Words, parse_notation
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import preflight, surface
 from tests.fuzz.kit import anything, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING
 
@@ -55,7 +54,7 @@ def desk() -> DraftContext:
         (root / name).write_bytes(b"x")
     settings = Settings(workspaces=[root], state_dir=base / "state", toolsets=("all",), allow_sql=True)
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef", 2)
-    return DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
 
 
 HOSTILE = st.sampled_from(

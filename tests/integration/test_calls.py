@@ -148,7 +148,9 @@ def test_what_was_published_is_recorded_whatever_fails_after_it(
 ):
     name, pipeline = f"{place}.tif", app.pipeline
     if place == "result":
-        pipeline = replace(pipeline, reaches=_Faulty(app.reaches.whole, app.reaches.policy))
+        pipeline = replace(
+            pipeline, reaches=_Faulty(app.reaches.whole, app.reaches.policy, app.reaches.toolboxes)
+        )
     elif place == "record":
         monkeypatch.setattr(Materials, "result", _fail)
     else:

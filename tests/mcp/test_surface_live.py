@@ -10,7 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
+from tests.boxes import surface
 from tests.mcp.talk import ERAS, Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine

@@ -12,7 +12,7 @@ import jsonschema
 import mcp_types as t
 import pytest
 
-from gdal_mcp.surface import known_tools
+from tests.boxes import known_tools
 from tests.mcp.talk import Place, Talk
 from tests.oracle.container import Oracle
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gdal_mcp.mcp import render
-from gdal_mcp.settings import TOOLSETS, Settings
-from gdal_mcp.surface import surface
+from gdal_mcp.settings import Settings
+from gdal_mcp.tools.toolbox import TOOLSETS
+from tests.boxes import surface
 
 FOLDER = Path(__file__).parent
 SETS = tuple(name for name in TOOLSETS if name != "all")

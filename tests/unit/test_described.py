@@ -9,9 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gdal_mcp.gdal.answers import words
-from gdal_mcp.gdal.answers.described import CHECKS, Described, checks, described, facts, names, shown
+from gdal_mcp.gdal.answers.described import CHECKS, checks, described, facts, names, shown
 from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.gdal.answers.words import drivers
+from gdal_mcp.toolbox import Described
 
 RASTER = {
     "driver": "GTiff",

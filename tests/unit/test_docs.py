@@ -20,16 +20,17 @@ from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.plan import Draft
-from gdal_mcp.settings import TOOLSETS, Settings, load_settings
-from gdal_mcp.surface import known_tools
-from gdal_mcp.surface import surface as surface_of
+from gdal_mcp.settings import Settings, load_settings
+from gdal_mcp.toolbox import ImmediateResult
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext, ImmediateResult
+from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import known_tools, preflight
+from tests.boxes import surface as surface_of
 
 ROOT = Path(__file__).parents[2]
 # what the examples read; a draft only looks at whether it is there
@@ -214,7 +215,7 @@ def desk(tmp_path):
         (folder / name).touch()
     settings = load_settings(workspaces=[folder], state_dir=tmp_path / "state")
     paths = Paths(Workspaces((Workspace.at(folder, writable=True),)), "outputs", "0" * 16, 1)
-    return DraftContext(paths, settings, surface_of(settings), Preflight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface_of(settings), preflight(settings), packaged())
 
 
 def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk):

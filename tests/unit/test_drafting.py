@@ -18,7 +18,8 @@ from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.pipeline import Pipeline, Reply, Request
 from gdal_mcp.settings import load_settings
-from gdal_mcp.tools.model import Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
+from tests.boxes import GDAL
 from tests.waiting import until
 
 ANN, BEN, EVE = (local(name) for name in ("ann", "ben", "eve"))
@@ -57,7 +58,12 @@ class _Offering(EntitlementResolver):
     def of(self, principal: str) -> Entitlements:
         reach = super().of(principal)
         tools = MappingProxyType({**reach.surface.callable, "hang": self.hang.tool})
-        return replace(reach, surface=replace(reach.surface, callable=tools))
+        return replace(
+            reach,
+            surface=replace(
+                reach.surface, callable=tools, toolboxes={**reach.surface.toolboxes, "hang": GDAL}
+            ),
+        )
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +78,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 def hanging(app: App, drafts: Drafts) -> Iterator[tuple[Hanging, Pipeline]]:
     """Such a tool, and the server's pipeline with it."""
     hang = Hanging()
-    reaches = _Offering(app.reaches.whole, app.reaches.policy, hang=hang)
+    reaches = _Offering(app.reaches.whole, app.reaches.policy, app.reaches.toolboxes, hang=hang)
     try:
         yield hang, replace(app.pipeline, reaches=reaches, drafts=drafts)
     finally:

@@ -24,15 +24,15 @@ from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
 from gdal_mcp.gdal.datasets.paths import Paths, family, reading
 from gdal_mcp.gdal.datasets.sidecar_files import Listings, TooManyNames, read_with
 from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, Names, grouped
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
-from gdal_mcp.tools.model import DraftContext, ImmediateResult
+from gdal_mcp.toolbox import ImmediateResult
+from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH
 from gdal_mcp.tools.pipelines import MAX_ALL_STEPS
 from sandbox.errors import PathRefused
 from sandbox.workspace import MAX_STEPS, Workspace, Workspaces
+from tests.boxes import preflight, surface
 from tests.quick import quick
 
 pytestmark = pytest.mark.claim("resources.drafting-bounded")
@@ -69,7 +69,7 @@ def desk_of(root: Path, listings: Listings | None = None) -> DraftContext:
     settings = Settings(workspaces=[root], state_dir=root.parent / "state")
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     paths = Paths(workspaces, "outputs", "0123456789abcdef", 2, listings or Listings())
-    return DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
 
 
 def draft(root: Path, tool: str, **arguments: Any) -> Draft | ImmediateResult:
@@ -279,11 +279,11 @@ def test_a_deep_path_costs_one_step_for_each_folder(root, counted):
 
 
 def test_a_path_of_very_many_steps_is_refused(root):
+    (root / "x").mkdir()
+    (root / "l").symlink_to("x")
+    write(root, {"a.tif": b""})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
     for way in ["x/../", "l/../", "./x/../"]:
-        (root / "x").mkdir()
-        (root / "l").symlink_to("x")
-        write(root, {"a.tif": b""})
-        workspaces = Workspaces((Workspace.at(root, writable=True),))
         assert workspaces.input(way * 10 + "a.tif").name == "a.tif"
         with pytest.raises(PathRefused):
             workspaces.input(way * MAX_STEPS + "a.tif")

@@ -11,13 +11,12 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import surface
 from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.pipelines import MAX_STEPS, PIPELINE, draft_pipeline
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import preflight, surface
 
 Drafting = Callable[..., Draft]
 
@@ -39,7 +38,7 @@ def draft(root: Path, tmp_path: Path) -> Drafting:
         settings = Settings(workspaces=[root], state_dir=tmp_path / "state", **given)
         workspaces = Workspaces((Workspace.at(root, writable=True),))
         paths = Paths(workspaces, "outputs", "0123456789abcdef", 2)
-        desk = DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
+        desk = DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
         return draft_pipeline(path, {"pipeline": steps}, desk)
 
     return make

@@ -7,16 +7,14 @@ import pytest
 
 from gdal_mcp.access.policy import WAYS, Policy
 from gdal_mcp.access.policy_file import load_policy
-from gdal_mcp.app import _names as app_names
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.types import LEAST_MEMORY
-from gdal_mcp.surface import surface
 from sandbox.errors import PathRefused
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import BOXES, surface
 
 NAMES = (
     *("info", "convert", "gdalwarp", "gdal_read", "vector_info"),
@@ -124,8 +122,7 @@ def test_a_file_that_calls_could_change_is_refused(folders: tuple[Path, Path]):
 def reaches(folders: tuple[Path, Path], text: str, **more: Any) -> EntitlementResolver:
     own = settings(folders, **more)
     spaces = Workspaces(tuple(Workspace.at(folder, writable=True) for folder in folders))
-    whole = Entitlements(own, spaces, surface(own), Preflight(own.limits()))
-    return EntitlementResolver(whole, loaded(folders, text))
+    return EntitlementResolver(Entitlements.whole(own, spaces, BOXES), loaded(folders, text), BOXES)
 
 
 @pytest.mark.claim("identity.reach-narrows")
@@ -213,7 +210,7 @@ def test_uploads_are_named_like_a_tool(folders: tuple[Path, Path]):
     text = '[[principal]]\nprincipals = ["*"]\ntools = ["info", "upload"]\n[[rule]]\ndecision = "deny"\ntools = ["upload"]'
     file = folders[0].parent / "policy.toml"
     file.write_text(text)
-    some = load_policy(settings(folders, policy=file), app_names)
+    some = load_policy(settings(folders, policy=file), (lambda: BOXES.names))
     assert some.rules[0].tools == ("upload",)
     assert surface(settings(folders, exclude_tools=("upload",))).listed
 

@@ -11,14 +11,14 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.preflight.facts import facts_of
-from gdal_mcp.gdal.preflight.service import Preflight, crs_named
+from gdal_mcp.gdal.preflight.service import crs_named
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
-from gdal_mcp.surface import surface
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.dispatch import draft_call
 from gdal_mcp.tools.model import DraftContext
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import preflight, surface
 
 
 def raster(width: int, height: int, **more: Any) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def desk_in(root: Path, state: Path, **known: dict[str, Any]) -> DraftContext:
     root.mkdir()
     settings = load_settings(workspaces=(root,), state_dir=state)
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    desk = DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
+    desk = DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
     for name, facts in known.items():
         (root / f"{name}.png").write_bytes(b"not opened by anybody here")
         desk.preflight.learn(paths.source(f"{name}.png").located, facts)

@@ -4,15 +4,20 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gdal_mcp.access.identity import local
 from gdal_mcp.access.rates import Bounds, Rates, Use
+from gdal_mcp.approval.model import Nobody
+from gdal_mcp.calls.context import CallContext, Request
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.pipeline import _computed
 from sandbox.outcome import Usage
 from sandbox.template import Limits
+from tests.boxes import planned
+from tests.unit.values import draft, plan
 
 DAY = 86_400.0
 NOON = 20_000 * DAY + DAY / 2
@@ -197,5 +202,7 @@ def test_without_bounds_nothing_is_refused_and_nothing_written(rates: Rates, tmp
 @pytest.mark.claim("identity.quotas")
 @pytest.mark.parametrize(("said", "spent"), [(3.0, 3.0), (1e308, 20.0), (None, 20.0)])
 def test_a_container_is_believed_up_to_what_it_can_have_had(said: float | None, spent: float):
-    usage = Usage("cold", run_seconds=10.0, cpu_seconds=said)
-    assert _computed(usage, Limits(cpus=2.0, wall_seconds=60.0)) == spent
+    call = CallContext(Request("convert", {}, local("ann"), "test", Nobody()))
+    planned(call, replace(plan(draft()), limits=Limits(cpus=2.0, wall_seconds=60.0)))
+    call.usage = Usage("cold", run_seconds=10.0, cpu_seconds=said)
+    assert call.cpu_seconds() == spent

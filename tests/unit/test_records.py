@@ -12,18 +12,19 @@ import pytest
 
 from gdal_mcp.access.identity import local
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.calls.execution import Done
-from gdal_mcp.calls.records import Records, catalogue_name
+from gdal_mcp.calls.context import CallContext, Done
+from gdal_mcp.calls.records import Records
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.answers.described import Described
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.ledger.registry import Call, Registry
-from gdal_mcp.pipeline import Request, Ticket
+from gdal_mcp.pipeline import Request
 from gdal_mcp.plan import Command, Draft, Output, Transfer
 from gdal_mcp.settings import load_settings
+from gdal_mcp.toolbox import Described
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import GDAL, planned
 from tests.unit.values import plan
 
 HOST = SimpleNamespace(
@@ -65,13 +66,11 @@ def drafted(spaces: Workspaces, **more: Any) -> Draft:
     return replace(draft, **more)
 
 
-def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = None) -> Ticket:
+def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = None) -> CallContext:
     given = {"input": "in.tif"} if arguments is None else arguments
-    made = Ticket(Request("convert", given, local("ann"), "test", Nobody()))
+    made = CallContext(Request("convert", given, local("ann"), "test", Nobody()))
     if draft is not None:
-        made.plan = plan(draft, call_id=made.call_id, tool="convert")
-        made.host = HOST  # type: ignore[assignment] - what is read of it
-        made.approval = "approved by ann"
+        planned(made, plan(draft, call_id=made.call_id, tool="convert"), HOST, "approved by ann")
     return made
 
 
@@ -84,7 +83,7 @@ def finished(draft: Draft, **more: Any) -> Done:
     return Done(Usage("cold"), "printed", None, "", (), (), "3.13.3", published=published)
 
 
-def call_of(records: Records, one: Ticket) -> Call:
+def call_of(records: Records, one: CallContext) -> Call:
     found = records.registry.call(one.call_id)
     assert found is not None
     return found
@@ -98,13 +97,13 @@ def events(records: Records) -> list[dict[str, Any]]:
 def test_a_call_that_succeeded_is_recorded_with_all_that_it_was_made_of(records: Records, spaces: Workspaces):
     draft = drafted(spaces)
     one = ticket(draft)
-    records.started(one)
+    records.started(one.planned)
     assert records.finished(one, finished(draft), None) is None
     call = call_of(records, one)
     assert (call.image, call.image_reference, call.catalogue) == (
         "sha256:11",
         "example/gdal",
-        catalogue_name(),
+        GDAL.version,
     )
     assert (call.outcome, call.approval, call.arguments) == ("OK", "approved by ann", {"input": "in.tif"})
     [row] = call.inputs
@@ -128,7 +127,7 @@ def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bo
         *({"wgs84": [float(west), 1.0, west + 1.0, 2.0]} for west in range(30)),
     ]
     one = ticket(draft)
-    records.started(one)
+    records.started(one.planned)
     done = replace(
         finished(draft), outputs=(raster, Described({"layers": layers}), Described({"layers": None}))
     )
@@ -145,7 +144,7 @@ def test_an_input_that_the_call_itself_replaced_is_not_called_changed(records: R
     made = Output(source, update=True, replaces=(source,))
     draft = drafted(spaces, outputs=(made,))
     one = ticket(draft)
-    records.started(one)
+    records.started(one.planned)
     source.path.unlink()
     records.finished(one, finished(draft), None)
     [row] = call_of(records, one).inputs
@@ -157,7 +156,7 @@ def test_an_input_that_the_call_itself_replaced_is_not_called_changed(records: R
 def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Workspaces):
     draft = drafted(spaces)
     one = ticket(draft)
-    records.started(one)
+    records.started(one.planned)
     draft.inputs[0].path.unlink()
     records.finished(one, finished(draft), None)
     [row] = call_of(records, one).inputs
@@ -169,7 +168,7 @@ def test_what_was_moved_and_removed_is_recorded(records: Records, spaces: Worksp
     old = spaces.input("old.tif")
     draft = drafted(spaces, transfers=(Transfer(old, spaces.output("new.tif")),), removes=(old,))
     one = ticket(draft)
-    records.started(one)
+    records.started(one.planned)
     records.finished(one, finished(draft, removed=(old,)), None)
     call = call_of(records, one)
     assert call.removed == (str(old),)
@@ -180,7 +179,7 @@ def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_none_of_gdals_word
     records: Records, spaces: Workspaces
 ):
     one = ticket(drafted(spaces))
-    records.started(one)
+    records.started(one.planned)
     records.finished(one, None, TIMEOUT)
     call = call_of(records, one)
     assert (call.outcome, call.message, call.files, call.outputs) == ("TIMEOUT", "too long.", (), ())
@@ -212,7 +211,7 @@ def test_nothing_starts_and_nothing_is_watched_when_the_registry_is_gone(
     records.registry.close()
     one = ticket(drafted(spaces))
     with pytest.raises(ToolError) as caught:
-        records.started(one)
+        records.started(one.planned)
     assert caught.value.stage is Stage.AUDIT
     assert records.watched == {}
 
@@ -221,7 +220,7 @@ def test_no_call_is_watched_once_it_has_ended(records: Records, spaces: Workspac
     for error in (None, TIMEOUT):
         draft = drafted(spaces)
         one = ticket(draft)
-        records.started(one)
+        records.started(one.planned)
         records.finished(one, None if error else finished(draft), error)
     assert records.watched == {}
 
@@ -237,7 +236,7 @@ def test_what_is_answered_is_known_again_by_its_digest(records: Records, spaces:
         ("a", None, b"png"),
     ):
         one = ticket(draft)
-        records.started(one)
+        records.started(one.planned)
         done = Done(Usage("cold"), printed, None, "", (), (), "3.13.3", return_code=code, preview=picture)
         records.finished(one, done, None)
         seen.append(call_of(records, one).printed)

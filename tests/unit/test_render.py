@@ -8,15 +8,15 @@ from pathlib import PurePosixPath
 import jsonschema
 import mcp_types as t
 
-from gdal_mcp.calls.execution import Done
+from gdal_mcp.calls.context import Done
 from gdal_mcp.calls.records import media_type
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.mcp import render
 from gdal_mcp.mcp.render import MAX_LINKS
 from gdal_mcp.pipeline import Reply
-from gdal_mcp.surface import known_tools
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
+from tests.boxes import known_tools
 from tests.unit.values import located
 
 PNG = b"\x89PNG\r\n\x1a\nrest"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.surface import known_tools
+from tests.boxes import known_tools
 from tests.snapshots.__main__ import FOLDER, texts, write
 
 HOW = (

@@ -8,7 +8,8 @@ import pytest
 from gdal_mcp.gdal.catalogue.load import catalogue
 from gdal_mcp.mcp import render
 from gdal_mcp.settings import Settings, SettingsError, load_settings
-from gdal_mcp.surface import Surface, known_tools, surface
+from gdal_mcp.surface import Surface
+from tests.boxes import known_tools, surface
 
 SEED = {
     *("info", "convert", "reproject", "gdalinfo", "gdal_translate", "gdalwarp"),

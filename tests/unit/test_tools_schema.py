@@ -10,23 +10,25 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from gdal_mcp.calls.execution import Done
-from gdal_mcp.calls.results import Ran, structured
+from gdal_mcp.access.identity import local
+from gdal_mcp.approval.model import Nobody
+from gdal_mcp.calls.context import CallContext, Done, Ran, Request
+from gdal_mcp.calls.results import structured
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import catalogue, packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.discovery.entries import tool_name
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
-from gdal_mcp.surface import known_tools, surface
+from gdal_mcp.toolbox import ImmediateResult, Tool
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext, ImmediateResult, Tool
+from gdal_mcp.tools.model import DraftContext
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import known_tools, planned, preflight, surface
 from tests.unit.values import RECEIPT, draft, output, plan
 
 SPECIFIED = {
@@ -152,7 +154,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> DraftContext:
         (root / name).write_bytes(b"x")
     settings = load_settings(workspaces=(root,))
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
-    return DraftContext(paths, settings, surface(settings), Preflight(settings.limits()), packaged())
+    return DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
 
 
 def call(desk: DraftContext, tool: str, arguments: Any) -> Draft | ImmediateResult:
@@ -318,7 +320,8 @@ def result_of(tool: Tool, printed: str = "", parsed: Any = None) -> dict[str, An
     made = output() if tool.writes else None
     published = Published("id", (PublishedFile(made.target, 7, "00"),)) if made else None
     done = Done(Usage("cold"), printed, parsed, "", (), (), "3.13.3", published=published)
-    return structured(Ran(tool, plan(draft(made), tool=tool.name), done, RECEIPT))
+    context = CallContext(Request(tool.name, {}, local("ann"), "test", Nobody()))
+    return structured(Ran(planned(context, plan(draft(made), tool=tool.name)), done), RECEIPT)
 
 
 def test_a_result_fits_its_schema_whatever_was_printed():

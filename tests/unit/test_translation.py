@@ -29,6 +29,7 @@ from sandbox.outcome import (
     TimedOut,
     Usage,
 )
+from tests.boxes import GDAL
 
 OUTCOMES: list[tuple[Outcome, Code | None]] = [
     (Exited(0), None),
@@ -68,7 +69,7 @@ def result(outcome: Outcome, final: Any = None, stderr: bytes = b"") -> SandboxR
 
 @pytest.mark.parametrize(("outcome", "code"), OUTCOMES, ids=[str(one) for one, _ in OUTCOMES])
 def test_every_outcome_has_its_code_and_keeps_what_was_printed(outcome: Outcome, code: Code | None):
-    told = judge(result(outcome, {}, b"ERROR 1: half a w\xff\x1b[31mord\n"))
+    told = judge(result(outcome, {}, b"ERROR 1: half a w\xff\x1b[31mord\n"), GDAL)
     assert (told.code if told else None) == code
     if told is not None:
         assert told.stage is Stage.RUN
@@ -124,7 +125,7 @@ def test_a_container_may_answer_anything(nonsense: Any):
         "gdal_version": nonsense,
         "return_code": nonsense,
     }
-    told = judge(result(Exited(1), final), writes=True)
+    told = judge(result(Exited(1), final), GDAL, writes=True)
     assert told is not None
     json.dumps(told.as_dict("id"), allow_nan=False)
     assert isinstance(reported(final), list)
@@ -139,7 +140,7 @@ def test_only_failures_are_told_as_what_went_wrong():
         {"level": "warning", "message": "w"},
         *({"level": "error", "message": f"e{i}"} for i in range(100)),
     ]
-    told = judge(result(Exited(1), {"errors": rows}))
+    told = judge(result(Exited(1), {"errors": rows}), GDAL)
     assert told is not None
     assert told.untrusted["gdal"][0] == "e0"
     assert "w" not in told.untrusted["gdal"]

@@ -3,8 +3,8 @@
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from gdal_mcp.calls.results import Receipt
 from gdal_mcp.plan import Command, Draft, Output, Plan
-from gdal_mcp.tools.model import Receipt
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, Workspace
 
@@ -14,7 +14,8 @@ RECEIPT = Receipt(
     call_id="0123456789abcdef",
     image="gdal:3.13.3",
     image_digest="sha256:00",
-    gdal_version="3.13.3",
+    toolbox="gdal",
+    tool_version="3.13.3",
     stand_in=False,
     engine="docker",
     tier="runc",

@@ -7,13 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from gdal_mcp.calls.execution import Run
+from gdal_mcp.access.identity import local
+from gdal_mcp.approval.model import Nobody
+from gdal_mcp.calls.context import CallContext, Request
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.operations.uploading import looking, reception
+from gdal_mcp.operations.uploading import Upload, reception
 from gdal_mcp.plan import Command, Draft, Output
 from sandbox.outputs.staging import StagingArea
 from sandbox.template import Limits
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import planned
 from tests.conftest import USER
 
 CALL = "call-000001"
@@ -27,7 +30,7 @@ def area(workspace: Path) -> StagingArea:
 def plan(area: StagingArea, name: str) -> Any:
     target = Workspaces((area.workspace,)).output(name)
     draft = Draft(Command("identify", ()), (), (Output(target),))
-    return SimpleNamespace(call_id=CALL, draft=draft, limits=Limits())
+    return SimpleNamespace(call_id=CALL, tool="convert", draft=draft, limits=Limits())
 
 
 @pytest.mark.claim("http.uploads")
@@ -40,8 +43,9 @@ def test_what_became_of_the_copy_is_not_published(area: StagingArea):
         copy.copy_from(received.staging, "in.csv")
         (copy.path / "in.csv").write_bytes(b"another thing")
         (copy.path / "in.csv.aux.xml").write_bytes(b"and more of it")
-        run = Run(plan(area, "in.csv"), nothing, nothing, nothing, nothing)
-        published = looking(received).publish(run, copy)
+        call = CallContext(Request("convert", {}, local("ann"), "test", Nobody()))
+        one = planned(call, plan(area, "in.csv"))
+        published = Upload(received=received).publish(one, copy, nothing)
     assert received.sha256 == published.files[0].sha256 == hashlib.sha256(b"what arrived").hexdigest()
     assert {path.name for path in area.workspace.root.iterdir()} == {".gdal-mcp", "in.csv"}
     assert (area.workspace.root / "in.csv").read_bytes() == b"what arrived"

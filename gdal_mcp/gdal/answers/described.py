@@ -7,7 +7,6 @@ The container may say anything: whatever took it over writes its last words. Inv
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, WrapValidator
@@ -34,6 +33,7 @@ from gdal_mcp.gdal.answers.words import (
     adapter,
     at_most,
 )
+from gdal_mcp.toolbox import Described
 from gdal_mcp.untrusted import clean_text
 
 MOST_CHECKS: Final = 50
@@ -52,15 +52,6 @@ CHECKS: Final[Mapping[str, str]] = {
     "no_overlap": "On earth the output lies apart from every input. Check the CRS and the extent that were used.",
     "pixels_unreadable": "The file opens, but its pixels cannot be read.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """One output as it was re-opened. `names` is untrusted text that joins `facts` by position."""
-
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    names: Mapping[str, Any] = field(default_factory=dict)
-    checks: tuple[Mapping[str, Any], ...] = ()
 
 
 def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:

@@ -59,86 +59,69 @@ def unfit(catalogue: Catalogue, gdal_version: str) -> str | None:
 
 
 _Key = tuple[Kind, str]
+_Facts = dict[_Key, dict[str, Any]]
 
 
-def _facts(text: str) -> dict[_Key, Any]:
-    """Everything the data says, by what it says it of."""
+def _facts(text: str) -> _Facts:
+    """Everything the data says, by what it says it of. A `*` has the order in which the others stand."""
     document = json.loads(text)
-    found: dict[_Key, Any] = {("version", "GDAL"): {"release": document["gdal"]}}
+    found: _Facts = {("version", "GDAL"): {"release": document["gdal"]}}
     found |= {("skipped", name): {} for name in document["skipped"]}
-    found |= dict(_described("algorithm", document["algorithms"]))
-    found |= dict(_described("step", document["steps"]))
-    found |= dict(_drivers(document["drivers"]))
+    found |= _commands("algorithm", document["algorithms"])
+    found |= _commands("step", document["steps"])
+    found["driver", "*"] = {"order": [entry["name"] for entry in document["drivers"]]}
+    for entry in document["drivers"]:
+        found["driver", entry["name"]] = {key: one for key, one in entry.items() if key not in _SCOPES}
+        for scope in _SCOPES:
+            found |= _options(f"{entry['name']} {scope}", entry.get(scope, ()))
     for scope in _SHARED:
-        found |= dict(_options("*", scope, document[scope]))
+        found |= _options(f"* {scope}", document[scope])
     return found
 
 
-def _described(
-    kind: Literal["algorithm", "step"], entries: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[_Key, Any]]:
-    entries = list(entries)
-    yield (kind, "*"), {"order": [entry["path"] for entry in entries]}
+def _commands(kind: Literal["algorithm", "step"], entries: list[dict[str, Any]]) -> _Facts:
+    found: _Facts = {(kind, "*"): {"order": [entry["path"] for entry in entries]}}
     for entry in entries:
-        path = entry["path"]
         named = [{"name": one} if isinstance(one, str) else one for one in entry["arguments"]]
-        yield (kind, path), _without(entry, "arguments") | {"order": [one["name"] for one in named]}
-        word = "step " if kind == "step" else ""
-        for one in named:
-            yield ("argument", f"{word}{path} --{one['name']}"), one
+        found[kind, entry["path"]] = {**entry, "arguments": None, "order": [one["name"] for one in named]}
+        path = entry["path"] if kind == "algorithm" else f"step {entry['path']}"
+        found |= {("argument", f"{path} --{one['name']}"): one for one in named}
+    return found
 
 
-def _drivers(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[_Key, Any]]:
-    entries = list(entries)
-    yield ("driver", "*"), {"order": [entry["name"] for entry in entries]}
-    for entry in entries:
-        yield ("driver", entry["name"]), _without(entry, *_SCOPES)
-        for scope in _SCOPES:
-            yield from _options(entry["name"], scope, entry.get(scope, ()))
-
-
-def _options(driver: str, scope: str, entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[_Key, Any]]:
+def _options(of: str, entries: Iterable[dict[str, Any]]) -> _Facts:
     """A driver may declare an option of the same name twice."""
-    seen: dict[str, int] = {}
+    found: _Facts = {}
     for entry in entries:
-        name = entry["name"]
-        seen[name] = seen.get(name, 0) + 1
-        again = f" ({seen[name]})" if seen[name] > 1 else ""
-        yield ("option", f"{driver} {scope} {name}{again}"), dict(entry)
+        where, again = f"{of} {entry['name']}", 1
+        while ("option", where) in found:
+            again += 1
+            where = f"{of} {entry['name']} ({again})"
+        found["option", where] = entry
+    return found
 
 
-def _without(entry: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in keys}
-
-
-def _compared(before: Mapping[_Key, Any], after: Mapping[_Key, Any]) -> Iterator[Difference]:
+def _compared(before: _Facts, after: _Facts) -> Iterator[Difference]:
     yield from (Difference("removed", *key) for key in before if key not in after)
-    for key in after:
+    for key, said in after.items():
         if key not in before:
             yield Difference("added", *key)
-        elif detail := _detail(before[key], after[key]):
+        elif detail := _detail(before[key], said):
             yield Difference("changed", *key, detail)
 
 
 def _detail(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """What changed, key by key; of an order only whether those that are in both stand otherwise."""
-    keys = [*before, *(key for key in after if key not in before)]
-    return ", ".join(
-        f"{key}: {_shown(before.get(key))} -> {_shown(after.get(key))}"
-        for key in keys
-        if not _same(key, before.get(key), after.get(key))
-    )
-
-
-def _same(key: str, before: Any, after: Any) -> bool:
-    if key != "order":
-        return type(before) is type(after) and bool(before == after)
-    both = set(before) & set(after)
-    return [name for name in before if name in both] == [name for name in after if name in both]
+    changes = []
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key), after.get(key)
+        if key == "order" and isinstance(old, list) and isinstance(new, list):
+            old, new = [one for one in old if one in new], [one for one in new if one in old]
+        if type(old) is not type(new) or old != new:
+            changes.append(f"{key}: {_shown(old)} -> {_shown(new)}")
+    return ", ".join(changes)
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    text = json.dumps(value, ensure_ascii=False)
+    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -6,17 +6,14 @@ ArgumentRefused        a client's argument may not be passed to GDAL
 CatalogueBroken        the packaged data and the hand-written rules do not fit together; nothing is served
 """
 
-from gdal_mcp.errors import Code
+from gdal_mcp.errors import Code, Stage, ToolError
 
 
-class ArgumentRefused(Exception):
+class ArgumentRefused(ToolError):
     """An argument that is not passed on. `code` is INVALID_ARGUMENT, or NETWORK_BLOCKED where it names the network."""
 
     def __init__(self, message: str, suggestion: str = "", *, code: Code = Code.INVALID_ARGUMENT) -> None:
-        super().__init__(message)
-        self.message = message
-        self.suggestion = suggestion
-        self.code = code
+        super().__init__(code, Stage.VALIDATE, message, suggestion)
 
 
 class CrsRefused(ArgumentRefused):

@@ -56,6 +56,15 @@ class Paths:
     threads: int = 1  # the most that a container of this server has
     listings: Listings = field(default_factory=Listings, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        for one in self.workspaces.items:
+            if one.root.parts[1].lower().startswith("vsi"):
+                raise _refusal(
+                    PathRefused(
+                        f"GDAL takes names under {one.root} for something else, so it is no workspace."
+                    )
+                )
+
     def input(self, text: str) -> Located:
         """An existing file or folder by its plain path. Raises ToolError."""
         try:
@@ -372,3 +381,24 @@ def _refusal(error: PathRefused) -> ToolError:
         message,
         "Use a path inside a workspace; `gdal-mcp doctor` lists them.",
     )
+
+
+@dataclass(frozen=True)
+class FreshPaths(Paths):
+    """The workspaces as if nothing stood where outputs go, as it was before the recorded call."""
+
+    def output(
+        self,
+        text: str,
+        *,
+        inputs: Inputs,  # noqa: ARG002 - nothing is written, so no input is at risk
+        overwrite: bool,  # noqa: ARG002 - nothing is replaced
+        update: bool = False,  # noqa: ARG002 - a call that changed what was there is not made again
+        kind: OutputKind = "dataset",
+    ) -> Output:
+        found = super().output(text, inputs=(), overwrite=True, kind=kind).target
+        return Output(replace(found, identity=None, is_folder=False), kind)
+
+    def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
+        """Under the name that the recorded call gave it, as its id is ours; its folder is not made."""
+        return replace(super().new_output(stem, extension, kind), server_named=False)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.formats import driver_for
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight.call import Call
 from gdal_mcp.gdal.preflight.checks import Finding, findings
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
@@ -36,6 +36,10 @@ class PreflightReport:
     violation: LimitViolation | None = None  # the limit that the call is certain to break
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def figures(self) -> Mapping[str, float | None] | None:
+        return self.estimate.figures if self.estimate is not None else None
+
 
 @dataclass(frozen=True)
 class Preflight:
@@ -52,7 +56,12 @@ class Preflight:
     """
 
     limits: Limits
+    catalogue: Catalogue
     known: FactsCache = field(default_factory=FactsCache)
+
+    def within(self, limits: Limits) -> "Preflight":
+        """The same knowledge under other limits."""
+        return replace(self, limits=limits)
 
     def look(self, draft: Draft) -> PreflightReport:
         calls = self._calls(draft)
@@ -130,7 +139,9 @@ class Preflight:
         if draft.output is not None:
             updates = any(one.update for one in draft.outputs)
             name = draft.output.target.name
-            calls[-1] = replace(calls[-1], driver=_driver(calls[-1], name), output=name, updates=updates)
+            calls[-1] = replace(
+                calls[-1], driver=_driver(calls[-1], name, self.catalogue), output=name, updates=updates
+            )
         return calls
 
 
@@ -150,8 +161,8 @@ def _steps(draft: Draft) -> list[tuple[str, Mapping[str, tuple[str, ...]]]]:
     return [(draft.command.program if classic else draft.algorithm, draft.arguments)]
 
 
-def _driver(call: Call, output: str) -> str:
+def _driver(call: Call, output: str, catalogue: Catalogue) -> str:
     """The format of the output: the one that is named, else the one that its name means."""
-    algorithm = catalogue().algorithms.get(call.algorithm)
+    algorithm = catalogue.algorithms.get(call.algorithm)
     kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
-    return call.text("output-format") or driver_for(catalogue(), output, kind) or ""
+    return call.text("output-format") or driver_for(catalogue, output, kind) or ""

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of
 from gdal_mcp.plan import Draft
+from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import (
     COMMAND_KEYS,
     DatasetPath,
@@ -18,7 +19,7 @@ from gdal_mcp.tools.common import (
     option_texts,
     present_command,
 )
-from gdal_mcp.tools.model import Arguments, DraftContext, Tool, schema_of, typed
+from gdal_mcp.tools.model import DraftContext
 
 Resampling = Literal[
     "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms",

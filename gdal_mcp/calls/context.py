@@ -1,0 +1,159 @@
+"""A call on its way: the request, what is known of it after each step, and the reply.
+
+The steps are values that are made once and handed on: `Admitted`, `Planned`, `Ran`. `CallContext` is the one thing that
+changes: it notes the newest of them, for the records of a call that ends early, and how long each step took.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gdal_mcp.access.identity import Principal
+from gdal_mcp.approval.model import Approver
+from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.operation import ORDINARY, Operation
+from gdal_mcp.entitlements import Entitlements
+from gdal_mcp.errors import ToolError
+from gdal_mcp.host.hosting import Host
+from gdal_mcp.plan import Plan
+from gdal_mcp.toolbox import Described, NoReport, Report, Tool, Toolbox
+from sandbox.outcome import Usage
+from sandbox.outputs.store import Published
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call as it came in. `on_progress` is called from another thread, or from the event loop's while the call waits."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    who: Principal
+    client: str
+    approver: Approver
+    on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
+    operation: Operation = ORDINARY
+
+    @property
+    def principal(self) -> str:
+        return self.who.id
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request whose sender has the tool."""
+
+    context: "CallContext"
+    entitlements: Entitlements
+    tool: Tool
+    toolbox: Toolbox
+
+    @property
+    def request(self) -> Request:
+        return self.context.request
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Exactly what would run, and where. `approval` says how that was allowed, once it was."""
+
+    admitted: Admitted
+    plan: Plan
+    host: Host
+    approval: str = ""
+
+    @property
+    def context(self) -> "CallContext":
+        return self.admitted.context
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a call that succeeded has to tell. All text in it is cleaned; `outputs` are in the order of the draft's."""
+
+    usage: Usage
+    printed: str
+    parsed: Any
+    stderr: str
+    outputs: tuple[Described, ...]
+    messages: tuple[str, ...]  # what the library reported
+    tool_version: str
+    return_code: int | None = None  # of operations that answer with one
+    published: Published | None = None
+    preview: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A plan that ran and succeeded."""
+
+    planned: Planned
+    done: Done
+
+
+@dataclass(slots=True)
+class CallContext:
+    """What is known of a call so far. Durations are seconds."""
+
+    request: Request
+    call_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    begun: float = field(default_factory=time.monotonic)
+    durations: dict[str, float] = field(default_factory=dict)
+    step: Admitted | Planned | Ran | None = None  # the last that was reached
+    preflight: Report = field(
+        default_factory=NoReport
+    )  # the newest: more is known once its container has looked
+    usage: Usage | None = None  # of its container, however the call ended
+    running: Running | None = None  # as the console shows it
+
+    @property
+    def planned(self) -> Planned | None:
+        return (
+            self.step.planned
+            if isinstance(self.step, Ran)
+            else self.step
+            if isinstance(self.step, Planned)
+            else None
+        )
+
+    @property
+    def done(self) -> Done | None:
+        """Set as soon as outputs are published, whatever fails after that."""
+        return self.step.done if isinstance(self.step, Ran) else None
+
+    def report_progress(self, fraction: float, message: str) -> None:
+        """From any thread."""
+        if self.running is not None:
+            self.running.report(fraction, message)
+        self.request.on_progress(fraction, message)
+
+    def enter(self, stage: str) -> None:
+        """Tells the console what the call is doing, in plain words."""
+        if self.running is not None:
+            self.running.stage = stage
+
+    def cpu_seconds(self) -> float:
+        """As the container says, up to what it can have had; all of that for one that was cut before it could say."""
+        if self.usage is None or self.planned is None:
+            return 0.0
+        limits = self.planned.plan.limits
+        most = min(self.usage.run_seconds, limits.wall_seconds) * limits.cpus
+        return min(self.usage.cpu_seconds, most) if self.usage.cpu_seconds is not None else most
+
+    def record_duration(self, name: str, since: float) -> None:
+        self.durations[name] = round(time.monotonic() - since, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A call's result: the tool's own keys with the receipt, what was published, and a preview."""
+
+    call_id: str
+    result: Mapping[str, Any]
+    done: Done | None = None
+    error: ToolError | None = None
+
+    @classmethod
+    def failed(cls, context: CallContext, error: ToolError) -> "Reply":
+        return cls(context.call_id, error.as_dict(context.call_id), context.done, error)

@@ -1,0 +1,94 @@
+"""How a call's files get into staging and out of it: an ordinary call's way, and where an operation goes its own."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft, Output
+from gdal_mcp.toolbox import Tool
+from gdal_mcp.untrusted import clean_text
+from sandbox.outputs.store import OutputFolder, Publication, Published
+from sandbox.waiting import Cancellation
+from sandbox.workspace import Located
+
+if TYPE_CHECKING:
+    from gdal_mcp.calls.context import Planned
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An ordinary call. Uploads and recorded calls that are made again override what they do in their own way."""
+
+    tool: Tool | None = None  # instead of the one that the caller has by that name
+    as_new: str = ""  # drafted as the call of this id was, as if nothing stood where its outputs go
+    approval_wait: float | None = None  # seconds that it waits for approval; None is the server's setting
+
+    def accept(self, draft: Draft) -> None:
+        """Raises ToolError for a draft that is not wanted."""
+
+    def copies(self, draft: Draft) -> bool:
+        """Whether anything is copied into staging before the job."""
+        return bool(draft.copies) or any(output.update for output in draft.outputs)
+
+    def copy_in(self, planned: "Planned", staging: OutputFolder, seen: Callable[[Path], Path]) -> None:
+        """Copies what the command changes, and what the host copies for it. `seen` as `Hosting.seen`."""
+        draft, limits = planned.plan.draft, planned.plan.limits
+        updated = (output for output in draft.outputs if output.update)
+        worked_on = [(one, one.name) for output in updated for one in (*output.replaces, *output.shared)]
+        for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.copies)):
+            staging.copy_in(located, name, limits, seen(located.workspace.root))
+
+    def publish(self, planned: "Planned", staging: OutputFolder, _cancel: Cancellation) -> Published:
+        """What becomes of what the command left in staging. Raises ToolError, SandboxError."""
+        return publish(planned, staging)
+
+    def explain(self, error: ToolError) -> ToolError:
+        """What the caller is told of a job that failed."""
+        return error
+
+
+ORDINARY = Operation()
+
+
+def publish(planned: "Planned", staging: OutputFolder) -> Published:
+    """Publishes what the command left in staging that belongs to an output. Raises ToolError when anything else is there."""
+    plan, draft, belongs = planned.plan, planned.plan.draft, planned.admitted.toolbox.belongs
+    publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))
+    gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
+    return staging.publish(
+        plan.call_id, publications, removes=gone, transfers=draft.transfers, listings=draft.listings
+    )
+
+
+def _publication(name: str, draft: Draft, belongs: Callable[[str, str], int]) -> Publication:
+    """Where a staged name goes. Raises ToolError for one that belongs to no output, or would replace a stranger."""
+    output = _owner(name, draft.outputs, belongs)
+    if output is None:
+        raise _rejected(name, "the command wrote a file that does not belong to the output")
+    known = {located.name: located for located in (*output.replaces, *output.shared)}
+    if name in known:
+        return Publication(name, known[name])
+    if os.path.lexists(output.target.path.parent / name):
+        raise _rejected(name, "a file of the output would replace one that is no part of the old output")
+    return Publication(name, Located(output.target.workspace, output.target.relative.parent / name))
+
+
+def _owner(name: str, outputs: tuple[Output, ...], belongs: Callable[[str, str], int]) -> Output | None:
+    """The output that a name belongs to most closely; None where that would be in several folders."""
+    closeness = [belongs(name, output.target.name) for output in outputs]
+    best = max(closeness, default=0)
+    found = [one for one, close in zip(outputs, closeness, strict=True) if best and close == best]
+    return found[0] if len({output.target.path.parent for output in found}) == 1 else None
+
+
+def _rejected(name: str, why: str) -> ToolError:
+    return ToolError(
+        Code.OUTPUT_REJECTED,
+        Stage.PUBLISH,
+        f"{why}, so nothing was published.",
+        "Choose another name for the output; that of the file is under `untrusted`.",
+        {"name": clean_text(name, 255)},
+    )

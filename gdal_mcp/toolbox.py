@@ -1,0 +1,289 @@
+"""The seam for tool libraries: what a toolbox is, as one frozen value, and the tools it has.
+
+The server knows a toolbox by this value alone: its image and the program that runs in the container, its tools, how a request
+and an answer look, which files belong together, which names policies and settings may use. GDAL's is made in
+`gdal_mcp.tools.toolbox`. Every field that is a function has a default that suits a library with files in and files out.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from gdal_mcp.access.aliases import Aliases
+from gdal_mcp.access.policy import Verdict
+from gdal_mcp.errors import Code
+from gdal_mcp.plan import Draft
+from gdal_mcp.settings import Settings
+from sandbox.template import Limits
+from sandbox.workspace import Located, Workspaces
+
+
+class Arguments(BaseModel):
+    """Base of the hand-written tools' arguments: nothing unknown, nothing converted from another JSON type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a finished call printed; a tool turns it into its own keys. Text in it is cleaned, and untrusted."""
+
+    printed: str
+    parsed: Any  # the printed JSON; None when it is none
+    uri: str | None  # of the first output
+    output: str | None  # its path
+
+
+@dataclass(frozen=True)
+class ImmediateResult:
+    """A tool's answer that needs no container: facts of the catalogue or of a plan."""
+
+    result: Mapping[str, Any]
+
+
+class Permits(Protocol):
+    """The tools and operations of a server."""
+
+    @property
+    def callable(self) -> Mapping[str, "Tool"]: ...
+
+    def permits(self, operation: str) -> bool: ...
+
+
+class Finding(Protocol):
+    """Something odd about a call that would run all the same."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """With a code, a message and a suggestion."""
+
+
+class Report(Protocol):
+    """What can be told of a draft before it runs."""
+
+    @property
+    def figures(self) -> Mapping[str, float | None] | None:
+        """Expected output bytes and files, memory in bytes, seconds; None where nothing can be said."""
+
+    @property
+    def findings(self) -> Sequence["Finding"]:
+        """What is odd about it."""
+
+
+class Preflight(Protocol):
+    """Judges drafts by what containers said of their inputs. For several threads."""
+
+    def within(self, limits: Limits) -> "Preflight":
+        """The same knowledge under other limits."""
+
+    def check(self, draft: Draft) -> Report:
+        """By what is known already. Raises ToolError for a call that is certain to break a limit."""
+
+    def heard(self, draft: Draft, value: Mapping[str, Any]) -> Report:
+        """As `check`, by what the worker said of the inputs before it began to work."""
+
+    def description(self, draft: Draft) -> Draft | None:
+        """A call that describes the inputs that are not known yet; None where there is none."""
+
+    def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
+        """Keeps what a container said of a file that it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoReport:
+    figures: Mapping[str, float | None] | None = None
+    findings: tuple["Finding", ...] = ()
+
+
+class NoPreflight:
+    """Of a toolbox that judges nothing before it runs."""
+
+    def within(self, _limits: Limits) -> "NoPreflight":
+        return self
+
+    def check(self, _draft: Draft) -> Report:
+        return NoReport()
+
+    def heard(self, _draft: Draft, _value: Mapping[str, Any]) -> Report:
+        return NoReport()
+
+    def description(self, _draft: Draft) -> Draft | None:
+        return None
+
+    def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class DraftScope:
+    """What a draft may rest on: the workspaces and tools of one caller, and what the policy says of drafts."""
+
+    call_id: str
+    workspaces: Workspaces
+    settings: Settings
+    limits: Limits
+    surface: Permits
+    verdict: Callable[[str, Draft], Verdict]
+    preflight: Any
+    as_new: bool = False  # as if nothing stood where the outputs go: a recorded call made again
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool. `draft` is pure but for looking paths up; `present` makes the tool's own keys of the result."""
+
+    name: str
+    title: str
+    description: str
+    schema: Callable[[], Mapping[str, Any]]
+    draft: Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]  # the second is the toolbox's context
+    writes: bool
+    replaces: bool = False  # may take the place of an existing file, or take it away
+    own_keys: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # schemas of the tool's own keys
+    required_keys: tuple[str, ...] = ()
+    present: Callable[[Answer], Mapping[str, Any]] = lambda _answer: {}
+    like: str = ""  # the operation that it is most like, for policies, estimates and advice
+    runs: bool = True  # False when the server answers by itself, without a container
+    pictures: bool = False  # answers with pictures, which can show words: none in lockdown
+
+    @cached_property
+    def input_schema(self) -> Mapping[str, Any]:
+        return self.schema()
+
+    @cached_property
+    def output_schema(self) -> Mapping[str, Any]:
+        """The keys of a result. Kept short, as every client reads it; README describes the parts."""
+        if not self.runs:
+            return {"type": "object"}
+        keys: dict[str, Any] = dict(self.own_keys)
+        if self.writes:
+            keys["outputs"] = {"type": "array", "items": {"type": "object"}}
+        keys["untrusted"] = {"type": "object"}
+        keys["receipt"] = {"type": "object"}
+        return {"type": "object", "properties": keys, "required": [*self.required_keys, "receipt"]}
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+def typed(
+    model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]
+) -> Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]:
+    """The draft function of a tool whose arguments are a model. Raises pydantic's ValidationError."""
+    return lambda arguments, context: draft(model.model_validate(dict(arguments)), context)
+
+
+def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
+    """The JSON Schema of a model, made when it is first asked for."""
+    return lambda: plain(model.model_json_schema())
+
+
+def plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without pydantic's generated titles, which repeat the names, and without null branches of absent options."""
+    cleaned: dict[str, Any] = _without_titles(schema)
+    for name, one in cleaned.get("properties", {}).items():
+        branches = one.get("anyOf")
+        if branches and {"type": "null"} in branches and one.get("default", ...) is None:
+            rest = [branch for branch in branches if branch != {"type": "null"}]
+            kept = {key: value for key, value in one.items() if key not in ("anyOf", "default")}
+            cleaned["properties"][name] = {**(rest[0] if len(rest) == 1 else {"anyOf": rest}), **kept}
+    return cleaned
+
+
+def _without_titles(value: Any, *, names: bool = False) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _without_titles(item, names=key in ("properties", "$defs"))
+            for key, item in value.items()
+            if names or key != "title"
+        }
+    if isinstance(value, list):
+        return [_without_titles(item) for item in value]
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One output as it was opened again: `facts` are ours to vouch for, `names` are texts of the file, untrusted."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, Any] = field(default_factory=dict)
+    checks: tuple[Mapping[str, Any], ...] = ()
+
+
+def spelling(name: str) -> str:
+    """One spelling for all: lower case words joined by underscores, without a leading `gdal`."""
+    return name.strip().lower().replace("-", "_").replace(" ", "_").removeprefix("gdal_")
+
+
+def _request(draft: Draft, _preview_pixels: int) -> Mapping[str, Any]:
+    command = draft.command
+    return {
+        "program": command.program,
+        "argv": command.argv,
+        "inputs": command.inputs,
+        "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
+        **command.extra,
+    }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Toolbox:
+    """A tool library: what runs in its containers, and the tools that makes."""
+
+    name: str  # in settings and records, such as `gdal`
+    title: str  # in messages, such as `GDAL`
+    version: str  # of the description of its tools: kept with every call
+    environment: Callable[[Limits], Mapping[str, str]]
+    program: Callable[[float], tuple[str, ...]]  # the worker's command, which ends after so many idle seconds
+    toolsets: Mapping[
+        str, Callable[[], tuple[Tool, ...]]
+    ]  # the first is listed when nothing else is asked for
+    image: str | None = (
+        None  # reference; None: the one that the settings name, or the default of this release
+    )
+    unlisted: tuple[str, ...] = ()  # toolsets that answer by name beside the first, without being listed
+    operations: frozenset[str] = (
+        frozenset()
+    )  # what its tools run, such as `raster hillshade`; policies may name it
+    aliases: Aliases = field(default_factory=Aliases)
+    failure: Code = Code.TOOL_ERROR  # of a job that ends with an error
+    context: Callable[[DraftScope], Any] = lambda scope: scope
+    request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
+    describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = lambda _final, count: (
+        (Described(),) * count
+    )
+    tool_version: Callable[[Mapping[str, Any]], str] = lambda final: str(final.get("tool_version", ""))
+    read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
+    preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
+    validates: str = ""  # the tool that describes the inputs of another call, for the question to a person
+    belongs: Callable[[str, str], int] = lambda name, target: int(
+        name == target
+    )  # 0, or how closely a file does
+    # which files go with some that a call reads, such as the sidecars of datasets; made anew for each call
+    companions: Callable[[], Callable[[Located], Iterable[Path]]] = lambda: lambda _located: ()
+    mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: (*draft.inputs, *draft.looked_at)
+    unfit: Callable[[str], str] = lambda _version: ""  # why an image with that version cannot be used
+    # what to call next: of a draft, the call's arguments and the rows of its result's `outputs`
+    next_calls: Callable[
+        [Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]
+    ] = lambda _draft, _arguments, _outputs, _surface: []
+    mount_advice: str = ""  # for a failure where only what the call names is mounted
+    upload: Tool | None = None  # what looks at a file that is sent over HTTP, before it is published
+    compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets
+
+    def __repr__(self) -> str:
+        return f"Toolbox({self.name!r})"  # all of it is megabytes of text
+
+    @cached_property
+    def tools(self) -> Mapping[str, Tool]:
+        """Every tool by name; a hand-picked one before a generated one of the same name."""
+        found: dict[str, Tool] = {}
+        for made in self.toolsets.values():
+            for tool in made():
+                found.setdefault(tool.name, tool)
+        return found

@@ -1,0 +1,138 @@
+"""GDAL as a toolbox: everything that the server needs to know of it, in one value."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+from gdal_mcp.errors import Code
+from gdal_mcp.gdal.answers.described import described
+from gdal_mcp.gdal.answers.next_steps import next_steps
+from gdal_mcp.gdal.answers.printed import read_json
+from gdal_mcp.gdal.catalogue import store
+from gdal_mcp.gdal.catalogue.drift import unfit
+from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
+from gdal_mcp.gdal.catalogue.model import Catalogue
+from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths, companions
+from gdal_mcp.gdal.datasets.scope import ADVICE, places
+from gdal_mcp.gdal.discovery.entries import tool_name
+from gdal_mcp.gdal.environment import environment, gdal_threads
+from gdal_mcp.gdal.preflight.service import Preflight, crs_named
+from gdal_mcp.gdal.worker_source import compare_command, gdal_command
+from gdal_mcp.plan import Draft
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolbox import DraftScope, Permits, Tool, Toolbox
+from gdal_mcp.tools.algorithm import may_write
+from gdal_mcp.tools.aliases import aliases_of
+from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.direct import direct_tool
+from gdal_mcp.tools.listing import core
+from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.upload import UPLOAD
+from gdal_mcp.tools.validate import VALIDATE_CALL
+
+NAME = "gdal"
+GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
+TOOLSETS = ("core", *GROUPS, "classic", "all")
+
+
+def gdal(settings: Settings) -> Toolbox:
+    """GDAL as the image of these settings has it. Raises CatalogueBroken."""
+    return of_data(store.select(settings.state_dir, settings.image))
+
+
+@cache
+def of_data(text: str) -> Toolbox:
+    """GDAL as the data of a catalogue describes it. Raises CatalogueBroken."""
+    catalogue = packaged() if text == packaged_text() else catalogue_of(text)
+    return Toolbox(
+        name=NAME,
+        title="GDAL",
+        version=f"{catalogue.gdal_version} sha256:{hashlib.sha256(text.encode()).hexdigest()}",
+        environment=environment,
+        program=gdal_command,
+        toolsets=_toolsets(catalogue),
+        unlisted=("classic",),
+        operations=frozenset(catalogue.algorithms),
+        aliases=aliases_of(catalogue),
+        failure=Code.GDAL_ERROR,
+        context=partial(_context, catalogue),
+        request=_request,
+        describe=described,
+        tool_version=lambda final: str(final.get("gdal_version", "")),
+        read_json=read_json,
+        preflight=lambda limits: Preflight(limits, catalogue),
+        validates=VALIDATE_CALL.name,
+        belongs=_belongs,
+        companions=companions,
+        mounts=places,
+        unfit=lambda version: unfit(catalogue, version) or "",
+        next_calls=partial(_next_calls, catalogue),
+        mount_advice=ADVICE,
+        upload=UPLOAD,
+        compare=compare_command,
+    )
+
+
+def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]:
+    def group(name: str) -> tuple[Tool, ...]:
+        paths = (path for path in catalogue.algorithms if path.startswith(f"{name} "))
+        return tuple(direct_tool(catalogue, path) for path in paths)
+
+    groups = {name: partial(group, name) for name in GROUPS}
+    return {"core": partial(core, catalogue), **groups, "classic": lambda: CLASSIC}
+
+
+def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
+    make = FreshPaths if scope.as_new else Paths
+    threads = gdal_threads(scope.limits)
+    paths = make(scope.workspaces, scope.settings.outputs_folder, scope.call_id, threads)
+    return DraftContext(paths, scope.settings, scope.surface, scope.preflight, catalogue, scope.verdict)
+
+
+def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
+    command = draft.command
+    return {
+        "program": command.program,
+        "argv": command.argv,
+        "options": command.options,
+        "inputs": command.inputs,
+        "output": command.output,
+        "as_array": command.as_array,
+        "crs": crs_named(draft),
+        "sources": tuple(str(located) for located in draft.inputs),
+        "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
+        "preview_pixels": preview_pixels,
+        **command.extra,
+    }
+
+
+def _belongs(name: str, target: str) -> int:
+    """The output itself, else a companion such as `dem.tif.aux.xml`, else `dem.hdr`; the pixels of `x.ers` are in `x`."""
+    stem = target.rsplit(".", 1)[0]
+    if name == target:
+        return 3
+    if name.startswith(f"{target}."):
+        return 2
+    return int(name == stem or name.startswith(f"{stem}."))
+
+
+def _next_calls(
+    catalogue: Catalogue,
+    draft: Draft,
+    _arguments: Mapping[str, Any],
+    outputs: Sequence[Mapping[str, Any]],
+    surface: Permits,
+) -> list[dict[str, Any]]:
+    """Next calls as this server takes them: by the algorithm's own tool, else by the one that runs any algorithm."""
+    served = {path for path in catalogue.algorithms if surface.permits(path)}
+    rows = []
+    inputs = [str(located) for name, located in draft.named or () if name == "input"]
+    for step in next_steps(draft.algorithm, outputs, inputs, served):
+        tool, given = tool_name(step.algorithm), dict(step.arguments)
+        if tool not in surface.callable:
+            tool = "gdal_write" if may_write(catalogue.algorithms[step.algorithm]) else "gdal_read"
+            given = {"algorithm": step.algorithm, "arguments": given}
+        if tool in surface.callable:
+            rows.append({"tool": tool, "reason": step.reason, "arguments": given})
+    return rows

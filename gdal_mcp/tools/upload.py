@@ -1,0 +1,51 @@
+"""`upload`: what looks at a file that was sent over HTTP before it is published. No client of the protocol has it."""
+
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from pydantic import Field
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.datasets.paths import refuse_other_name
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
+from gdal_mcp.tools.model import DraftContext
+
+
+class UploadArguments(Arguments):
+    path: str = Field(description="Where it goes, absolute")
+    bytes: int
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    overwrite: bool = True
+
+
+def _draft(arguments: UploadArguments, context: DraftContext) -> Draft:
+    """The words of the command say what is approved; the program needs only the name."""
+    refuse_other_name(PurePosixPath(arguments.path).name)
+    output = context.paths.output(arguments.path, inputs=(), overwrite=arguments.overwrite)
+    if output.target.is_folder:
+        raise ToolError(
+            Code.INVALID_ARGUMENT,
+            Stage.RESOLVE,
+            f"{output.target.name} is a folder.",
+            "Send the file to a name of its own.",
+        )
+    told = (f"--bytes={arguments.bytes}", f"--sha256={arguments.sha256}")
+    command = Command("identify", told, (output.inside,), layout="inputs-output")
+    return Draft(command, (), (output,), wants_json=True, verify=_require_driver)
+
+
+def _require_driver(report: Any) -> None:
+    if not (isinstance(report, dict) and report and all(report.values())):
+        raise ToolError(Code.GDAL_ERROR, Stage.RUN, "GDAL cannot read what was sent as a dataset.")
+
+
+UPLOAD: Final = Tool(
+    name="upload",
+    title="Take a file in",
+    description="Publishes a file that was sent over HTTP, once GDAL could read it.",
+    schema=schema_of(UploadArguments),
+    draft=typed(UploadArguments, _draft),
+    writes=True,
+    replaces=True,
+)

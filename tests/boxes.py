@@ -1,0 +1,44 @@
+"""GDAL's toolbox as the packaged catalogue describes it, and what tests ask of it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from gdal_mcp.calls.context import Admitted, CallContext, Planned
+from gdal_mcp.entitlements import Entitlements
+from gdal_mcp.gdal.catalogue.load import packaged, packaged_text
+from gdal_mcp.gdal.preflight.service import Preflight
+from gdal_mcp.plan import Plan
+from gdal_mcp.settings import Settings
+from gdal_mcp.surface import Surface, Toolboxes
+from gdal_mcp.toolbox import Tool
+from gdal_mcp.tools.toolbox import of_data
+
+GDAL = of_data(packaged_text())
+BOXES = Toolboxes((GDAL,))
+
+
+def surface(settings: Settings, outside: Iterable[str] = ()) -> Surface:
+    return BOXES.surface(settings, outside)
+
+
+def known_tools() -> Mapping[str, Tool]:
+    return GDAL.tools
+
+
+def preflight(settings: Settings) -> Preflight:
+    return Preflight(settings.limits(), packaged())
+
+
+def admitted(call: CallContext, tool: str = "convert") -> Admitted:
+    """A call whose sender has all that a server has by default."""
+    settings = Settings()
+    reach = Entitlements(
+        settings, cast("Any", None), surface(settings), settings.limits(), {"gdal": preflight(settings)}
+    )
+    return Admitted(call, reach, GDAL.tools[tool], GDAL)
+
+
+def planned(call: CallContext, plan: Plan, host: Any = None, approval: str = "") -> Planned:
+    """The same, planned."""
+    made = call.step = Planned(admitted(call, plan.tool), plan, host, approval)
+    return made
