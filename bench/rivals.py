@@ -90,7 +90,7 @@ def hardened_flags(place: Place) -> Iterator[tuple[str, ...]]:
     """A call's create body as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
     host = place.app.hosting.ready()
     written = Mount(host_source(place.scratch), STAGING_TARGET, read_only=False)
-    template = place.app.hosting.template(host.image, written)
+    template = place.app.hosting.template(host, written)
     body = create_body(template, host.info, {})
     asked = body["HostConfig"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:

@@ -196,6 +196,7 @@ def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(
     assert str(desk.workspace) in {row["name"] for row in rows(report, "ok")}
 
 
+@pytest.mark.nightly
 def test_doctor_without_a_workspace_examines_the_host_all_the_same(desk: Desk):
     ended = gdal_mcp("doctor", "--state-dir", str(desk.state))
     assert ended.code == 0

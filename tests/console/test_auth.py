@@ -4,6 +4,7 @@ import hashlib
 import re
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -11,7 +12,6 @@ from gdal_mcp.app import local_user
 from gdal_mcp.console import runtime_file
 from gdal_mcp.console.login_tokens import SECONDS, LoginTokens, new_login_token
 from gdal_mcp.console.routes import Console
-from gdal_mcp.console.service import ConsoleService
 from tests.console.kit import Person, Stage, origin, plain
 from tests.console.rows import approvals, asked, published
 
@@ -22,7 +22,7 @@ STATIC = Path(runtime_file.__file__).parent / "static"
 
 def paths(method: str) -> list[str]:
     """Every address of the console that answers this method, with something in place of what varies."""
-    _page, mount = Console(ConsoleService(None), None, None, None).routes()
+    _page, mount = Console(mock.Mock(), None, None, None).routes()
     api = next(one for one in mount.app._app.routes if getattr(one, "path", "") == "/api")
     found = [
         one.path for one in api.routes if method in one.methods and one.path not in ("/login", "/logout")

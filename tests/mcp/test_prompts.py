@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
 from gdal_mcp.gdal.catalogue.errors import CrsRefused
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.discovery.values import KINDS, crs_codes
 from gdal_mcp.mcp.completions import MOST, Sources, complete, values_of
 from gdal_mcp.mcp.prompts import (
@@ -80,11 +80,11 @@ def test_every_tool_and_algorithm_in_a_prompt_exists(subtests: pytest.Subtests):
     for name in prompts():
         with subtests.test(name=name):
             arguments = {
-                one.name for algorithm in catalogue().algorithms.values() for one in algorithm.arguments
+                one.name for algorithm in packaged().algorithms.values() for one in algorithm.arguments
             }
             ours = {"untrusted", "overwrite", "output_format", "dst_crs"}
             for word in re.findall(r"`([^`]+)`", filled(name)):
-                assert word in TOOLS | set(catalogue().algorithms) | arguments | ours, word
+                assert word in TOOLS | set(packaged().algorithms) | arguments | ours, word
 
 
 def test_a_prompt_that_writes_validates_first_and_mentions_approval(subtests: pytest.Subtests):

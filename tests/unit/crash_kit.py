@@ -31,12 +31,12 @@ class Forks:
 
     def ended(self, work: Callable[[], object]) -> int:
         """The exit code of a process that does this; 0 when it came to the end."""
-        sending, telling = self._process.stdin, self._process.stdout
+        sending, progress = self._process.stdin, self._process.stdout
         assert sending is not None
-        assert telling is not None
+        assert progress is not None
         pickle.dump(work, sending)
         sending.flush()
-        return pickle.load(telling)
+        return pickle.load(progress)
 
     def close(self) -> None:
         self._process.communicate(timeout=60)

@@ -22,8 +22,15 @@ from gdal_mcp.gdal.catalogue.switches import read_switches
 from gdal_mcp.gdal.datasets.browse import opened
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
 from gdal_mcp.gdal.datasets.paths import Paths, family, reading
-from gdal_mcp.gdal.datasets.sidecar_files import Listings, TooManyNames, read_with
-from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, Names, grouped
+from gdal_mcp.gdal.datasets.sidecars import (
+    APPENDED,
+    REPLACED,
+    Listings,
+    Names,
+    TooManyNames,
+    grouped,
+    read_with,
+)
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import ImmediateResult

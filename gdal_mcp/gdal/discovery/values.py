@@ -9,7 +9,7 @@ from typing import Final
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import output_format
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.discovery.tables import read
 
 _UTM_ZONES: Final = range(1, 61)
@@ -48,8 +48,8 @@ def _crs_table() -> Mapping[str, str]:
 
 def _drivers(typed: str) -> Iterator[str]:
     """Formats that can be written."""
-    writable = (one.name for one in catalogue().drivers if one.writes(None))
-    return beginning((name for name in writable if name.lower() not in catalogue().unwritten), typed)
+    writable = (one.name for one in packaged().drivers if one.writes(None))
+    return beginning((name for name in writable if name.lower() not in packaged().unwritten), typed)
 
 
 def _resampling(text: str) -> str:
@@ -64,7 +64,7 @@ def _choices(name: str) -> tuple[str, ...]:
     """All choices of the arguments of one name, in the order of the first that lists them."""
     found = (
         choice
-        for algorithm in catalogue().algorithms.values()
+        for algorithm in packaged().algorithms.values()
         for argument in algorithm.arguments
         if argument.name == name
         for choice in argument.choices
@@ -85,7 +85,7 @@ def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
 KINDS: Final[Mapping[str, ValueKind]] = MappingProxyType(
     {
         "crs": ValueKind(check_crs, crs_codes),
-        "driver": ValueKind(lambda text: output_format(catalogue(), text, None), _drivers),
+        "driver": ValueKind(lambda text: output_format(packaged(), text, None), _drivers),
         "resampling": ValueKind(
             _resampling, lambda typed: beginning(("auto", *_choices("resampling")), typed)
         ),
