@@ -229,9 +229,9 @@ class Subscriptions:
             self._group.start_soon(_tell, connection, watch, until_end)
         return watch
 
-    def _forget(self, connection: Connection, progress: anyio.CancelScope) -> None:
+    def _forget(self, connection: Connection, telling: anyio.CancelScope) -> None:
         del self._sessions[connection]
-        progress.cancel()
+        telling.cancel()
 
 
 async def _tell(connection: Connection, watch: _Watch, until_end: anyio.CancelScope) -> None:

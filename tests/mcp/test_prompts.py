@@ -22,6 +22,7 @@ from gdal_mcp.mcp.prompts import (
     list_prompts,
     prompts,
 )
+from gdal_mcp.tools.listing import core
 from sandbox.workspace import Workspace, Workspaces
 
 VALUES = {
@@ -34,10 +35,7 @@ VALUES = {
     "resampling": "bilinear",
 }
 # hand-picked tools; any other name in backquotes is an algorithm, or an argument of one or of these
-TOOLS = frozenset(
-    "list_workspace info preview convert reproject pipeline validate_call formats find_crs gdal_search gdal_describe"
-    " gdal_read gdal_write vector_reproject".split()
-)
+TOOLS = frozenset(tool.name for tool in core(packaged()))
 
 
 def filled(name: str, **changed: str) -> str:

@@ -31,12 +31,12 @@ class Forks:
 
     def ended(self, work: Callable[[], object]) -> int:
         """The exit code of a process that does this; 0 when it came to the end."""
-        sending, progress = self._process.stdin, self._process.stdout
+        sending, telling = self._process.stdin, self._process.stdout
         assert sending is not None
-        assert progress is not None
+        assert telling is not None
         pickle.dump(work, sending)
         sending.flush()
-        return pickle.load(progress)
+        return pickle.load(telling)
 
     def close(self) -> None:
         self._process.communicate(timeout=60)
