@@ -8,9 +8,10 @@ export PYTHON
 # where byte code is kept, pytest collects the tests in half the time: 13 s of CPU, not 24
 unexport PYTHONDONTWRITEBYTECODE
 pytest_options ?=
-# Tests wait for containers more than they compute; a file stays with one worker, so that its servers are shared. The order
-# is that of tests/conftest.py: by the number of tests, as is usual, the slowest files would begin last
-workers ?= 2
+# Tests wait for containers for more than half of their time, so one worker more than two cores. A file stays with one worker,
+# so that its servers are shared. The order is that of tests/conftest.py: sorted by the number of tests, the slowest files
+# would begin last
+workers ?= 3
 spread := -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help

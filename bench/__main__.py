@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import calls, doors, load, report
 from bench.place import NotMeasurable, Place, bare, machine, place, write_hills
-from bench.rivals import hardened_flags, plain, usual_flags
+from bench.rivals import hardened_flags, plain
 from bench.timing import Effort
 from sandbox.errors import SandboxError
 
@@ -102,18 +102,18 @@ def _options() -> argparse.Namespace:
 def _measured(where: Place, scale: Scale, only: Sequence[str]) -> str:
     load_before = os.getloadavg()[0]
     hosting = where.app.hosting
-    environment = bare(hosting.template(hosting.ready(), None).environment)
+    environment = hosting.template(hosting.ready(), None).environment
     with ExitStack() as stack:
         rivals = calls.Rivals(
             where,
             stack.enter_context(plain(where)),
             stack.enter_context(hardened_flags(where)),
-            usual_flags(where),
+            environment,
         )
         sizes = {calls.SMALL: 512, **({calls.LARGE: scale.pixels} if {"large", "busy"} & {*only} else {})}
         for name, size in sizes.items():
             raw = write_hills(where.workspace, name, size)
-            rivals.plain.run(["gdal", "convert", str(raw), str(where.scratch / name)], environment)
+            rivals.plain.run(["gdal", "convert", str(raw), str(where.scratch / name)], bare(environment))
             (where.scratch / name).rename(where.workspace / name)
         sections = [section for name in SECTIONS if name in only for section in _section(name, rivals, scale)]
     return report.document(machine(where, load_before), sections)

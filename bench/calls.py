@@ -16,13 +16,13 @@ from sandbox.template import STAGING_TARGET
 
 SMALL, LARGE = "small.tif", "large.tif"
 HARDENED = "`docker run`, the same argv and hardening"
-USUAL = "`docker run`, the same argv, usual flags"
 PLAIN = "plain process in the same root file system"
 DEFAULTS = "plain process with GDAL's own defaults"
 PEER = f"the in-process server gdal-mcp {PEER_VERSION} over stdio"
 TRIES = 5  # of one call that must be served as its table says
 KINDS = 2  # of slots that wait: those that read, and those that write to the workspace
 NOT_WAITED_FOR = ("create", "start", "remove")  # by a warm call: before it came, or after its answer
+COUNTED_TWICE = ("claim", "remove")  # in a cold call, whose claim is that its container is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,17 @@ class Rivals:
     place: Place
     plain: Plain
     hardened: tuple[str, ...]
-    usual: tuple[str, ...]
+    environment: Mapping[str, str]  # of a call's container
 
     def contenders(self, server: "Server", case: Case) -> dict[str, Callable[[], float]]:
         """The command of the server's last call by `docker run` and as a plain process."""
-        place = self.place
 
-        def by_docker(flags: Sequence[str], folder: object) -> float:
-            return timed(lambda: docker_run(place, flags, server.argv(case, folder)))
+        def by_docker() -> None:
+            docker_run(self.place, self.hardened, server.argv(case, STAGING_TARGET))
 
         return {
-            HARDENED: lambda: by_docker(self.hardened, STAGING_TARGET),
-            USUAL: lambda: by_docker(self.usual, place.scratch),
-            PLAIN: lambda: self.by_plain(server, case, server.environment),
+            HARDENED: lambda: timed(by_docker),
+            PLAIN: lambda: self.by_plain(server, case, self.environment),
         }
 
     def by_plain(self, server: "Server", case: Case, environment: Mapping[str, str]) -> float:
@@ -84,11 +82,6 @@ class Server:
     receipts: list[Mapping[str, Any]] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
     misses: int = 0
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        hosting = self.place.app.hosting
-        return hosting.template(hosting.ready(), None).environment
 
     def call(self, case: Case) -> float:
         """The seconds of one call, after which the pool comes to rest. One that was served otherwise is made again."""
@@ -115,7 +108,7 @@ class Server:
 
     def parts(self) -> dict[str, float]:
         """Seconds that the client waited for, by part, the medians; `the rest` is what no part accounts for."""
-        skipped = NOT_WAITED_FOR if self.warm else ("remove",)
+        skipped = NOT_WAITED_FOR if self.warm else COUNTED_TWICE
         names = dict.fromkeys(name for one in self.receipts for name in one["seconds"] if name not in skipped)
         calls = [{name: one["seconds"].get(name, 0.0) for name in names} for one in self.receipts]
         for call, waited in zip(calls, self.waited, strict=True):
@@ -266,11 +259,10 @@ def large_calls(rivals: Rivals, size: int, features: int, effort: Effort) -> lis
 
 
 def _large(rivals: Rivals, ours: Server, goal: str, case: Case, effort: Effort) -> Section:
-    alike = dict(ours.environment)
     contenders = {
         _name(ours): lambda: ours.call(case),
-        PLAIN: lambda: rivals.by_plain(ours, case, alike),
-        DEFAULTS: lambda: rivals.by_plain(ours, case, bare(alike)),
+        PLAIN: lambda: rivals.by_plain(ours, case, rivals.environment),
+        DEFAULTS: lambda: rivals.by_plain(ours, case, bare(rivals.environment)),
     }
     found = in_turn(contenders, effort)
     mine, parts = found[_name(ours)], ours.parts()
@@ -284,11 +276,9 @@ def _large(rivals: Rivals, ours: Server, goal: str, case: Case, effort: Effort) 
 def _make_large(rivals: Rivals, size: int, features: int) -> None:
     """The inputs besides the large raster: points from text, and the quarters of that raster as four bands."""
     place = rivals.place
-    hosting = place.app.hosting
-    environment = bare(hosting.template(hosting.ready(), None).environment)
 
     def run(*words: object) -> None:
-        rivals.plain.run([str(word) for word in words], environment)
+        rivals.plain.run([str(word) for word in words], bare(rivals.environment))
 
     raw, points, bands = (
         place.workspace / "points.csv",

@@ -185,12 +185,12 @@ def console(place: Place, rounds: int) -> Section:
                 page.locator("#calls[data-loaded] tbody tr").first.wait_for()
                 opened.append(time.perf_counter() - begun)
             chromium.close()
-    found = statistics.median(opened)
+    median = statistics.median(opened)
     rows = [
-        ("opening the history, from the address to its rows", milliseconds(found), milliseconds(max(opened)))
+        ("opening the history, from the address to its rows", milliseconds(median), milliseconds(max(opened)))
     ]
     note = f"{RECORDS:,} records; {rounds} rounds in a headless Chromium, with the browser's cache as any visit has it."
-    return Section("Console", note, ("what", "p50 ms", "slowest ms"), rows, (Finding("console", found),))
+    return Section("Console", note, ("what", "p50 ms", "slowest ms"), rows, (Finding("console", median),))
 
 
 def _fill(registry: Path) -> None:

@@ -16,6 +16,7 @@ from platformdirs import user_cache_path
 from bench.clients import Call, sdk_client
 from bench.place import NotMeasurable, Place
 from sandbox.engines.docker_spec import create_body
+from sandbox.template import STAGING_TARGET, Mount, host_source
 
 PEER_VERSION = "1.1.3"
 _PEER = user_cache_path("gdal-mcp-bench", appauthor=False) / f"gdal-mcp-{PEER_VERSION}"
@@ -80,15 +81,6 @@ def docker_run(place: Place, flags: Sequence[str], argv: Sequence[str]) -> None:
         raise NotMeasurable(f"docker run failed: {done.stderr.strip()[-500:]}")
 
 
-def usual_flags(place: Place) -> tuple[str, ...]:
-    """What people type: the folders mounted. Without network where the engine has none to give."""
-    try:
-        docker_run(place, (), ("true",))
-    except NotMeasurable:
-        return ("--network=none", *_folders(place))
-    return _folders(place)
-
-
 def _folders(place: Place) -> tuple[str, ...]:
     return tuple(f"--volume={folder}:{folder}" for folder in (place.workspace, place.scratch))
 
@@ -97,8 +89,9 @@ def _folders(place: Place) -> tuple[str, ...]:
 def hardened_flags(place: Place) -> Iterator[tuple[str, ...]]:
     """A call's create body as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
     host = place.app.hosting.ready()
-    template, info = place.app.hosting.template(host, place.scratch), host.info
-    body = create_body(template, info, {})
+    written = Mount(host_source(place.scratch), STAGING_TARGET, read_only=False)
+    template = place.app.hosting.template(host, written)
+    body = create_body(template, host.info, {})
     asked = body["HostConfig"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
         profile.write(asked["SecurityOpt"][1].partition("=")[2])

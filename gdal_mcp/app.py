@@ -3,7 +3,7 @@
 import getpass
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -36,6 +36,7 @@ from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import Surface, Toolboxes
 from gdal_mcp.toolboxes import toolboxes
 from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.store import OutputStore
 from sandbox.outputs.undo import Retention
 from sandbox.owner import Owner
 from sandbox.workspace import Workspace, Workspaces
@@ -53,7 +54,7 @@ class App:
     hosting: Hosting
     registry: Registry
     audit: AuditLog
-    areas: dict[Path, StagingArea]
+    areas: Mapping[Path, OutputStore]
     toolboxes: Toolboxes
     surface: Surface
     pipeline: Pipeline
@@ -132,14 +133,14 @@ class _Ledger:
     owner: Owner
 
 
-def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> dict[Path, StagingArea]:
+def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> Mapping[Path, OutputStore]:
     """Where outputs are staged, by the root of the workspace; what is kept for undo is pruned behind the calls."""
     keep = Retention(settings.undo_calls, settings.undo_size)
     path_map = PathMap.parse(settings.path_map)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)
     writable = (one for one in workspaces.items if one.writable)
-    areas = {
+    areas: Mapping[Path, OutputStore] = {
         one.root: StagingArea(one, keep, later=pruning.submit, source=path_map.source) for one in writable
     }
     for area in areas.values():

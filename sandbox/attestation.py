@@ -101,7 +101,7 @@ def try_to_escape(
 
 
 def escape_rows(evidence: Evidence, attested: Iterable[Row] = ()) -> tuple[Row, ...]:
-    """All that `doctor --escape` shows: what one container was, saw and tried, the limits in force, and the benchmark."""
+    """All that the escape test shows: what one container was, saw and tried, the limits in force, and the benchmark."""
     rules: tuple[Rule, ...] = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS)
     rows = (*judged(rules, evidence), *(row for row in attested if row.group == "limits"))
     return (*rows, *benchmark(rows))

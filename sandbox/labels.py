@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-OWNER = "io.gdal-mcp.owner"
-CALL = "io.gdal-mcp.call"
-STARTED = "io.gdal-mcp.started"  # seconds since the epoch
-DEADLINE = "io.gdal-mcp.deadline"  # likewise, for whoever was not up with the host that made it
-UPTIME_DEADLINE = "io.gdal-mcp.uptime-deadline"  # that host's boot, and seconds since then
+from sandbox import PRODUCT
+
+OWNER = f"io.{PRODUCT}.owner"
+CALL = f"io.{PRODUCT}.call"
+STARTED = f"io.{PRODUCT}.started"  # seconds since the epoch
+DEADLINE = f"io.{PRODUCT}.deadline"  # likewise, for whoever was not up with the host that made it
+UPTIME_DEADLINE = f"io.{PRODUCT}.uptime-deadline"  # that host's boot, and seconds since then
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 

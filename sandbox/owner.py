@@ -1,14 +1,32 @@
-"""Tells the living servers of this host from the dead: each holds a lock that the kernel releases when it dies."""
+"""Tells the living servers from the dead: on one host each holds a lock that the kernel releases when it dies."""
 
 import contextlib
 import fcntl
 import os
 import secrets
 from pathlib import Path
+from typing import Protocol
+
+
+class Ownership(Protocol):
+    """Who made what, and whether they live: part of what identifies a host. On a cluster a lease of its API takes its place."""
+
+    @property
+    def id(self) -> str:
+        """Ours; it goes into container labels."""
+
+    def is_dead(self, owner: str) -> bool:
+        """True only for an owner that is known to live no more; unknown ones count as alive."""
+
+    def dead(self) -> tuple[str, ...]:
+        """Every owner that is known to be dead and not forgotten."""
+
+    def forget(self, owner: str) -> None:
+        """Drops what tells of a dead owner, once nothing of it is left."""
 
 
 class Owner:
-    """This process, for as long as it lives. `id` goes into container labels."""
+    """An `Ownership` among the servers that share a folder on this host. This process, for as long as it lives."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -24,7 +42,7 @@ class Owner:
         unnamed.rename(self._path)
 
     def is_dead(self, owner: str) -> bool:
-        """True only when that owner's lock is in our folder and nobody holds it; unknown owners count as alive."""
+        """As its lock says: it is in our folder and nobody holds it."""
         if owner == self.id or not owner.isalnum():
             return False
         try:
@@ -41,7 +59,6 @@ class Owner:
             os.close(file)
 
     def forget(self, owner: str) -> None:
-        """Drops a dead owner's lock file, once nothing of it is left."""
         if self.is_dead(owner):
             with contextlib.suppress(OSError):
                 (self.folder / f"{owner}.lock").unlink()

@@ -98,31 +98,21 @@ def launch(
         EngineUnavailable: the engine or the worker did not answer; ImageMissing without the image.
         LaunchCancelled: `cancel` was set meanwhile.
     """
+    begun = time.monotonic()
     try:
-        return _launch(engine, template, labels, cancel, unremoved)
+        container = engine.create(with_rlimits(template, engine.info().rlimits), labels)
+        created = time.monotonic()
+        try:
+            slot = _started(engine, template, container, cancel)
+        except BaseException:
+            try:
+                engine.remove(container)
+            except SandboxError:  # the first failure is the one to tell
+                if unremoved is not None:
+                    unremoved.add(container)
+            raise
     except EngineUnavailable:
         refuse_gone(template)  # an engine that is asked to mount what is not there any more is not to blame
-        raise
-
-
-def _launch(
-    engine: Engine,
-    template: SandboxTemplate,
-    labels: Mapping[str, str],
-    cancel: Cancellation | None,
-    unremoved: set[str] | None,
-) -> Slot:
-    begun = time.monotonic()
-    container = engine.create(with_rlimits(template, engine.info().rlimits), labels)
-    created = time.monotonic()
-    try:
-        slot = _started(engine, template, container, cancel)
-    except BaseException:
-        try:
-            engine.remove(container)
-        except SandboxError:  # the first failure is the one to tell
-            if unremoved is not None:
-                unremoved.add(container)
         raise
     slot.usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
     slot.unremoved = unremoved

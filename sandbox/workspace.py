@@ -4,7 +4,7 @@ Invariants:
 * a `Located` names a place inside exactly one workspace, free of `.`, `..` and symlinks at the time it was made;
 * nothing outside a workspace is opened, listed or even asked for its existence, so a refusal reveals nothing;
 * containment is decided component by component on open folder descriptors, never by comparing strings;
-* `.gdal-mcp`, where staging and undo live, is never reachable;
+* the server's own folder (`RESERVED`), where staging and undo live, is never reachable;
 * every later use on the host goes through `open_folder`/`open_file`, which follow no link at all.
 """
 
@@ -18,10 +18,11 @@ from pathlib import Path, PurePosixPath
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
+from sandbox import PRODUCT
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
-RESERVED = ".gdal-mcp"
+RESERVED = f".{PRODUCT}"  # a folder in each workspace: staging and undo
 MAX_LINKS = 40  # the kernel's own bound on symlinks in one resolution
 MAX_PATH = 4096  # PATH_MAX
 MAX_NAME = 255  # NAME_MAX
@@ -188,7 +189,13 @@ class Workspaces:
 
     def _follow(self, trail: "_Trail", link: str) -> list[str]:
         """The components that a symlink stands for. The walk begins anew in a workspace for an absolute one."""
-        target = _read_link(trail.workspace, trail.names, link)
+        with open_folder(trail.workspace, PurePosixPath(*trail.names)) as folder:
+            try:
+                text = os.readlink(link, dir_fd=folder)
+            except OSError as error:
+                raise PathRefused(f"{link!r} changed while it was resolved.") from error
+        _refuse_unprintable(text)
+        target = PurePosixPath(text)
         if not target.is_absolute():
             return list(target.parts)
         workspace, parts = self._enter(target)
@@ -235,7 +242,10 @@ class _Trail:
             status = _look(folder, name)
         if status is None:
             raise PathMissing(f"{name!r} was taken away while it was resolved.")
-        return _located(self.workspace, PurePosixPath(*self.names), status)
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if not is_folder and not stat.S_ISREG(status.st_mode):
+            raise PathRefused(f"{name!r} is a device, pipe or socket; only files and folders are opened.")
+        return Located(self.workspace, PurePosixPath(*self.names), Identity.of(status), is_folder)
 
     def _enter(self) -> None:
         if self._folder < 0:
@@ -250,15 +260,6 @@ class _Trail:
         if self._folder >= 0:
             os.close(self._folder)
         self._folder, self._depth = -1, 0
-
-
-def _located(workspace: Workspace, relative: PurePosixPath, status: os.stat_result) -> Located:
-    folder = stat.S_ISDIR(status.st_mode)
-    if not folder and not stat.S_ISREG(status.st_mode):
-        raise PathRefused(
-            f"{relative.name!r} is a device, pipe or socket; only files and folders are opened."
-        )
-    return Located(workspace, relative, Identity.of(status), folder)
 
 
 def _parse(text: str) -> str:
@@ -315,8 +316,6 @@ def _refuse_unsuitable_root(root: Path) -> None:
         raise PathRefused(f"{root} cannot be a workspace: the container needs that place, or it is too wide.")
     if RESERVED in root.parts:
         raise PathRefused(f"{root} lies inside {RESERVED}, the server's own folder.")
-    if root.parts[1].lower().startswith("vsi"):
-        raise PathRefused(f"{root} cannot be a workspace: GDAL takes names under /vsi for something else.")
 
 
 def _look(folder: int, part: str) -> os.stat_result | None:
@@ -326,16 +325,6 @@ def _look(folder: int, part: str) -> os.stat_result | None:
         return None
     except OSError as error:
         raise PathRefused(f"{part!r} in the path cannot be looked at: {error.strerror}.") from error
-
-
-def _read_link(workspace: Workspace, done: list[str], part: str) -> PurePosixPath:
-    with open_folder(workspace, PurePosixPath(*done)) as folder:
-        try:
-            target = os.readlink(part, dir_fd=folder)
-        except OSError as error:
-            raise PathRefused(f"{part!r} changed while it was resolved.") from error
-    _refuse_unprintable(target)
-    return PurePosixPath(target)
 
 
 def _open_inner(folder: int, part: str) -> int:

@@ -89,9 +89,9 @@ def _load() -> None:
         cli,  # noqa: F401
     )
     from gdal_mcp.commands import calls, doctor, replay  # noqa: F401
-    from gdal_mcp.gdal.catalogue.load import catalogue
+    from gdal_mcp.gdal.catalogue.load import packaged
 
-    catalogue()
+    packaged()
 
 
 def _become(order: Mapping[str, object], descriptors: list[int]) -> None:

@@ -25,8 +25,9 @@ from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
 from sandbox.mounted import ENTER, READ, may, refuse_closed
 from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.store import OutputStore
 from sandbox.owner import Owner
-from sandbox.pool.lease import SlotKey
+from sandbox.pool.lease import SlotKey, SlotProvider
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.program import delivered
 from sandbox.reaper import reap
@@ -52,7 +53,7 @@ class Host:
     engine: Engine
     info: EngineInfo
     runner: Runner
-    pool: WarmPool
+    pool: SlotProvider
     concurrent: int  # calls that fit at once
     toolbox: Toolbox
     image: "Image"
@@ -90,7 +91,7 @@ class Hosting:
         settings: Settings,
         workspaces: Workspaces,
         owner: Owner,
-        areas: Mapping[Path, StagingArea],
+        areas: Mapping[Path, OutputStore],
         toolboxes: Sequence[Toolbox],
     ) -> None:
         """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own."""
@@ -339,7 +340,7 @@ class Hosting:
             return ()
         return prove(host.runner, self.template(host, None), self._staging_areas(), self._cancel)
 
-    def _staging_areas(self) -> tuple[StagingArea, ...]:
+    def _staging_areas(self) -> tuple[OutputStore, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
         own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self._path_map.source)
         return tuple(self._areas.values()) or (own,)

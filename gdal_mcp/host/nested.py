@@ -14,14 +14,14 @@ from pathlib import Path, PurePosixPath
 from sandbox.attestation import prove_folders
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.isolation.rows import Row, told
-from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.store import OutputStore
 from sandbox.runner import Runner
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
 
 def prove(
-    runner: Runner, template: SandboxTemplate, areas: Sequence[StagingArea], cancel: Cancellation
+    runner: Runner, template: SandboxTemplate, areas: Sequence[OutputStore], cancel: Cancellation
 ) -> tuple[Row, ...]:
     """That containers like `template`, and those with staging in one of `areas`, see the server's own folders.
 

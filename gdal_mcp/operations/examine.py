@@ -11,9 +11,10 @@ from typing import Any, Literal
 from gdal_mcp.access.policy import Policy
 from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.app import running
+from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.gdal.catalogue.drift import INTERFACE, Difference, differences, unfit
-from gdal_mcp.gdal.catalogue.load import catalogue, data_text
+from gdal_mcp.gdal.catalogue.load import catalogue_of
 from gdal_mcp.gdal.image import GDAL_IMAGE, OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.image import resolve
@@ -176,10 +177,11 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
 
     Differences of arguments matter; in their drivers builds of one version differ.
     """
-    if reason := unfit(catalogue(), host.image.version):
+    known = catalogue_of(store.select(settings.state_dir, settings.image))
+    if reason := unfit(known, host.image.version):
         yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
         return
-    yield Row("catalogue", "GDAL", "ok", catalogue().summary)
+    yield Row("catalogue", "GDAL", "ok", known.summary)
     try:
         found = compared(settings)
     except SandboxError as error:
@@ -200,9 +202,8 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
 def compared(settings: Settings) -> tuple[Difference, ...]:
     """What the image itself says otherwise than the data in use. Raises SandboxError."""
     with closing(open_engine(settings.engine)) as engine:
-        return differences(
-            data_text(), captured(engine, resolve(engine.images, GDAL_IMAGE, settings.image).id)
-        )
+        image = resolve(engine.images, GDAL_IMAGE, settings.image)
+        return differences(store.select(settings.state_dir, settings.image), captured(engine, image.id))
 
 
 def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[Row]:

@@ -17,8 +17,8 @@ class Known:
     exemptions: tuple[Exemption, ...] = ()
 
 
-def _exempt(reason: str, *checks: str) -> Iterable[Exemption]:
-    return (Exemption(check, reason) for check in checks)
+def _exempt(reason: str, checks: str, *, varies: bool = False) -> Iterable[Exemption]:
+    return (Exemption(check, reason, varies) for check in checks.split())
 
 
 DOCKER: Final = Known("Docker, runc", "20.10 with runc 1.1, control groups of version 1", "calls run")
@@ -27,9 +27,9 @@ PODMAN: Final = Known(
     "4.3 with crun 1.8, control groups of version 1",
     "calls run",
     (
-        Exemption(
-            "limit.memory-told",
+        *_exempt(
             "its monitor does not notice a kill for want of memory on control groups of version 1; such a call ends as killed",
+            "limit.memory-told",
             varies=True,
         ),
     ),
@@ -42,7 +42,7 @@ GVISOR: Final = Known(
         *_exempt(
             "this release takes no notice of our filter; with `--oci-seccomp` it does, but refuses calls in words of its own, so "
             "that no thread can be started",
-            *("seccomp.in-force", "seccomp.calls", "seccomp.sockets"),
+            "seccomp.in-force seccomp.calls seccomp.sockets",
         ),
         *_exempt(
             "nodes of devices can be made by anybody; they are of gVisor's devices, not the host's", "devices"
@@ -53,9 +53,9 @@ GVISOR: Final = Known(
         *_exempt(
             "it does not enforce RLIMIT_DATA, so that a want of memory ends the call instead", "limit.data"
         ),
-        Exemption(
-            "limit.cpus",
+        *_exempt(
             "gVisor counts processor time by a clock of its own, by which the host's limit cannot be told",
+            "limit.cpus",
             varies=True,
         ),
         *_exempt(
@@ -63,44 +63,16 @@ GVISOR: Final = Known(
         ),
     ),
 )
-_NOT_THERE: Final = (  # of what a thread in the same process cannot have
-    *(
-        "user",
-        "capabilities",
-        "no-new-privileges",
-        "seccomp.in-force",
-        "seccomp.calls",
-        "seccomp.sockets",
-        "network",
-    ),
-    *(
-        "root.read-only",
-        "shared-memory",
-        "mount.read-only",
-        "mount.writable",
-        "mask",
-        "scratch",
-        "environment",
-        "host",
-    ),
-    *(
-        "devices",
-        "processes",
-        "limit.rlimits",
-        "limit.file",
-        "limit.open-files",
-        "limit.data",
-        "limit.memory",
-    ),
-    *("limit.memory-told", "limit.pids", "limit.cpus", "attestation"),
-)
 MEMORY: Final = Known(
     "In memory",
     "threads of this process",
     "for tests of other code; refused by attestation",
     (
         *_exempt(
-            "a thread isolates nothing and bounds nothing, so that no attestation accepts it", *_NOT_THERE
+            "a thread isolates nothing and bounds nothing, so that no attestation accepts it",
+            """user capabilities no-new-privileges seccomp.in-force seccomp.calls seccomp.sockets network root.read-only
+            shared-memory mount.read-only mount.writable mask scratch environment host devices processes limit.rlimits
+            limit.file limit.open-files limit.data limit.memory limit.memory-told limit.pids limit.cpus attestation""",
         ),
         *_exempt("a crash of a thread would be the whole process's", "end.crash"),
     ),

@@ -12,7 +12,7 @@ from sandbox.conformance.programs import (
     SPEAK,
     WAIT_FOR_THE_END,
 )
-from sandbox.engine import STDERR, STDOUT, Wire
+from sandbox.engine import RLIMITS, STDERR, STDOUT, Wire
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.labels import OWNER, labels
 from sandbox.template import Mount, host_source
@@ -28,6 +28,7 @@ def engine_says_what_it_is(bench: Bench) -> None:
     info = bench.engine.info()
     require(info.name and info.version and info.address, info)
     require(info.api_version > (0, 0) and info.architecture, info)
+    require(info.host and (info.boot or not info.same_kernel) and info.rlimits <= RLIMITS, info)
 
 
 def create_starts_nothing(bench: Bench) -> None:
@@ -260,6 +261,8 @@ def an_engine_that_is_gone_is_unavailable(bench: Bench) -> None:
         "wait": lambda: gone.wait(UNKNOWN, 0.1),
         "remove": lambda: gone.remove(UNKNOWN),
         "leftovers": gone.leftovers,
+        "images.find": lambda: gone.images.find(ABSENT_IMAGE),
+        "images.names": lambda: gone.images.names("image"),
     }
     for name, ask in asked.items():
         unavailable(ask, name)

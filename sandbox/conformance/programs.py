@@ -9,7 +9,7 @@ for at in range(0, size, 4096): held[at] = 1
 print("held", flush=True)
 """
 
-# asks for memory as GDAL does
+# asks for memory as libraries do
 ASK_MEMORY = """
 import json, sys
 try: held = bytearray(int(sys.argv[1]))

@@ -14,10 +14,9 @@ import requests.exceptions
 import structlog
 
 from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
-from sandbox.engines.answering import answering
 from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differences
 from sandbox.engines.images import DockerImages
-from sandbox.engines.sockets import close_what_fails
+from sandbox.engines.sockets import answering, close_what_fails
 from sandbox.engines.wire import DockerWire
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
 from sandbox.isolation.policy import differing

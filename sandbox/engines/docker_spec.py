@@ -48,7 +48,9 @@ def create_body(
         "Entrypoint": [template.command[0]],  # not empty, so that no engine falls back on the image's
         "Cmd": list(template.command[1:]),
         "Env": _environment(template.environment, image_environment),
-        "WorkingDir": str(SCRATCH_TARGET),  # GDAL looks for support files in it and some tools write there
+        "WorkingDir": str(
+            SCRATCH_TARGET
+        ),  # libraries look for support files in it, and some programs write there
         "Healthcheck": {"Test": ["NONE"]},
         "Volumes": {},
         "Hostname": HOSTNAME,

@@ -11,7 +11,7 @@ import requests.exceptions
 from docker.api import APIClient
 
 from sandbox.engine import ImageInfo
-from sandbox.engines.answering import answering
+from sandbox.engines.sockets import answering
 from sandbox.errors import ImageMissing, PullFailed
 
 REACH_SECONDS: Final = (

@@ -16,9 +16,9 @@ from typing import Any, Final
 import docker.errors
 
 from sandbox.engine import EngineInfo
-from sandbox.engines.answering import answering
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.libpod import create_spec, differences
+from sandbox.engines.sockets import answering
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
 from sandbox.isolation.policy import differing
 from sandbox.isolation.seccomp import profile

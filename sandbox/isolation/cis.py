@@ -60,7 +60,7 @@ CHECKS: Final = (
     Check("5.25", "the control group is confirmed", "the engine's own place; limits are read back from inside"),
     Check("5.26", "no additional privileges can be gained", "no-new-privileges"),
     Check("5.27", "container health is checked", "a container lives for one call, and its host watches it; a health check would run programs in it", applies=False),
-    Check("5.28", "the image is the latest version", "the image is fixed by its content; `gdal-mcp doctor` warns of a GDAL with known flaws", applies=False),
+    Check("5.28", "the image is the latest version", "the image is fixed by its content; `doctor` warns of a version with known flaws", applies=False),
     Check("5.29", "the number of processes is limited", "always"),
     Check("5.30", "the default bridge docker0 is not used", "no network is"),
     Check("5.31", "the host's user namespace is not shared", "never asked for; the engine's remapping holds, and no container runs as root"),

@@ -233,9 +233,8 @@ def set_user_id():
     for top in ("/usr/bin", "/bin", "/usr/sbin"):
         for path in (os.path.join(top, name) for name in SETUID_PROGRAMS):
             if os.path.exists(path) and os.stat(path).st_mode & stat.S_ISUID:
-                with subprocess.Popen(
-                    [path], stdin=-1, stdout=-1, stderr=-1
-                ) as process:  # it is that program by now
+                with subprocess.Popen([path], stdin=-1, stdout=-1, stderr=-1) as process:
+                    # it is that program by now
                     rows = dict(line.split(":", 1) for line in lines(f"/proc/{process.pid}/status"))
                     process.stdin.close()
                 return sorted(set(rows["Uid"].split()))
@@ -258,9 +257,8 @@ def readable(path):
 
 def specials(folders):
     """Sockets and devices of the image and of what the engine mounted, /dev and the kernel's own file systems apart."""
-    mounted = {
-        row[4] for row in mount_rows() if mount_type(row) not in ("overlay", "tmpfs") and row[4] != "/"
-    }
+    kinds = {row[4]: row[row.index("-") + 1] for row in mount_rows() if row[4] != "/"}
+    mounted = {target for target, kind in kinds.items() if kind not in ("overlay", "tmpfs")}
     apart_from = {"/dev", "/proc", "/sys", *folders} | mounted
     null, found, left = os.stat("/dev/null").st_rdev, [], ["/"]
     while left:
@@ -272,24 +270,21 @@ def specials(folders):
             if entry.is_dir(follow_symlinks=False):
                 left += [entry.path] if entry.path not in apart_from else []
             elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
-                found += (
-                    [entry.path] if entry.stat(follow_symlinks=False).st_rdev != null else []
-                )  # that is a mask
+                is_mask = entry.stat(follow_symlinks=False).st_rdev == null
+                found += [] if is_mask else [entry.path]
     return sorted(found)
 
 
 def devices():
     """The nodes below /dev that can be opened at all."""
     paths = (os.path.join(top, name) for top, _, names in os.walk("/dev") for name in names)
-    opening = [
-        lambda path, mode=mode: os.close(os.open(path, mode | os.O_NONBLOCK | os.O_NOCTTY)) for mode in (0, 1)
-    ]
     return sorted(
-        path
-        for path in paths
-        if not os.path.islink(path)
-        and any(outcome(lambda one=one, path=path: one(path)) == WORKED for one in opening)
+        path for path in paths if not os.path.islink(path) and any(opens(path, mode) for mode in (0, 1))
     )
+
+
+def opens(path, mode):
+    return outcome(lambda: os.close(os.open(path, mode | os.O_NONBLOCK | os.O_NOCTTY))) == WORKED
 
 
 def writable_settings():
@@ -315,10 +310,6 @@ def descriptors():
 def mount_rows():
     """Fields of /proc/self/mountinfo, proc(5)."""
     return [line.split(" ") for line in lines("/proc/self/mountinfo")]
-
-
-def mount_type(row):
-    return row[row.index("-") + 1]
 
 
 # --- calls: system calls by number ---

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, MASKED, rlimits
-from sandbox.isolation.rows import Evidence, Found, Judge, Row, Rule, judged, none, same, verdict
+from sandbox.isolation.rows import Evidence, Found, Judge, Row, Rule, none, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
 # file systems that an engine mounts of its own accord and that hold nothing of the host's files
@@ -30,7 +30,8 @@ _PAGE: Final = 4096
 def shortfalls(template: SandboxTemplate, facts: Mapping[str, Any]) -> tuple[Row, ...]:
     """The rows in which a container is weaker than asked; empty when all is well."""
     rules = (*FACTS, *LIMITS_IN_FORCE) if template.cgroup_visible else FACTS
-    return tuple(row for row in judged(rules, Evidence(template, facts)) if not row.ok)
+    evidence = Evidence(template, facts)
+    return tuple(rule.row(one) for rule in rules for one in rule.found(evidence) if one.verdict == "failed")
 
 
 # --- the process ---

@@ -1,8 +1,8 @@
 """What is looked at in a container, and how it is judged: rules, each of which makes rows. Pure.
 
 Three readers select from the rules. A slot compares what its worker measured before it gives it a job (`measured.FACTS`);
-the attestation of a host adds the limits in force and what was tried in a probe container; `gdal-mcp doctor --escape` and the
-conformance suite add everything that the look program tries (`tried.py`).
+the attestation of a host adds the limits in force and what was tried in a probe container; the escape test and the conformance
+suite add everything that the look program tries (`tried.py`).
 
 Invariants: malformed or missing evidence makes a failing row, never an exception; an attempt that worked fails its row, and
 so does a group of attempts that is missing or empty; what a container shows and cannot hide is a note.
@@ -82,17 +82,19 @@ class Rule:
     judge: Judge
     cis: str = ""
 
-    def rows(self, evidence: Evidence) -> list[Row]:
+    def found(self, evidence: Evidence) -> list[Found]:
         try:
-            found = list(self.judge(evidence))
+            return list(self.judge(evidence))
         except _MALFORMED as error:
-            found = [Found("", f"malformed: {error!r}"[:200], "failed")]
-        return [Row(self.group, one.name or self.name, *one[:3], one.cis or self.cis) for one in found]
+            return [Found("", f"malformed: {error!r}"[:200], "failed")]
+
+    def row(self, found: Found) -> Row:
+        return Row(self.group, found.name or self.name, *found[:3], found.cis or self.cis)
 
 
 def judged(rules: Iterable[Rule], evidence: Evidence) -> tuple[Row, ...]:
     """A row, or several, for each rule."""
-    return tuple(row for rule in rules for row in rule.rows(evidence))
+    return tuple(rule.row(one) for rule in rules for one in rule.found(evidence))
 
 
 def verdict(held: object) -> Verdict:

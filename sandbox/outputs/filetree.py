@@ -12,7 +12,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from sandbox.outputs.store import StagingUsage
@@ -103,23 +103,6 @@ def _widen(folder: int, name: str, mode: int) -> None:
         os.close(handle)
 
 
-class _Level:
-    """One open folder of a walk."""
-
-    def __init__(self, folder: int, prefix: str) -> None:
-        self.folder = folder
-        self.prefix = prefix
-        try:
-            self.names = os.scandir(folder)
-        except OSError:
-            os.close(folder)
-            raise
-
-    def close(self) -> None:
-        self.names.close()
-        os.close(self.folder)
-
-
 def walk(top: int, *, repair: bool = False) -> Iterator[Entry]:
     """Every entry below an open folder, a folder before what it holds; what vanishes meanwhile is left out.
 
@@ -127,38 +110,31 @@ def walk(top: int, *, repair: bool = False) -> Iterator[Entry]:
     """
     if repair:
         os.fchmod(top, _OURS)  # "." cannot be opened in a folder that bars us
-    levels = [_Level(_open_folder(top, ".", repair=repair), "")]
-    try:
-        while levels:
-            level = levels[-1]
-            found = next(level.names, None)
-            if found is None:
-                levels.pop().close()
-                continue
-            with suppress(FileNotFoundError, NotADirectoryError):
-                entry, inner = _enter(level, found, may_enter=len(levels) < MAX_DEPTH, repair=repair)
-                if inner is not None:
-                    levels.append(inner)
-                yield entry
-    finally:
-        for level in levels:
-            level.close()
+    with opened_folder(top, ".", repair=repair) as folder:
+        yield from _walk(folder, "", MAX_DEPTH - 1, repair=repair)
 
 
-def _enter(
-    level: _Level, found: os.DirEntry[str], *, may_enter: bool, repair: bool
-) -> tuple[Entry, _Level | None]:
-    path = level.prefix + found.name
-    status = os.stat(found.name, dir_fd=level.folder, follow_symlinks=False)
-    if not stat.S_ISDIR(status.st_mode):
-        return Entry(level.folder, found.name, path, status), None
-    if not may_enter:
-        return Entry(level.folder, found.name, path, status, blocked=True), None
-    try:
-        inner = _Level(_open_folder(level.folder, found.name, repair=repair), path + "/")
-    except PermissionError:
-        return Entry(level.folder, found.name, path, status, blocked=True), None
-    return Entry(level.folder, found.name, path, status), inner
+def _walk(folder: int, prefix: str, deeper: int, *, repair: bool) -> Iterator[Entry]:
+    with os.scandir(folder) as names:
+        for found in names:
+            with suppress(*_ANOTHER_BY_NOW):
+                status = os.stat(found.name, dir_fd=folder, follow_symlinks=False)
+                entry = Entry(folder, found.name, prefix + found.name, status)
+                if not entry.is_folder:
+                    yield entry
+                    continue
+                try:
+                    inner = _open_folder(folder, found.name, repair=repair) if deeper else -1
+                except PermissionError:
+                    inner = -1
+                if inner < 0:
+                    yield replace(entry, blocked=True)
+                    continue
+                try:
+                    yield entry
+                    yield from _walk(inner, entry.path + "/", deeper - 1, repair=repair)
+                finally:
+                    os.close(inner)
 
 
 def measure(top: int, limits: Limits) -> StagingUsage:

@@ -138,15 +138,13 @@ def seal(place: DirEntry, staged: Staged, permissions: Permissions, ops: DirOps)
         with opened_folder(place.folder, place.name, repair=True) as top:
             if os.fstat(top).st_ino != staged.identity.inode:
                 raise changed
-            parts = sorted(_seal_parts(top, permissions.inner or permissions), key=_by_bytes)
+            parts = sorted(
+                _seal_parts(top, permissions.inner or permissions), key=lambda part: part.relative.encode()
+            )
             permissions.apply(top, is_folder=True)
             sync_tree(top, len(parts))
             size, identity = sum(part.size for part in parts), Identity.of(os.fstat(top))
             return Sealed(identity, size, tree_digest(parts), tuple(parts), listing(top), is_folder=True)
-
-
-def _by_bytes(part: Part) -> bytes:
-    return part.relative.encode()
 
 
 def _seal_parts(top: int, permissions: Permissions) -> Iterator[Part]:

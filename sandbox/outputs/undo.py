@@ -76,7 +76,8 @@ def _refuse_changed(entry: UndoEntry, record: Record) -> None:
         status, kept = _status(entry.workspace, step.target), DirEntry(entry.folder, step.slot).status()
         same = status is None if step.new is None else step.new.fits(status)
         if same and step.new is not None and step.new.is_folder:
-            same = _listing(entry.workspace, step.target) == listings.get(step.target)
+            with open_folder(entry.workspace, step.target) as folder:
+                same = listing(folder) == listings.get(step.target)
         if not same:
             raise StagingFailed(f"{str(step.target)!r} was changed since; undoing would lose that change.")
         if step.origin is not None and _status(entry.workspace, step.origin) is not None:
@@ -93,11 +94,6 @@ def _status(workspace: Workspace, target: PurePosixPath) -> os.stat_result | Non
             return DirEntry(parent, target.name).status()
     except PathRefused:
         return None
-
-
-def _listing(workspace: Workspace, target: PurePosixPath) -> str:
-    with open_folder(workspace, target.parent) as parent, opened_folder(parent, target.name) as folder:
-        return listing(folder)
 
 
 def _located(workspace: Workspace, path: PurePosixPath, mark: Mark | None) -> Located:
@@ -173,7 +169,8 @@ def recover(layout: StagingLayout) -> tuple[Recovery, ...]:
             findings.append(Recovery(name, name, Finding.DAMAGED, detail=f"staging stays: {why}"))
         else:
             if name not in told:
-                findings.append(_swept(layout, name, published.get(name)))
+                # no journal of it is open: its process died before it published, or just after
+                findings.append(_closed(layout, name, published.get(name)))
         finally:
             locked.close()
     return tuple(findings)
@@ -230,8 +227,7 @@ def _roll(layout: StagingLayout, record: Record, locked: LockedFolder, entry: Un
     )
 
 
-def _swept(layout: StagingLayout, staging_id: str, record: Record | None) -> Recovery:
-    """A staging folder without an open journal: its process died before it published, or just after."""
+def _closed(layout: StagingLayout, staging_id: str, record: Record | None) -> Recovery:
     if record is None:
         return Recovery("", staging_id, Finding.DISCARDED)
     targets = tuple(_located(layout.workspace, step.target, step.new) for step in record.steps)

@@ -107,6 +107,18 @@ class Lease:
                 self._claimed.staging.__exit__(kind, error, trace)
 
 
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """What a provider has now, and did since it began. Numbers of slots."""
+
+    waiting: int
+    starting: int
+    hits: int
+    misses: int  # claims that no waiting slot fitted
+    started: int
+    lost: int  # ended while they waited
+
+
 class SlotProvider(Protocol):
     """Hands out containers for one call each. Safe to use from several threads."""
 
@@ -123,6 +135,8 @@ class SlotProvider(Protocol):
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         """A new container, for a kind that no other call is likely to ask for. Raises as `claim`."""
+
+    def figures(self) -> PoolFigures: ...
 
     def close(self) -> None:
         """Returns when no container of the provider is left, or the engine does not answer."""

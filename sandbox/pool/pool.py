@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import structlog
 
@@ -22,7 +21,7 @@ from sandbox.errors import PathReplaced, SandboxError
 from sandbox.mounted import mount_fingerprint
 from sandbox.outcome import Usage
 from sandbox.pool.inventory import FIRST_PAUSE, REFILLS, REST_SECONDS, Inventory
-from sandbox.pool.lease import IdleSlot, Lease, SlotKey
+from sandbox.pool.lease import IdleSlot, Lease, PoolFigures, SlotKey
 from sandbox.pool.sizing import Sizes, Sizing
 from sandbox.runner import MEMORY_SECONDS, Runner
 from sandbox.slot import LaunchCancelled, Slot
@@ -38,18 +37,6 @@ _LOOK_SECONDS = 5.0  # at least so often the demand, the age of slots and the fr
 _SHORTEST_LOOK = 0.005  # seconds; times that are nearly due would spin
 
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class PoolFigures:
-    """What the pool has now, and did since it began."""
-
-    waiting: int
-    starting: int
-    hits: int
-    misses: int
-    started: int
-    lost: int  # ended while they waited
 
 
 class WarmPool:

@@ -32,6 +32,7 @@ def together(talk: Talk, calls: Mapping[str, Call]) -> dict[str, t.CallToolResul
 # --- bombs ---
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("resources.own-error")
 def test_a_small_file_that_stands_for_far_more_is_ended_by_a_limit(attacked: Attacked, hurried: Talk):
     names = lay_bombs(attacked.place.workspace)

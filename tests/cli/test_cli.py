@@ -11,24 +11,18 @@ import docker
 import pytest
 from jsonschema import Draft202012Validator
 
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.host.image import Image
+from gdal_mcp.tools import classic
+from gdal_mcp.tools.listing import core
 from tests.cli.conftest import DEAD, Desk, Ended, at_terminal, gdal_mcp, launched
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-CLASSIC = {
-    *("gdalinfo", "gdal_translate", "gdalwarp", "gdalbuildvrt", "gdal_rasterize"),
-    *("gdal2xyz", "gdal_merge", "gdal_polygonize"),
-}
-READERS = {
-    *("list_workspace", "info", "preview", "vector_info", "validate_call", "formats"),
-    *("find_crs", "gdal_search", "gdal_describe", "gdal_read"),
-}
-WRITERS = {
-    *("convert", "reproject", "raster_clip", "raster_overview_add", "raster_overview_delete"),
-    *("vector_convert", "vector_reproject", "vector_clip", "pipeline", "gdal_write"),
-}
+CLASSIC = {tool.name for tool in classic.CLASSIC}
+READERS = {tool.name for tool in core(packaged()) if not tool.writes}
+WRITERS = {tool.name for tool in core(packaged()) if tool.writes}
 NAMES = READERS | WRITERS
 RGB = {"src_dataset": "rgb.tif"}
 
@@ -48,24 +42,21 @@ def test_a_calls_result_fits_the_schema_that_the_list_gives(described: Ended, li
     Draft202012Validator(schema).validate(described.json)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "code"),
-    [
+def test_a_tools_error_is_json_and_ends_with_1(desk: Desk):
+    for tool, arguments, code in [
         ("info", {"path": "missing.tif"}, "NOT_FOUND"),
         ("info", {"path": "/etc/passwd"}, "PATH_NOT_ALLOWED"),
         ("rm", {}, "NOT_FOUND"),
-    ],
-)
-def test_a_tools_error_is_json_and_ends_with_1(desk: Desk, tool: str, arguments: dict[str, Any], code: str):
-    ended = desk.call(tool, arguments)
-    assert (ended.code, ended.error) == (1, code)
+    ]:
+        ended = desk.call(tool, arguments)
+        assert (ended.code, ended.error) == (1, code)
 
 
-@pytest.mark.parametrize("text", ["dem.tif", "[1]", "[" * 100_000])
-def test_arguments_that_are_no_json_object_are_a_wrong_command(desk: Desk, text: str):
-    ended = desk.run("call", "info", "-", stdin=text)
-    assert (ended.code, ended.stdout) == (2, "")
-    assert ended.stderr
+def test_arguments_that_are_no_json_object_are_a_wrong_command(desk: Desk):
+    for text in ["dem.tif", "[1]", "[" * 100_000]:
+        ended = desk.run("call", "info", "-", stdin=text)
+        assert (ended.code, ended.stdout) == (2, "")
+        assert ended.stderr
 
 
 def test_arguments_can_come_from_standard_input(desk: Desk):
@@ -86,12 +77,12 @@ def test_approval_never_asks_nobody(desk: Desk):
 
 
 @pytest.mark.claim("approval.asked")
-@pytest.mark.parametrize("stdin", ["", "y\n"])
-def test_without_a_terminal_and_without_yes_nothing_is_written(desk: Desk, stdin: str):
-    before = desk.files()
-    ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "denied.tif"}, stdin=stdin)
-    assert (ended.code, ended.error) == (1, "DENIED")
-    assert desk.files() == before
+def test_without_a_terminal_and_without_yes_nothing_is_written(desk: Desk):
+    for stdin in ["", "y\n"]:
+        before = desk.files()
+        ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "denied.tif"}, stdin=stdin)
+        assert (ended.code, ended.error) == (1, "DENIED")
+        assert desk.files() == before
 
 
 def test_approval_always_holds_back_a_read_as_well(desk: Desk):
@@ -158,9 +149,8 @@ def test_the_list_for_people_has_one_line_for_each_tool():
     assert {line.split()[0] for line in ended.stdout.splitlines()} == NAMES
 
 
-@pytest.mark.parametrize(
-    ("options", "named", "not_named"),
-    [
+def test_the_settings_choose_the_tools():
+    for options, named, not_named in [
         (["--all"], NAMES | CLASSIC | {"raster_hillshade", "vsi_delete"}, set()),
         (["--toolsets", "classic"], CLASSIC, NAMES),
         (["--read-only"], READERS, WRITERS),
@@ -174,12 +164,10 @@ def test_the_list_for_people_has_one_line_for_each_tool():
             NAMES - {"gdal_write", "pipeline"},
             {"gdal_write", "pipeline"},
         ),
-    ],
-)
-def test_the_settings_choose_the_tools(options: list[str], named: set[str], not_named: set[str]):
-    found = {line.split()[0] for line in gdal_mcp("tools", *options).stdout.splitlines()}
-    assert named <= found
-    assert found.isdisjoint(not_named)
+    ]:
+        found = {line.split()[0] for line in gdal_mcp("tools", *options).stdout.splitlines()}
+        assert named <= found
+        assert found.isdisjoint(not_named)
 
 
 def rows(report: dict[str, Any], state: str) -> list[dict[str, Any]]:
@@ -202,6 +190,7 @@ def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(
     assert str(desk.workspace) in {row["name"] for row in rows(report, "ok")}
 
 
+@pytest.mark.nightly
 def test_doctor_without_a_workspace_examines_the_host_all_the_same(desk: Desk):
     ended = gdal_mcp("doctor", "--state-dir", str(desk.state))
     assert ended.code == 0
@@ -328,9 +317,9 @@ def test_undo_leaves_what_was_changed_since(desk: Desk):
     assert desk.files() == before
 
 
-@pytest.mark.parametrize("unknown", ["0000000000000000", "../../undo", os.fsdecode(b"\xff" * 16)])
-def test_undo_of_an_unknown_call_changes_nothing(desk: Desk, unknown: str):
-    before = desk.files()
-    ended = desk.run("undo", unknown)
-    assert (ended.code, ended.stdout) == (2, "")
-    assert desk.files() == before
+def test_undo_of_an_unknown_call_changes_nothing(desk: Desk):
+    for unknown in ["0000000000000000", "../../undo", os.fsdecode(b"\xff" * 16)]:
+        before = desk.files()
+        ended = desk.run("undo", unknown)
+        assert (ended.code, ended.stdout) == (2, "")
+        assert desk.files() == before

@@ -64,6 +64,7 @@ def test_a_call_that_wrote_gives_the_same_bytes_again(desk: Desk, made: str):
     ]
 
 
+@pytest.mark.nightly
 def test_a_format_that_holds_the_time_gives_the_same_content(desk: Desk):
     made = call(desk, "convert", input="zones.gpkg", output="again.gpkg")
     ended = replay(desk, made)
@@ -71,6 +72,7 @@ def test_a_format_that_holds_the_time_gives_the_same_content(desk: Desk):
     assert verdicts(ended)["again.gpkg"] in ("same_bytes", "same_content")
 
 
+@pytest.mark.nightly
 def test_a_folder_and_an_output_that_nobody_named_are_made_again(desk: Desk):
     folder = call(desk, "convert", input="rgb.tif", output="again.zarr", output_format="Zarr")
     unnamed = call(desk, "gdal2xyz", dataset="classes.tif")
@@ -92,6 +94,7 @@ def test_an_input_that_changed_is_named_and_the_pixels_that_differ(desk: Desk):
     assert "bands[0].pixels" in ended.json["outputs"][0]["differences"]
 
 
+@pytest.mark.nightly
 def test_a_companion_that_came_later_is_a_change(desk: Desk):
     copied(desk, "west.tif", "alone.tif")
     made = call(desk, "gdal_translate", src_dataset="alone.tif", dst_dataset="from-alone.tif")
@@ -109,6 +112,7 @@ def test_an_input_that_is_gone_is_named(desk: Desk):
     assert [(row["path"], row["is"]) for row in ended.json["changed"]] == [(str(source), None)]
 
 
+@pytest.mark.nightly
 def test_the_same_bytes_are_told_even_when_the_first_output_is_gone_or_changed(desk: Desk):
     made = call(desk, "gdal_translate", src_dataset="rgb.tif", dst_dataset="moved-on.tif")
     desk.path("moved-on.tif").write_bytes(b"something of mine")
@@ -117,6 +121,7 @@ def test_the_same_bytes_are_told_even_when_the_first_output_is_gone_or_changed(d
     assert verdicts(replay(desk, made)) == {"moved-on.tif": "same_bytes"}
 
 
+@pytest.mark.nightly
 def test_other_bytes_and_nothing_left_to_compare_with_are_not_called_the_same(desk: Desk):
     source = copied(desk, "west.tif", "lost-in.tif")
     made = call(desk, "gdal_translate", src_dataset="lost-in.tif", dst_dataset="lost.tif")
@@ -126,6 +131,7 @@ def test_other_bytes_and_nothing_left_to_compare_with_are_not_called_the_same(de
     assert (ended.code, verdicts(ended)) == (1, {"lost.tif": "unknown"})
 
 
+@pytest.mark.nightly
 def test_a_call_that_replaced_something_is_made_again_without_replacing(desk: Desk):
     copied(desk, "west.tif", "replaced-by.tif")
     made = call(desk, "convert", input="rgb.tif", output="replaced-by.tif", overwrite=True)
@@ -133,6 +139,7 @@ def test_a_call_that_replaced_something_is_made_again_without_replacing(desk: De
     assert (ended.code, verdicts(ended)) == (0, {"replaced-by.tif": "same_bytes"})
 
 
+@pytest.mark.nightly
 def test_an_answer_is_the_same_until_the_data_is_another(desk: Desk):
     source = copied(desk, "west.tif", "asked.tif")
     made = call(desk, "info", path="asked.tif")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from gdal_mcp.host.image import Image
 from tests.cli.conftest import SECONDS, Desk
@@ -81,9 +82,9 @@ def test_what_the_readme_says_to_verify_with_runs(said: dict[str, str], image: I
 def test_what_is_installed_is_listed_the_same_each_time(said: dict[str, str], desk: Desk):
     (command,) = [one for one in said if one.startswith("cyclonedx-py ")]
     listed = json.loads(said[command])
-    parts = {(one["name"], one["version"]) for one in listed["components"]}
+    parts = {(canonicalize_name(one["name"]), one["version"]) for one in listed["components"]}
     needed = [Requirement(text) for text in distribution("gdal-sandbox-mcp").requires or ()]
-    names = [one.name for one in needed if one.marker is None]
+    names = [canonicalize_name(one.name) for one in needed if one.marker is None]
     assert {(name, distribution(name).version) for name in names} <= parts
     assert run(as_here(command, desk, ""), ROOT).stdout == said[command]
 

@@ -4,6 +4,7 @@ import hashlib
 import re
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -21,7 +22,7 @@ STATIC = Path(runtime_file.__file__).parent / "static"
 
 def paths(method: str) -> list[str]:
     """Every address of the console that answers this method, with something in place of what varies."""
-    _page, mount = Console(None, None, None, None).routes()
+    _page, mount = Console(mock.Mock(), None, None, None).routes()
     api = next(one for one in mount.app._app.routes if getattr(one, "path", "") == "/api")
     found = [
         one.path for one in api.routes if method in one.methods and one.path not in ("/login", "/logout")

@@ -38,6 +38,7 @@ _IN_MEMORY = (
     "results",
     "ending",
     "place",
+    "reservation",
 )
 _LENT = (("lease",), ("staging",), ("engine",), ("wire",), ("slot",))  # what a call holds of the sandbox
 

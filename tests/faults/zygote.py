@@ -91,13 +91,13 @@ def _load() -> None:
         app,  # noqa: F401
         cli,  # noqa: F401
     )
-    from gdal_mcp.gdal.catalogue.load import catalogue
+    from gdal_mcp.gdal.catalogue.load import packaged
     from gdal_mcp.host import image  # noqa: F401
     from gdal_mcp.mcp import stdio  # noqa: F401
     from gdal_mcp.operations import undoing  # noqa: F401
     from sandbox.engines import discovery, docker  # noqa: F401
 
-    catalogue()
+    packaged()
 
 
 def _become(order: Mapping[str, Any], descriptors: list[int]) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import gdal_mcp
 import sandbox
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.plain import PLAIN
 from gdal_mcp.gdal.datasets.names import table
 from tests.fuzz.kit import SEED, TIMES
@@ -64,7 +64,7 @@ def patterns() -> dict[str, re.Pattern[str]]:
     for start, grammars in table().grammars.items():
         named |= {f"name {start} {number}": one.pattern for number, one in enumerate(grammars)}
     shapes = {
-        rule.shape.pattern for rule in catalogue().option_rules.values() if rule.shape and rule.shape.pattern
+        rule.shape.pattern for rule in packaged().option_rules.values() if rule.shape and rule.shape.pattern
     }
     named |= {f"option {text}": re.compile(text, re.IGNORECASE) for text in shapes}
     once = {(one.pattern, one.flags): name for name, one in named.items()}

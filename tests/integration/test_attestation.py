@@ -12,6 +12,7 @@ from sandbox.errors import AttestationFailed
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea
+from sandbox.runner import Runner
 from sandbox.workspace import RESERVED, Workspace
 from tests.conftest import USER, handler
 
@@ -195,6 +196,21 @@ def test_another_folder_in_the_place_of_staging_is_found(probe, weaken, tmp_path
     with pytest.raises(AttestationFailed) as caught:
         probe()
     assert "staging is this host" in str(caught.value)
+
+
+@pytest.mark.claim("sandbox.self-measured")
+def test_limits_that_an_engine_says_it_cannot_set_are_set_inside_and_measured(
+    engine, owner, make_template, staging, cancel, weaken, monkeypatch
+):
+    """As in a Pod. Of core dumps the filter lets nobody set one, so that is left to the engine here."""
+    weaken(lambda _body, host: host.update(Ulimits=[one for one in host["Ulimits"] if one["Name"] == "core"]))
+    template = make_template(handler("pass"), staging=staging.path)
+    with pytest.raises(AttestationFailed):
+        attest(Runner(engine, owner.id), template, staging.path, cancel)
+    info = replace(engine.info(), rlimits=frozenset({"core"}))
+    monkeypatch.setattr(engine, "info", lambda: info)
+    rows = attest(Runner(engine, owner.id), template, staging.path, cancel)
+    assert len([row for row in rows if row.name.startswith("rlimit ") and row.ok]) == 5
 
 
 @pytest.mark.claim("sandbox.self-measured")

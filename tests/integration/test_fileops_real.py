@@ -84,6 +84,7 @@ def carry_out(desk: SimpleNamespace, work: FileWork, gdal: Gdal) -> str:
     return printed
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("operation", "source", "destination"),
     [

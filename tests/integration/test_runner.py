@@ -175,6 +175,7 @@ def test_a_worker_that_cannot_be_prepared_is_an_error_of_the_sandbox(runner, mak
                 assert "no_such_module" in str(caught.value)  # the worker's own words
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "prepare",
     ["import threading; threading.Event().wait()", "\n    while True: os.write(2, b'x' * 9999)"],

@@ -133,7 +133,7 @@ def test_another_toolbox_reads_writes_is_approved_recorded_and_undone(app: App, 
     console.undo(viewer, written.call_id)
     assert (root / "out.txt").read_text() == "old"
     assert verify(app.settings.state.audit).ok
-    events = [one["event"] for one in tail(app.settings.state.audit, 20)]
+    events = [one.event for one in tail(app.settings.state.audit, 20)]
     assert {one["where"]["toolbox"] for one in events if "where" in one} == {"words"}
 
 

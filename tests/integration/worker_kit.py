@@ -20,7 +20,7 @@ exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
 handler.prepare()
 if warmed:
     for _ in handler.warm(): pass
-handler.part("reporting").Telling.QUICK = 0.0
+handler.part("reporting").ProgressReporter.QUICK = 0.0
 
 class Report:
     def __init__(self):

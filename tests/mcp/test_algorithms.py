@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS, Algorithm, Argument, Role
 from tests.mcp.talk import Person, Place, Talk, inside
 
@@ -73,7 +73,7 @@ def texts(algorithm: Algorithm) -> list[Argument]:
 def attacks() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Each text argument with two of the texts; over all of the algorithms every text meets many arguments."""
     payloads = cycle(INJECTED)
-    for path, algorithm in catalogue().algorithms.items():
+    for path, algorithm in packaged().algorithms.items():
         for argument in texts(algorithm):
             for text in (next(payloads), next(payloads)):
                 value = [text] if argument.is_list else text
@@ -88,7 +88,7 @@ INNER = frozenset({"layer", "new-layer", "field", "label", "metadata", "multidim
 def faults(argv: list[str], path: str, name: str, text: str) -> Iterator[str]:
     """What is wrong with the command of a call that was accepted."""
     words = argv[1 + len(path.split()) :]
-    inner = catalogue().algorithms[path].long_names[name].rule.check in INNER
+    inner = packaged().algorithms[path].long_names[name].rule.check in INNER
     for word in words:
         switch = word.partition("=")[0]
         if not switch.startswith("--") or switch.lower() in RESERVED_TOKENS or "\0" in word:

@@ -20,6 +20,8 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.engine
 
+AT_NIGHT = pytest.mark.nightly
+
 DECLARED = {
     "io.modelcontextprotocol/clientCapabilities": {
         "elicitation": {"form": {}},
@@ -169,7 +171,9 @@ def _tidied_up(own: Place, grounds: Path, containers: Containers, owners: set[st
         until(lambda: own.staged == [] and containers.of_owners(owners) == [])
 
 
-@pytest.mark.parametrize("how", ["EOF", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("EOF", marks=AT_NIGHT), pytest.param("SIGTERM", marks=AT_NIGHT), "SIGKILL"]
+)
 def test_what_ran_when_its_server_ended_has_failed_and_what_was_done_is_kept(
     taker: Client, own: Place, grounds: Path, containers: Containers, how: str
 ):

@@ -91,6 +91,7 @@ def writing(pipes: Pipes, containers: Containers, place: Place) -> None:
     pipes.begin("reproject", LONG)
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("faults.server-killed")
 def test_a_killed_server_s_containers_end_by_themselves_and_the_next_server_removes_them(
     make_place: Callable[..., Place], containers: Containers, client: docker.DockerClient, serving: Serving

@@ -324,6 +324,7 @@ def test_a_read_only_workspace_is_read_and_never_written(make_place: Callable[..
     assert sorted(path.name for path in other.workspace.iterdir()) == before
 
 
+@pytest.mark.nightly
 def test_workspaces_of_strange_names_are_written_to_each_by_its_own_staging(
     grounds: Path, place: Place, oracle: Oracle
 ):

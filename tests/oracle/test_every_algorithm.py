@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from tests.data.make import make_data
@@ -78,7 +78,7 @@ def _started(talk: Talk, name: str, run: dict[str, Any]) -> Any:
 
 
 def test_every_algorithm_has_a_run_or_a_reason() -> None:
-    ours = {path for path in catalogue().algorithms if path not in ("convert", "info")}  # shortcuts to others
+    ours = {path for path in packaged().algorithms if path not in ("convert", "info")}  # shortcuts to others
     assert set(RUNS) == ours
     for name, run in RUNS.items():
         assert ("reads" in run) + ("makes" in run) + ("absent" in run) == 1, name
@@ -160,7 +160,7 @@ def _seen(kind: str, oracle: Oracle, path: Path) -> Any:
 def test_what_reads_and_what_writes_is_what_the_catalogue_says() -> None:
     writing = {Role.OUTPUT, Role.UPDATE, Role.SIDECAR}
     for name, run in MADE.items():
-        arguments = catalogue().algorithms[name].long_names
+        arguments = packaged().algorithms[name].long_names
         used = {arguments[given].role for given in run["arguments"] if given in arguments}
         if name not in FILE_OPERATIONS and "pipeline" not in name:
             assert bool(used & writing) == ("makes" in run), name

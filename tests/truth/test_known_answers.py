@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
 from tests.truth.conftest import DATA, TRUTH
@@ -115,7 +115,7 @@ def test_every_case_is_made_or_has_its_reason() -> None:
 
 
 def _algorithm(tool: str) -> str:
-    plain = {path.replace(" ", "_").replace("-", "_"): path for path in catalogue().algorithms}
+    plain = {path.replace(" ", "_").replace("-", "_"): path for path in packaged().algorithms}
     return plain[tool.removeprefix("gdal_")]
 
 

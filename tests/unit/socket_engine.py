@@ -62,6 +62,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._misbehave(engine.trouble)
         elif path == "/version":
             self._answer(200, VERSION)
+        elif path == "/info":
+            self._answer(200, {"Architecture": "x86_64", "SecurityOptions": ["name=seccomp"]})
         elif path == "/images/json":
             self._answer(200, engine.listed())
         elif path.startswith("/distribution/"):

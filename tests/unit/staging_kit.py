@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from gdal_mcp.gdal.datasets.sidecar_files import companions
+from gdal_mcp.gdal.datasets.sidecars import companions
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.staging import Staging, StagingArea

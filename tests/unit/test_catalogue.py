@@ -13,7 +13,7 @@ from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.checks import CHECKS
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CatalogueBroken
 from gdal_mcp.gdal.catalogue.formats import driver_for, drivers_for, input_format, output_format
-from gdal_mcp.gdal.catalogue.load import build, data_text, packaged
+from gdal_mcp.gdal.catalogue.load import build, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS, Argument, Role, Scope
 from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 
@@ -28,7 +28,7 @@ def parts() -> Files:
         name: tomllib.loads(folder.joinpath(f"{name}.toml").read_text())
         for name in ("roles", "options", "formats")
     }
-    return copy.deepcopy({"facts": json.loads(data_text()), **rules})
+    return copy.deepcopy({"facts": json.loads(packaged_text()), **rules})
 
 
 def arguments() -> list[Argument]:
@@ -36,8 +36,8 @@ def arguments() -> list[Argument]:
 
 
 def test_the_data_names_its_generator_and_is_small() -> None:
-    assert json.loads(data_text())["generator"].startswith("gdal-mcp catalogue build")
-    assert len(data_text()) < 1_200_000
+    assert json.loads(packaged_text())["generator"].startswith("gdal-mcp catalogue build")
+    assert len(packaged_text()) < 1_200_000
 
 
 def test_the_first_algorithms_are_there() -> None:

@@ -3,13 +3,11 @@
 import copy
 import json
 import tomllib
-from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue import load
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.gdal.catalogue.load import build, catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import Argument, Role
@@ -35,15 +33,6 @@ def facts() -> dict[str, Any]:
 def parts(facts: dict[str, Any]) -> Parts:
     rules = {name: toml(name) for name in ("roles", "options", "formats")}
     return copy.deepcopy({"facts": facts, **rules})
-
-
-@pytest.fixture
-def undecided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process that has not chosen its catalogue yet."""
-    monkeypatch.setattr(load, "_chosen", [])
-    load.catalogue.cache_clear()
-    yield
-    load.catalogue.cache_clear()
 
 
 def entry(facts: dict[str, Any], path: str, name: str) -> dict[str, Any]:
@@ -299,35 +288,3 @@ def test_damaged_data_does_not_load() -> None:
     for text in ["", "{", "[]", "null", '{"gdal": 3}', packaged_text()[:-200]]:
         with pytest.raises(CatalogueBroken):
             catalogue_of(text)
-
-
-@pytest.mark.usefixtures("undecided")
-def test_the_chosen_data_is_what_the_process_goes_by() -> None:
-    load.use(other_release())
-    load.use(other_release())
-    assert load.catalogue().gdal_version == "3.14.0"
-    assert load.data_text() == other_release()
-
-
-@pytest.mark.usefixtures("undecided")
-def test_the_packaged_data_may_be_chosen_at_any_time() -> None:
-    load.use(packaged_text())
-    assert load.catalogue().gdal_version == "3.13.3"
-    load.use(packaged_text())
-
-
-@pytest.mark.usefixtures("undecided")
-def test_a_second_choice_is_refused_and_the_first_one_stays() -> None:
-    for second in [packaged_text(), other_release().replace("3.14.0", "3.15.0")]:
-        load.use(other_release())
-        with pytest.raises(CatalogueBroken):
-            load.use(second)
-        assert load.catalogue().gdal_version == "3.14.0"
-
-
-@pytest.mark.usefixtures("undecided")
-def test_nothing_is_chosen_any_more_once_the_catalogue_was_asked() -> None:
-    before = load.catalogue()
-    with pytest.raises(CatalogueBroken):
-        load.use(other_release())
-    assert load.catalogue() is before

@@ -52,9 +52,10 @@ def test_every_command_shows_a_help_that_fits_a_screen_and_names_every_setting(
             assert {option_of(name), option_of(name)[2:]} & words, (one.prog, name)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for words in [
         ("tools", "--read-onyl"),
         ("tools", "--tolsets=all"),
         ("tools", "more"),
@@ -63,21 +64,14 @@ def test_every_command_shows_a_help_that_fits_a_screen_and_names_every_setting(
         ("token", "new", "ann", "--hlp"),
         ("token",),
         ("nosuch",),
-    ],
-)
-def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
-):
-    monkeypatch.setenv("GDAL_MCP_STATE_DIR", str(tmp_path / "state"))
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    printed = capsys.readouterr()
-    assert (ended.value.code, printed.out) == (Exit.USAGE, "")
-    assert printed.err
-    assert not (tmp_path / "state").exists()
+    ]:
+        monkeypatch.setenv("GDAL_MCP_STATE_DIR", str(tmp_path / "state"))
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        printed = capsys.readouterr()
+        assert (ended.value.code, printed.out) == (Exit.USAGE, "")
+        assert printed.err
+        assert not (tmp_path / "state").exists()
 
 
 def test_without_a_command_the_help_is_shown_and_the_command_was_wrong(capsys: pytest.CaptureFixture[str]):

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, area_at, place, publish, tree, write
 
-from gdal_mcp.gdal.datasets.sidecar_files import companions
-from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, grouped
+from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, companions, grouped
 from sandbox.errors import PathRefused
 from tests.quick import quick
 

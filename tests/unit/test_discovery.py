@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from socket_engine import VERSION, socket_engine
 
 from sandbox.engines import discovery
 from sandbox.engines.discovery import EngineRefused, connect, discover, endpoints
+from sandbox.engines.opening import open_engine
 from sandbox.errors import EngineUnavailable
 
 
@@ -228,3 +230,25 @@ def test_the_command_prints_the_address_alone(home: Path) -> None:
 def test_the_command_tells_a_silent_named_engine_by_its_exit_code(home: Path) -> None:
     done = run_module(home, DOCKER_HOST=f"unix://{home}/docker.sock")
     assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("address", ["docker:", "docker:unix://{home}/docker.sock", "{home}/docker.sock", ""])
+def test_an_engine_is_opened_by_its_address(home: Path, address: str) -> None:
+    with (
+        socket_engine(home / "docker.sock"),
+        closing(open_engine(address.format(home=home) or None)) as engine,
+    ):
+        info = engine.info()
+        assert (info.name, info.architecture, info.same_kernel) == ("Docker", "x86_64", False)
+        assert engine.images.find("absent") is None
+
+
+@pytest.mark.parametrize("address", ["podman:", "podman:unix://{home}/docker.sock"])
+def test_an_engine_of_another_kind_is_not_taken_for_the_one_that_was_named(home: Path, address: str) -> None:
+    with socket_engine(home / "docker.sock"), pytest.raises(EngineUnavailable):
+        open_engine(address.format(home=home))
+
+
+def test_the_engine_in_memory_has_an_address_and_no_program() -> None:
+    with closing(open_engine("memory:")) as engine:
+        assert engine.info().address == "memory:"

@@ -5,7 +5,7 @@ import json
 from jsonschema import Draft202012Validator
 
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery.describe import (
@@ -19,11 +19,11 @@ from gdal_mcp.gdal.discovery.effects import effects
 from gdal_mcp.gdal.discovery.tables import read
 
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
-PATHS = sorted(catalogue().algorithms)
+PATHS = sorted(packaged().algorithms)
 
 
 def algorithm(path: str) -> Algorithm:
-    return catalogue().algorithms[path]
+    return packaged().algorithms[path]
 
 
 def test_every_algorithm_has_a_worked_example():
@@ -57,7 +57,7 @@ def test_examples_name_relative_files_only():
 
 def test_related_algorithms_exist_and_are_others():
     for path, others in related().items():
-        assert {path, *others} <= set(catalogue().algorithms)
+        assert {path, *others} <= set(packaged().algorithms)
         assert path not in others
 
 
@@ -116,7 +116,7 @@ def test_sql_is_named_where_it_may_be_given():
 
 def test_what_no_role_says_exists_and_has_a_reason():
     for table in read("effects.toml").values():
-        assert set(table) <= set(catalogue().algorithms)
+        assert set(table) <= set(packaged().algorithms)
         assert all(table.values())
 
 
@@ -137,10 +137,10 @@ def test_every_example_fits_its_schema():
 def test_a_pipeline_names_its_steps_and_each_step_is_described() -> None:
     named = [
         key
-        for keys in describe(packaged(), catalogue().algorithms["pipeline"])["steps"].values()
+        for keys in describe(packaged(), packaged().algorithms["pipeline"])["steps"].values()
         for key in keys
     ]
-    assert set(named) == {key for key, step in catalogue().steps.items() if "pipeline" in step.pipelines}
+    assert set(named) == {key for key, step in packaged().steps.items() if "pipeline" in step.pipelines}
     told = describe_step(packaged(), "vector limit")
     assert (told["takes"], told["gives"]) == ("vector", "vector")
     assert "limit" in told["input_schema"]["properties"]

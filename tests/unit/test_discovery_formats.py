@@ -6,7 +6,7 @@ import pytest
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import output_format
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Kind, Scope
 from gdal_mcp.gdal.catalogue.options import check_option, decide
 from gdal_mcp.gdal.discovery.formats import formats
@@ -35,7 +35,7 @@ def test_abilities_are_told():
 def test_what_is_told_to_be_written_may_be_written_and_the_rest_not():
     for kind in KINDS:
         told = {row[0] for row in formats(packaged(), kind)["formats"] if "w" in row[1]}
-        for driver in catalogue().drivers:
+        for driver in packaged().drivers:
             if driver.name in told:
                 assert output_format(packaged(), driver.name, kind) == driver.name
             else:
@@ -58,7 +58,7 @@ def test_a_format_tells_its_options_with_their_choices():
 
 
 def test_every_option_is_told_once_as_allowed_or_as_refused_with_a_reason():
-    for driver in catalogue().drivers:
+    for driver in packaged().drivers:
         told = formats(packaged(), name=driver.name)
         for scope in (Scope.CREATION, Scope.LAYER, Scope.OPEN):
             specs = driver.options.get(scope, ())

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.discovery.entries import of_algorithm, tool_name, vocabulary, words
 from gdal_mcp.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, Index, search
 
@@ -26,7 +26,7 @@ def answered(group: str) -> list[str]:
 
 def test_every_expected_algorithm_exists():
     expected = {path for group in QUESTIONS.values() for one in group for path in one["expected"]}
-    assert expected <= set(catalogue().algorithms)
+    assert expected <= set(packaged().algorithms)
 
 
 def test_plain_questions_find_their_algorithm():
@@ -36,7 +36,7 @@ def test_plain_questions_find_their_algorithm():
 
 
 def test_an_algorithm_is_found_by_its_own_name():
-    for path in catalogue().algorithms:
+    for path in packaged().algorithms:
         for name in (path.replace("-", " "), tool_name(path)):
             assert path in [hit.path for hit in search(packaged(), name, FOUND)], name
 
@@ -67,7 +67,7 @@ def test_a_hit_says_what_it_is_and_why():
         "raster_hillshade",
         "writes",
     )
-    assert told["line"] == catalogue().algorithms["raster hillshade"].description
+    assert told["line"] == packaged().algorithms["raster hillshade"].description
     assert "mountain" in str(told["why"])
 
 
@@ -145,8 +145,8 @@ def test_endings_of_a_word_do_not_matter():
 
 
 def test_the_vocabulary_names_existing_algorithms_only_and_all_of_them():
-    assert set(vocabulary()["algorithms"]) == set(catalogue().algorithms)
-    assert set(vocabulary()["quiet"]) <= set(catalogue().algorithms)
+    assert set(vocabulary()["algorithms"]) == set(packaged().algorithms)
+    assert set(vocabulary()["quiet"]) <= set(packaged().algorithms)
 
 
 def test_every_word_that_is_meant_by_another_is_known():

@@ -17,7 +17,7 @@ from docs.claims import Drift
 from docs.tables import first_sentence, table
 from gdal_mcp.cli import build_parser
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.mcp.prompts import prompts
@@ -139,8 +139,8 @@ def test_every_algorithm_is_named_once_and_every_argument_counted_once():
         for _, group, _, names, _ in rows[1:]
         for name in names.split(", ")
     ]
-    assert sorted(named) == sorted(catalogue().algorithms)
-    arguments = sum(len(one.arguments) for one in catalogue().algorithms.values())
+    assert sorted(named) == sorted(packaged().algorithms)
+    arguments = sum(len(one.arguments) for one in packaged().algorithms.values())
     counts = [int(line.split("|")[3]) for line in docs.PARTS["roles"]() if line.startswith("| `")]
     assert sum(counts) == arguments
 
@@ -237,7 +237,7 @@ def test_a_description_is_cut_after_its_first_sentence():
 
 
 def test_the_front_page_counts_the_commands_of_gdal():
-    assert f"All {len(catalogue().algorithms)} commands" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"All {len(packaged().algorithms)} commands" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def command_lines():

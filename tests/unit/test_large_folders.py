@@ -22,8 +22,15 @@ from gdal_mcp.gdal.catalogue.switches import read_switches
 from gdal_mcp.gdal.datasets.browse import opened
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
 from gdal_mcp.gdal.datasets.paths import Paths, family, reading
-from gdal_mcp.gdal.datasets.sidecar_files import Listings, TooManyNames, read_with
-from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, Names, grouped
+from gdal_mcp.gdal.datasets.sidecars import (
+    APPENDED,
+    REPLACED,
+    Listings,
+    Names,
+    TooManyNames,
+    grouped,
+    read_with,
+)
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import ImmediateResult
@@ -279,11 +286,11 @@ def test_a_deep_path_costs_one_step_for_each_folder(root, counted):
 
 
 def test_a_path_of_very_many_steps_is_refused(root):
+    (root / "x").mkdir()
+    (root / "l").symlink_to("x")
+    write(root, {"a.tif": b""})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
     for way in ["x/../", "l/../", "./x/../"]:
-        (root / "x").mkdir()
-        (root / "l").symlink_to("x")
-        write(root, {"a.tif": b""})
-        workspaces = Workspaces((Workspace.at(root, writable=True),))
         assert workspaces.input(way * 10 + "a.tif").name == "a.tif"
         with pytest.raises(PathRefused):
             workspaces.input(way * MAX_STEPS + "a.tif")

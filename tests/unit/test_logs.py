@@ -58,15 +58,13 @@ def lines_of(captured: pytest.CaptureFixture[str]) -> list[str]:
     return err.split("\n")[:-1]
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_an_event_is_one_line_on_stderr(
-    capsys: pytest.CaptureFixture[str], format: Literal["console", "json"]
-) -> None:
-    configure("info", format)
-    log_as("gdal_mcp.pipeline", "info", "call_finished", call="c1", seconds=0.25)
-    (line,) = lines_of(capsys)
-    for part in ("call_finished", "c1", "0.25", "gdal_mcp.pipeline", "info"):
-        assert part in line
+def test_an_event_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    for form in FORMATS:
+        configure("info", form)
+        log_as("gdal_mcp.pipeline", "info", "call_finished", call="c1", seconds=0.25)
+        (line,) = lines_of(capsys)
+        for part in ("call_finished", "c1", "0.25", "gdal_mcp.pipeline", "info"):
+            assert part in line
 
 
 def test_json_events_hold_their_values(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,15 +83,15 @@ def test_json_events_hold_their_values(capsys: pytest.CaptureFixture[str]) -> No
     assert expected.items() <= event.items()
 
 
-@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
-def test_what_is_below_the_level_is_not_logged(capsys: pytest.CaptureFixture[str], level: str) -> None:
-    configure(level, "json")
-    order = ["debug", "info", "warning", "error"]
-    for method in order:
-        log_as("gdal_mcp.x", method, method)
-        logging.getLogger("sandbox.y").log(getattr(logging, method.upper()), method)
-    expected = [method for method in order[order.index(level) :] for _ in range(2)]
-    assert [json.loads(line)["event"] for line in lines_of(capsys)] == expected
+def test_what_is_below_the_level_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    for level in ["debug", "info", "warning", "error"]:
+        configure(level, "json")
+        order = ["debug", "info", "warning", "error"]
+        for method in order:
+            log_as("gdal_mcp.x", method, method)
+            logging.getLogger("sandbox.y").log(getattr(logging, method.upper()), method)
+        expected = [method for method in order[order.index(level) :] for _ in range(2)]
+        assert [json.loads(line)["event"] for line in lines_of(capsys)] == expected
 
 
 @pytest.mark.parametrize("level", ["debug", "warning"])
@@ -177,20 +175,20 @@ def test_any_text_stays_on_its_line(
     assert not FORBIDDEN & set(line)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_a_traceback_follows_indented_on_a_console(capsys: pytest.CaptureFixture[str], text: str) -> None:
-    configure("info", "console")
-    try:
-        fail(text)
-    except ValueError:
-        log_as("gdal_mcp.x", "exception", "call_failed")
-        logging.getLogger("docker").exception("pull failed")
-    lines = lines_of(capsys)
-    starts = [line for line in lines if not line.startswith("    ")]
-    assert len(starts) == 2
-    assert "call_failed" in starts[0]
-    assert any("ValueError" in line for line in lines)
-    assert not FORBIDDEN & set("".join(lines))
+def test_a_traceback_follows_indented_on_a_console(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in HOSTILE:
+        configure("info", "console")
+        try:
+            fail(text)
+        except ValueError:
+            log_as("gdal_mcp.x", "exception", "call_failed")
+            logging.getLogger("docker").exception("pull failed")
+        lines = lines_of(capsys)
+        starts = [line for line in lines if not line.startswith("    ")]
+        assert len(starts) == 2
+        assert "call_failed" in starts[0]
+        assert any("ValueError" in line for line in lines)
+        assert not FORBIDDEN & set("".join(lines))
 
 
 def test_a_traceback_stays_on_its_line_in_json(capsys: pytest.CaptureFixture[str]) -> None:

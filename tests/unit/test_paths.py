@@ -477,3 +477,11 @@ def test_an_output_that_reads_like_something_else_is_refused(tmp_path: Path, nam
         paths.output(name, inputs=(), overwrite=True)
     for plain in ("2024-01-01T12:30.tif", "a:b.tif"):
         assert paths.output(plain, inputs=(), overwrite=True).target.name == plain
+
+
+@pytest.mark.parametrize("root", ["/vsimem", "/vsicurl/https:", "/VSIzip/x"])
+def test_a_workspace_that_gdal_would_take_for_something_else_is_none(root):
+    workspaces = Workspaces((Workspace(Path(root), writable=True),))
+    with pytest.raises(ToolError) as caught:
+        Paths(workspaces, "outputs", "0123456789abcdef")
+    assert caught.value.code is Code.PATH_NOT_ALLOWED

@@ -9,13 +9,13 @@ import pytest
 
 from gdal_mcp.access import policy as module
 from gdal_mcp.access.policy import Allow, Case, Deny, Entry, RequireApproval, Rule, case, decide
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.plan import Effect, Plan
 from gdal_mcp.tools.aliases import aliases_of
 from sandbox.outputs.store import Transfer
 from tests.unit.values import SPACE, draft, located, output, plan
 
-Policy = partial(module.Policy, aliases=aliases_of(catalogue()))
+Policy = partial(module.Policy, aliases=aliases_of(packaged()))
 READ, CREATE, REPLACE = (plan(draft(made)) for made in (None, output(), output(replaces=("out.tif",))))
 REMOVE = plan(replace(draft(None), removes=(located("old.tif"),)))
 MOVE = plan(replace(draft(None), transfers=(Transfer(located("a.tif"), located("b.tif", None)),)))

@@ -141,7 +141,9 @@ def test_inputs_are_described_once_and_again_when_they_change(desk: DraftContext
 
 
 def test_where_a_file_lies_is_asked_for_each_crs_that_a_call_names(desk: DraftContext) -> None:
-    draft = drafted(desk, "raster reproject", input="small.png", output="r.tif", output_crs="EPSG:3857")
+    draft = drafted(
+        desk, "raster reproject", input="small.png", output="r.tif", output_crs="EPSG:3857", resolution=[9, 9]
+    )
     look = desk.preflight.description(draft)
     assert look is not None
     assert look.command.extra == {"crs": ("EPSG:3857",)} == {"crs": crs_named(draft)}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.preflight.call import Call
 from gdal_mcp.gdal.preflight.checks import findings
 from gdal_mcp.gdal.preflight.estimate import estimate, violation
@@ -72,7 +72,7 @@ PATHS = st.sampled_from(
             for one in ("tile", "resize", "reproject", "clip", "mosaic", "overview add", "create")
         )
     ]
-    + ["vector rasterize", "vector grid", "raster hillshade", *sorted(catalogue().algorithms)[:10]]
+    + ["vector rasterize", "vector grid", "raster hillshade", *sorted(packaged().algorithms)[:10]]
 )
 
 

@@ -6,7 +6,10 @@ import sys
 
 import pytest
 
-from sandbox.program import EXIT_OTHER_PROGRAM, Delivery, delivered
+from sandbox.engine import RLIMITS
+from sandbox.isolation.policy import rlimits
+from sandbox.program import EXIT_OTHER_PROGRAM, Delivery, delivered, with_rlimits
+from sandbox.template import Limits, SandboxTemplate
 
 TEXT = "import json, os, sys\nprint(json.dumps([__name__, sys.argv[1:], os.read(0, 100).decode()]))\n"
 WORDS = ("python3", "-I", "-c", TEXT, "two words", "", "ä\n'\"")
@@ -30,11 +33,11 @@ def test_another_program_than_the_one_that_was_named_does_not_run():
     assert (done.returncode, done.stdout) == (EXIT_OTHER_PROGRAM, b"")
 
 
-@pytest.mark.parametrize("cut", [0, 2, 4, 20])
-def test_without_the_whole_program_nothing_runs(cut: int):
-    delivery = delivered(WORDS)
-    done = run(delivery, delivery.program[:cut])
-    assert (done.returncode, done.stdout) == (0, b"")
+def test_without_the_whole_program_nothing_runs():
+    for cut in [0, 2, 4, 20]:
+        delivery = delivered(WORDS)
+        done = run(delivery, delivery.program[:cut])
+        assert (done.returncode, done.stdout) == (0, b"")
 
 
 def test_the_command_is_short_and_another_one_for_another_program():
@@ -46,3 +49,23 @@ def test_the_command_is_short_and_another_one_for_another_program():
 def test_a_word_that_cannot_be_told_from_two_is_refused():
     with pytest.raises(ValueError, match="NUL"):
         delivered((*WORDS, "a\0b"))
+
+
+LIMITS_TEXT = """
+import json, resource
+names = ("core", "cpu", "data", "fsize", "nofile")
+print(json.dumps({name: resource.getrlimit(getattr(resource, "RLIMIT_" + name.upper())) for name in names}))
+"""
+
+
+def test_the_limits_that_an_engine_does_not_set_are_in_force_before_the_program_runs():
+    """And no other: what an engine says that it sets is measured, not repaired."""
+    sent = delivered(("python3", "-I", "-c", LIMITS_TEXT))
+    template = SandboxTemplate("sha256:a", sent.command, (1, 1), Limits(open_files=100), program=sent.program)
+    assert with_rlimits(template, RLIMITS) == template
+    asked = rlimits(template.limits)
+    for missing in ({"nofile", "fsize"}, RLIMITS):
+        command = with_rlimits(template, RLIMITS - missing).command
+        found = json.loads(run(Delivery(command, sent.program), sent.program).stdout)
+        own = json.loads(run(sent, sent.program).stdout)
+        assert found == {name: [asked[name]] * 2 if name in missing else own[name] for name in asked}

@@ -173,9 +173,9 @@ def test_a_frame_that_is_no_plain_json_object_is_a_breach(subtests):
                 breaches((b"" if kind == b"R" else READY) + frame(kind, payload))
 
 
-@pytest.mark.parametrize("fraction", ["true", "null", '"1"', "[]", "1e400", "9" * 400])
-def test_progress_without_a_number_is_a_breach(fraction):
-    breaches(READY + frame(b"P", b'{"fraction":%s}' % fraction.encode()))
+def test_progress_without_a_number_is_a_breach():
+    for fraction in ["true", "null", '"1"', "[]", "1e400", "9" * 400]:
+        breaches(READY + frame(b"P", b'{"fraction":%s}' % fraction.encode()))
 
 
 def test_progress_is_kept_between_nothing_and_all_and_its_message_short():
@@ -189,23 +189,23 @@ def test_a_progress_message_is_text_that_can_be_passed_on():
     assert message.encode().startswith(b"a")
 
 
-@pytest.mark.parametrize("number", [2**64 - 1, -(2**63), 1.7976931348623157e308, 5e-324, 0, -0.0])
-def test_every_number_of_64_bits_is_read(number):
-    assert read(frame(b"R", {"a": number})) == [Ready({"a": number})]
+def test_every_number_of_64_bits_is_read():
+    for number in [2**64 - 1, -(2**63), 1.7976931348623157e308, 5e-324, 0, -0.0]:
+        assert read(frame(b"R", {"a": number})) == [Ready({"a": number})]
 
 
 @pytest.mark.claim("content.frames-strict")
-@pytest.mark.parametrize("kind", [b"R", b"O", b"P", b"B", b"F", b"X"])
-def test_a_frame_that_would_be_too_long_is_a_breach_before_it_arrives(kind):
-    start = b"" if kind == b"R" else READY
-    for length in (LONGEST.get(kind, 0) + 1, 2**32 - 1):
-        breaches(start + HEADER.pack(kind, length))
+def test_a_frame_that_would_be_too_long_is_a_breach_before_it_arrives():
+    for kind in [b"R", b"O", b"P", b"B", b"F", b"X"]:
+        start = b"" if kind == b"R" else READY
+        for length in (LONGEST.get(kind, 0) + 1, 2**32 - 1):
+            breaches(start + HEADER.pack(kind, length))
 
 
-@pytest.mark.parametrize("kind", [b"O", b"B"])
-def test_the_longest_frame_is_read(kind):
-    payload = b"a\0" + bytes(LONGEST[kind] - 2)
-    assert len(read(READY + frame(kind, payload))[1].data) >= LONGEST[kind] - 2
+def test_the_longest_frame_is_read():
+    for kind in [b"O", b"B"]:
+        payload = b"a\0" + bytes(LONGEST[kind] - 2)
+        assert len(read(READY + frame(kind, payload))[1].data) >= LONGEST[kind] - 2
 
 
 @pytest.mark.claim("content.frames-strict")

@@ -8,13 +8,14 @@ import os
 import socket
 import time
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 
 from sandbox import runner as runner_module
 from sandbox import session as session_module
 from sandbox import slot as slot_module
-from sandbox.engine import STDERR, STDOUT, ContainerState
+from sandbox.engine import RLIMITS, STDERR, STDOUT, ContainerState
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.outcome import (
     Cancelled,
@@ -91,6 +92,9 @@ class ScriptEngine:
     def __init__(self, *script, state=ENDED):
         self.wire, self.end, self.calls = ScriptWire(script), state, []
 
+    def info(self):
+        return SimpleNamespace(rlimits=RLIMITS)
+
     def create(self, *_):
         self.calls.append("create")
         return "container"
@@ -154,9 +158,9 @@ def judged(answer, code=0, *, oom=False, running=False):
     return judge(answer, ContainerState(running, code, oom), LIMITS)
 
 
-@pytest.mark.parametrize("code", [0, 1, 255, -1])
-def test_a_job_that_said_how_it_ended_ended_so(code):
-    assert judged({"code": code}) == Exited(code)
+def test_a_job_that_said_how_it_ended_ended_so():
+    for code in [0, 1, 255, -1]:
+        assert judged({"code": code}) == Exited(code)
 
 
 @pytest.mark.claim("resources.own-error")
@@ -170,14 +174,14 @@ def test_a_refused_allocation_is_no_kill():
 
 
 @pytest.mark.claim("resources.own-error")
-@pytest.mark.parametrize("code", [0, 1, 3, 70, 137, 139, -1])
-def test_an_end_without_a_last_word_is_no_success(code):
-    assert judged(None, code) == Killed(code)
+def test_an_end_without_a_last_word_is_no_success():
+    for code in [0, 1, 3, 70, 137, 139, -1]:
+        assert judged(None, code) == Killed(code)
 
 
-@pytest.mark.parametrize("code", [1, 70, 71, 137, 139])
-def test_a_last_word_followed_by_a_crash_is_no_success(code):
-    assert judged({"code": 0}, code) == Killed(code)
+def test_a_last_word_followed_by_a_crash_is_no_success():
+    for code in [1, 70, 71, 137, 139]:
+        assert judged({"code": 0}, code) == Killed(code)
 
 
 def test_the_file_limit_is_known_from_the_signal_or_from_the_worker():
@@ -190,11 +194,9 @@ def test_the_workers_own_deadline_is_a_deadline():
     assert judged(None, 72) == TimedOut(LIMITS.wall_seconds)
 
 
-@pytest.mark.parametrize(
-    "answer", [{}, {"code": None}, {"code": True}, {"code": "0"}, {"code": 0.0}, {"code": [0]}]
-)
-def test_a_last_word_without_a_code_is_a_violation(answer):
-    assert isinstance(judged(answer), ProtocolViolated)
+def test_a_last_word_without_a_code_is_a_violation():
+    for answer in [{}, {"code": None}, {"code": True}, {"code": "0"}, {"code": 0.0}, {"code": [0]}]:
+        assert isinstance(judged(answer), ProtocolViolated)
 
 
 def test_a_container_that_still_runs_has_not_succeeded():

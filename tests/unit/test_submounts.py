@@ -36,12 +36,10 @@ def test_a_parent_sees_the_mounts_of_all_its_folders():
     assert {"/data/ws", "/data/ws/inner", "/data/ws-other"} <= set(submounts("/data", MOUNTINFO))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n", "not mountinfo\n", "22 1 254:0 / / rw\n", MOUNTINFO + "40 22 0:1\n"]
-)
-def test_a_text_that_is_not_mountinfo_is_refused(text):
-    with pytest.raises(IsolationRefused):
-        submounts("/data/ws", text)
+def test_a_text_that_is_not_mountinfo_is_refused():
+    for text in ["", "\n", "not mountinfo\n", "22 1 254:0 / / rw\n", MOUNTINFO + "40 22 0:1\n"]:
+        with pytest.raises(IsolationRefused):
+            submounts("/data/ws", text)
 
 
 def test_this_machine_s_own_table_is_understood():

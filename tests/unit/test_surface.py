@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.mcp import render
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.surface import Surface
@@ -105,7 +105,7 @@ def test_no_tool_outlives_the_algorithm_that_it_is_most_like() -> None:
 @pytest.mark.claim("args.exclusion-whole")
 def test_what_picks_an_algorithm_by_the_data_is_gone_with_any_of_them() -> None:
     for name in ["info", "convert", "pipeline"]:
-        kinds = [path for path in catalogue().algorithms if path.endswith(f" {name}")]
+        kinds = [path for path in packaged().algorithms if path.endswith(f" {name}")]
         assert len(kinds) > 1
         for kind in kinds:
             one = made(exclude_tools=(kind,))

@@ -24,23 +24,23 @@ def test_an_allocation_fails_before_the_kernel_kills():
     assert limits.memory_bytes * 3 // 4 < limits.data_bytes < limits.memory_bytes
 
 
-@pytest.mark.parametrize(("wall", "cpus"), [(300.0, 2.0), (10.0, 0.5), (0.1, 8.0)])
-def test_a_job_that_uses_all_of_its_processors_to_its_deadline_is_not_ended_earlier(wall, cpus):
-    assert Limits(wall_seconds=wall, cpus=cpus).cpu_seconds > wall * cpus
+def test_a_job_that_uses_all_of_its_processors_to_its_deadline_is_not_ended_earlier():
+    for wall, cpus in [(300.0, 2.0), (10.0, 0.5), (0.1, 8.0)]:
+        assert Limits(wall_seconds=wall, cpus=cpus).cpu_seconds > wall * cpus
 
 
 @pytest.mark.claim("sandbox.not-root")
-@pytest.mark.parametrize("user", [(0, 1000), (1000, 0), (0, 0), (-1, 1000), (1000, -1)])
-def test_a_container_never_runs_as_root(user):
-    with pytest.raises(ValueError):
-        replace(TEMPLATE, user=user)
+def test_a_container_never_runs_as_root():
+    for user in [(0, 1000), (1000, 0), (0, 0), (-1, 1000), (1000, -1)]:
+        with pytest.raises(ValueError):
+            replace(TEMPLATE, user=user)
 
 
 @pytest.mark.claim("sandbox.image-by-content")
-@pytest.mark.parametrize("image", ["", "gdal", "ghcr.io/osgeo/gdal:latest", "ghcr.io/osgeo/gdal@sha256:abc"])
-def test_an_image_is_named_by_its_content_alone(image):
-    with pytest.raises(ValueError):
-        replace(TEMPLATE, image=image)
+def test_an_image_is_named_by_its_content_alone():
+    for image in ["", "gdal", "ghcr.io/osgeo/gdal:latest", "ghcr.io/osgeo/gdal@sha256:abc"]:
+        with pytest.raises(ValueError):
+            replace(TEMPLATE, image=image)
 
 
 def test_equal_templates_are_equal_and_cannot_be_changed():

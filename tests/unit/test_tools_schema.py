@@ -16,7 +16,7 @@ from gdal_mcp.calls.context import CallContext, Done, Ran, Request
 from gdal_mcp.calls.results import structured
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import catalogue, packaged
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.plan import Draft
@@ -76,7 +76,7 @@ REFUSALS = (ValidationError, ArgumentRefused, ToolError)
 
 
 def test_every_algorithm_and_every_hand_written_tool_is_walked():
-    generated = {tool_name(path) for path in catalogue().algorithms if " " in path}
+    generated = {tool_name(path) for path in packaged().algorithms if " " in path}
     assert len(generated) > 100
     assert {tool.name for tool in ALL} == generated | {tool.name for tool in (*core(packaged()), *CLASSIC)}
     assert [name for name, tool in known_tools().items() if name != tool.name] == []

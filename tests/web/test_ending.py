@@ -40,6 +40,7 @@ def test_a_client_that_hangs_up_takes_the_container_of_its_call_along(
     assert call not in place.staged
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("faults.client-gone")
 def test_a_signal_under_load_cancels_every_call_and_leaves_nothing(
     make_place: Callable[..., Place], containers: Containers, grounds: Path

@@ -67,7 +67,7 @@ def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
 
 
 def facts(value: Any) -> Mapping[str, Any]:
-    """The facts of a description: of an output, or of one of the `headers` program's rows."""
+    """The facts of a description: of an output, or of an input."""
     return _kept(_Facts, value)
 
 

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticOmit
 
-from gdal_mcp.gdal.catalogue.load import catalogue
+from gdal_mcp.gdal.catalogue.load import packaged
 
 _LARGEST: Final = 1 << 64  # GDAL's widest whole numbers have 64 bits
 
@@ -60,10 +60,17 @@ _COMPRESSIONS: Final = frozenset(
 ) | {"YCbCr JPEG", "CCITT Group 3", "CCITT Group 4", "CCITT RLE"}
 
 
+# formats that the build which the packaged catalogue describes does not have
+_OTHER_BUILDS: Final = frozenset(
+    "Arrow Parquet TileDB MONGODBV3 HDF4 HDF4Image HDF5 HDF5Image KEA HEIF AVIF JPEGXL JXL ECW JP2ECW JP2KAK JP2MrSID JPIPKAK MrSID "
+    "MG4Lidar MSG GEOR GTA LIBKML KML FileGDB SOSI DWG XODR EXR PDF PCIDSK Rasterlite OGDI BASISU KTX2 MiraMonRaster".split()
+)
+
+
 @cache
 def drivers() -> frozenset[str]:
     """Short names of the formats that GDAL has, and those that the container gives to what is no dataset."""
-    return frozenset(driver.name for driver in catalogue().drivers) | {"text", "numpy", "MEM"}
+    return frozenset(driver.name for driver in packaged().drivers) | _OTHER_BUILDS | {"text", "numpy", "MEM"}
 
 
 @cache
@@ -71,7 +78,7 @@ def compressions() -> frozenset[str]:
     """The choices of every format's compression option."""
     return _COMPRESSIONS | {
         choice
-        for driver in catalogue().drivers
+        for driver in packaged().drivers
         for options in driver.options.values()
         for option in options
         if "COMPRESS" in option.name.upper()

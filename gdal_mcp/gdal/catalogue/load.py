@@ -2,8 +2,7 @@
 
 Invariants:
 * a catalogue that loads is complete: every argument has a role and, if it takes text, a check; every rule is well-formed.
-  Anything else is CatalogueBroken, at start and not at a call;
-* one process has one catalogue: the packaged one, or another chosen before anything asked for it.
+  Anything else is CatalogueBroken, at start and not at a call.
 """
 
 import json
@@ -57,28 +56,6 @@ _STEP_KINDS: Final[Mapping[str, Kind | None]] = MappingProxyType(
     {"": None, "raster": "raster", "vector": "vector"}
 )
 
-_chosen: list[str] = []  # the data of this process, if it is not the packaged one
-
-
-def use(text: str) -> None:
-    """Makes `catalogue()` that of this data, for the whole process. The same choice again changes nothing.
-
-    Raises CatalogueBroken when other data is in use already: what was checked against it would no longer hold.
-    """
-    if text == data_text():
-        return
-    if _chosen or catalogue.cache_info().currsize:
-        raise CatalogueBroken(
-            "another catalogue is in use by this process. Choose the data once, before anything else."
-        )
-    _chosen.append(text)
-
-
-@lru_cache(maxsize=1)
-def catalogue() -> Catalogue:
-    """The catalogue of the data in use. Raises CatalogueBroken."""
-    return catalogue_of(_chosen[0]) if _chosen else packaged()
-
 
 @lru_cache(maxsize=1)
 def packaged() -> Catalogue:
@@ -97,11 +74,6 @@ def catalogue_of(text: str) -> Catalogue:
         return build(patched(facts, _toml("patches.toml")), *rules)
     except (KeyError, TypeError, AttributeError) as error:
         raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
-
-
-def data_text() -> str:
-    """The data in use, as it was generated."""
-    return _chosen[0] if _chosen else packaged_text()
 
 
 def packaged_text() -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from sandbox.workspace import hides
@@ -124,13 +124,13 @@ _NETWORK: Final = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class _Grammar:
-    """A name of a form, ready to be matched and put together again."""
+    """A name of a form, ready to be matched. `bare` is one whose path is in quotes for GDAL, and was written without them."""
 
     form: Form
+    prefix: str  # with its colon, in GDAL's letters
     pattern: re.Pattern[str]
-    before: tuple[str, ...]  # literal texts and, as `{1}`, the numbers of matched groups
-    after: tuple[str, ...]
     quoted: bool
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +183,12 @@ def _part(text: str, start: str, grammars: tuple[_Grammar, ...]) -> DatasetName:
 
 def _around(grammar: _Grammar, match: re.Match[str]) -> DatasetName:
     inner = _inner(match["path"])
-    before, after = (
-        "".join(match[int(piece[1:-1])] if piece[0] == "{" else piece for piece in pieces)
-        for pieces in (grammar.before, grammar.after)
-    )
+    start, end = match.span("path")
+    quote = '"' if grammar.bare else ""
     return replace(
         inner,
-        before=before + inner.before,
-        after=inner.after + after,
+        before=grammar.prefix + match.string[len(grammar.prefix) : start] + quote + inner.before,
+        after=inner.after + quote + match.string[end:],
         place=grammar.form.place if inner.is_plain else "file",
         forbidden=inner.forbidden | (_IN_QUOTES if grammar.quoted else _BARE),
     )
@@ -306,57 +304,42 @@ def table() -> Table:
     """The hand-written table. Raises ValueError if a row is not well-formed; a test loads it."""
     text = files("gdal_mcp.gdal.catalogue").joinpath("data", "names.toml").read_text(encoding="utf-8")
     read = tomllib.loads(text)
-    forms = tuple(_form(row) for row in read["form"])
-    grammars: dict[str, tuple[_Grammar, ...]] = {}
-    for form in forms:
+    forms, grammars = [], dict[str, tuple[_Grammar, ...]]()
+    for row in read["form"]:
+        form = Form(row["driver"], tuple(row["names"]), row["place"], row["reason"], row.get("proved", True))
+        forms.append(form)
         for name in form.names:
             prefix = name.partition(":")[0].upper()
             grammars[prefix] = (*grammars.get(prefix, ()), *_grammars(form, name))
-    return Table(forms, grammars, _refusals(read["refuse"]))
-
-
-def _form(row: dict[str, Any]) -> Form:
-    return Form(row["driver"], tuple(row["names"]), row["place"], row["reason"], row.get("proved", True))
-
-
-def _refusals(rows: list[dict[str, Any]]) -> dict[str, Refusal]:
-    return {
+    refusals = {
         start.upper(): Refusal(row["reason"], row["suggestion"], Code(row.get("code", Code.PATH_NOT_ALLOWED)))
-        for row in rows
+        for row in read["refuse"]
         for start in row["starts"]
     }
+    return Table(tuple(forms), grammars, refusals)
 
 
 def _grammars(form: Form, name: str) -> Iterator[_Grammar]:
     """A name's grammar; for a path in quotes also that of the same name without them, passed on with them."""
-    quoted = '"{path}"' in name
-    yield _grammar(form, name, _QUOTED_PATH if quoted else _BARE_PATH)
-    if quoted:
-        yield _grammar(form, name, _BARE_PATH, bare=True)
-
-
-def _grammar(form: Form, name: str, path: str, *, bare: bool = False) -> _Grammar:
     head, found, tail = name.partition("{path}")
     if not found or "{path}" in tail:
         raise ValueError(f"{name}: a name has exactly one path")
-    before, before_pattern, groups = _pieces(head, 1)
-    after, after_pattern, _ = _pieces(tail, groups + 1)  # the path is a group, too
-    if bare:
-        before_pattern, after_pattern = before_pattern.removesuffix('"'), after_pattern.removeprefix('"')
-    prefix, rest = before_pattern.split(":", 1)
-    pattern = re.compile(f"(?i:{prefix}):{rest}(?P<path>{path}){after_pattern}", re.DOTALL)
-    return _Grammar(form, pattern, before, after, quoted='"{path}"' in name)
+    prefix, _, head = head.partition(":")
+    quoted = head.endswith('"')
+
+    def pattern(before: str, path: str, after: str) -> re.Pattern[str]:
+        return re.compile(f"(?i:{prefix}):{_fields(before)}(?P<path>{path}){_fields(after)}", re.DOTALL)
+
+    strict = pattern(head, _QUOTED_PATH if quoted else _BARE_PATH, tail)
+    yield _Grammar(form, f"{prefix}:", strict, quoted)
+    if quoted:
+        loose = pattern(head.removesuffix('"'), _BARE_PATH, tail.removeprefix('"'))
+        yield _Grammar(form, f"{prefix}:", loose, quoted, bare=True)
 
 
-def _pieces(text: str, number: int) -> tuple[tuple[str, ...], str, int]:
-    """A part of a name as pieces to put together, as a pattern, and the number of the next group."""
-    pieces, pattern = [], ""
-    for place, piece in enumerate(_FIELD.split(text)):
-        if place % 2:
-            pieces.append(f"{{{number}}}")
-            pattern += f"({piece if '|' in piece else _FIELDS[piece]})"
-            number += 1
-        elif piece:
-            pieces.append(piece)
-            pattern += re.escape(piece)
-    return tuple(pieces), pattern, number
+def _fields(text: str) -> str:
+    """The pattern of a part of a name: its fields, and what stands for itself."""
+    pieces = _FIELD.split(text)
+    pieces[::2] = map(re.escape, pieces[::2])
+    pieces[1::2] = [f"(?:{one if '|' in one else _FIELDS[one]})" for one in pieces[1::2]]
+    return "".join(pieces)

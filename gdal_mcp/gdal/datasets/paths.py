@@ -4,7 +4,6 @@ A text is a path first, and is opened under its absolute path, where none of GDA
 text that is no file or folder of a workspace is looked at for another way to write a dataset.
 """
 
-import os
 import re
 import stat
 from collections.abc import Callable
@@ -15,8 +14,7 @@ from typing import Final, TypeAlias
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.names import DatasetName, parse
 from gdal_mcp.gdal.datasets.reading import Reading
-from gdal_mcp.gdal.datasets.sidecar_files import Listings
-from gdal_mcp.gdal.datasets.sidecars import shared_endings
+from gdal_mcp.gdal.datasets.sidecars import Listings, regular_files, shared_endings
 from gdal_mcp.plan import Output, OutputKind
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import Entry, walk
@@ -55,6 +53,15 @@ class Paths:
     call_id: str
     threads: int = 1  # the most that a container of this server has
     listings: Listings = field(default_factory=Listings, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for one in self.workspaces.items:
+            if one.root.parts[1].lower().startswith("vsi"):
+                raise _refusal(
+                    PathRefused(
+                        f"GDAL takes names under {one.root} for something else, so it is no workspace."
+                    )
+                )
 
     def input(self, text: str) -> Located:
         """An existing file or folder by its plain path. Raises ToolError."""
@@ -247,20 +254,8 @@ def _shared(target: Located, replaces: tuple[Located, ...]) -> tuple[Located, ..
     """Files that the output's format writes beside it and that are left out of `replaces`, as another dataset has them too."""
     known = {one.name for one in replaces}
     names = (f"{target.path.stem}{ending}" for ending in sorted(shared_endings(target.name)))
-    return tuple(
-        found for name in names if name not in known and (found := _regular(target, name)) is not None
-    )
-
-
-def _regular(beside: Located, name: str) -> Located | None:
-    with open_folder(beside.workspace, beside.relative.parent) as folder:
-        try:
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except OSError:
-            return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return Located(beside.workspace, beside.relative.parent / name, Identity.of(status))
+    beside = (name for name in names if name not in known)
+    return tuple(regular_files(target.workspace, target.relative.parent, beside))
 
 
 def _must_be(place: str, located: Located) -> Located:

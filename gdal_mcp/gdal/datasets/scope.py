@@ -14,7 +14,7 @@ from typing import Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.files import FOLDER_ENDINGS, FOLDER_MARKS
-from gdal_mcp.gdal.datasets.sidecar_files import read_with
+from gdal_mcp.gdal.datasets.sidecars import read_with
 from gdal_mcp.plan import Draft
 from sandbox.errors import PathRefused
 from sandbox.workspace import Identity, Located, open_folder

@@ -1,4 +1,7 @@
-"""Which names in a folder belong to the same dataset, by the names alone. Pure.
+"""Which files belong to the same dataset, by their names alone, and which of them are there.
+
+A dataset that is replaced takes its companions with it: a stale `.aux.xml`, `.ovr` or world file would give the new one wrong
+statistics, pixels or position, and SQLite replays a stale `-wal` or `-journal` into whatever database stands beside it.
 
 The table of what goes with a dataset is short on purpose, and a file that would belong to two datasets (`x.prj` of `x.shp` and
 `x.asc`) belongs to neither: better a stale companion than one taken from its owner.
@@ -7,7 +10,19 @@ Invariant: a folder costs one pass over its names, and each question after it no
 hundred endings in every case of their letters, however many names there are and however alike they look.
 """
 
+import os
+import stat
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from sandbox.errors import PathRefused
+from sandbox.outputs.dirops import DirEntry
+from sandbox.workspace import Identity, Located, Workspace, open_folder
+
+# in all folders that a call has listed: some two seconds, and 100 MB while it is drafted
+MAX_NAMES: Final = 500_000
 
 # after the whole name: x.tif.ovr
 APPENDED = (".aux.xml", ".ovr", ".ovr.aux.xml", ".msk", ".msk.ovr", ".hdr", "-wal", "-shm", "-journal")
@@ -232,3 +247,107 @@ def _parted(name: str) -> tuple[str, str]:
     """Stem and ending, the latter in lower case; a name that only begins or ends with its dot has no ending."""
     dot = name.rfind(".")
     return (name[:dot], name[dot:].lower()) if 0 < dot < len(name) - 1 else (name, "")
+
+
+# --- the files themselves
+
+
+class TooManyNames(PathRefused):
+    """The folders of a call hold more names than are looked through for it."""
+
+
+@dataclass(slots=True)
+class Listings:
+    """The folders of one call, each listed once however many files of it are named. Not for several threads.
+
+    Raises TooManyNames for more than `left` names in all.
+    """
+
+    left: int = MAX_NAMES  # that may still be listed
+    _folders: dict[tuple[Path, PurePosixPath], Names] = field(default_factory=dict)
+
+    def companions(self, located: Located) -> tuple[Located, ...]:
+        """The existing files that belong to an existing dataset file, sorted; none for a folder or a new place.
+
+        Raises PathRefused when one of them is a link or a device: it can neither go with the dataset nor stay.
+        """
+        if located.identity is None or located.is_folder:
+            return ()
+        family = self._names(located).family(located.name)
+        found = []
+        for name, status in _statuses(located.workspace, located.relative.parent, family):
+            if status is None or stat.S_ISDIR(status.st_mode):
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                raise PathRefused(
+                    f"{name!r} beside {located.name!r} is not a regular file. Move it away first."
+                )
+            found.append(Located(located.workspace, located.relative.parent / name, Identity.of(status)))
+        return tuple(found)
+
+    def owner(self, located: Located) -> Located | None:
+        """The dataset in the same folder that a file belongs to, if it is a file itself."""
+        name = None if located.is_folder else self._names(located).owner(located.name)
+        if name is None:
+            return None
+        return next(iter(regular_files(located.workspace, located.relative.parent, [name])), None)
+
+    def _names(self, beside: Located) -> Names:
+        key = (beside.workspace.root, beside.relative.parent)
+        if key not in self._folders:
+            try:
+                names = _listed(beside.workspace, beside.relative.parent, self.left)
+            except TooManyNames:
+                self.left = 0  # a second refusal costs nothing
+                raise
+            self.left -= len(names)
+            self._folders[key] = Names(names)
+        return self._folders[key]
+
+
+def companions(located: Located) -> tuple[Located, ...]:
+    """See `Listings.companions`; for a single question."""
+    return Listings().companions(located)
+
+
+def read_with(mains: Iterable[Located]) -> tuple[Located, ...]:
+    """The existing regular files beside dataset files that their formats read with them. A link is none of them."""
+    folders: dict[tuple[Workspace, PurePosixPath], list[str]] = {}
+    for one in mains:
+        if one.identity is not None and not one.is_folder:
+            folders.setdefault((one.workspace, one.relative.parent), []).append(one.name)
+    left, read = MAX_NAMES, list[Located]()
+    for (space, parent), names in folders.items():
+        listed = _listed(space, parent, left)
+        left -= len(listed)
+        read += regular_files(space, parent, read_beside(names, sorted(listed)))
+    return tuple(read)
+
+
+def regular_files(space: Workspace, folder: PurePosixPath, names: Iterable[str]) -> list[Located]:
+    """Those of some names in a folder that are regular files; a link is none."""
+    return [
+        Located(space, folder / name, Identity.of(status))
+        for name, status in _statuses(space, folder, names)
+        if status is not None and stat.S_ISREG(status.st_mode)
+    ]
+
+
+def _statuses(
+    space: Workspace, folder: PurePosixPath, names: Iterable[str]
+) -> list[tuple[str, os.stat_result | None]]:
+    with open_folder(space, folder) as opened:
+        return [(name, DirEntry(opened, name).status()) for name in names]
+
+
+def _listed(space: Workspace, parent: PurePosixPath, most: int) -> list[str]:
+    names: list[str] = []
+    with open_folder(space, parent) as folder, os.scandir(folder) as entries:
+        for entry in entries:
+            if len(names) == most:
+                raise TooManyNames(
+                    f"the folders of this call hold more than {MAX_NAMES:,} names. "
+                    "Move its files to folders of their own, or name fewer."
+                )
+            names.append(entry.name)
+    return names

@@ -56,13 +56,15 @@ def warm():
 
 def run(job, report):
     programs, answer = part("programs"), {"outputs": []}
-    telling = part("reporting").Telling(report, programs.title(job), PROGRAM if job["outputs"] else 1.0)
+    progress = part("reporting").ProgressReporter(
+        report, programs.title(job), PROGRAM if job["outputs"] else 1.0
+    )
     with part("reporting").Errors() as errors:
         try:
             inputs = part("describe").describe_inputs(job, report, errors) if job["outputs"] else []
-            ended = programs.run(job, telling)
+            ended = programs.run(job, progress)
             if ended.done and not errors.failures:
-                answer = finish(job, inputs, telling, errors)
+                answer = finish(job, inputs, progress, errors)
         except MemoryError:
             raise
         except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
@@ -77,16 +79,16 @@ def run(job, report):
     return answer | judged(ended, errors)
 
 
-def finish(job, inputs, telling, errors):
+def finish(job, inputs, progress, errors):
     """The descriptions of what was written, and the picture of it."""
     if not job["outputs"]:
         return {"outputs": []}
-    telling.phase(PROGRAM, "describing the outputs")
+    progress.phase(PROGRAM, "describing the outputs")
     outputs = part("describe").describe_outputs(job, inputs, errors)
     if job["preview_pixels"] and not errors.failures:
-        telling.phase(DESCRIBED, "drawing the preview")
-        part("preview").attach_preview(job, telling)
-    telling.phase(1.0, "done")
+        progress.phase(DESCRIBED, "drawing the preview")
+        part("preview").attach_preview(job, progress)
+    progress.phase(1.0, "done")
     return {"outputs": outputs}
 
 

@@ -3,7 +3,6 @@
 A container's answer may be anything: a fact passes only the rule for its key, and a number that cannot be is left out.
 """
 
-import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +34,7 @@ TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     }
 )
 _MAX_SIDE: Final = (1 << 31) - 1
-_MAX_COUNT: Final = 1 << 53  # what JSON's numbers hold exactly
+_MAX: Final = 1e308  # a coordinate
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
 
@@ -103,64 +102,62 @@ class DatasetFacts:
 def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None for what is no raster or layer."""
     row = description if isinstance(description, Mapping) else {}
-    facts = known_facts(row.get("facts"))
-    driver, size, layers = facts.get("driver"), facts.get("size"), facts.get("layers")
-    if not isinstance(driver, str):
+    facts = known_facts(row.get("facts"))  # whose values are of their kind, or None, or left out
+    driver, size = facts.get("driver"), facts.get("size")
+    layers = [one for one in facts.get("layers") or () if one]
+    elsewhere = row.get("elsewhere")
+    places = elsewhere if isinstance(elsewhere, Mapping) else {}
+    common: dict[str, Any] = {
+        "disk_bytes": disk_bytes,
+        "places": {name: _place(place) for name, place in list(places.items())[:_MAX_CRS]},
+    }
+    if driver and size and all(1 <= side <= _MAX_SIDE for side in size):
+        first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
+        nodata = first.get("nodata")
+        return DatasetFacts(
+            driver,
+            "raster",
+            width=size[0],
+            height=size[1],
+            bands=facts.get("band_count") or 1,
+            data_type=first["type"] if first.get("type") in TYPE_BYTES else "",
+            nodata=None if nodata is None else float(nodata),
+            compression=(facts.get("compression") or "").upper(),
+            extent=_box(facts.get("extent")),
+            **_crs(facts),
+            **common,
+        )
+    if not driver or not layers:
         return None
-    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": _places(row.get("elsewhere"))}
-    if isinstance(size, list) and all(1 <= one <= _MAX_SIDE for one in size):
-        return DatasetFacts(driver, "raster", width=size[0], height=size[1], **_raster(facts), **common)
-    if rows := [one for one in layers or () if isinstance(one, Mapping)]:
-        return DatasetFacts(driver, "vector", **_vector(rows, facts.get("layer_count")), **common)
-    return None
-
-
-def _raster(facts: Mapping[str, Any]) -> dict[str, Any]:
-    first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
-    data_type = first.get("type") or ""
-    return {
-        "bands": _count(facts.get("band_count")) or 1,
-        "data_type": data_type if data_type in TYPE_BYTES else "",
-        "nodata": _number(first.get("nodata")),
-        "extent": _box(facts.get("extent")),
-        "compression": (facts.get("compression") or "").upper(),
-        **_crs(facts),
-    }
-
-
-def _vector(layers: Sequence[Mapping[str, Any]], count: Any) -> dict[str, Any]:
-    features = [_count(layer.get("features")) for layer in layers]
-    crs = [_crs(layer) for layer in layers]
-    boxes = [_box(layer.get("extent")) for layer in layers]
-    alike = all(one == crs[0] for one in crs)  # one extent for layers of several CRSs would be of none
-    return {
-        "features": sum(filter(None, features))
-        if None not in features and count in (None, len(layers))
-        else None,
-        "geometry": layers[0].get("geometry") or "",
-        "extent": around([box for box in boxes if box]) if alike and None not in boxes else None,
-        **(crs[0] if alike else {}),
-    }
+    counts, boxes = (
+        [layer.get("features") for layer in layers],
+        [_box(layer.get("extent")) for layer in layers],
+    )
+    alike = all(
+        _crs(one) == _crs(layers[0]) for one in layers
+    )  # one extent for layers of several CRSs would be of none
+    return DatasetFacts(
+        driver,
+        "vector",
+        features=None if None in counts or facts.get("layer_count") != len(layers) else sum(counts),
+        geometry=layers[0].get("geometry") or "",
+        extent=around([box for box in boxes if box]) if alike and None not in boxes else None,
+        **(_crs(layers[0]) if alike else {}),
+        **common,
+    )
 
 
 def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
-    if "crs" not in facts:
-        return {}
-    crs = facts["crs"]
+    crs = facts.get("crs")
     if crs is None:
-        return {"has_crs": False}
+        return {"has_crs": False} if "crs" in facts else {}
     return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees")}
 
 
-def _places(rows: Any) -> dict[str, Place]:
-    found = list(rows.items())[:_MAX_CRS] if isinstance(rows, Mapping) else []
-    rows = {name: row if isinstance(row, Mapping) else {} for name, row in found}
-    return {
-        name: Place(
-            degrees if isinstance(degrees := row.get("degrees"), bool) else None, _box(row.get("extent"))
-        )
-        for name, row in rows.items()
-    }
+def _place(row: Any) -> Place:
+    facts = row if isinstance(row, Mapping) else {}
+    degrees = facts.get("degrees")
+    return Place(degrees if isinstance(degrees, bool) else None, _box(facts.get("extent")))
 
 
 def around(boxes: Sequence[Box]) -> Box | None:
@@ -171,25 +168,14 @@ def around(boxes: Sequence[Box]) -> Box | None:
     return min(west), min(south), max(east), max(north)
 
 
-def _count(value: Any) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and 0 <= value <= _MAX_COUNT else None
-
-
-def _number(value: Any) -> float | None:
-    """A number, or the name of one that JSON cannot hold."""
-    if isinstance(value, str):
-        return float(value) if value.lower() in ("nan", "inf", "-inf", "infinity", "-infinity") else None
-    good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e308
-    return float(value) if good else None
-
-
 def _box(value: Any) -> Box | None:
-    numbers = [_number(one) for one in value] if isinstance(value, list) else []
-    known = [one for one in numbers if one is not None and math.isfinite(one)]
-    if len(numbers) != 4 or len(known) != 4 or known[0] > known[2] or known[1] > known[3]:
+    """West, south, east and north; None for what is no box."""
+    if not isinstance(value, list) or len(value) != 4 or any(type(one) not in (int, float) for one in value):
         return None
-    return known[0], known[1], known[2], known[3]
+    west, south, east, north = value
+    return (
+        (west, south, east, north) if -_MAX < west <= east < _MAX and -_MAX < south <= north < _MAX else None
+    )
 
 
 @dataclass(slots=True)

@@ -23,7 +23,8 @@ _ENDS: Final = {
     "vector write": "vector convert",
 }  # what a last step is like
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
-_CRS_ARGUMENTS: Final = ("output-crs", "bbox-crs")
+# arguments that name a CRS, and those with which it matters where the inputs lie in it: PROJ takes milliseconds to tell
+_CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
 _MAX_CRS: Final = 4  # that a container is asked about
 _MAX_CRS_TEXT: Final = 4096  # characters
 
@@ -148,7 +149,13 @@ class Preflight:
 def crs_named(draft: Draft) -> tuple[str, ...]:
     """The CRSs, as the call spells them, in which it matters where its inputs lie."""
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
-    texts = [text for _, arguments in steps for name in _CRS_ARGUMENTS for text in arguments.get(name, ())]
+    texts = [
+        text
+        for _, arguments in steps
+        for name, needed_for in _CRS_ARGUMENTS.items()
+        if any(arguments.get(one) for one in needed_for)
+        for text in arguments.get(name, ())
+    ]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
     return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]
 

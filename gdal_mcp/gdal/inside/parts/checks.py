@@ -4,7 +4,7 @@ import filecmp
 import os
 
 from gdal_mcp.gdal.inside.parts.datasets import fields, opened
-from gdal_mcp.gdal.inside.parts.extents import apart, outside
+from gdal_mcp.gdal.inside.parts.extents import apart, outside, wgs84_box
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
 MOST_SOURCES = 10
@@ -14,7 +14,7 @@ SAME_FEATURES = 20_000
 
 
 def of_output(path, dataset, facts, rows, sources):
-    """Of an open output; `rows` are of its pixels, `sources` the paths of the inputs with their facts or None."""
+    """Of an open output; `rows` are of its pixels, `sources` the paths of the inputs with their descriptions or None."""
     if dataset.RasterCount:
         yield from raster_checks(dataset, facts, rows)
     if "layers" in facts:
@@ -71,20 +71,15 @@ def layer_checks(dataset, facts):
 def compared(path, dataset, facts, sources):
     """Against what the command read: nothing changed, or the output lies elsewhere."""
     boxes = []
-    for number, (name, found) in enumerate(sources):
-        if found is None:
+    for number, (name, source) in enumerate(sources):
+        if source is None:
             continue
-        if same_bytes(path, name) or same_content(dataset, facts, name, found):
+        if same_bytes(path, name) or same_content(dataset, facts, name, source["facts"]):
             yield {"code": "identical_to_input", "input": number}
-        boxes += wgs84_boxes(found)
-    own = wgs84_boxes(facts)
+        boxes += [box for one in source["boxes"] if (box := wgs84_box(*one))]
+    own = [box for one in (facts, *facts.get("layers", ())) if (box := one.get("wgs84"))]
     if own and boxes and all(apart(one, other) for one in own for other in boxes):
         yield {"code": "no_overlap"}
-
-
-def wgs84_boxes(facts):
-    boxes = [facts.get("wgs84"), *(layer["wgs84"] for layer in facts.get("layers", ()))]
-    return [box for box in boxes if box]
 
 
 def same_bytes(one, other):

@@ -33,11 +33,11 @@ def opened(path, errors):
 
 
 def facts_and_names(path, dataset, *, whole=True):
-    """Of an open dataset. Unless `whole`, nothing is read that the format does not hold ready."""
+    """Of an open dataset. Unless `whole`, nothing is read that the format does not hold ready, and nothing is transformed."""
     facts, names = {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)}, {}
     parts = []
     if dataset.RasterCount:
-        parts.append(raster(dataset))
+        parts.append(raster(dataset, whole=whole))
     if dataset.GetLayerCount():
         parts.append(layers(dataset, whole=whole))
     group = dataset.GetRootGroup() if not parts else None
@@ -51,7 +51,7 @@ def facts_and_names(path, dataset, *, whole=True):
     return facts, names
 
 
-def raster(dataset):
+def raster(dataset, *, whole):
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MOST))]
     crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)
     transform = dataset.GetGeoTransform(can_return_null=True)
@@ -64,7 +64,7 @@ def raster(dataset):
         "compression": dataset.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE"),
         "crs": crs_facts(crs),
         "extent": extent,
-        "wgs84": wgs84_box(extent, crs),
+        **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
         "pixel_size": [plain(abs(transform[1])), plain(abs(transform[5]))] if transform else None,
         "rotated": bool(transform and (transform[2] or transform[4])),
         "gcps": dataset.GetGCPCount(),
@@ -101,7 +101,7 @@ def layer_facts(layer, *, whole):
         "fields": [field_facts(field) for field in fields(definition)],
         "crs": crs_facts(crs),
         "extent": extent,
-        "wgs84": wgs84_box(extent, crs),
+        **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
     }
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import threading
 
 from osgeo import gdal, osr
 
@@ -11,6 +10,7 @@ from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened, write_o
 from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees
 from gdal_mcp.gdal.inside.parts.pixels import look
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
+from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
 
 MOST_NAMED = 1000  # files of one request
 MOST_INPUTS = 10  # that are described before the work
@@ -18,17 +18,14 @@ MOST_LAYERS = 100  # of an input
 # GDAL gives such a warning once in a process: the job would not hear it any more once the description has
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
 BRIEF = (
-    *("driver", "bytes", "size", "band_count", "block_size", "overviews", "compression", "crs", "extent", "wgs84"),
+    *("driver", "bytes", "size", "band_count", "block_size", "overviews", "compression", "crs", "extent"),
     *("rotated", "gcps", "layer_count"),
 )  # fmt: skip
-BRIEF_LAYER = ("geometry", "features", "crs", "extent", "wgs84")
+BRIEF_LAYER = ("geometry", "features", "crs", "extent")
 
 
 def describe_inputs(job, report, errors):
-    """The facts of each of the first inputs, or None; the host is told before the work begins, and not waited for.
-
-    In a thread of its own: PROJ remembers for each thread which CRSs it has met, and may put the next one in other words.
-    """
+    """What each of the first inputs is, or None; the host is told before the work begins, and not waited for."""
     sources = job.get("sources", job["inputs"])[:MOST_INPUTS]
     rows, heard = [None] * len(sources), []
 
@@ -37,14 +34,12 @@ def describe_inputs(job, report, errors):
             rows[number] = described_input(path, job.get("crs", ()), heard)
 
     if sources:
-        thread = threading.Thread(target=describe)
-        thread.start()
-        thread.join()
+        SIDE_THREAD.do(describe)
         report.interim({"inputs": [brief(row) for row in rows]})
     for level, number, message in heard:
         if level == WARNING and ONCE.search(message):
             errors(level, number, message)
-    return [row and row["facts"] for row in rows]
+    return rows
 
 
 def run_describe(job, _report):
@@ -61,7 +56,12 @@ def described_input(path, crs_names, heard):
             if dataset is None:
                 return None
             facts, _ = facts_and_names(path, dataset, whole=False)
-            row = {"facts": facts, "elsewhere": {name: elsewhere(dataset, facts, name) for name in crs_names}}
+            boxes = located(dataset, facts)
+            row = {
+                "facts": facts,
+                "elsewhere": {name: elsewhere(boxes, name) for name in crs_names},
+                "boxes": boxes,
+            }
             dataset.Close()
         heard += here.heard
     except (
@@ -75,17 +75,21 @@ def described_input(path, crs_names, heard):
     return decoded(row)
 
 
-def elsewhere(dataset, facts, name):
+def located(dataset, facts):
+    """The extents of a raster or of each layer, with their CRSs."""
+    if dataset.RasterCount:
+        return [(facts["extent"], dataset.GetSpatialRef())]
+    layers = enumerate(facts.get("layers", ()))
+    return [(layer["extent"], dataset.GetLayer(number).GetSpatialRef()) for number, layer in layers]
+
+
+def elsewhere(boxes, name):
     """Whether a CRS counts in degrees, and the box of the data in it; None for what is no CRS."""
     target = osr.SpatialReference()
     if target.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
         return None
-    box, source = None, None
-    if dataset.RasterCount:
-        box, source = facts["extent"], dataset.GetSpatialRef()
-    elif facts.get("layer_count") == 1:
-        box, source = facts["layers"][0]["extent"], dataset.GetLayer(0).GetSpatialRef()
-    return {"degrees": in_degrees(target), "extent": box_in(box, source, target)}
+    extent = box_in(*boxes[0], target) if len(boxes) == 1 else None
+    return {"degrees": in_degrees(target), "extent": extent}
 
 
 def brief(row):
@@ -100,7 +104,7 @@ def brief(row):
         short["layers"] = [
             {key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MOST_LAYERS]
         ]
-    return {**row, "facts": short}
+    return {"facts": short, "elsewhere": row["elsewhere"]}
 
 
 def run_identify(job, _report):

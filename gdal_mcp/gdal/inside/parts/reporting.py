@@ -84,7 +84,7 @@ def quiet():
     return Errors(quiet=True)
 
 
-class Telling:
+class ProgressReporter:
     """The progress of a GDAL job, in `title`'s words where GDAL has none. A job that is quick says nothing.
 
     The programs' part of the scale ends at `share`; what is left is for what is done with the outputs.

@@ -1,21 +1,19 @@
 """Tiny jobs that are done while the real one has not come, so that what GDAL, PROJ and Python do at first use is done by then.
 
 Nothing may be seen of them afterwards: no file, no setting, no message of GDAL's (it says some only once), nothing printed. Nor
-may the job's answer differ. PROJ keeps what it has read, for each thread, and describes a CRS otherwise once it has met its
-datum in another way, so that the jobs run in a thread of their own, and the thread of the real job meets a CRS that hardly any
-data is in.
+may the job's answer differ: the tiny jobs run in the side thread (see `side`), and the thread of the real job meets a CRS that
+hardly any data is in.
 """
 
 import contextlib
 import importlib
 import io
 import os
-import queue
-import threading
 
 from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
 
 PLACE = "/tmp/warming"  # this container's own; what lies in its output folder would be published
 RASTER, WRITTEN, LAYERS, COPIED = (f"{PLACE}/{name}" for name in ("a.tif", "b.tif", "a.gpkg", "b.geojson"))
@@ -43,9 +41,9 @@ def steps(run):
     for step in (look_up, transform, read_crs):
         silently(step)
         yield
-    with Aside() as aside:
+    with folder():
         for step in (write_raster, *jobs(run), write_layer, *vector_jobs(run)):
-            aside.do(step)
+            SIDE_THREAD.do(lambda step=step: silently(step))
             yield
     for path in ALGORITHMS:
         silently(lambda path=path: instance(path.split()))
@@ -65,39 +63,17 @@ def silently(step):
         gdal.ErrorReset()
 
 
-class Aside:
-    """A thread and a folder for the jobs; both are gone at the end."""
-
-    def __init__(self):
-        self._steps, self._done = queue.SimpleQueue(), queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        with contextlib.suppress(OSError):  # no room: the steps will do nothing
-            os.mkdir(PLACE)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._steps.put(None)
-        self._thread.join()
+@contextlib.contextmanager
+def folder():
+    with contextlib.suppress(OSError):  # no room: the steps will do nothing
+        os.mkdir(PLACE)
+    try:
+        yield
+    finally:
         with contextlib.suppress(OSError):
-            tidy()
-
-    def do(self, step):
-        self._steps.put(step)
-        self._done.get()
-
-    def _run(self):
-        while (step := self._steps.get()) is not None:
-            silently(step)
-            self._done.put(None)
-
-
-def tidy():
-    for name in os.listdir(PLACE):
-        os.unlink(f"{PLACE}/{name}")
-    os.rmdir(PLACE)
+            for name in os.listdir(PLACE):
+                os.unlink(f"{PLACE}/{name}")
+            os.rmdir(PLACE)
 
 
 def look_up():
