@@ -142,7 +142,7 @@ def machine(where: Place, load_before: float) -> Section:
         ("memory", f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB"),
         ("kernel", f"{platform.system()} {platform.release()}"),
         ("engine", f"{info.name} {info.version}, API {api}, cgroup v{info.cgroup_version}"),
-        ("image", f"{image.reference} ({kind}), GDAL {image.gdal_version}, {image.digest[:19]}"),
+        ("image", f"{image.reference} ({kind}), GDAL {image.version}, {image.digest[:19]}"),
         ("server", f"gdal-mcp {__version__}, Python {platform.python_version()}"),
         ("load average before the run", f"{load_before:.1f}{busy}"),
     )

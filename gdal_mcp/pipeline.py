@@ -122,7 +122,7 @@ class Pipeline:
         context.enter("waiting for a free slot")
         waiting = partial(context.report_progress, 0.0, "waiting for a free slot")
         with self.rates.admit(request.principal, bounds_of(admitted.entitlements)):
-            async with self.admission.place(request.principal, waiting):
+            async with self.admission.permit(request.principal, waiting):
                 context.record_duration("queue", begun)
                 if not planned.approval:  # used up only now: a call that found no slot may be sent again
                     planned = replace(planned, approval=self.approvals.service.consume(plan))

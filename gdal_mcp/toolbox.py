@@ -231,6 +231,36 @@ def _request(draft: Draft, _preview_pixels: int) -> Mapping[str, Any]:
     }
 
 
+def _described(_final: Mapping[str, Any], count: int) -> tuple[Described, ...]:
+    return (Described(),) * count
+
+
+def _same_name(name: str, target: str) -> int:
+    return int(name == target)
+
+
+NextCalls = Callable[[Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]]
+
+
+def _no_calls(
+    _draft: Draft, _arguments: Mapping[str, Any], _outputs: Sequence[Mapping[str, Any]], _surface: Permits
+) -> list[dict[str, Any]]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSpec:
+    """Which image a toolbox runs in."""
+
+    reference: str  # the official one, with its tag; what set-up pulls
+    standin: str = ""  # the repository of images that are built locally where that cannot be pulled
+    # the library's version by the image's labels and reference; "" when they do not tell
+    version: Callable[[Mapping[str, str], str], str] = lambda _labels, reference: reference.rpartition(":")[2]
+    unfit: Callable[[str, str], str] = lambda _reference, _version: (
+        ""
+    )  # why a version cannot be used; "" where it can
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Toolbox:
     """A tool library: what runs in its containers, and the tools that makes."""
@@ -238,43 +268,47 @@ class Toolbox:
     name: str  # in settings and records, such as `gdal`
     title: str  # in messages, such as `GDAL`
     version: str  # of the description of its tools: kept with every call
+    image: ImageSpec
     environment: Callable[[Limits], Mapping[str, str]]
-    program: Callable[[float], tuple[str, ...]]  # the worker's command, which ends after so many idle seconds
-    toolsets: Mapping[
-        str, Callable[[], tuple[Tool, ...]]
-    ]  # the first is listed when nothing else is asked for
-    image: str | None = (
-        None  # reference; None: the one that the settings name, or the default of this release
-    )
-    unlisted: tuple[str, ...] = ()  # toolsets that answer by name beside the first, without being listed
-    operations: frozenset[str] = (
-        frozenset()
-    )  # what its tools run, such as `raster hillshade`; policies may name it
+    # the worker's command, whose container ends by itself after so many seconds without a job
+    program: Callable[[float], tuple[str, ...]]
+
+    # Which tools there are, and what they are called.
+    # The first toolset is listed when nothing else is asked for; those named in `unlisted` then answer by name.
+    toolsets: Mapping[str, Callable[[], tuple[Tool, ...]]]
+    unlisted: tuple[str, ...] = ()
+    # What its tools run, such as `raster hillshade`: policies and exclusions may name it.
+    operations: frozenset[str] = frozenset()
     aliases: Aliases = field(default_factory=Aliases)
-    failure: Code = Code.TOOL_ERROR  # of a job that ends with an error
-    context: Callable[[DraftScope], Any] = lambda scope: scope
-    request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
-    describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = lambda _final, count: (
-        (Described(),) * count
-    )
-    tool_version: Callable[[Mapping[str, Any]], str] = lambda final: str(final.get("tool_version", ""))
-    read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
-    preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
-    validates: str = ""  # the tool that describes the inputs of another call, for the question to a person
-    belongs: Callable[[str, str], int] = lambda name, target: int(
-        name == target
-    )  # 0, or how closely a file does
-    # which files go with some that a call reads, such as the sidecars of datasets; made anew for each call
-    companions: Callable[[], Callable[[Located], Iterable[Path]]] = lambda: lambda _located: ()
-    mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: (*draft.inputs, *draft.looked_at)
-    unfit: Callable[[str], str] = lambda _version: ""  # why an image with that version cannot be used
-    # what to call next: of a draft, the call's arguments and the rows of its result's `outputs`
-    next_calls: Callable[
-        [Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]
-    ] = lambda _draft, _arguments, _outputs, _surface: []
-    mount_advice: str = ""  # for a failure where only what the call names is mounted
     upload: Tool | None = None  # what looks at a file that is sent over HTTP, before it is published
+    validates: str = ""  # the tool that describes the inputs of another call, for the question to a person
+
+    # Before a call runs.
+    context: Callable[[DraftScope], Any] = lambda scope: scope
+    preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
+    # Which files go with one that a call reads, such as the sidecars of a dataset. Made anew for each call.
+    companions: Callable[[], Callable[[Located], Iterable[Path]]] = lambda: lambda _located: ()
+    # What to mount of a draft where only what the call names is mounted, and what to say when that was too little.
+    mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: (*draft.inputs, *draft.looked_at)
+    mount_advice: str = ""
+
+    # What the container is asked, and what it answers.
+    request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
+    read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
+    describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = _described
+    # 0 for a staged file that does not belong to an output of that name, else how closely it does
+    belongs: Callable[[str, str], int] = _same_name
+    failure: Code = Code.TOOL_ERROR  # of a job that ends with an error
+    # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
+    next_calls: NextCalls = _no_calls
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets
+
+    # The version of the library: in an answer, and the job that asks for it where the image does not tell.
+    tool_version: Callable[[Mapping[str, Any]], str] = lambda final: str(final.get("tool_version", ""))
+    version_request: Mapping[str, Any] | None = None
+    unfit: Callable[[str], str] = lambda _version: (
+        ""
+    )  # why these tools cannot use that version; "" where they can
 
     def __repr__(self) -> str:
         return f"Toolbox({self.name!r})"  # all of it is megabytes of text

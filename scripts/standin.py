@@ -20,7 +20,8 @@ import docker
 import docker.errors
 import requests.exceptions
 
-from gdal_mcp.host import image
+from gdal_mcp.gdal import image
+from gdal_mcp.host.image import STANDIN_LABEL
 from sandbox.engines import discovery
 from sandbox.errors import ImageMissing, SandboxError
 
@@ -131,7 +132,7 @@ def _packaged_version(archive: Path) -> str:
 
 def _import(client: docker.DockerClient, archive: Path, version: str) -> str:
     labels = {
-        image.STANDIN_LABEL: "true",
+        STANDIN_LABEL: "true",
         image.VERSION_LABEL: version,
         "org.opencontainers.image.title": "GDAL from Debian, local stand-in",
         "org.opencontainers.image.version": version,

@@ -8,6 +8,7 @@ import docker
 import hypothesis
 import pytest
 
+from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import Image, resolve
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
@@ -71,7 +72,7 @@ def client() -> Iterator[docker.DockerClient]:
 @pytest.fixture(scope="session")
 def image(client: docker.DockerClient) -> Image:
     """The GDAL image in use; GDAL_MCP_IMAGE names another."""
-    return resolve(DockerImages(client.api), os.environ.get("GDAL_MCP_IMAGE") or None)
+    return resolve(DockerImages(client.api), GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None)
 
 
 @pytest.fixture(scope="session")

@@ -28,14 +28,14 @@ _LONGEST_HINT = 600.0  # seconds; nobody plans further ahead by an estimate
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place that is taken, for as long as its context lasts."""
+class Permit:
+    """The right to run, for as long as its context lasts."""
 
     waited: float  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class QueueDepth:
     """How many calls of one principal run, and how many wait."""
 
     running: int
@@ -51,7 +51,7 @@ class Load:
     running: int
     waiting: int
     turned_away: int
-    principals: Mapping[str, Standing]
+    principals: Mapping[str, QueueDepth]
 
 
 @dataclass(slots=True)
@@ -81,8 +81,10 @@ class Admission:
         self._newest = 0.0  # when the last place was given out
 
     @asynccontextmanager
-    async def place(self, principal: str, on_wait: Callable[[], None] | None = None) -> AsyncIterator[Place]:
-        """Waits for a place and gives it back at the end; `on_wait` is called if there is none at once.
+    async def permit(
+        self, principal: str, on_wait: Callable[[], None] | None = None
+    ) -> AsyncIterator[Permit]:
+        """Waits for a permit and gives it back at the end; `on_wait` is called if there is none at once.
 
         Raises ToolError (BUSY, with an estimate of when to try again) when the queue is full for this principal, or when
         none was free within `queue_seconds`.
@@ -94,7 +96,7 @@ class Admission:
             await self._wait(principal, on_wait)
         taken = self._newest = anyio.current_time()
         try:
-            yield Place(taken - arrived)
+            yield Permit(taken - arrived)
         finally:
             self._learn(anyio.current_time() - taken)
             self._give_back(principal)
@@ -108,7 +110,7 @@ class Admission:
 
     def load(self) -> Load:
         rows = {
-            name: Standing(line.running, len(line.waiting))
+            name: QueueDepth(line.running, len(line.waiting))
             for name, line in self._lines.items()
             if line.running or line.waiting
         }

@@ -17,12 +17,12 @@ import sqlite3
 import stat
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -30,10 +30,8 @@ from gdal_mcp.errors import Code, Stage, ToolError
 
 _log = structlog.get_logger()
 
-if TYPE_CHECKING:
-    from limits.strategies import MovingWindowRateLimiter
-
-_DAY: Final = 86_400  # seconds
+_MINUTE: Final = 60.0  # seconds
+_DAY: Final = 86_400
 _KEPT_DAYS: Final = 35  # for whoever wants to see last month's use
 _BUSY_SECONDS: Final = 5.0
 _SOON: Final = 1.0  # seconds: nobody knows when a call of one's own will end
@@ -76,7 +74,7 @@ class Rates:
         self._clock = clock
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
-        self._minutes: MovingWindowRateLimiter | None = None
+        self._made: defaultdict[str, deque[float]] = defaultdict(deque)  # when calls of the last minute began
         self._using = threading.Lock()
         self._open: sqlite3.Connection | None = None
         self._unwritten: list[tuple[int, str, float, int]] = []
@@ -131,16 +129,14 @@ class Rates:
                 del self._running[principal]
 
     def _require_minute(self, principal: str, calls: int) -> None:
-        """Takes the last step: what is taken here is not given back."""
-        if calls < 1:
-            raise _limited("you may make no calls", float(_DAY))
-        from limits import RateLimitItemPerMinute  # noqa: PLC0415 - takes long, and few servers have such bounds
-
-        self._minutes = self._minutes or _windows()
-        item = RateLimitItemPerMinute(calls)
-        if not self._minutes.hit(item, principal):
-            free = self._minutes.get_window_stats(item, principal).reset_time
-            raise _limited(f"you made {calls} calls within a minute, as many as may", free - time.time())
+        """Counts a call, unless so many began within the last minute."""
+        now, made = time.monotonic(), self._made[principal]
+        while made and made[0] <= now - _MINUTE:
+            made.popleft()
+        if len(made) >= calls:
+            wait = (made[-calls] if calls else now) + _MINUTE - now
+            raise _limited(f"you made {calls} calls within a minute, as many as may", wait)
+        made.append(now)
 
     def _require_allowance(self, principal: str, bounds: Bounds) -> None:
         if not bounds.by_day:
@@ -180,13 +176,6 @@ class Rates:
         if self._tidied != self._day():
             self._tidied = self._day()
             db.execute("DELETE FROM usage WHERE day < ?", (self._tidied - _KEPT_DAYS,))
-
-
-def _windows() -> "MovingWindowRateLimiter":
-    from limits.storage import MemoryStorage  # noqa: PLC0415 - as above
-    from limits.strategies import MovingWindowRateLimiter  # noqa: PLC0415
-
-    return MovingWindowRateLimiter(MemoryStorage())
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -120,7 +120,7 @@ class Records:
         return Receipt(
             call_id=context.call_id,
             toolbox=planned.admitted.toolbox.name,
-            tool_version=done.tool_version or host.image.gdal_version,
+            tool_version=done.tool_version or host.image.version,
             image=host.image.reference,
             image_digest=host.image.digest,
             stand_in=host.image.standin,
@@ -153,7 +153,7 @@ class Records:
             image=image.digest,
             image_reference=image.reference,
             tier=planned.host.tier(self.settings),
-            tool_version=image.gdal_version,
+            tool_version=image.version,
         )
 
     def _ending(self, context: CallContext, done: Done | None, finish: CallEnd) -> dict[str, Any]:
@@ -246,7 +246,7 @@ class Records:
                 "image": host.image.reference,
                 "digest": host.image.digest,
                 "toolbox": planned.admitted.toolbox.name,
-                "tool_version": host.image.gdal_version,
+                "tool_version": host.image.version,
                 "stand_in": host.image.standin,
                 "tier": host.tier(self.settings),
             }

@@ -8,6 +8,7 @@ from gdal_mcp.commands.streams import out, say
 from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from sandbox.engines.opening import open_engine
@@ -50,8 +51,8 @@ def show(settings: Settings) -> Exit:
 
 def setup(settings: Settings) -> Exit:
     """Brings the image onto this host, and what it says of its GDAL into the state folder. Raises SandboxError."""
-    image = ensure(open_engine(settings.engine).images, settings.image, say)
-    out(f"{image.reference} {image.digest} GDAL {image.gdal_version}")
+    image = ensure(open_engine(settings.engine).images, GDAL_IMAGE, settings.image, say)
+    out(f"{image.reference} {image.digest} GDAL {image.version}")
     return after_setup(settings, image)
 
 
@@ -60,7 +61,7 @@ def after_setup(settings: Settings, image: Image) -> Exit:
 
     Images of one release differ in their drivers. Where what such an image says cannot be served, the packaged data is.
     """
-    same = _release(image.gdal_version) == load.RELEASE
+    same = _release(image.version) == load.RELEASE
     if same and image.standin:
         store.forget(settings.state_dir, settings.image)
         return Exit.DONE
@@ -79,14 +80,14 @@ def after_setup(settings: Settings, image: Image) -> Exit:
             store.forget(settings.state_dir, settings.image)
             say(f"the packaged catalogue is served; what {image.reference} says cannot be: {error}")
             return Exit.DONE
-        say(f"GDAL {image.gdal_version} of {image.reference} cannot be served: {error}")
+        say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
         return Exit.FAILED
     return Exit.DONE
 
 
 def _asked(settings: Settings) -> tuple[Image, str]:
     with closing(open_engine(settings.engine)) as engine:
-        image = resolve(engine.images, settings.image)
+        image = resolve(engine.images, GDAL_IMAGE, settings.image)
         return image, captured(engine, image.id)
 
 

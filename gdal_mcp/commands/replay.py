@@ -131,7 +131,7 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
     host = app.hosting.ready(toolbox)
     pairs = (
         ("image", call.image, host.image.digest),
-        ("tool_version", call.tool_version, host.image.gdal_version),
+        ("tool_version", call.tool_version, host.image.version),
         ("catalogue", call.catalogue, toolbox.version),
     )
     for what, was, now in pairs:

@@ -47,7 +47,7 @@ class LoginThrottle:
         self._standing: list[anyio.CancelScope] = []
 
     @contextmanager
-    def place(self) -> Iterator[None]:
+    def slot(self) -> Iterator[None]:
         """There always is one: the one who has stood for longest goes. Raises Refused for that one."""
         while len(self._standing) >= STRANGERS:
             self._standing.pop(0).cancel()
@@ -72,12 +72,12 @@ class ConsoleAuth:
     origins: Collection[str]
     verify: Verify | None = None
     sessions: Sessions = field(default_factory=Sessions)
-    porch: LoginThrottle = field(default_factory=LoginThrottle)
+    throttle: LoginThrottle = field(default_factory=LoginThrottle)
 
     async def enter(self, request: Request) -> Session:
         """A session for a good ticket or token. Raises Refused."""
         given: dict[str, Any] = {}
-        with self.porch.place():
+        with self.throttle.slot():
             given = await self.body(request, BODY_BYTES if self.verify else TICKET_BYTES)
         ticket, token = given.get("ticket"), given.get("token")
         if isinstance(ticket, str):

@@ -178,7 +178,8 @@ class Hosting:
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
         engine = open_engine(self._settings.engine)
-        image = resolve(engine.images, toolbox.image or self._settings.image)
+        first = toolbox is self._toolboxes[0]  # the image that the settings name is its
+        image = resolve(engine.images, toolbox.image, self._settings.image if first else None)
         info = engine.info()
         runner = Runner(engine, self._owner.id, self._capacity_of(info))
         sweep(self._settings.state_dir / "views", self._owner)
@@ -188,9 +189,9 @@ class Hosting:
         pool = WarmPool(runner, self._settings.sizes(), partial(self._standing, toolbox, image))
         host = Host(engine, info, runner, pool, self._concurrent(info), toolbox, image)
         attested = (*self._proven(host), *self._attested(host, fresh=fresh))
-        if not image.gdal_version:
-            image = suitable(replace(image, gdal_version=self._asked_version(host)))
-        if reason := toolbox.unfit(image.gdal_version):
+        if not image.version:
+            image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
+        if reason := toolbox.unfit(image.version):
             raise ImageUnsuitable(reason)
         if self._warm:
             pool.keep()
@@ -229,16 +230,17 @@ class Hosting:
         return SlotKey(template, self._areas[home] if home is not None else None)
 
     def _asked_version(self, host: Host) -> str:
-        """GDAL's own word for its version, from a container of an image that does not say it."""
-        from gdal_mcp.host.image import ImageUnsuitable, parse_version  # noqa: PLC0415 - as above
+        """The library's own word for its version, from a container of an image that does not say it."""
+        from gdal_mcp.host.image import ImageUnsuitable  # noqa: PLC0415 - as above
 
-        request = {"program": "version", "outputs": [], "preview_pixels": 0}
-        job = Job(f"version-{self._owner.id}", self.template(host, None), request)
-        final = host.runner.run(job, self._cancel).final or {}
-        found = parse_version({}, f":{host.toolbox.tool_version(final)}")
-        if found is None:
+        toolbox, found = host.toolbox, ""
+        if toolbox.version_request is not None:
+            job = Job(f"version-{self._owner.id}", self.template(host, None), toolbox.version_request)
+            final = host.runner.run(job, self._cancel).final or {}
+            found = toolbox.image.version({}, f":{toolbox.tool_version(final)}")
+        if not found:
             raise ImageUnsuitable(
-                f"the version of {host.toolbox.title} in {host.image.reference} cannot be told. Use another image."
+                f"the version of {toolbox.title} in {host.image.reference} cannot be told. Use another image."
             )
         return found
 

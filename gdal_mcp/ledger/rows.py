@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _LISTS: Final = frozenset({"argv", "inputs", "outputs", "files", "removed", "workspaces", "ways"})
-_JSON: Final = _LISTS | {"arguments", "limits", "durations", "receipt", "details"}
+_JSON: Final = _LISTS | {"arguments", "limits", "durations", "receipt", "details", "payload"}
 
 _Row = TypeVar("_Row", bound="DataclassInstance")
 
@@ -82,6 +82,9 @@ def _storable(value: Any) -> Any:
 
 
 def _loaded(kind: type[_Row], row: sqlite3.Row) -> _Row:
-    values = {name: json.loads(row[name]) if name in _JSON else row[name] for name in row.keys()}  # noqa: SIM118
+    values = {
+        name: json.loads(row[name]) if name in _JSON and row[name] is not None else row[name]
+        for name in row.keys()  # noqa: SIM118 - a row is no mapping
+    }
     lists = {name: tuple(values[name]) for name in _LISTS & values.keys()}
     return kind(**{**values, **lists})

@@ -14,14 +14,12 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from gdal_mcp.ledger.schema import connect, explained
+from gdal_mcp.ledger.rows import Rows, insert, stored
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -76,97 +74,73 @@ class TaskStore:
         """Opens nothing yet: most servers never have a task."""
         self.path = path
         self._keeping = keeping
-        self._lock = threading.RLock()
-
-    @cached_property
-    def _db(self) -> sqlite3.Connection:
-        database = connect(self.path)
-        database.execute("PRAGMA synchronous = FULL")
-        return database
+        self._opening = threading.Lock()
+        self._opened: Rows | None = None
 
     def close(self) -> None:
-        with self._lock:
-            if "_db" in self.__dict__:
-                self._db.close()
-                del self.__dict__["_db"]
+        with self._opening:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
 
     def create(self, principal: str, tool: str) -> Task | None:
         """A new working task, on disk; None when this principal has as many as are kept."""
-        with self._writing() as (db, now):
+        keeping = self._keeping
+        with self._rows.writing() as db:
+            now = keeping.clock()
             self._fail_lost(db, now)
-            db.execute(
-                "DELETE FROM tasks WHERE status NOT IN ('working', 'input_required') AND updated + keep <= ?",
-                [now],
-            )
+            open_ones = "('working', 'input_required')"
+            db.execute(f"DELETE FROM tasks WHERE status NOT IN {open_ones} AND updated + keep <= ?", [now])  # noqa: S608
             [kept] = db.execute("SELECT count(*) FROM tasks WHERE principal = ?", [principal]).fetchone()
-            if kept >= self._keeping.most:
+            if kept >= keeping.most:
                 return None
-            made = Task(
-                secrets.token_urlsafe(24),
-                principal,
-                self._keeping.server,
-                tool,
-                created=now,
-                updated=now,
-                keep=self._keeping.seconds,
-            )
-            db.execute(
-                "INSERT INTO tasks (id, principal, server, tool, created, updated, keep, status, message)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [made.id, principal, made.server, tool, now, now, made.keep, made.status, made.message],
-            )
+            name = secrets.token_urlsafe(24)
+            made = Task(name, principal, keeping.server, tool, created=now, updated=now, keep=keeping.seconds)
+            insert(db, "tasks", made)
         return made
 
     def end(self, task: Task, status: Status, message: str, payload: Mapping[str, Any] | None = None) -> Task:
         """The task as it ended, on disk. The first ending stays."""
-        with self._writing() as (db, now):
-            ended = replace(task, status=status, message=message, payload=payload, updated=now)
+        with self._rows.writing() as db:
+            ended = replace(
+                task, status=status, message=message, payload=payload, updated=self._keeping.clock()
+            )
             db.execute(
-                "UPDATE tasks SET status = ?, message = ?, payload = ?, updated = ?"
-                " WHERE id = ? AND status = 'working'",
-                [status, message, json.dumps(payload) if payload is not None else None, now, task.id],
+                "UPDATE tasks SET status = :status, message = :message, payload = :payload, updated = :updated"
+                " WHERE id = :id AND status = 'working'",
+                stored(asdict(ended)),
             )
         return ended
 
     def drop(self, task: Task) -> None:
         """Forgets a task that nobody was told of."""
-        with self._writing() as (db, _):
+        with self._rows.writing() as db:
             db.execute("DELETE FROM tasks WHERE id = ?", [task.id])
 
     def get(self, task_id: str, principal: str) -> Task | None:
         """The task of this id if it is this principal's and still kept."""
-        with self._writing() as (db, now):
+        with self._rows.writing() as db:
+            now = self._keeping.clock()
             self._fail_lost(db, now)
-            row = db.execute(
-                "SELECT * FROM tasks WHERE id = ? AND principal = ?", [_text(task_id), principal]
-            ).fetchone()
-        if row is None:
-            return None
-        values = {name: row[name] for name in row.keys()}  # noqa: SIM118 - a row is no mapping
-        found = Task(**{**values, "payload": json.loads(values["payload"]) if values["payload"] else None})
-        return found if not found.ended or found.kept_until(now) > now else None
+            query = "SELECT * FROM tasks WHERE id = :id AND principal = :principal"
+            # JSON may hold half a letter, which SQLite cannot compare
+            name = task_id.encode("utf-8", "replace").decode()
+            found = self._rows.one(Task, query, id=name, principal=principal)
+        return found if found and (not found.ended or found.kept_until(now) > now) else None
+
+    @property
+    def _rows(self) -> Rows:
+        with self._opening:
+            if self._opened is None:
+                self._opened = Rows(self.path, durable=True)
+            return self._opened
 
     def _fail_lost(self, db: sqlite3.Connection, now: float) -> None:
         """Tasks of servers that are gone end as failed."""
         rows = db.execute("SELECT DISTINCT server FROM tasks WHERE status = 'working'").fetchall()
-        gone = [
-            row["server"]
-            for row in rows
-            if row["server"] != self._keeping.server and not self._keeping.alive(row["server"])
-        ]
+        others = {row["server"] for row in rows} - {self._keeping.server}
         db.executemany(
             "UPDATE tasks SET status = 'failed', message = ?, payload = ?, updated = ?"
             " WHERE server = ? AND status = 'working'",
-            [(_GONE, json.dumps(_LOST), now, server) for server in gone],
+            [(_GONE, json.dumps(_LOST), now, one) for one in others if not self._keeping.alive(one)],
         )
-
-    @contextmanager
-    def _writing(self) -> Iterator[tuple[sqlite3.Connection, float]]:
-        with self._lock, explained(self.path), self._db as db:
-            db.execute("BEGIN IMMEDIATE")
-            yield db, self._keeping.clock()
-
-
-def _text(given: str) -> str:
-    """What a client sent as an id, as SQLite can compare it: JSON may hold half a letter."""
-    return given.encode("utf-8", "replace").decode()

@@ -11,16 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import mcp_types as t
 from mcp.shared.exceptions import MCPError
 
-from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.formats import output_format
-from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.discovery.tables import read
+from gdal_mcp.gdal.discovery.values import KINDS
 from gdal_mcp.mcp.icons import PROMPT
 from gdal_mcp.untrusted import shown_text
 
@@ -65,7 +63,9 @@ def get_prompt(name: str, arguments: Mapping[str, str] | None) -> t.GetPromptRes
     if prompt is None:
         raise MCPError(t.INVALID_PARAMS, f"There is no such prompt. The prompts are: {', '.join(prompts())}.")
     values = _checked(prompt, arguments or {})
-    content = t.TextContent(text=f"{_preamble()}\n\n{_filled(prompt.text, values)}")
+    content = t.TextContent(
+        text=f"{str(read('prompts.toml')['preamble']).strip()}\n\n{_filled(prompt.text, values)}"
+    )
     return t.GetPromptResult(
         description=prompt.description, messages=[t.PromptMessage(role="user", content=content)]
     )
@@ -74,19 +74,14 @@ def get_prompt(name: str, arguments: Mapping[str, str] | None) -> t.GetPromptRes
 @lru_cache(maxsize=1)
 def prompts() -> Mapping[str, PromptText]:
     """The prompts by name."""
-    return MappingProxyType({entry["name"]: _parsed(entry) for entry in read("prompts.toml")["prompt"]})
-
-
-def _parsed(entry: Mapping[str, Any]) -> PromptText:
-    values = tuple(
-        PromptValue(**{**one, "choices": tuple(one.get("choices", ()))}) for one in entry["argument"]
-    )
-    return PromptText(entry["name"], entry["title"], entry["description"], entry["text"].strip(), values)
-
-
-@lru_cache(maxsize=1)
-def _preamble() -> str:
-    return str(read("prompts.toml")["preamble"]).strip()
+    found = {}
+    for entry in read("prompts.toml")["prompt"]:
+        values = tuple(
+            PromptValue(**{**one, "choices": tuple(one.get("choices", ()))}) for one in entry["argument"]
+        )
+        name = entry["name"]
+        found[name] = PromptText(name, entry["title"], entry["description"], entry["text"].strip(), values)
+    return MappingProxyType(found)
 
 
 def _listed(prompt: PromptText) -> t.Prompt:
@@ -126,42 +121,10 @@ def _value(value: PromptValue, text: str) -> str:
             value.name,
             f"a value is one line of at most {MAX_VALUE} visible characters, without control characters",
         )
-    return CHECKS[value.kind](value, text)
-
-
-def _crs(value: PromptValue, text: str) -> str:
     try:
-        return check_crs(text)
+        return KINDS[value.kind].check(text) if value.kind in KINDS else CHECKS[value.kind](value, text)
     except ArgumentRefused as error:
-        raise _refused(value.name, f"{error.message} {error.suggestion}") from error
-
-
-def _driver(value: PromptValue, text: str) -> str:
-    try:
-        return output_format(packaged(), text, None)
-    except ArgumentRefused as error:
-        raise _refused(value.name, f"{error.message} {error.suggestion}") from error
-
-
-def _resampling(value: PromptValue, text: str) -> str:
-    known = ("auto", *resampling_names())
-    found = next((one for one in known if one == text.lower()), None)
-    if found is None:
-        raise _refused(value.name, f"it is one of {', '.join(known)}")
-    return found
-
-
-@lru_cache(maxsize=1)
-def resampling_names() -> tuple[str, ...]:
-    """The methods that any algorithm takes."""
-    found = (
-        choice
-        for algorithm in packaged().algorithms.values()
-        for argument in algorithm.arguments
-        if argument.name == "resampling"
-        for choice in argument.choices
-    )
-    return tuple(dict.fromkeys(found))
+        raise _refused(value.name, f"{error.message} {error.suggestion}".strip(" .")) from error
 
 
 def _choice(value: PromptValue, text: str) -> str:
@@ -188,9 +151,6 @@ def _words(value: PromptValue, text: str) -> str:
 CHECKS: Final[Mapping[str, Callable[[PromptValue, str], str]]] = MappingProxyType(
     {
         "path": lambda _value, text: text,  # looked up when a tool is called with it
-        "crs": _crs,
-        "driver": _driver,
-        "resampling": _resampling,
         "choice": _choice,
         "number": _number,
         "words": _words,

@@ -34,52 +34,57 @@ _MAX_OFFSET = (1 << 63) - 1  # off_t
 _LEGACY_NOT_FOUND = -32002  # protocol versions up to 2025-11-25
 _RECORDS = ("", "provenance")  # what there is of a call besides its result
 
+_JSON = "application/json"
+
+
+def _template(name: str, uri: str, title: str, description: str) -> t.ResourceTemplate:
+    of_call = name.startswith("call")
+    return t.ResourceTemplate(
+        name=name,
+        icons=[RECORD if of_call else OUTPUT],
+        title=title,
+        uri_template=uri,
+        description=description,
+        mime_type=_JSON if of_call else None,
+    )
+
+
 TEMPLATES = (
-    t.ResourceTemplate(
-        name="output",
-        icons=[OUTPUT],
-        title="An output of a call",
-        uri_template="file://{+path}",
-        description="A file that a call published. A long one answers with its size and its first bytes.",
+    _template(
+        "output",
+        "file://{+path}",
+        "An output of a call",
+        "A file that a call published. A long one answers with its size and its first bytes.",
     ),
-    t.ResourceTemplate(
-        name="output-range",
-        icons=[OUTPUT],
-        title="A part of an output",
-        uri_template="file://{+path}?offset={offset}&length={length}",
-        description="Bytes of an output from `offset`; at most the server's read bound at a time.",
+    _template(
+        "output-range",
+        "file://{+path}?offset={offset}&length={length}",
+        "A part of an output",
+        "Bytes of an output from `offset`; at most the server's read bound at a time.",
     ),
-    t.ResourceTemplate(
-        name="call",
-        icons=[RECORD],
-        title="The record of a call",
-        uri_template="gdal://calls/{id}",
-        description="Tool, arguments, command, image, limits, inputs and outputs with digests, and outcome of a call, as JSON.",
-        mime_type="application/json",
+    _template(
+        "call",
+        "gdal://calls/{id}",
+        "The record of a call",
+        "Tool, arguments, command, image, limits, inputs and outputs with digests, and outcome of a call, as JSON.",
     ),
-    t.ResourceTemplate(
-        name="call-provenance",
-        icons=[RECORD],
-        title="The provenance of a call's outputs",
-        uri_template="gdal://calls/{id}/provenance",
-        description="The same as an in-toto statement: outputs as subjects, inputs as materials. Not signed.",
-        mime_type="application/json",
+    _template(
+        "call-provenance",
+        "gdal://calls/{id}/provenance",
+        "The provenance of a call's outputs",
+        "The same as an in-toto statement: outputs as subjects, inputs as materials. Not signed.",
     ),
-    t.ResourceTemplate(
-        name="call-result",
-        icons=[RECORD],
-        title="The whole result of a call",
-        uri_template="gdal://calls/{id}/result",
-        description="The result that a call's answer was cut from, for some days. A long one answers with its first bytes.",
-        mime_type="application/json",
+    _template(
+        "call-result",
+        "gdal://calls/{id}/result",
+        "The whole result of a call",
+        "The result that a call's answer was cut from, for some days. A long one answers with its first bytes.",
     ),
-    t.ResourceTemplate(
-        name="call-result-range",
-        icons=[RECORD],
-        title="A part of the whole result of a call",
-        uri_template="gdal://calls/{id}/result?offset={offset}&length={length}",
-        description="Bytes of a whole result from `offset`; at most the server's read bound at a time.",
-        mime_type="application/json",
+    _template(
+        "call-result-range",
+        "gdal://calls/{id}/result?offset={offset}&length={length}",
+        "A part of the whole result of a call",
+        "Bytes of a whole result from `offset`; at most the server's read bound at a time.",
     ),
 )
 
@@ -138,8 +143,14 @@ class Resources:
         except PathRefused as error:
             raise not_found(uri, version) from error
         part = _Part(offset, data, before.size)
+        content = _content(artifact, same=same)
+        meta = {**part.meta, **_ours(content), f"{_OURS}call": artifact.call_id}
+        told = {**content, "path": artifact.path}
+        blob = part.blob(uri, artifact.media_type, meta)
         return t.ReadResourceResult(
-            contents=self._contents(uri, artifact, part, _content(artifact, same=same))
+            contents=[blob]
+            if part.is_whole
+            else [part.about(uri, artifact.uri, self.chunk, meta, told), blob]
         )
 
     def _resource(self, artifact: Artifact) -> t.Resource:
@@ -154,7 +165,7 @@ class Resources:
             _meta={
                 f"{_OURS}call": artifact.call_id,
                 f"{_OURS}created": created,
-                **{f"{_OURS}{name}": value for name, value in content.items()},
+                **_ours(content),
             },
         )
 
@@ -168,32 +179,6 @@ class Resources:
         if str(located) != artifact.path:
             raise PathRefused(f"{artifact.path} is another place now.")
         return located
-
-    def _contents(
-        self, uri: str, artifact: Artifact, part: "_Part", content: Mapping[str, Any]
-    ) -> list[t.TextResourceContents | t.BlobResourceContents]:
-        meta = {
-            **part.meta,
-            **{f"{_OURS}{name}": value for name, value in content.items()},
-            f"{_OURS}call": artifact.call_id,
-        }
-        blob = t.BlobResourceContents(
-            uri=uri, mime_type=artifact.media_type, blob=base64.b64encode(part.data).decode(), _meta=meta
-        )
-        if part.is_whole:
-            return [blob]
-        told = {
-            "size": part.size,
-            "offset": part.offset,
-            "length": len(part.data),
-            **content,
-            "path": artifact.path,
-            "next": part.following(artifact.uri, self.chunk),
-        }
-        return [
-            t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told), _meta=meta),
-            blob,
-        ]
 
     def _range(self, uri: str) -> tuple[str, int, int]:
         """The registered URI in a URI, and the bytes it asks for."""
@@ -214,27 +199,18 @@ class Resources:
         call_id, _, what = plain.removeprefix(CALLS).partition("/")
         if what == "result":
             found = self.results.read(call_id, offset, min(length, self.chunk), of)
-            return self._result(uri, version, call_id, _Part(offset, *found) if found else None)
+            if found is None:
+                raise not_found(uri, version)
+            part = _Part(offset, *found)
+            if part.is_whole:
+                return _json(uri, part.data.decode("utf-8", "replace"))
+            about = part.about(uri, result_uri(call_id), self.chunk, part.meta, {})
+            return t.ReadResourceResult(contents=[about, part.blob(uri, _JSON, part.meta)])
         call = self.registry.call(call_id, of)
         if call is None or what not in _RECORDS or plain != uri:
             raise not_found(uri, version)
         told = statement(call) if what else record(call)
         return _json(uri, json.dumps(told))
-
-    def _result(self, uri: str, version: str, call_id: str, part: "_Part | None") -> t.ReadResourceResult:
-        """JSON text, or bytes of it: a part may begin or end within a letter."""
-        if part is None:
-            raise not_found(uri, version)
-        if part.is_whole:
-            return _json(uri, part.data.decode("utf-8", "replace"))
-        following = part.following(result_uri(call_id), self.chunk)
-        told = {"size": part.size, "offset": part.offset, "length": len(part.data), "next": following}
-        data = base64.b64encode(part.data).decode()
-        text = t.TextResourceContents(
-            uri=uri, mime_type="application/json", text=json.dumps(told), _meta=part.meta
-        )
-        blob = t.BlobResourceContents(uri=uri, mime_type="application/json", blob=data, _meta=part.meta)
-        return t.ReadResourceResult(contents=[text, blob])
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +231,26 @@ class _Part:
             f"{_OURS}length": len(self.data),
         }
 
-    def following(self, uri: str, chunk: int) -> str | None:
-        """The URI of the part after this one."""
+    def blob(self, uri: str, media_type: str, meta: dict[str, Any]) -> t.BlobResourceContents:
+        data = base64.b64encode(self.data).decode()
+        return t.BlobResourceContents(uri=uri, mime_type=media_type, blob=data, _meta=meta)
+
+    def about(
+        self, uri: str, plain: str, chunk: int, meta: dict[str, Any], more: Mapping[str, Any]
+    ) -> t.TextResourceContents:
+        """Which bytes these are, and the URI of those after them; `plain` is that of the whole."""
         rest = self.offset + len(self.data)
-        return f"{uri}?offset={rest}&length={chunk}" if rest < self.size else None
+        following = f"{plain}?offset={rest}&length={chunk}" if rest < self.size else None
+        told = {"size": self.size, "offset": self.offset, "length": len(self.data), **more, "next": following}
+        return t.TextResourceContents(uri=uri, mime_type=_JSON, text=json.dumps(told), _meta=meta)
+
+
+def _ours(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{_OURS}{name}": value for name, value in content.items()}
 
 
 def _json(uri: str, text: str) -> t.ReadResourceResult:
-    content = t.TextResourceContents(uri=uri, mime_type="application/json", text=text)
+    content = t.TextResourceContents(uri=uri, mime_type=_JSON, text=text)
     return t.ReadResourceResult(contents=[content])
 
 
@@ -277,7 +265,7 @@ def _folder(uri: str, artifact: Artifact) -> t.TextResourceContents:
     """What there is to tell of an output that is a folder; its files are not resources of their own."""
     was = {"size": artifact.size, "sha256": artifact.sha256}
     told = {"folder": artifact.path, "published": was}
-    return t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told))
+    return t.TextResourceContents(uri=uri, mime_type=_JSON, text=json.dumps(told))
 
 
 def not_found(uri: str, version: str) -> MCPError:

@@ -15,8 +15,9 @@ from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.gdal.catalogue.drift import INTERFACE, Difference, differences, unfit
 from gdal_mcp.gdal.catalogue.load import catalogue_of
+from gdal_mcp.gdal.image import GDAL_IMAGE, OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
-from gdal_mcp.host.image import OFFICIAL, resolve, version_warning
+from gdal_mcp.host.image import resolve
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
@@ -102,7 +103,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
             "digest": host.image.digest,
             "stand_in": host.image.standin,
         },
-        "gdal_version": host.image.gdal_version,
+        "gdal_version": host.image.version,
         "tier": host.tier(settings),
     }
     return [*_engine(host, settings), *_image(host), *_attestation(host), *_catalogue(host, settings)], facts
@@ -160,9 +161,9 @@ def _image(host: Host) -> Iterator[Row]:
     yield Row("image", "digest", "ok", image.digest)
     warning = version_warning(image)
     if warning:
-        yield Row("image", "GDAL", "warning", image.gdal_version, warning)
+        yield Row("image", "GDAL", "warning", image.version, warning)
     else:
-        yield Row("image", "GDAL", "ok", image.gdal_version)
+        yield Row("image", "GDAL", "ok", image.version)
 
 
 def _attestation(host: Host) -> Iterator[Row]:
@@ -177,7 +178,7 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
     Differences of arguments matter; in their drivers builds of one version differ.
     """
     known = catalogue_of(store.select(settings.state_dir, settings.image))
-    if reason := unfit(known, host.image.gdal_version):
+    if reason := unfit(known, host.image.version):
         yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
         return
     yield Row("catalogue", "GDAL", "ok", known.summary)
@@ -201,7 +202,7 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
 def compared(settings: Settings) -> tuple[Difference, ...]:
     """What the image itself says otherwise than the data in use. Raises SandboxError."""
     with closing(open_engine(settings.engine)) as engine:
-        image = resolve(engine.images, settings.image)
+        image = resolve(engine.images, GDAL_IMAGE, settings.image)
         return differences(store.select(settings.state_dir, settings.image), captured(engine, image.id))
 
 

@@ -73,15 +73,15 @@ def may_write(algorithm: Algorithm) -> bool:
 def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
     bound = bind_json(algorithm, _explicit(algorithm, arguments), binding_context(context))
-    places = Places(context)
-    resolved = places.resolve(bound)
+    paths = ResolvedPaths(context)
+    [resolved] = paths.resolve([bound])
     command = Command("gdal", (*algorithm.path.split(), *render(resolved)))
     given = {one.name: one.values for one in bound.arguments}
     return Draft(
         command,
-        places.inputs,
-        together(places.outputs),
-        named=places.named,
+        paths.inputs,
+        together(paths.outputs),
+        named=paths.named,
         algorithm=algorithm.path,
         arguments=given,
     )
@@ -107,15 +107,14 @@ def binding_context(context: DraftContext) -> Context:
 
 
 @dataclass
-class Places:
-    """Looks the paths of one call up: inputs first, since an output must not be one of them."""
+class ResolvedPaths:
+    """The paths of one call, looked up: inputs first, since an output must not be one of them."""
 
     context: DraftContext
     _inputs: list[Located | Source] = field(default_factory=list)
     _named: list[tuple[str, Located]] = field(default_factory=list)
     _outputs: dict[str, Output] = field(default_factory=dict)
     _sources: dict[str, Source] = field(default_factory=dict)
-    _read: Reading | None = None
 
     @property
     def inputs(self) -> tuple[Located, ...]:
@@ -130,27 +129,13 @@ class Places:
     def outputs(self) -> tuple[Output, ...]:
         return tuple(self._outputs.values())
 
-    def resolve(self, bound: Bound) -> Bound:
-        """The same arguments with paths in the container."""
-        return self.resolve_all([bound])[0]
-
-    def resolve_all(self, parts: Sequence[Bound]) -> tuple[Bound, ...]:
+    def resolve(self, parts: Sequence[Bound]) -> tuple[Bound, ...]:
+        """The same arguments with paths in the container. To be called once. Raises ToolError."""
         recursive = any(bound.get("recursive") == ("true",) for bound in parts)
         for bound in parts:
             bound.resolve(lambda argument, text: self._input(argument, text, recursive=recursive))
-        return tuple(bound.resolve(partial(self._any, bound)) for bound in parts)
-
-    @property
-    def _reading(self) -> Reading:
-        """All inputs are looked up before the first output."""
-        if self._read is None:
-            self._read = reading(tuple(self._inputs))
-        return self._read
-
-    def _source(self, text: str) -> Source:
-        if text not in self._sources:
-            self._sources[text] = self.context.paths.source(text)
-        return self._sources[text]
+        read = reading(tuple(self._inputs))
+        return tuple(bound.resolve(partial(self._any, bound, read)) for bound in parts)
 
     def _input(self, argument: Argument, text: str, *, recursive: bool) -> str:
         if argument.role is not Role.INPUT:
@@ -166,25 +151,30 @@ class Places:
             self._named.append((argument.name, found.located))
         return found.name
 
-    def _any(self, bound: Bound, argument: Argument, text: str) -> str:
+    def _source(self, text: str) -> Source:
+        if text not in self._sources:
+            self._sources[text] = self.context.paths.source(text)
+        return self._sources[text]
+
+    def _any(self, bound: Bound, read: Reading, argument: Argument, text: str) -> str:
         """What a step says of replacing and updating holds for its own outputs alone."""
         if argument.role is Role.INPUT:
             return self._source(text).name
         if argument.role is Role.UPDATE:
-            return self._place(text, self._updated(text)).inside
-        kind = _KINDS.get(argument.rule.form, "dataset")
-        output = self.context.paths.output(
-            text,
-            inputs=self._reading,
-            overwrite=bound.replaces,
-            update=bound.updates,
-            kind=kind,
-        )
-        return self._place(text, output).inside
+            output = self._updated(text, read)
+        else:
+            output = self.context.paths.output(
+                text,
+                inputs=read,
+                overwrite=bound.replaces,
+                update=bound.updates,
+                kind=_KINDS.get(argument.rule.form, "dataset"),
+            )
+        return self._outputs.setdefault(text, output).inside
 
-    def _updated(self, text: str) -> Output:
+    def _updated(self, text: str, read: Reading) -> Output:
         """A dataset that is changed in place: on a copy, which then takes its place."""
-        output = self.context.paths.output(text, inputs=self._reading, overwrite=False, update=True)
+        output = self.context.paths.output(text, inputs=read, overwrite=False, update=True)
         if output.target.identity is None:
             raise ToolError(
                 Code.NOT_FOUND,
@@ -193,9 +183,6 @@ class Places:
                 "Check the name; relative paths start at the first workspace.",
             )
         return output
-
-    def _place(self, text: str, output: Output) -> Output:
-        return self._outputs.setdefault(text, output)
 
 
 def together(outputs: tuple[Output, ...]) -> tuple[Output, ...]:

@@ -42,17 +42,15 @@ def present_command(answer: Answer) -> dict[str, Any]:
 
 def option_texts(options: Mapping[str, Any] | Sequence[str] | None) -> tuple[str, ...]:
     """KEY=VALUE texts of options given either way; true and false become YES and NO."""
-    if options is None:
-        return ()
-    if isinstance(options, Mapping):
-        return tuple(f"{key}={_option_value(value)}" for key, value in options.items())
-    return tuple(options)
+    if not isinstance(options, Mapping):
+        return tuple(options or ())
 
+    def text(value: Any) -> str:
+        if isinstance(value, bool):
+            return "YES" if value else "NO"
+        return number(value) if isinstance(value, float) else str(value)
 
-def _option_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "YES" if value else "NO"
-    return number(value) if isinstance(value, float) else str(value)
+    return tuple(f"{key}={text(value)}" for key, value in options.items())
 
 
 def number(value: float) -> str:

@@ -15,9 +15,9 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Step
-from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
-from gdal_mcp.tools.algorithm import PIPELINES, Places, binding_context, together
+from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, together
 from gdal_mcp.tools.common import COMMAND_KEYS, present_command
 from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, ParsedStep, Words, named_values, parse_notation
@@ -75,20 +75,24 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
 
 def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Draft:
     given = arguments.steps
-    calls = _from_notation(given, context) if isinstance(given, str) else _from_json(given)
+    if isinstance(given, str):
+        calls = tuple(_call(step, context) for step in parse_notation(given))
+    else:
+        calls = _from_json(given)
     _refuse_many(calls)
     readings = _agreed(path, calls, context)
     steps = readings[0]
     flat = tuple(_flattened(steps))
-    places = Places(context)
-    resolved = iter(places.resolve_all([one.bound for one in flat]))
+    paths = ResolvedPaths(context)
+    resolved = iter(paths.resolve([one.bound for one in flat]))
     words = tuple(_words(steps, resolved))
     command = Command("gdal", (*path.split(), *words))
+    outputs = together(paths.outputs)
     return Draft(
         command,
-        places.inputs,
-        _last_first(together(places.outputs)),
-        named=places.named,
+        paths.inputs,
+        (*outputs[-1:], *outputs[:-1]),  # what it ends with is what it is about; those of branches go with it
+        named=paths.named,
         algorithm=path,
         arguments=_said(flat),
         chain=tuple((one.step.algorithm.path, _said([one])) for one in steps),
@@ -116,20 +120,11 @@ def _refuse_many(calls: Sequence[StepCall]) -> None:
         )
 
 
-def _last_first(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """What the pipeline ends with is what it is about; the outputs of branches go with it."""
-    return (*outputs[-1:], *outputs[:-1])
-
-
 def _from_json(steps: Sequence[StepArguments]) -> tuple[StepCall, ...]:
     return tuple(
         StepCall(one.step, one.arguments, tuple(_from_json(branch) for branch in one.branches or ()))
         for one in steps
     )
-
-
-def _from_notation(text: str, context: DraftContext) -> tuple[StepCall, ...]:
-    return tuple(_call(step, context) for step in parse_notation(text))
 
 
 def _call(parsed: ParsedStep, context: DraftContext) -> StepCall:
@@ -147,7 +142,11 @@ def _agreed(
     """The readings of a pipeline, which are written alike. Raises ToolError, ArgumentRefused when there is none, or they
     are not, or one has a step that this server has not.
     """
-    readings = _readings(path, calls, context, takes)
+    if len(calls) > MAX_STEPS:
+        raise ArgumentRefused(f"a pipeline has at most {MAX_STEPS} steps.", "Split it.")
+    readings: list[tuple[BoundStep, ...]] = [()]
+    for call in calls:
+        readings = _extended(path, readings, call, context, takes)
     written = {tuple(_said_words(reading)) for reading in readings}
     if len(written) > 1:
         raise ArgumentRefused(
@@ -157,17 +156,6 @@ def _agreed(
     without = next((one for one in _algorithms(readings) if not context.permits(one)), None)
     if without is not None:
         raise _excluded(without)
-    return readings
-
-
-def _readings(
-    path: str, calls: Sequence[StepCall], context: DraftContext, takes: str | None
-) -> list[tuple[BoundStep, ...]]:
-    readings: list[tuple[BoundStep, ...]] = [()]
-    if len(calls) > MAX_STEPS:
-        raise ArgumentRefused(f"a pipeline has at most {MAX_STEPS} steps.", "Split it.")
-    for call in calls:
-        readings = _extended(path, readings, call, context, takes)
     return readings
 
 

@@ -17,6 +17,7 @@ from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths, companions
 from gdal_mcp.gdal.datasets.scope import ADVICE, places
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.environment import environment, gdal_threads
+from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.gdal.preflight.service import Preflight, crs_named
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
@@ -51,6 +52,7 @@ def of_data(text: str) -> Toolbox:
         version=f"{catalogue.gdal_version} sha256:{hashlib.sha256(text.encode()).hexdigest()}",
         environment=environment,
         program=gdal_command,
+        image=GDAL_IMAGE,
         toolsets=_toolsets(catalogue),
         unlisted=("classic",),
         operations=frozenset(catalogue.algorithms),
@@ -66,6 +68,7 @@ def of_data(text: str) -> Toolbox:
         belongs=_belongs,
         companions=companions,
         mounts=places,
+        version_request={"program": "version", "outputs": [], "preview_pixels": 0},
         unfit=lambda version: unfit(catalogue, version) or "",
         next_calls=partial(_next_calls, catalogue),
         mount_advice=ADVICE,

@@ -11,24 +11,18 @@ import docker
 import pytest
 from jsonschema import Draft202012Validator
 
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.host.image import Image
+from gdal_mcp.tools import classic
+from gdal_mcp.tools.listing import core
 from tests.cli.conftest import DEAD, Desk, Ended, at_terminal, gdal_mcp, launched
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-CLASSIC = {
-    *("gdalinfo", "gdal_translate", "gdalwarp", "gdalbuildvrt", "gdal_rasterize"),
-    *("gdal2xyz", "gdal_merge", "gdal_polygonize"),
-}
-READERS = {
-    *("list_workspace", "info", "preview", "vector_info", "validate_call", "formats"),
-    *("find_crs", "gdal_search", "gdal_describe", "gdal_read"),
-}
-WRITERS = {
-    *("convert", "reproject", "raster_clip", "raster_overview_add", "raster_overview_delete"),
-    *("vector_convert", "vector_reproject", "vector_clip", "pipeline", "gdal_write"),
-}
+CLASSIC = {tool.name for tool in classic.CLASSIC}
+READERS = {tool.name for tool in core(packaged()) if not tool.writes}
+WRITERS = {tool.name for tool in core(packaged()) if tool.writes}
 NAMES = READERS | WRITERS
 RGB = {"src_dataset": "rgb.tif"}
 

@@ -71,7 +71,7 @@ def server(tmp_path: Path) -> Iterator[Any]:
     registry, approvals = Registry(path), Approvals(path)
     yield SimpleNamespace(
         registry=registry,
-        asking=SimpleNamespace(approvals=approvals),
+        approvals=SimpleNamespace(approvals=approvals),
         owner=SimpleNamespace(id="own"),
         pipeline=SimpleNamespace(activity=Activity()),
     )

@@ -101,7 +101,7 @@ def test_a_map_that_is_wrong_in_one_pair_lets_nothing_run(serving, ground, wrong
     with serving(*wrong(ground, name)) as hosting:
         with pytest.raises(AttestationFailed) as caught:
             hosting.ready()
-        assert not (ground / "state" / "attestation.json").exists()
+        assert not (ground / "state" / "attestation-gdal.json").exists()
     assert "path_map" in str(caught.value)  # the setting to correct
 
 

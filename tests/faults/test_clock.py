@@ -57,7 +57,7 @@ def test_a_yes_of_another_time_lets_nothing_run(
 @pytest.mark.engine
 @pytest.mark.claim("faults.attestation-of-another-time-is-not-believed")
 def test_an_attestation_of_the_future_is_not_believed(place: Place, servers: Nursery):
-    kept = place.state / "attestation.json"
+    kept = place.state / "attestation-gdal.json"
     attested = json.loads(kept.read_text())
     forged = json.dumps({**attested, "time": attested["time"] + 2 * _DAY})
     kept.write_text(forged)

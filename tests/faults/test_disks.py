@@ -119,7 +119,7 @@ def test_a_state_folder_without_space_lets_nothing_run(disks: Place, servers: Nu
 def test_an_attestation_that_cannot_be_kept_fails_nobody(disks: Place):
     before = {path.name: path.stat().st_mtime_ns for path in disks.state.glob("attestation*")}
     with full(disks.state):
-        _remember(disks.state / "attestation.json", "k" * 9000, ())
+        _remember(disks.state / "attestation-gdal.json", "k" * 9000, ())
     assert {path.name: path.stat().st_mtime_ns for path in disks.state.glob("attestation*")} == before
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.access.policy_file import load_policy
 from gdal_mcp.access.tokens import TokenStore
-from gdal_mcp.host.image import parse_version
+from gdal_mcp.gdal.image import parse_version
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.settings.pathmap import PathMap

@@ -42,14 +42,14 @@ def test_an_image_that_does_not_say_its_gdal_version_is_asked(
         workspaces=(workspace,), state_dir=tmp_path / "state", image=silent_image, memory=LEAST_MEMORY
     )
     with running(settings) as app:
-        assert app.hosting.ready().image.gdal_version == image.gdal_version
+        assert app.hosting.ready().image.version == image.version
 
 
 @pytest.mark.claim("sandbox.host-attested")
 def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(
     workspace: Path, tmp_path: Path
 ) -> None:
-    kept = tmp_path / "state" / "attestation.json"
+    kept = tmp_path / "state" / "attestation-gdal.json"
 
     def attested(**more: object) -> float:
         with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state", **more)) as app:
@@ -63,16 +63,17 @@ def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(
 
 @pytest.mark.claim("files.reserved-covered")
 def test_the_folder_of_staging_is_covered_though_somebody_took_it_away(
-    image: Image, workspace: Path, tmp_path: Path
+    workspace: Path, tmp_path: Path
 ) -> None:
     """The next call that writes makes it anew, and containers that were started before would show what is in it."""
     with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state")) as app:
+        host = app.hosting.ready()
         shutil.rmtree(workspace / RESERVED)
-        assert app.hosting.template(image, None).masks == (PurePosixPath(workspace / RESERVED),)
+        assert app.hosting.template(host, None).masks == (PurePosixPath(workspace / RESERVED),)
         shutil.rmtree(workspace / RESERVED)
         (workspace / RESERVED).symlink_to(tmp_path)
         with pytest.raises(StagingFailed):
-            app.hosting.template(image, None)
+            app.hosting.template(host, None)
 
 
 @pytest.mark.claim("engine.weak-refused")

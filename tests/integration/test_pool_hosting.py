@@ -51,7 +51,7 @@ def call(app: App) -> SandboxResult:
     """A call as the server makes it: one that fails makes it connect anew."""
     cancel = Cancellation()
     host = app.hosting.ready()
-    kind: SlotKey = app.hosting.kind(host.image, None)
+    kind: SlotKey = app.hosting.kind(host, None)
     try:
         with host.pool.claim(kind, "call-0001", cancel) as lease:
             return lease.run(Job("call-0001", lease.template, VERSION, answers=True), cancel)

@@ -63,7 +63,7 @@ class Place:
         """Takes everything away but what was attested of this host. False, and nothing is, where a server died."""
         if self.owners or any((self.state / "views").glob("*")):
             return False
-        kept = self.state / "attestation.json"
+        kept = self.state / "attestation-gdal.json"
         for path in (
             *self.workspace.iterdir(),
             *(self.state.iterdir() if self.state.is_dir() else (self.state,)),

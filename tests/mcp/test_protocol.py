@@ -14,10 +14,7 @@ from tests.mcp.talk import Place, Talk
 pytestmark = pytest.mark.engine
 
 
-READING = {
-    *("list_workspace", "info", "preview", "vector_info", "validate_call", "formats"),
-    *("find_crs", "gdal_search", "gdal_describe", "gdal_read"),
-}
+READING = {tool.name for tool in core(packaged()) if not tool.writes}
 
 
 def test_every_tool_is_listed_with_schemas_and_true_annotations(talk: Talk):

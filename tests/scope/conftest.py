@@ -52,7 +52,7 @@ class Inside:
         only = None if whole else places(Draft(Command("gdal", ()), named))
         confines = SandboxScope(app.workspaces, app.settings.limits(), only)
         sent = delivered(worker_command(handler(body)))
-        template = app.hosting.template(self.host.image, None, confines)
+        template = app.hosting.template(self.host, None, confines)
         template = replace(template, command=sent.command, program=sent.program)
         cancel = Cancellation()
         result = self.host.runner.run(Job("call-0001", template, {"names": names, **request}), cancel)

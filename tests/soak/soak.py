@@ -15,6 +15,7 @@ from pathlib import Path
 
 import docker
 
+from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import resolve
 from sandbox.engines.discovery import connect
 from sandbox.engines.images import DockerImages
@@ -190,7 +191,7 @@ def run(folder: Path, plan: Plan) -> Found:
     """A soak on this host's engine and image."""
     client = connect()
     try:
-        image = resolve(DockerImages(client.api), os.environ.get("GDAL_MCP_IMAGE") or None)
+        image = resolve(DockerImages(client.api), GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None)
         with oracle_over(image.id, folder) as oracle:
             return soak(oracle, client, folder / "soak", plan)
     finally:

@@ -58,7 +58,7 @@ class Hall:
     async def _stay(self, visit: Visit) -> None:
         with visit.scope:
             try:
-                async with self.admission.place(visit.who, lambda: self._told(visit)) as place:
+                async with self.admission.permit(visit.who, lambda: self._told(visit)) as place:
                     visit.state, visit.waited = "runs", place.waited
                     self.served.append(visit)
                     await visit.done.wait()
@@ -217,7 +217,7 @@ def test_the_hint_follows_what_calls_take_and_how_many_wait():
     async def hint(seconds: float, waiting: int) -> float:
         admission = Admission(1, 2 * waiting + 2, 600)
         for _ in range(20):
-            async with admission.place("ann"):
+            async with admission.permit("ann"):
                 await anyio.sleep(seconds)
         found = None
         async with anyio.create_task_group() as group:
@@ -250,7 +250,7 @@ def test_a_call_that_had_to_wait_keeps_nothing_when_it_fails():
             raise KeyError
 
         with pytest.raises(KeyError):
-            async with hall.admission.place("bob", broken):
+            async with hall.admission.permit("bob", broken):
                 pytest.fail("it has no place")
         assert set(hall.admission.load().principals) == {"ann"}
 
@@ -262,7 +262,7 @@ def test_a_place_is_given_back_when_the_call_raises():
         admission = Admission(1, 0, 60)
         for _ in range(3):
             with pytest.raises(KeyError):
-                async with admission.place("ann"):
+                async with admission.permit("ann"):
                     raise KeyError
         assert_empty(admission)
 

@@ -75,7 +75,7 @@ def test_who_has_stood_for_longest_makes_room_for_who_comes():
 
     async def stand(number: int) -> None:
         try:
-            with door.place():
+            with door.slot():
                 await anyio.sleep(1000)
         except Refused as one:
             ended.append((number, one.status))

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gdal_mcp.access.admission import Load, Standing
+from gdal_mcp.access.admission import Load, QueueDepth
 from gdal_mcp.ledger.figures import Now
 from gdal_mcp.ledger.metrics import SECONDS, Metrics
 from gdal_mcp.ledger.registry import Call, CallEnd, Registry
 
 Shown = Callable[..., str]
 KNOWN = frozenset({"info", "convert"})
-LOAD = Load(4, 32, 3, 2, 7, {"local:ann": Standing(2, 2), 'eve"} 1\n': Standing(1, 0)})
+LOAD = Load(4, 32, 3, 2, 7, {"local:ann": QueueDepth(2, 2), 'eve"} 1\n': QueueDepth(1, 0)})
 
 
 @pytest.fixture(scope="module")

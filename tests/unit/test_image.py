@@ -9,17 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from socket_engine import SocketEngine, socket_engine
 
-from gdal_mcp.host.image import (
-    OFFICIAL,
-    STANDIN_LABEL,
-    VERSION_LABEL,
-    Image,
-    ImageUnsuitable,
-    ensure,
-    parse_version,
-    resolve,
-    version_warning,
-)
+from gdal_mcp.gdal.image import GDAL_IMAGE, OFFICIAL, VERSION_LABEL, parse_version, version_warning
+from gdal_mcp.host.image import STANDIN_LABEL, Image, ImageUnsuitable, ensure, resolve
 from sandbox.engines import images as pulling
 from sandbox.engines.discovery import connect
 from sandbox.engines.images import DockerImages, Progress
@@ -71,18 +62,18 @@ def test_the_official_image_is_preferred_and_then_the_newest_standin(
 ) -> None:
     for version in ("3.9.9", "3.13.3", "3.12.10"):
         engine.images[f"gdal-mcp-standin:{version}"] = standin_body(version)
-    found = resolve(images)
+    found = resolve(images, GDAL_IMAGE)
     assert (found.reference, found.standin, found.digest) == (STANDIN, True, ID)
     assert len(engine.requests) <= 2
     engine.images[OFFICIAL] = body(RepoDigests=[f"elsewhere/gdal@{ID}", f"ghcr.io/osgeo/gdal@{DIGEST}"])
-    assert resolve(images) == Image(OFFICIAL, ID, DIGEST, "3.13.3", False)
+    assert resolve(images, GDAL_IMAGE) == Image(OFFICIAL, ID, DIGEST, "3.13.3", False)
 
 
 @pytest.mark.claim("supply.image-named")
 def test_an_image_can_be_named_by_its_digest(engine: SocketEngine, images: DockerImages) -> None:
     pinned = f"ghcr.io/osgeo/gdal@{DIGEST}"
     engine.images = {OFFICIAL: body(Id=f"sha256:{'9' * 64}"), pinned: body(RepoDigests=[pinned])}
-    found = resolve(images, pinned)
+    found = resolve(images, GDAL_IMAGE, pinned)
     assert (found.reference, found.id, found.digest) == (pinned, ID, DIGEST)
 
 
@@ -91,7 +82,7 @@ def test_a_name_that_only_resembles_a_standin_is_not_used(engine: SocketEngine, 
     for name in ("not-gdal-mcp-standin:3.13.3", "gdal-mcp-standin:latest", "evil/gdal-mcp-standin:3.13.3"):
         engine.images[name] = standin_body("3.13.3")
     with pytest.raises(ImageMissing):
-        resolve(images)
+        resolve(images, GDAL_IMAGE)
     assert not asked_to_pull(engine)
 
 
@@ -99,10 +90,10 @@ def test_a_name_that_only_resembles_a_standin_is_not_used(engine: SocketEngine, 
 def test_an_image_named_by_a_person_is_not_replaced(engine: SocketEngine, images: DockerImages) -> None:
     engine.images = {OFFICIAL: body(), STANDIN: standin_body("3.13.3")}
     with pytest.raises(ImageMissing):
-        resolve(images, "mine/gdal:3.13.3")
+        resolve(images, GDAL_IMAGE, "mine/gdal:3.13.3")
     for engine.reach_status in (200, 500):
         with pytest.raises(ImageMissing):
-            ensure(images, "mine/gdal:3.13.3", silent)
+            ensure(images, GDAL_IMAGE, "mine/gdal:3.13.3", silent)
 
 
 @pytest.mark.claim("supply.image-named")
@@ -110,7 +101,7 @@ def test_an_image_without_the_label_is_no_standin_and_an_id_gets_its_algorithm(
     engine: SocketEngine, images: DockerImages
 ) -> None:
     engine.images["mine/gdal:3.13.3"] = body() | {"Id": "1" * 64}  # as Podman says it
-    found = resolve(images, "mine/gdal:3.13.3")
+    found = resolve(images, GDAL_IMAGE, "mine/gdal:3.13.3")
     assert (found.standin, found.id) == (False, ID)
 
 
@@ -121,10 +112,10 @@ def test_a_version_too_old_is_refused_and_one_unknown_is_left_for_a_container_to
     for version in ("3.10.3", "3.9.0"):
         engine.images["mine/gdal:now"] = body(version)
         with pytest.raises(ImageUnsuitable):
-            resolve(images, "mine/gdal:now")
+            resolve(images, GDAL_IMAGE, "mine/gdal:now")
     for version in ("24.04", "", None, "master"):
         engine.images["mine/gdal:now"] = body(version)
-        assert resolve(images, "mine/gdal:now").gdal_version == ""
+        assert resolve(images, GDAL_IMAGE, "mine/gdal:now").version == ""
 
 
 @pytest.mark.claim("supply.old-gdal")
@@ -143,18 +134,18 @@ def test_the_version_is_read_from_labels_and_tags_as_they_are_written() -> None:
         "3.13.3RC1": "3.13.3",
         "3.14.0dev-1234abc": "3.14.0",
         "alpine-normal-v3.12": "3.12",
-        "24.04": None,
-        "22.04.3": None,
-        "13.3.3": None,
-        "03ef2c6682683a2806ceb9900c0934298f3e6f98": None,
-        "latest": None,
+        "24.04": "",
+        "22.04.3": "",
+        "13.3.3": "",
+        "03ef2c6682683a2806ceb9900c0934298f3e6f98": "",
+        "latest": "",
     }
     for text, version in written.items():
         assert parse_version({"org.opencontainers.image.version": text}, "x") == version, text
         assert parse_version({}, f"localhost:5000/gdal:{text}") == version, text
     labels = {"org.opencontainers.image.version": "3.10.0", VERSION_LABEL: "3.13.3"}
     assert parse_version(labels, "x:3.9.0") == "3.13.3"  # our own label says more than the others
-    assert parse_version({}, "registry.test:3.13/gdal") is None  # that is a port
+    assert parse_version({}, "registry.test:3.13/gdal") == ""  # that is a port
 
 
 @given(st.tuples(st.integers(3, 9), st.integers(0, 99), st.integers(0, 99)))
@@ -166,10 +157,10 @@ def test_every_release_number_survives_a_tag(parts: tuple[int, int, int]) -> Non
 def test_ensure_pulls_what_is_missing_and_only_that(engine: SocketEngine, images: DockerImages) -> None:
     for reference, wanted in ((None, OFFICIAL), ("mine/gdal:3.12.0", "mine/gdal:3.12.0")):
         engine.registry[wanted] = body("3.12.0")
-        assert ensure(images, reference, silent).reference == wanted
+        assert ensure(images, GDAL_IMAGE, reference, silent).reference == wanted
         assert asked_to_pull(engine)
         engine.requests.clear()
-        ensure(images, reference, silent)
+        ensure(images, GDAL_IMAGE, reference, silent)
         assert not asked_to_pull(engine)
 
 
@@ -178,7 +169,7 @@ def test_ensure_pulls_where_the_registry_cannot_be_asked_first(
 ) -> None:
     engine.reach_status = 404  # as Podman answers
     engine.registry[OFFICIAL] = body()
-    assert ensure(images, None, silent).reference == OFFICIAL
+    assert ensure(images, GDAL_IMAGE, None, silent).reference == OFFICIAL
 
 
 def test_a_registry_out_of_reach_is_told_before_the_engine_tries_for_minutes(
@@ -187,7 +178,7 @@ def test_a_registry_out_of_reach_is_told_before_the_engine_tries_for_minutes(
     before = images._api.timeout
     engine.reach_status = 500
     with pytest.raises(ImageMissing, match="the registry's own words"):
-        ensure(images, None, silent)
+        ensure(images, GDAL_IMAGE, None, silent)
     assert "/images/create" not in engine.requests
     assert images._api.timeout == before
 
@@ -197,7 +188,7 @@ def test_ensure_does_not_replace_an_image_that_is_unsuitable(
 ) -> None:
     engine.images[OFFICIAL] = body("3.10.0")
     with pytest.raises(ImageUnsuitable):
-        ensure(images, None, silent)
+        ensure(images, GDAL_IMAGE, None, silent)
     assert not asked_to_pull(engine)
 
 
@@ -206,7 +197,7 @@ def test_an_engine_in_trouble_is_not_a_missing_image(engine: SocketEngine, image
     for engine.trouble in ("answers nonsense", "hangs up"):
         for reference in (None, OFFICIAL):
             with pytest.raises(EngineUnavailable):
-                resolve(images, reference)
+                resolve(images, GDAL_IMAGE, reference)
 
 
 class Clock:

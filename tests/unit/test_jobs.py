@@ -191,7 +191,7 @@ def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path
                 group.cancel_scope.cancel()
             store.go.set()
         assert cancelled or answers == [DONE]
-        assert store._db.execute("SELECT count(*) FROM tasks").fetchone()[0] == 0
+        assert store._rows._db.execute("SELECT count(*) FROM tasks").fetchone()[0] == 0
 
     with_slow_store(path, test)
 
@@ -205,7 +205,7 @@ def test_a_request_cancelled_while_its_task_is_written_leaves_nothing_running(pa
             group.cancel_scope.cancel()
             store.go.set()
         assert call.cancelled
-        [row] = store._db.execute("SELECT status FROM tasks").fetchall()
+        [row] = store._rows._db.execute("SELECT status FROM tasks").fetchall()
         assert row["status"] == "cancelled"
 
     with_slow_store(path, test)

@@ -29,7 +29,7 @@ from tests.unit.values import plan
 
 HOST = SimpleNamespace(
     info=SimpleNamespace(name="Docker", version="20.10"),
-    image=SimpleNamespace(reference="example/gdal", digest="sha256:11", gdal_version="3.13.3", standin=True),
+    image=SimpleNamespace(reference="example/gdal", digest="sha256:11", version="3.13.3", standin=True),
     tier=lambda _settings: "runc",
 )
 DENIED = ToolError(Code.DENIED, Stage.APPROVAL, "said no.")

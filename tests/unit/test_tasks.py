@@ -182,7 +182,7 @@ def _create_and_die(path: Path, said: "multiprocessing.SimpleQueue[str]") -> Non
 def test_the_file_is_synced_before_a_task_is_told_of(opened: Open):
     store = opened()
     store.create("ann", "warp")
-    assert store._db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL: each commit of a WAL file
+    assert store._rows._db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL: each commit of a WAL file
 
 
 def test_nothing_is_opened_before_the_first_task(opened: Open):

@@ -52,6 +52,7 @@ SANDBOX = {
     "SandboxError": Code.INTERNAL,
     "EngineUnavailable": Code.ENGINE_UNAVAILABLE,
     "ImageMissing": Code.ENGINE_UNAVAILABLE,
+    "PullFailed": Code.INTERNAL,
     "CapacityExhausted": Code.BUSY,
     "IsolationRefused": Code.ENGINE_UNAVAILABLE,
     "AttestationFailed": Code.ENGINE_UNAVAILABLE,

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.accepted import Asked, accepted, unsplit
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArgument
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.groups import check_groups, check_missing
 from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Catalogue, Role
-from gdal_mcp.gdal.catalogue.problems import Problems
 from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
 
 # A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.

@@ -52,8 +52,9 @@ def effects(algorithm: Algorithm) -> Effects:
     outputs = [one for one in usable if one.role is Role.OUTPUT]
     removes = algorithm.path in _known()["removes"]
     in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in _known()["updates"]
+    creates: Literal["no", "optional", "always"] = "optional" if outputs else "no"
     return Effects(
-        creates=_creates(outputs),
+        creates="always" if any(one.required for one in outputs) else creates,
         replaces=bool(outputs) and any(one.rule.mode == "replace" for one in algorithm.arguments),
         updates=in_place and not removes,
         removes=removes,
@@ -65,12 +66,6 @@ def effects(algorithm: Algorithm) -> Effects:
 def is_sql(argument: Argument) -> bool:
     """Whether an argument takes statements of SQL; a condition such as `where` is none."""
     return argument.role is Role.EXPRESSION and argument.rule.check == "sql"
-
-
-def _creates(outputs: list[Argument]) -> Literal["no", "optional", "always"]:
-    if not outputs:
-        return "no"
-    return "always" if any(one.required for one in outputs) else "optional"
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,5 @@
 """The formats that can be read and written, and the options of one of them that may be set. Pure."""
 
-from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -20,11 +19,14 @@ def formats(catalogue: Catalogue, kind: Kind | None = None, name: str | None = N
     """
     if name is not None:
         return one_format(catalogue, _named(catalogue, name))
-    rows = [
-        _row(catalogue, driver, kind)
-        for driver in catalogue.drivers
-        if _does(catalogue, driver, kind) and driver.name != "MEM"
-    ]
+    rows = []
+    for driver in catalogue.drivers:
+        kinds = {one: _abilities(catalogue, driver, one) for one in (_KINDS if kind is None else (kind,))}
+        can = [
+            f"{one[0]}:{''.join(ability[0] for ability in known)}" for one, known in kinds.items() if known
+        ]
+        if can and driver.name != "MEM":
+            rows.append([driver.name, " ".join(can), " ".join(driver.extensions)])
     return {
         "gdal_version": catalogue.gdal_version,
         "columns": ["name", "can", "extensions"],
@@ -36,38 +38,27 @@ def formats(catalogue: Catalogue, kind: Kind | None = None, name: str | None = N
 
 def one_format(catalogue: Catalogue, driver: Driver) -> dict[str, Any]:
     """What one format can do, its options that may be set, and those that are refused with the reason."""
+    allowed: dict[str, list[dict[str, Any]]] = {}
+    refused: dict[str, dict[str, str]] = {}
+    for scope in _SCOPES:
+        for spec in options_of(driver, scope):
+            rule = decide(catalogue, driver.name, scope, spec)
+            options = allowed.setdefault(scope.value, [])
+            if rule.shape is None:
+                refused.setdefault(scope.value, {})[spec.name] = rule.reason
+            else:
+                options.append(_option(spec, rule.shape))
+    reason = catalogue.unwritten.get(driver.name.lower())
+    kinds = {kind: _abilities(catalogue, driver, kind) for kind in _KINDS}
     return {
         "name": driver.name,
         "long_name": driver.long_name,
         "extensions": list(driver.extensions),
-        "can": {
-            kind: _abilities(catalogue, driver, kind)
-            for kind in _KINDS
-            if _abilities(catalogue, driver, kind)
-        },
-        **_never(catalogue, driver),
-        "options": {
-            scope.value: _allowed(catalogue, driver, scope) for scope in _SCOPES if options_of(driver, scope)
-        },
-        "refused_options": {
-            scope.value: refused for scope in _SCOPES if (refused := _refused(catalogue, driver, scope))
-        },
+        "can": {kind: known for kind, known in kinds.items() if known},
+        **({"never_written": reason} if reason else {}),
+        "options": allowed,
+        "refused_options": refused,
     }
-
-
-def _row(catalogue: Catalogue, driver: Driver, kind: Kind | None) -> list[str]:
-    kinds = _KINDS if kind is None else (kind,)
-    can = [f"{one[0]}:{letters}" for one in kinds if (letters := _letters(catalogue, driver, one))]
-    return [driver.name, " ".join(can), " ".join(driver.extensions)]
-
-
-def _does(catalogue: Catalogue, driver: Driver, kind: Kind | None) -> bool:
-    kinds = _KINDS if kind is None else (kind,)
-    return any(_letters(catalogue, driver, one) for one in kinds)
-
-
-def _letters(catalogue: Catalogue, driver: Driver, kind: Kind) -> str:
-    return "".join(ability[0] for ability in _abilities(catalogue, driver, kind))
 
 
 def _abilities(catalogue: Catalogue, driver: Driver, kind: Kind) -> list[str]:
@@ -84,36 +75,18 @@ def _abilities(catalogue: Catalogue, driver: Driver, kind: Kind) -> list[str]:
     return [name for name, holds in known.items() if holds]
 
 
-def _never(catalogue: Catalogue, driver: Driver) -> Mapping[str, str]:
-    reason = catalogue.unwritten.get(driver.name.lower())
-    return {"never_written": reason} if reason else {}
-
-
-def _allowed(catalogue: Catalogue, driver: Driver, scope: Scope) -> list[dict[str, Any]]:
-    found = ((spec, decide(catalogue, driver.name, scope, spec).shape) for spec in options_of(driver, scope))
-    return [_option(spec, shape) for spec, shape in found if shape is not None]
-
-
-def _refused(catalogue: Catalogue, driver: Driver, scope: Scope) -> dict[str, str]:
-    found = ((spec.name, decide(catalogue, driver.name, scope, spec)) for spec in options_of(driver, scope))
-    return {name: rule.reason for name, rule in found if rule.shape is None}
-
-
 def _option(spec: OptionSpec, shape: Shape) -> dict[str, Any]:
     """What may be said; empty parts are left out."""
+    text = spec.description
     told = {
         "name": spec.name,
         "type": shape.kind,
         "choices": list(shape.choices),
         "minimum": shape.minimum,
         "maximum": shape.maximum,
-        "help": _short(spec.description),
+        "help": text if len(text) <= _HELP_LETTERS else f"{text[: _HELP_LETTERS - 1].rstrip()}…",
     }
     return {key: value for key, value in told.items() if value not in (None, [], "")}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _HELP_LETTERS else f"{text[: _HELP_LETTERS - 1].rstrip()}…"
 
 
 def _named(catalogue: Catalogue, name: str) -> Driver:

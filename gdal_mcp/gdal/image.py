@@ -1,0 +1,94 @@
+"""GDAL's image: which one, how its version is told, and which versions can be used.
+
+`python -m gdal_mcp.gdal.image ensure` pulls what is missing, `show` says which image is in use. Both obey GDAL_MCP_IMAGE.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from gdal_mcp.host.image import Image, ensure, resolve
+from gdal_mcp.toolbox import ImageSpec
+from sandbox.errors import SandboxError
+
+OFFICIAL: Final = "ghcr.io/osgeo/gdal:ubuntu-small-3.13.3"
+OLDEST: Final = (3, 11)  # the first with the `gdal` program, which every tool is built on
+OLDEST_SAFE: Final = (3, 13, 2)  # fixes the two ways to remote code execution of June 2026
+STANDIN: Final = "gdal-mcp-standin"  # the repository of the stand-ins, and the label that tells their version
+VERSION_LABEL: Final = "io.gdal-mcp.gdal-version"
+
+# Ours first, as it says just that. The pattern keeps out Ubuntu's "24.04", which unreleased builds inherit.
+_VERSION_LABELS: Final = (
+    VERSION_LABEL,
+    "org.opencontainers.image.version",
+    "org.opencontainers.image.revision",
+)
+_VERSION: Final = re.compile(r"(?<![\d.])([3-9])\.(\d{1,2})(?:\.(\d{1,2}))?(?![\d])")
+
+
+def parse_version(labels: Mapping[str, str], reference: str) -> str:
+    """The GDAL version from an image's labels, else from its tag; "" when neither tells."""
+    tag = reference.rpartition(":")[2] if ":" in reference.rpartition("/")[2] else ""
+    for text in (*(labels.get(label, "") for label in _VERSION_LABELS), tag):
+        if found := _VERSION.search(text):
+            return found[0]
+    return ""
+
+
+def too_old(reference: str, version: str) -> str:
+    """Why an image with that GDAL cannot be used; "" where it can."""
+    if _parts(version) >= OLDEST:
+        return ""
+    return f"{reference} has GDAL {version}, but the `gdal` program came with 3.11. Use {OFFICIAL}."
+
+
+GDAL_IMAGE: Final = ImageSpec(OFFICIAL, STANDIN, parse_version, too_old)
+
+
+def version_warning(image: Image) -> str | None:
+    """What to tell a person about the GDAL version, None when there is nothing."""
+    if not image.version or _parts(image.version) >= OLDEST_SAFE:
+        return None
+    return (
+        f"GDAL {image.version} in {image.reference} has published vulnerabilities that 3.13.2 fixed. "
+        f"Use {OFFICIAL} or newer."
+    )
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in (["ensure"], ["show"]):
+        sys.stderr.write("usage: python -m gdal_mcp.gdal.image ensure|show\n")
+        return 2
+    from sandbox.engines.opening import open_engine  # noqa: PLC0415 - with the engine's client library, which takes its time
+
+    named = os.environ.get("GDAL_MCP_IMAGE") or None
+    try:
+        images = open_engine().images
+        if arguments == ["ensure"]:
+            image = ensure(images, GDAL_IMAGE, named, _say)
+        else:
+            image = resolve(images, GDAL_IMAGE, named)
+    except SandboxError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    kind = "local stand-in, not the official image" if image.standin else "pulled or built elsewhere"
+    _say(f"{image.reference}: GDAL {image.version or 'of unknown version'} ({kind})")
+    _say(f"  id     {image.id}\n  digest {image.digest}")
+    if warning := version_warning(image):
+        sys.stderr.write(f"{warning}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

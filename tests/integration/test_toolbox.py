@@ -1,0 +1,154 @@
+"""A second toolbox, with an image, a worker and a tool of its own, goes the way of every call without a line of its own there."""
+
+import io
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import docker
+import pytest
+
+from gdal_mcp.access.identity import local
+from gdal_mcp.app import App, running
+from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.calls.longresults import store_of
+from gdal_mcp.console.service import ConsoleService
+from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.errors import Code
+from gdal_mcp.host.image import Image
+from gdal_mcp.ledger.artifacts import ArtifactStore
+from gdal_mcp.ledger.audit import tail, verify
+from gdal_mcp.mcp.resources import Resources
+from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.settings import load_settings
+from gdal_mcp.surface import Toolboxes
+from gdal_mcp.toolbox import Answer, Arguments, DraftScope, ImageSpec, Tool, Toolbox, schema_of, typed
+from sandbox.program import worker_command
+from tests.boxes import GDAL
+from tests.conftest import ENVIRONMENT, handler
+
+pytestmark = pytest.mark.engine
+ANN = local("ann")
+NAME = "gdal-mcp-words:1.0"
+COUNT = """
+words = len(open(job["inputs"][0]).read().split())
+if not words:
+    return {"code": 1, "errors": [{"level": "error", "message": "no words"}]}
+if job["outputs"]:
+    open(job["outputs"][0]["path"], "w").write(str(words))
+print(words, flush=True)
+return {"code": 0, "tool_version": "1.0"}
+"""
+
+
+class CountArguments(Arguments):
+    path: str
+    output: str | None = None
+
+
+def draft(arguments: CountArguments, scope: DraftScope) -> Draft:
+    source = scope.workspaces.input(arguments.path)
+    outputs = ()
+    if arguments.output is not None:
+        target = scope.workspaces.output(arguments.output)
+        outputs = (Output(target, "file", replaces=(target,) if target.identity else ()),)
+    command = Command("count", (), (str(source),), layout="inputs-output")
+    return Draft(command, (source,), outputs, algorithm="words count")
+
+
+def present(answer: Answer) -> Mapping[str, Any]:
+    return {"words": int(answer.printed)}
+
+
+COUNTER = Tool(
+    "count_words", "Count words", "Counts words.", schema_of(CountArguments), typed(CountArguments, draft), writes=True, present=present, like="words count"
+)  # fmt: skip
+WORDS = Toolbox(
+    name="words",
+    title="The counter",
+    version="1.0",
+    image=ImageSpec(NAME),
+    environment=lambda _limits: ENVIRONMENT,
+    program=lambda idle: worker_command(handler(COUNT), idle_seconds=idle),
+    toolsets={"words": lambda: (COUNTER,)},
+    operations=frozenset({"words count"}),
+)
+
+
+@pytest.fixture(scope="module")
+def second(client: docker.DockerClient, image: Image) -> str:
+    """Another image than GDAL's: the same files under another id."""
+    recipe = f"FROM {image.reference}\nLABEL words=1\n"
+    return str(client.images.build(fileobj=io.BytesIO(recipe.encode()), tag=NAME)[0].id)
+
+
+@pytest.fixture
+def app(second: str, tmp_path: Path) -> Iterator[App]:
+    root = tmp_path / "ws"
+    root.mkdir()
+    for one in (root, *root.parents[:4]):
+        one.chmod(one.stat().st_mode | 0o055)
+    (root / "in.txt").write_text("one two three")
+    (root / "empty.txt").write_text("")
+    (root / "out.txt").write_text("old")
+    settings = load_settings(workspaces=[str(root)], state_dir=str(tmp_path / "state"), pool_max=2)
+    with running(settings, boxes=Toolboxes((GDAL, WORDS))) as made:
+        made.hosting.ready(WORDS)
+        made.hosting.keep_warm()
+        yield made
+
+
+def called(app: App, arguments: Mapping[str, Any], *, approve: bool = True) -> Reply:
+    request = Request(
+        "count_words", arguments, ANN, "test", Terminal("ann", assume_yes=approve, how="a test")
+    )
+    reply: Reply = anyio.run(partial(app.pipeline.call, request))
+    return reply
+
+
+def test_another_toolbox_reads_writes_is_approved_recorded_and_undone(app: App, second: str):
+    root = app.workspaces.items[0].root
+    read = called(app, {"path": "in.txt"})
+    assert (read.error, read.result["words"]) == (None, 3)
+    assert read.result["receipt"]["image_digest"] == second
+    assert (read.result["receipt"]["toolbox"], read.result["receipt"]["tool_version"]) == ("words", "1.0")
+    assert read.result["receipt"]["approval"].startswith("allowed")
+
+    written = called(app, {"path": "in.txt", "output": "out.txt"})
+    assert written.error is None
+    assert (root / "out.txt").read_text() == "3"
+    assert written.result["receipt"]["approval"].startswith("approved by ann")
+    uri = (root / "out.txt").as_uri()
+    resources = Resources(ArtifactStore(app.registry), app.workspaces, 1 << 20, store_of(app.settings))
+    assert [str(one.uri) for one in resources.page(None, ANN.id).resources] == [uri]
+
+    console = ConsoleService(app)
+    viewer = Viewer(ANN, "window")
+    row = console.call(viewer, written.call_id)
+    assert "words" in str(row)
+
+    console.undo(viewer, written.call_id)
+    assert (root / "out.txt").read_text() == "old"
+    assert verify(app.settings.state.audit).ok
+    events = [one.event for one in tail(app.settings.state.audit, 20)]
+    assert {one["where"]["toolbox"] for one in events if "where" in one} == {"words"}
+
+
+def test_a_failure_of_another_toolbox_is_told_in_its_name_and_publishes_nothing(app: App):
+    root = app.workspaces.items[0].root
+    failed = called(app, {"path": "empty.txt", "output": "out.txt"})
+    assert failed.error is not None
+    assert failed.error.code is Code.TOOL_ERROR
+    assert failed.error.untrusted["words"] == ["no words"]
+    assert (root / "out.txt").read_text() == "old"
+
+
+def test_both_toolboxes_answer_and_policy_names_each_ones_operations(app: App):
+    assert {"count_words", "info"} <= set(app.surface.callable)
+    assert {"words count", "raster info"} <= app.toolboxes.names
+    without = app.toolboxes.surface(app.settings.model_copy(update={"exclude_tools": ("words count",)}))
+    assert "count_words" not in without.callable
+    assert "info" in without.callable
