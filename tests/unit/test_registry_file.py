@@ -12,7 +12,7 @@ import pytest
 
 from gdal_mcp.approval.model import Asked, Decision
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.ledger.registry import Artifact, Call, Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import Artifact, Call, CallQuery, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import MIGRATIONS
 from tests.unit.clock import Clock
 
@@ -170,7 +170,7 @@ def test_a_damaged_database_is_unavailable(path: Path) -> None:
     data[4096:] = b"\xa5" * (len(data) - 4096)  # every page but the first
     path.write_bytes(data)
     with pytest.raises(RegistryUnavailable):
-        Registry(path).calls()
+        Registry(path).search(CallQuery())
     with pytest.raises(RegistryUnavailable):
         used(path)
 
@@ -243,4 +243,4 @@ def test_a_closed_registry_is_unavailable(path: Path) -> None:
     registry = Registry(path)
     registry.close()
     with pytest.raises(RegistryUnavailable):
-        registry.calls()
+        registry.search(CallQuery())
