@@ -1,4 +1,4 @@
-"""`gdal-mcp replay`: makes a recorded call again and says whether what comes out is the same."""
+"""`gdal-mcp replay`: makes a recorded call again and says whether the results are the same."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _ONCE = frozenset({"changed", "moved", "removed"})
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A call made again. `changed` are the things that went in and are not as they were: what, was, is."""
+    """A call made again. `changed` lists what it used that differs from the record: what, was, is."""
 
     call: Call
     reply: Reply
@@ -108,7 +108,7 @@ def _replayed(app: App, call: Call) -> Replayed:
     changed = tuple(_changes(app, call))
     rehearsal = Rehearsal(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
     user = local_user()
-    # who typed the command says yes, as it changes nothing
+    # typing the command is approval enough, as it changes nothing
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
     request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=rehearsal)
     reply: Reply = anyio.run(partial(app.pipeline.call, request))
@@ -125,7 +125,7 @@ def _replayed(app: App, call: Call) -> Replayed:
 
 
 def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
-    """What goes into the call now and is not what was recorded."""
+    """What the call would use now that differs from the record; inputs by digest, else by size and time."""
     tool = app.surface.callable.get(call.tool)
     toolbox = app.surface.toolbox_of(tool) if tool else app.toolboxes.items[0]
     host = app.hosting.ready(toolbox)
@@ -141,7 +141,13 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
     after = _inputs_now(app, toolbox, [path for path, row in before.items() if not row.get("companion")])
     for path in dict.fromkeys((*before, *after)):
         old, new = _state(before.get(path)), _state(after.get(path))
-        if _differ(old, new):
+        if old is None or new is None:
+            same = old == new
+        elif old["sha256"] and new["sha256"]:
+            same = bool(old["sha256"] == new["sha256"])
+        else:
+            same = (old["bytes"], old["modified"]) == (new["bytes"], new["modified"])
+        if not same:
             yield {"what": "input", "path": path, "was": old, "is": new}
 
 
@@ -160,15 +166,6 @@ def _inputs_now(app: App, toolbox: Toolbox, paths: list[str]) -> dict[str, Mappi
 def _state(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """What identifies an input; None for one that is not there."""
     return {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
-
-
-def _differ(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
-    """By digest where both have one, else by size and time."""
-    if old is None or new is None:
-        return old != new
-    if old["sha256"] and new["sha256"]:
-        return bool(old["sha256"] != new["sha256"])
-    return (old["bytes"], old["modified"]) != (new["bytes"], new["modified"])
 
 
 def _text(done: Replayed) -> str:
