@@ -68,16 +68,7 @@ def test_every_path_gets_its_driver_or_null(box: Box, data: Path):
     folder = data / "some"
     folder.mkdir()
     (folder / "notes.txt").write_text("nothing", encoding="utf-8")
-    names = [
-        "dem.tif",
-        "zones.gpkg",
-        "zones.shp",
-        "zones.dbf",
-        "places.geojson",
-        "some",
-        "some/notes.txt",
-        "absent",
-    ]
+    names = "dem.tif zones.gpkg zones.shp zones.dbf places.geojson some some/notes.txt absent".split()
     paths = [str(data / name) for name in names]
     (done,) = box.run({"program": "identify", "inputs": paths})
     drivers = ["GTiff", "GPKG", "ESRI Shapefile", "ESRI Shapefile", "GeoJSON", None, None, None]

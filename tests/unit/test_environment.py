@@ -24,19 +24,7 @@ NEEDED = {
     "GDAL_MEM_ENABLE_OPEN": "NO",
     "GML_DOWNLOAD_SCHEMA": "NO",
 }
-DANGEROUS_DRIVERS = {
-    "ODBC",
-    "MSSQLSpatial",
-    "PGeo",
-    "ADBC",
-    "PostgreSQL",
-    "MySQL",
-    "HTTP",
-    "WMS",
-    "GPSBabel",
-    "WFS",
-    "STACIT",
-}
+DANGEROUS_DRIVERS = set("ODBC MSSQLSpatial PGeo ADBC PostgreSQL MySQL HTTP WMS GPSBabel WFS STACIT".split())
 
 
 @pytest.mark.claim("network.drivers-off")

@@ -190,19 +190,7 @@ def test_a_file_from_before_or_after_all_calendars_is_listed(root):
     assert len(told(one_page(root))["entries"]) == 2
 
 
-ENDINGS = [
-    ".tif",
-    ".tfw",
-    ".shp",
-    ".dbf",
-    ".cpg",
-    ".prj",
-    ".asc",
-    ".tif.ovr",
-    ".tif.ovr.aux.xml",
-    ".shp.xml",
-    "_rpc.txt",
-]
+ENDINGS = ".tif .tfw .shp .dbf .cpg .prj .asc .tif.ovr .tif.ovr.aux.xml .shp.xml _rpc.txt".split()
 ENDINGS += [".gpkg", ".gpkg-wal", "", ".img", ".hdr", ".txt", ".TFW", ".mrf", ".idx"]
 NAMES = st.builds(
     lambda stem, ending: stem + ending, st.sampled_from(["x", "y", "x.y"]), st.sampled_from(ENDINGS)

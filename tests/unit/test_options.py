@@ -229,18 +229,11 @@ def test_an_open_option_for_an_unknown_input_passes_only_if_no_driver_refuses_it
 
 
 def test_plain_warp_options_pass() -> None:
-    for text in [
-        "INIT_DEST=NO_DATA",
-        "INIT_DEST=0,0,255",
-        "SAMPLE_GRID=YES",
-        "SAMPLE_STEPS=ALL",
-        "SOURCE_EXTRA=5",
-        "NUM_THREADS=2",
-        "OPTIMIZE_SIZE=TRUE",
-        "CUTLINE_ALL_TOUCHED=YES",
-        "UNIFIED_SRC_NODATA=PARTIAL",
-        "EXCLUDED_VALUES=(0,0,0),(1,1,1)",
-    ]:
+    for text in """
+        INIT_DEST=NO_DATA INIT_DEST=0,0,255 SAMPLE_GRID=YES SAMPLE_STEPS=ALL SOURCE_EXTRA=5
+        NUM_THREADS=2 OPTIMIZE_SIZE=TRUE CUTLINE_ALL_TOUCHED=YES UNIFIED_SRC_NODATA=PARTIAL
+        EXCLUDED_VALUES=(0,0,0),(1,1,1)
+    """.split():
         assert check_option(packaged(), Scope.WARP, (), text).text == text
 
 
@@ -251,19 +244,11 @@ def test_other_warp_options_do_not() -> None:
 
 
 def test_plain_transform_options_pass() -> None:
-    for text in [
-        "METHOD=GCP_TPS",
-        "SRC_METHOD=RPC",
-        "MAX_GCP_ORDER=2",
-        "INSERT_CENTER_LONG=NO",
-        "CENTER_LONG=180",
-        "RPC_HEIGHT=120.5",
-        "RPC_HEIGHT_SCALE=1",
-        "GCPS_OK=YES",
-        "ONLY_BEST=YES",
-        "AREA_OF_INTEREST=1,2,3,4",
-        "NUM_THREADS=ALL_CPUS",
-    ]:
+    for text in """
+        METHOD=GCP_TPS SRC_METHOD=RPC MAX_GCP_ORDER=2 INSERT_CENTER_LONG=NO CENTER_LONG=180
+        RPC_HEIGHT=120.5 RPC_HEIGHT_SCALE=1 GCPS_OK=YES ONLY_BEST=YES AREA_OF_INTEREST=1,2,3,4
+        NUM_THREADS=ALL_CPUS
+    """.split():
         assert check_option(packaged(), Scope.TRANSFORM, (), text).text == text
 
 

@@ -90,17 +90,7 @@ def test_any_other_text_is_answered_by_what_it_seems_to_mean(paths: Paths):
 @pytest.fixture
 def filled(root: Path) -> Path:
     """Archives and files of many parts, some in folders whose names look like archives."""
-    for name in (
-        "a.zip",
-        "d.zip/real.zip",
-        "d.zip/in",
-        "a.kmz",
-        "two.tif",
-        "v.nc",
-        "v{.zip",
-        "q:x.tif",
-        "v.nc.aux.xml",
-    ):
+    for name in "a.zip d.zip/real.zip d.zip/in a.kmz two.tif v.nc v{.zip q:x.tif v.nc.aux.xml".split():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_bytes(b"x")
     (root / "v.zarr").mkdir()

@@ -410,21 +410,7 @@ def test_a_workspace_is_entered_by_the_spelling_it_was_given_by_too(root, tmp_pa
 
 @pytest.mark.claim("paths.workspaces-are-plain")
 def test_the_systems_own_folders_are_no_workspaces(subtests):
-    for place in (
-        "/",
-        "/etc",
-        "/usr/share",
-        "/proc/self",
-        "/dev",
-        "/sys",
-        "/tmp",
-        "/home",
-        "/root",
-        "/var",
-        "/run",
-        "/bin",
-        "/lib",
-    ):
+    for place in "/ /etc /usr/share /proc/self /dev /sys /tmp /home /root /var /run /bin /lib".split():
         with subtests.test(place=place), pytest.raises(PathRefused):
             Workspace.at(place, writable=False)
 
@@ -499,20 +485,7 @@ def test_descriptors_are_closed_whatever_happens(allowed, root):
 
 # whatever text goes in
 
-_TARGETS = (
-    "..",
-    "/",
-    "/etc",
-    "/proc/self/root",
-    "a",
-    "sub",
-    "sub/..",
-    "sub/../..",
-    "loop",
-    ".gdal-mcp",
-    "../outside",
-    "sub/in",
-)
+_TARGETS = tuple(".. / /etc /proc/self/root a sub sub/.. sub/../.. loop .gdal-mcp ../outside sub/in".split())
 _PIECES = st.sampled_from(
     [
         *(
