@@ -120,15 +120,8 @@ def _written(item: Any) -> str:
 
 
 _WRITERS: Final[Mapping[Any, Callable[[Maker, Any], None]]] = {
-    c.LITERAL: Maker._literal,
-    c.NOT_LITERAL: Maker._not,
-    c.ANY: Maker._any,
-    c.IN: Maker._in,
-    c.BRANCH: Maker._branch,
-    c.SUBPATTERN: Maker._group,
-    c.GROUPREF: Maker._again,
-    c.MAX_REPEAT: Maker._repeat,
-    c.MIN_REPEAT: Maker._repeat,
-    c.POSSESSIVE_REPEAT: Maker._repeat,
+    c.LITERAL: Maker._literal, c.NOT_LITERAL: Maker._not, c.ANY: Maker._any, c.IN: Maker._in,
+    c.BRANCH: Maker._branch, c.SUBPATTERN: Maker._group, c.GROUPREF: Maker._again,
+    c.MAX_REPEAT: Maker._repeat, c.MIN_REPEAT: Maker._repeat, c.POSSESSIVE_REPEAT: Maker._repeat,
     c.ATOMIC_GROUP: Maker._sequence,
-}
+}  # fmt: skip

@@ -25,18 +25,11 @@ GPKG = Context(packaged(), output_name="out.gpkg")
 
 RESERVED = [
     *(
-        "--config",
-        "--optfile",
-        "--debug",
-        "--mempreload",
-        "--pause",
-        "--formats",
-        "--format",
-        "--version",
+        "--config", "--optfile", "--debug", "--mempreload", "--pause", "--formats", "--format", "--version",
         "--build",
     ),
     *("--license", "--help", "--help-general", "--help-doc", "--json-usage", "--locale"),
-]
+]  # fmt: skip
 
 
 def placed(bound: Bound) -> tuple[str, ...]:
@@ -296,18 +289,8 @@ NAMES = st.sampled_from(
 VALUES = st.sampled_from(
     [
         *(
-            "true",
-            "false",
-            "EPSG:4326",
-            "near",
-            "1,2",
-            "1,2,3,4",
-            "1",
-            "-1",
-            "COMPRESS=LZW",
-            "NUM_THREADS=2",
-            "GTiff",
-            "poly",
+            "true", "false", "EPSG:4326", "near", "1,2", "1,2,3,4", "1", "-1", "COMPRESS=LZW",
+            "NUM_THREADS=2", "GTiff", "poly",
         ),
         *(
             "--config",
@@ -323,7 +306,7 @@ VALUES = st.sampled_from(
             "None",
         ),
     ]
-) | st.text(max_size=12)
+) | st.text(max_size=12)  # fmt: skip
 
 
 @st.composite

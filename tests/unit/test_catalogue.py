@@ -96,31 +96,16 @@ def test_patterns_are_valid_and_none_lets_a_path_through(parts: Files) -> None:
 
 def test_the_name_of_an_output_says_the_driver() -> None:
     for name, kind, driver in [
-        ("a.tif", "raster", "GTiff"),
-        ("A.TIFF", "raster", "GTiff"),
-        ("a.b.png", "raster", "PNG"),
-        ("a.jpg", "raster", "JPEG"),
-        ("a.vrt", "raster", "VRT"),
-        ("a.nc", "raster", "netCDF"),
-        ("a.img", "raster", "HFA"),
-        ("a.gpkg", "raster", "GPKG"),
-        ("a.gpkg", "vector", "GPKG"),
-        ("a.json", "vector", "GeoJSON"),
-        ("a.geojson", "vector", "GeoJSON"),
-        ("a.shp", "vector", "ESRI Shapefile"),
-        ("a.csv", "vector", "CSV"),
-        ("a.fgb", "vector", "FlatGeobuf"),
-        ("a.shp.zip", "vector", "ESRI Shapefile"),
-        ("a.gdalg.json", "raster", "GDALG"),
-        ("a.gdalg.json", "vector", "GDALG"),
-        ("a.tif", "vector", None),
-        ("a.geojson", "raster", None),
-        ("a", "raster", None),
-        ("tif", "raster", None),
-        (".tif/a", "raster", None),
-        ("a.", "raster", None),
-        ("", "raster", None),
-    ]:
+        ("a.tif", "raster", "GTiff"), ("A.TIFF", "raster", "GTiff"), ("a.b.png", "raster", "PNG"),
+        ("a.jpg", "raster", "JPEG"), ("a.vrt", "raster", "VRT"), ("a.nc", "raster", "netCDF"),
+        ("a.img", "raster", "HFA"), ("a.gpkg", "raster", "GPKG"), ("a.gpkg", "vector", "GPKG"),
+        ("a.json", "vector", "GeoJSON"), ("a.geojson", "vector", "GeoJSON"),
+        ("a.shp", "vector", "ESRI Shapefile"), ("a.csv", "vector", "CSV"),
+        ("a.fgb", "vector", "FlatGeobuf"), ("a.shp.zip", "vector", "ESRI Shapefile"),
+        ("a.gdalg.json", "raster", "GDALG"), ("a.gdalg.json", "vector", "GDALG"), ("a.tif", "vector", None),
+        ("a.geojson", "raster", None), ("a", "raster", None), ("tif", "raster", None),
+        (".tif/a", "raster", None), ("a.", "raster", None), ("", "raster", None),
+    ]:  # fmt: skip
         assert driver_for(packaged(), name, kind) == driver
 
 
@@ -134,17 +119,11 @@ def test_without_a_kind_the_name_says_every_driver_that_may_write_it() -> None:
 
 def test_a_format_that_can_be_written_passes_in_gdals_spelling() -> None:
     for name, kind, canonical in [
-        ("gtiff", "raster", "GTiff"),
-        ("cog", "raster", "COG"),
-        ("geojson", "vector", "GeoJSON"),
-        ("esri shapefile", None, "ESRI Shapefile"),
-        ("VRT", "raster", "VRT"),
-        ("PDF", "raster", "PDF"),
-        ("mbtiles", "vector", "MBTiles"),
-        ("GDALG", "raster", "GDALG"),
-        ("GDALG", "vector", "GDALG"),
+        ("gtiff", "raster", "GTiff"), ("cog", "raster", "COG"), ("geojson", "vector", "GeoJSON"),
+        ("esri shapefile", None, "ESRI Shapefile"), ("VRT", "raster", "VRT"), ("PDF", "raster", "PDF"),
+        ("mbtiles", "vector", "MBTiles"), ("GDALG", "raster", "GDALG"), ("GDALG", "vector", "GDALG"),
         ("netCDF", "multidim", "netCDF"),
-    ]:
+    ]:  # fmt: skip
         assert output_format(packaged(), name, kind) == canonical
 
 

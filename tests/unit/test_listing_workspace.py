@@ -15,20 +15,10 @@ from gdal_mcp.gdal.datasets.sidecars import companions, grouped
 from sandbox.workspace import Workspace, Workspaces
 
 DATA = {
-    "a.tif": b"12345",
-    "a.tif.aux.xml": b"123",
-    "a.tfw": b"1",
-    "b/roads.shp": b"12",
-    "b/roads.shx": b"1",
-    "b/roads.dbf": b"1",
-    "b/roads.prj": b"",
-    "b/readme.txt": b"",
-    "c.zarr/zarr.json": b"{}",
-    "c.zarr/x/0": b"0",
-    "marked/.zgroup": b"{}",
-    "marked/y/.zarray": b"{}",
-    "d.gdb/a00000001.gdbtable": b"",
-}
+    "a.tif": b"12345", "a.tif.aux.xml": b"123", "a.tfw": b"1", "b/roads.shp": b"12", "b/roads.shx": b"1",
+    "b/roads.dbf": b"1", "b/roads.prj": b"", "b/readme.txt": b"", "c.zarr/zarr.json": b"{}",
+    "c.zarr/x/0": b"0", "marked/.zgroup": b"{}", "marked/y/.zarray": b"{}", "d.gdb/a00000001.gdbtable": b"",
+}  # fmt: skip
 
 
 @pytest.fixture

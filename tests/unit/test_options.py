@@ -255,17 +255,10 @@ def test_plain_transform_options_pass() -> None:
 @pytest.mark.claim("args.options-allow-listed")
 def test_transform_options_that_name_datasets_grids_or_crss_do_not() -> None:
     for text in [
-        "RPC_DEM=/etc/passwd",
-        "RPC_DEM_SRS=EPSG:4326",
-        "COORDINATE_OPERATION=+proj=pipeline",
-        "SRC_GEOLOC_ARRAY=x.tif",
-        "GEOLOC_ARRAY=x.tif",
-        "DST_GEOLOC_ARRAY=x.tif",
-        "SRC_SRS=EPSG:4326",
-        "DST_SRS=EPSG:4326",
-        "RPC_FOOTPRINT=POINT(0 0)",
-        "DEM_SRS=x",
-    ]:
+        "RPC_DEM=/etc/passwd", "RPC_DEM_SRS=EPSG:4326", "COORDINATE_OPERATION=+proj=pipeline",
+        "SRC_GEOLOC_ARRAY=x.tif", "GEOLOC_ARRAY=x.tif", "DST_GEOLOC_ARRAY=x.tif", "SRC_SRS=EPSG:4326",
+        "DST_SRS=EPSG:4326", "RPC_FOOTPRINT=POINT(0 0)", "DEM_SRS=x",
+    ]:  # fmt: skip
         with pytest.raises(ArgumentRefused) as caught:
             check_option(packaged(), Scope.TRANSFORM, (), text)
         assert caught.value.suggestion

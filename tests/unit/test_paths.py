@@ -15,15 +15,9 @@ def root(tmp_path: Path) -> Path:
     made = tmp_path / "ws"
     made.mkdir()
     for name in (
-        "in.tif",
-        "out.tif",
-        "out.tif.aux.xml",
-        "out.tfw",
-        "a b.tif",
-        "PG:host=x.tif",
-        "roads.shp",
+        "in.tif", "out.tif", "out.tif.aux.xml", "out.tfw", "a b.tif", "PG:host=x.tif", "roads.shp",
         "roads.dbf",
-    ):
+    ):  # fmt: skip
         (made / name).write_bytes(b"x")
     (made / "folder").mkdir()
     return made

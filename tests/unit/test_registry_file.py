@@ -102,24 +102,9 @@ def test_a_database_of_an_older_version_is_brought_up_to_date_with_its_rows(path
             db.execute(statement)
         db.execute("PRAGMA user_version = 1")
         values = [
-            "c1",
-            "alice",
-            "t",
-            "{}",
-            "s",
-            "00",
-            "11",
-            '["gdal"]',
-            "sha256:22",
-            "3.13.3",
-            "runc",
-            1.0,
-            2.0,
-            "OK",
-            "",
-            "{}",
-            "{}",
-        ]
+            "c1", "alice", "t", "{}", "s", "00", "11", '["gdal"]', "sha256:22", "3.13.3", "runc", 1.0, 2.0,
+            "OK", "", "{}", "{}",
+        ]  # fmt: skip
         db.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(values))})", values)
     db.close()
     registry = Registry(path)

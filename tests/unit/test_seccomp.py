@@ -24,14 +24,7 @@ THREAD = 0x003D0F00  # the flags with which both C libraries start a thread
 NEVER = [
     *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "perf_event_open", "pidfd_getfd"),
     *(
-        "mount",
-        "umount2",
-        "fsopen",
-        "fsmount",
-        "fsconfig",
-        "move_mount",
-        "open_tree",
-        "mount_setattr",
+        "mount", "umount2", "fsopen", "fsmount", "fsconfig", "move_mount", "open_tree", "mount_setattr",
         "pivot_root",
     ),
     *("unshare", "setns", "chroot", "clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"),
@@ -93,7 +86,7 @@ NEVER = [
         "mq_open",
     ),
     *("io_setup", "io_submit", "sync", "syncfs", "acct", "modify_ldt", "timer_create"),
-]
+]  # fmt: skip
 
 
 def decide(architecture, name, *arguments):

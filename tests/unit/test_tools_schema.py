@@ -36,16 +36,8 @@ SPECIFIED = {
     "convert": ("input", "output", "output_format?", "overwrite?", "creation_options?", "extra_args?"),
     "reproject": (
         *(
-            "input",
-            "output",
-            "dst_crs",
-            "src_crs?",
-            "resampling?",
-            "resolution?",
-            "size?",
-            "bbox?",
-            "bbox_crs?",
-            "overwrite?",
+            "input", "output", "dst_crs", "src_crs?", "resampling?", "resolution?", "size?", "bbox?",
+            "bbox_crs?", "overwrite?",
         ),
         *("creation_options?", "warp_options?", "transform_options?", "extra_args?"),
     ),
@@ -57,7 +49,7 @@ SPECIFIED = {
     "gdal2xyz": ("dataset", "dst_csv?", "skip_nodata?", "bands?", "output_format?"),
     "gdal_merge": ("src_datasets", "dst_dataset?", "n?", "separate?"),
     "gdal_polygonize": ("src_dataset", "dst_vector?", "band?", "mask?", "field_name?"),
-}
+}  # fmt: skip
 RESULTS = {
     "gdalinfo": "report", "gdal_translate": "output_uri", "gdalwarp": "output_uri", "gdalbuildvrt": "vrt_uri", "gdal_rasterize": "raster_uri",
     "gdal2xyz": "xyz_uri", "gdal_merge": "merged_uri", "gdal_polygonize": "vector_uri",

@@ -171,16 +171,10 @@ def test_it_is_refused(allowed, subtests):
 @pytest.mark.parametrize(
     "tail",
     [
-        "a.tif?x=1",
-        "a.tif#part",
-        "a.tif?",
-        "a.tif%00",
-        "a%0A.tif",
-        "%2e%2e/outside/secret.tif",
-        "%ff.tif",
+        "a.tif?x=1", "a.tif#part", "a.tif?", "a.tif%00", "a%0A.tif", "%2e%2e/outside/secret.tif", "%ff.tif",
         "a\n.tif",
     ],
-)
+)  # fmt: skip
 def test_a_uri_with_more_than_a_path_is_refused(allowed, root, tail):
     refusal(allowed, f"file://{root}/{tail}")
 
@@ -507,22 +501,10 @@ _PIECES = st.sampled_from(
         )
     ]
     + [
-        "file://",
-        "file:",
-        "%2e%2e",
-        "%2f",
-        "\0",
-        "~",
-        "etc",
-        "passwd",
-        "proc",
-        "self",
-        "cwd",
-        "root",
-        "ws",
-        "{root}",
+        "file://", "file:", "%2e%2e", "%2f", "\0", "~", "etc", "passwd", "proc", "self", "cwd", "root",
+        "ws", "{root}",
     ]
-)
+)  # fmt: skip
 _TEXTS = st.one_of(
     st.text(max_size=40),
     st.lists(_PIECES, max_size=12).map("/".join),
