@@ -15,13 +15,9 @@ from typing import Any, Final
 MOST: Final = 3000  # letters
 _LIKED: Final = "1aA0. ,_-/=("  # of a set, those that other sets tend to hold as well
 _CATEGORIES: Final[Mapping[Any, str]] = {
-    c.CATEGORY_DIGIT: "1",
-    c.CATEGORY_NOT_DIGIT: "a",
-    c.CATEGORY_SPACE: " ",
-    c.CATEGORY_NOT_SPACE: "a",
-    c.CATEGORY_WORD: "a",
-    c.CATEGORY_NOT_WORD: "-",
-}
+    c.CATEGORY_DIGIT: "1", c.CATEGORY_NOT_DIGIT: "a", c.CATEGORY_SPACE: " ", c.CATEGORY_NOT_SPACE: "a",
+    c.CATEGORY_WORD: "a", c.CATEGORY_NOT_WORD: "-",
+}  # fmt: skip
 
 
 class Maker:

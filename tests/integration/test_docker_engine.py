@@ -202,14 +202,9 @@ def behind(proxy, image, monkeypatch):
 
 
 STEPS = {
-    "create": b"POST /v1.41/containers/create",
-    "read back": b"/json HTTP",
-    "attach": b"/attach?",
-    "start": b"/start HTTP",
-    "wait": b"/wait HTTP",
-    "remove": b"DELETE /",
-    "everything": b"",
-}
+    "create": b"POST /v1.41/containers/create", "read back": b"/json HTTP", "attach": b"/attach?",
+    "start": b"/start HTTP", "wait": b"/wait HTTP", "remove": b"DELETE /", "everything": b"",
+}  # fmt: skip
 
 
 @pytest.fixture

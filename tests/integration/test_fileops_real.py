@@ -21,13 +21,9 @@ from tests.conftest import USER
 pytestmark = pytest.mark.engine
 
 FILES = {
-    "src/a.txt": b"new a",
-    "src/sub/b.txt": b"b",
-    "dst/a.txt": b"old",
-    "dst/c.txt": b"c",
-    "pts.csv": b"x,y\n1,2\n",
-    "noise.bin": b"\x00\x01\x02",
-}
+    "src/a.txt": b"new a", "src/sub/b.txt": b"b", "dst/a.txt": b"old", "dst/c.txt": b"c",
+    "pts.csv": b"x,y\n1,2\n", "noise.bin": b"\x00\x01\x02",
+}  # fmt: skip
 Gdal = Callable[..., str]
 
 

@@ -30,13 +30,9 @@ def box(image_id, tmp_path_factory):
 def test_gdal_and_python_do_all_their_work(box):
     roomy = replace(LIMITS, memory_bytes=1 << 30, pids=64, file_bytes=64 << 20, open_files=256, cpus=1.0)
     formats = {
-        "netCDF": "o.nc",
-        "BAG": "o.bag",
-        "GPKG": "o.gpkg",
-        "COG": "o.tif",
-        "Zarr": "o.zarr",
+        "netCDF": "o.nc", "BAG": "o.bag", "GPKG": "o.gpkg", "COG": "o.tif", "Zarr": "o.zarr",
         "PNG": "o.png",
-    }
+    }  # fmt: skip
     found = box.program("work.py", json.dumps(formats), limits=roomy).answer
     assert found["block"] == [256, 256]
     assert set(found["formats"].values()) <= {256, "no driver"}

@@ -139,13 +139,9 @@ def test_what_was_printed_before_a_crash_is_there(work):
 
 def test_a_job_that_gives_no_answer_is_a_crash_even_when_it_says_zero(work, subtests):
     for body in (
-        "sys.exit(0)",
-        "sys.exit('gone')",
-        "raise KeyboardInterrupt",
-        "return None",
-        "return {'code': float('nan')}",
-        "return {'code': object()}",
-    ):
+        "sys.exit(0)", "sys.exit('gone')", "raise KeyboardInterrupt", "return None",
+        "return {'code': float('nan')}", "return {'code': object()}",
+    ):  # fmt: skip
         with subtests.test(body=body):
             done, code = work(body)
             assert code == worker.EXIT_CRASHED

@@ -49,13 +49,8 @@ def test_all_of_gdal_is_there() -> None:
     paths = set(packaged().algorithms)
     assert len(paths) == 120
     assert {
-        "convert",
-        "info",
-        "pipeline",
-        "raster calc",
-        "vector grid invdist",
-        "driver gpkg repack",
-    } <= paths
+        "convert", "info", "pipeline", "raster calc", "vector grid invdist", "driver gpkg repack",
+    } <= paths  # fmt: skip
     assert {"dataset delete", "vsi sozip create", "mdim mosaic", "raster overview refresh"} <= paths
 
 

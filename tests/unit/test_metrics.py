@@ -125,12 +125,8 @@ def test_seconds_are_of_each_phase_and_of_the_whole(book: Book):
     book.end(call, durations={"queue": 1.0, "claim": 2.0, "run": 3.0, "publish": 0.5, "approval": 99.0})
     seconds = book.all()["seconds"]
     assert {phase: one["max"] for phase, one in seconds.items()} == {
-        "queue": 1.0,
-        "start": 2.0,
-        "run": 3.0,
-        "publish": 0.5,
-        "total": 9.0,
-    }
+        "queue": 1.0, "start": 2.0, "run": 3.0, "publish": 0.5, "total": 9.0,
+    }  # fmt: skip
 
 
 def test_a_clock_that_went_back_makes_no_negative_time(book: Book):

@@ -43,11 +43,7 @@ DANGEROUS = [
         ("PDF", name, Scope.CREATION)
         for name in (
             *(
-                "JPEG2000_DRIVER",
-                "EXTRA_IMAGES",
-                "EXTRA_RASTERS",
-                "OGR_DATASOURCE",
-                "JAVASCRIPT",
+                "JPEG2000_DRIVER", "EXTRA_IMAGES", "EXTRA_RASTERS", "OGR_DATASOURCE", "JAVASCRIPT",
                 "JAVASCRIPT_FILE",
             ),
             *("COMPOSITION_FILE", "XMP", "EXTRA_STREAM"),
@@ -77,7 +73,7 @@ DANGEROUS = [
     *(("WFS", "URL", Scope.OPEN), ("WMTS", "URL", Scope.OPEN), ("OAPIF", "USERPWD", Scope.OPEN)),
     *(("Elasticsearch", name, Scope.LAYER) for name in ("MAPPING", "WRITE_MAPPING", "INDEX_DEFINITION")),
     *(("GPSBabel", "FILENAME", Scope.OPEN), ("PLMOSAIC", "CACHE_PATH", Scope.OPEN)),
-]
+]  # fmt: skip
 
 PERMITTED = [
     ("GTiff", Scope.CREATION, "COMPRESS=lzw", "COMPRESS=LZW"),

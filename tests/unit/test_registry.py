@@ -160,12 +160,8 @@ def test_what_a_call_was_made_of_comes_back(registry: Registry) -> None:
         "yes",
     )
     assert (call.inputs, call.outputs, call.files, call.removed, call.printed) == (
-        rows,
-        finish.outputs,
-        rows,
-        ("/ws/c",),
-        "ab",
-    )
+        rows, finish.outputs, rows, ("/ws/c",), "ab",
+    )  # fmt: skip
 
 
 def test_a_call_that_never_ran_is_recorded_with_its_end(registry: Registry, clock: Clock) -> None:

@@ -45,13 +45,8 @@ def test_what_hides_reorders_or_forges_is_taken_out():
 
 def test_what_people_write_stays():
     for text in [
-        "plain",
-        "two\nlines\tand a tab",
-        "Zürich – 東京 – Владивосток",
-        "🗺",
-        "e\u0301",
-        "100 % \\ \"'`<>&",
-    ]:
+        "plain", "two\nlines\tand a tab", "Zürich – 東京 – Владивосток", "🗺", "e\u0301", "100 % \\ \"'`<>&",
+    ]:  # fmt: skip
         assert clean_text(text) == unicodedata.normalize("NFC", text)
 
 
