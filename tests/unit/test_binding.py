@@ -163,12 +163,6 @@ def test_anything_unknown_malformed_or_dangerous_is_refused() -> None:
         assert caught.value.suggestion
 
 
-def test_what_the_tool_or_the_server_decides_is_not_the_callers() -> None:
-    for switch in ["--input=x.tif", "-i", "--output=/etc/x", "-o", "--overwrite", "--append", "--progress"]:
-        with pytest.raises(ArgumentRefused):
-            bind_switches(REPROJECT, [switch, "x"] if len(switch) == 2 else [switch], CONTEXT)
-
-
 def test_changing_an_existing_output_is_not_the_callers() -> None:
     for switch in ["--update", "--upsert", "--overwrite-layer", "--output-oo=X=Y"]:
         with pytest.raises(ArgumentRefused):

@@ -1,13 +1,13 @@
 """What a path text of a call becomes: a place, or an answer that the caller can act on."""
 
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.paths import TREE_LINKS, Paths, Source, family
-from sandbox.workspace import Located, Workspace, Workspaces
+from gdal_mcp.gdal.datasets.paths import TREE_LINKS, Paths, family
+from sandbox.workspace import Workspace, Workspaces
 
 
 @pytest.fixture
@@ -177,11 +177,6 @@ def test_an_output_never_takes_the_place_of_what_a_part_was_read_from(paths: Pat
         with pytest.raises(ToolError) as caught:
             paths.output(target, inputs=(paths.source(text),), overwrite=True, update=True)
         assert caught.value.code is Code.INVALID_ARGUMENT
-
-
-def test_a_source_is_a_value():
-    root = Workspace(Path("/ws"), writable=True)
-    assert Source(Located(root, PurePosixPath("a.tif")), "/ws/a.tif").is_plain
 
 
 def test_a_uri_of_a_file_that_is_not_there_is_not_found(paths: Paths, root: Path):
