@@ -17,8 +17,7 @@ from gdal_mcp.gdal.catalogue.model import Step
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
 from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, together
-from gdal_mcp.tools.common import COMMAND_KEYS, present_command
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, named_values, parse_notation
 
 MAX_STEPS = 50
@@ -254,10 +253,7 @@ PIPELINE = Tool(
     '{"step": "write", "arguments": {"output": "shade.tif"}}]}.',
     schema=schema_of(PipelineArguments),
     draft=typed(PipelineArguments, lambda arguments, context: _draft("pipeline", arguments, context)),
-    writes=True,
-    replaces=True,
-    present=present_command,
-    own_keys=COMMAND_KEYS,
     like="pipeline",
+    **WRITES_OUTPUT,
 )
 assert PIPELINE.name in PIPELINES

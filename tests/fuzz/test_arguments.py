@@ -19,7 +19,7 @@ from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.notation import parse_notation
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import preflight, surface
