@@ -11,8 +11,7 @@ from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
 from gdal_mcp.gdal.catalogue.model import Catalogue, Kind
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import A, Answer, Arguments, Tool, schema_of, typed
-from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import URI, DatasetPath, DraftContext, NewPath, Number, number
 from sandbox.workspace import Located
 
 _DEFAULT_FORMATS: Final[Mapping[Kind, str]] = {"raster": "GTiff", "vector": "GPKG"}
