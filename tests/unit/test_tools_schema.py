@@ -23,8 +23,8 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolbox import ImmediateResult, Tool
 from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
