@@ -116,8 +116,7 @@ class DirOps:
             if self._rename(source, target, _NOREPLACE):
                 return
             linked = _link(source, target)
-            if not linked:
-                # onto an empty folder that appears in this instant; rename(2) refuses every other one
+            if not linked:  # may land on an empty folder that appears just now; rename(2) refuses any other
                 _rename_to_free(source, target)
         if linked:
             self.unlink(source)
