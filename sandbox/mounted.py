@@ -52,9 +52,7 @@ def refuse_closed(root: Path, located: Located, user: tuple[int, int]) -> None:
             stack.callback(os.close, opened)
             for part in located.relative.parts:
                 if not may(os.fstat(opened), user, ENTER):
-                    raise PathRefused(
-                        f"a folder above {located.name!r} is closed to the user that calls run as."
-                    )
+                    raise PathRefused(f"a folder above {located.name!r} is closed to the calls' user.")
                 opened = os.open(part, flags, dir_fd=opened)
                 stack.callback(os.close, opened)
             status = os.fstat(opened)
@@ -116,7 +114,7 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
         fields = line.split(" ")
         if len(fields) < _MOUNTINFO_FIELDS or not fields[4].startswith("/"):
             raise IsolationRefused(
-                f"a row of mountinfo is unreadable, so mounts might be missed: {line[:200]!r}"
+                f"mounts might be missed: this row of mountinfo is malformed: {line[:200]!r}"
             )
         points.add(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]))
     if not points:
