@@ -89,12 +89,13 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     """
     report = algorithm.long_names.get("output-format")
     given = {spelling(name) for name in arguments}
-    reports = report is not None and {"json", "text"} <= set(report.choices)
+    if report is None or given & {"output_format", "of", "f"}:
+        return arguments
     if algorithm.path == _REPORTS_OR_WRITES:
         reports = "output" not in given
-    if report is None or not reports:
-        return arguments
-    return arguments if given & {"output_format", "of", "f"} else {**arguments, report.name: "json"}
+    else:
+        reports = {"json", "text"} <= set(report.choices)
+    return {**arguments, report.name: "json"} if reports else arguments
 
 
 def binding_context(context: DraftContext) -> Context:
@@ -177,14 +178,13 @@ def together(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     """Outputs that can be published at once. Raises ToolError for those of several workspaces, or of one name."""
     roots = {output.target.workspace.root for output in outputs}
     names = [output.target.name for output in outputs]
-    what, fix = "", ""
     if len(roots) > 1:
         what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
     elif len(set(names)) != len(names):
         what = "two outputs have the same name"
         fix = "Give each output a name of its own, even in another folder."
-    if what:
-        raise ToolError(
-            Code.INVALID_ARGUMENT, Stage.RESOLVE, f"{what}; they are published together or not at all.", fix
-        )
-    return outputs
+    else:
+        return outputs
+    raise ToolError(
+        Code.INVALID_ARGUMENT, Stage.RESOLVE, f"{what}; they are published together or not at all.", fix
+    )

@@ -58,7 +58,7 @@ class DraftContext:
         return self.paths.threads
 
     def permits(self, algorithm: str) -> bool:
-        """Whether this server was not started without it."""
+        """Whether this server may run it."""
         return self.surface.permits(algorithm)
 
 
