@@ -13,7 +13,7 @@ from gdal_mcp.gdal.datasets.paths import Source, reading
 from gdal_mcp.gdal.datasets.reading import Reading
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import spelling
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
 WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
@@ -28,8 +28,7 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
 
     Raises ToolError for one that does not exist or that this server excludes.
     """
-    known = _by_spelling(context.catalogue)
-    path = known.get(spelling(name))
+    path = _path_named(context.catalogue, name)
     if path is None:
         raise ToolError(
             Code.NOT_FOUND,
@@ -49,16 +48,12 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
 
 def is_algorithm(catalogue: Catalogue, name: str) -> bool:
     """Whether a tool of this name is an algorithm of the catalogue."""
-    return spelling(name) in _by_spelling(catalogue)
+    return _path_named(catalogue, name) is not None
 
 
-def step_named(catalogue: Catalogue, name: str) -> str | None:
-    """The key of a step of pipelines, however it is spelt; None if there is none."""
-    return next((key for key in catalogue.steps if spelling(key) == spelling(name)), None)
-
-
-def _by_spelling(catalogue: Catalogue) -> Mapping[str, str]:
-    return {spelling(path): path for path in catalogue.algorithms}
+def _path_named(catalogue: Catalogue, name: str) -> str | None:
+    plain = spelling(name)
+    return next((path for path in catalogue.algorithms if spelling(path) == plain), None)
 
 
 def may_write(algorithm: Algorithm) -> bool:
@@ -94,12 +89,13 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     """
     report = algorithm.long_names.get("output-format")
     given = {spelling(name) for name in arguments}
-    reports = report is not None and {"json", "text"} <= set(report.choices)
+    if report is None or given & {"output_format", "of", "f"}:
+        return arguments
     if algorithm.path == _REPORTS_OR_WRITES:
         reports = "output" not in given
-    if report is None or not reports:
-        return arguments
-    return arguments if given & {"output_format", "of", "f"} else {**arguments, report.name: "json"}
+    else:
+        reports = {"json", "text"} <= set(report.choices)
+    return {**arguments, report.name: "json"} if reports else arguments
 
 
 def binding_context(context: DraftContext) -> Context:
@@ -160,29 +156,22 @@ class ResolvedPaths:
         """What a step says of replacing and updating holds for its own outputs alone."""
         if argument.role is Role.INPUT:
             return self._source(text).name
-        if argument.role is Role.UPDATE:
-            output = self._updated(text, read)
-        else:
-            output = self.context.paths.output(
-                text,
-                inputs=read,
-                overwrite=bound.replaces,
-                update=bound.updates,
-                kind=_KINDS.get(argument.rule.form, "dataset"),
-            )
-        return self._outputs.setdefault(text, output).inside
-
-    def _updated(self, text: str, read: Reading) -> Output:
-        """A dataset that is changed in place: on a copy, which then takes its place."""
-        output = self.context.paths.output(text, inputs=read, overwrite=False, update=True)
-        if output.target.identity is None:
+        in_place = argument.role is Role.UPDATE  # changed on a copy, which then takes its place
+        output = self.context.paths.output(
+            text,
+            inputs=read,
+            overwrite=bound.replaces and not in_place,
+            update=bound.updates or in_place,
+            kind="dataset" if in_place else _KINDS.get(argument.rule.form, "dataset"),
+        )
+        if in_place and output.target.identity is None:
             raise ToolError(
                 Code.NOT_FOUND,
                 Stage.RESOLVE,
                 f"{output.target.name} does not exist, so it cannot be changed.",
                 "Check the name; relative paths start at the first workspace.",
             )
-        return output
+        return self._outputs.setdefault(text, output).inside
 
 
 def together(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
@@ -190,18 +179,12 @@ def together(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     roots = {output.target.workspace.root for output in outputs}
     names = [output.target.name for output in outputs]
     if len(roots) > 1:
-        raise _apart("the outputs are in several workspaces", "Write all of them to one workspace.")
-    if len(set(names)) != len(names):
-        raise _apart(
-            "two outputs have the same name", "Give each output a name of its own, even in another folder."
-        )
-    return outputs
-
-
-def _apart(what: str, fix: str) -> ToolError:
-    return ToolError(
-        Code.INVALID_ARGUMENT,
-        Stage.RESOLVE,
-        f"{what}; they are published together or not at all.",
-        fix,
+        what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
+    elif len(set(names)) != len(names):
+        what = "two outputs have the same name"
+        fix = "Give each output a name of its own, even in another folder."
+    else:
+        return outputs
+    raise ToolError(
+        Code.INVALID_ARGUMENT, Stage.RESOLVE, f"{what}; they are published together or not at all.", fix
     )

@@ -216,7 +216,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "A49": ("V", "a statement that reads a pixel of a file"),
     "A50": ("V", "a statement that reads a file"),
     "A51": ("V", "a statement that makes a virtual table"),
-    "A53": ("S", "a statement that tells where the files are"),
+    "A53": ("V", "a statement that tells where the files are"),
     "A54": ("V", "a statement that reads a file by another name"),
     "A55": ("V", "switches that are not for callers"),
     "A57": ("V", "a statement that deletes"),

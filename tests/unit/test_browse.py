@@ -81,15 +81,9 @@ def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
     write(root, {f"{RESERVED}/undo/x": b""})
     links = {found.name: found.leads for found in all_found(root) if found.kind is Kind.LINK}
     assert links == {
-        "in": Leads.INSIDE,
-        "out": Leads.OUTSIDE,
-        "out-file": Leads.OUTSIDE,
-        "gone": Leads.NOWHERE,
-        "gone-out": Leads.OUTSIDE,
-        "self": Leads.OUTSIDE,
-        "chain": Leads.OUTSIDE,
-        "ours": Leads.OUTSIDE,
-    }
+        "in": Leads.INSIDE, "out": Leads.OUTSIDE, "out-file": Leads.OUTSIDE, "gone": Leads.NOWHERE,
+        "gone-out": Leads.OUTSIDE, "self": Leads.OUTSIDE, "chain": Leads.OUTSIDE, "ours": Leads.OUTSIDE,
+    }  # fmt: skip
     assert not any(path.startswith(("in/", "out/", "chain/")) for path in paths(root))
 
 

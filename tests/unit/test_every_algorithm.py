@@ -255,15 +255,9 @@ def too_many(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | Non
 
 
 SPOILS = (
-    unknown_name,
-    missing_name,
-    excluded_pair,
-    wrong_type,
-    out_of_range,
-    not_finite,
-    unlisted_choice,
+    unknown_name, missing_name, excluded_pair, wrong_type, out_of_range, not_finite, unlisted_choice,
     too_many,
-)
+)  # fmt: skip
 
 
 @pytest.mark.claim("args.unknown-refused")
@@ -293,19 +287,9 @@ def test_no_name_reaches_what_is_forbidden_or_hidden_or_the_main_process() -> No
 
 
 HOSTILE = [
-    "/etc/passwd",
-    "@/etc/passwd",
-    "../../etc/passwd",
-    "~/.ssh/id_rsa",
-    "http://127.0.0.1/x",
-    "/vsicurl/http://127.0.0.1/x",
-    "<VRTDataset/>",
-    "a\0b",
-    "a\nb",
-    "a\u202eb",
-    "x=?",
-    "?",
-]
+    "/etc/passwd", "@/etc/passwd", "../../etc/passwd", "~/.ssh/id_rsa", "http://127.0.0.1/x",
+    "/vsicurl/http://127.0.0.1/x", "<VRTDataset/>", "a\0b", "a\nb", "a\u202eb", "x=?", "?",
+]  # fmt: skip
 
 
 @pytest.mark.claim("args.unknown-refused")

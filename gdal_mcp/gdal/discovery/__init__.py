@@ -8,3 +8,12 @@
 
 Nothing here decides on a call. What is found is checked, resolved and approved like any other call.
 """
+
+from importlib.resources import files
+from tomllib import loads
+from typing import Any
+
+
+def read(name: str) -> dict[str, Any]:
+    """One of the TOML files in `data/`."""
+    return loads(files(__name__).joinpath("data", name).read_text(encoding="utf-8"))

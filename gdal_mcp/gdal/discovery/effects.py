@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role
-from gdal_mcp.gdal.discovery.tables import read
+from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from gdal_mcp.gdal.discovery import read
 
 _SYNC: Final = "vsi sync"  # moves nothing, but may replace a whole folder
 
@@ -27,21 +27,16 @@ class Effects:
         """Whether a person may have to approve."""
         return self.creates != "no" or self.updates or self.removes
 
-    @property
-    def _approval(self) -> str:
-        if self.always_asked:
-            return "always"
-        return "as the server is set" if self.writes else "no"
-
     def as_dict(self) -> dict[str, Any]:
         """As a client sees it. Everything reads."""
+        approval = "always" if self.always_asked else "as the server is set" if self.writes else "no"
         return {
             "reads": True,
             "creates": self.creates,
             "replaces": self.replaces,
             "updates": self.updates,
             "removes": self.removes,
-            "needs_approval": self._approval,
+            "needs_approval": approval,
             "needs_allow_sql": list(self.sql),
         }
 
@@ -59,13 +54,9 @@ def effects(algorithm: Algorithm) -> Effects:
         updates=in_place and not removes,
         removes=removes,
         always_asked=removes or algorithm.path == _SYNC,
-        sql=tuple(one.name for one in usable if is_sql(one)),
+        # a condition such as `where` is no statement
+        sql=tuple(one.name for one in usable if one.role is Role.EXPRESSION and one.rule.check == "sql"),
     )
-
-
-def is_sql(argument: Argument) -> bool:
-    """Whether an argument takes statements of SQL; a condition such as `where` is none."""
-    return argument.role is Role.EXPRESSION and argument.rule.check == "sql"
 
 
 @lru_cache(maxsize=1)
