@@ -75,16 +75,12 @@ def test_steps_of_a_pipeline_are_told_as_such():
 
 
 EFFECTS = {
-    "raster info": ("no", False, False),
-    "raster hillshade": ("always", False, False),
-    "raster pixel-info": ("optional", False, False),
-    "raster overview add": ("no", True, False),
-    "raster edit": ("no", True, False),
-    "vsi sync": ("always", True, False),
-    "raster clean-collar": ("optional", True, False),
-    "dataset delete": ("no", False, True),
+    "raster info": ("no", False, False), "raster hillshade": ("always", False, False),
+    "raster pixel-info": ("optional", False, False), "raster overview add": ("no", True, False),
+    "raster edit": ("no", True, False), "vsi sync": ("always", True, False),
+    "raster clean-collar": ("optional", True, False), "dataset delete": ("no", False, True),
     "vsi delete": ("no", False, True),
-}
+}  # fmt: skip
 
 
 def test_effects_follow_from_the_roles():

@@ -229,12 +229,8 @@ def test_what_is_answered_is_known_again_by_its_digest(records: Records, spaces:
     draft = drafted(spaces, outputs=())
     seen = []
     for printed, code, picture in (
-        ("a", None, None),
-        ("a", None, None),
-        ("b", None, None),
-        ("a", 1, None),
-        ("a", None, b"png"),
-    ):
+        ("a", None, None), ("a", None, None), ("b", None, None), ("a", 1, None), ("a", None, b"png"),
+    ):  # fmt: skip
         one = ticket(draft)
         records.started(one.planned)
         done = Done(Usage("cold"), printed, None, "", (), (), "3.13.3", return_code=code, preview=picture)
