@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from gdal_mcp.host.image import Image, ImageUnsuitable, resolve, suitable
 from gdal_mcp.host.nested import prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
@@ -37,7 +38,6 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 if TYPE_CHECKING:
-    from gdal_mcp.host.image import Image
     from sandbox.attestation import Escape
 
 NOBODY = 65534
@@ -54,7 +54,7 @@ class Host:
     pool: SlotProvider
     concurrent: int  # calls that fit at once
     toolbox: Toolbox
-    image: "Image"
+    image: Image
     attested: tuple[Row, ...] = ()
 
     def places(self, settings: Settings) -> int:
@@ -172,7 +172,6 @@ class Hosting:
 
     def _connect(self, toolbox: Toolbox, *, fresh: bool) -> Host:
         # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
-        from gdal_mcp.host.image import ImageUnsuitable, resolve, suitable  # noqa: PLC0415
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
         engine = open_engine(self._settings.engine)
@@ -221,7 +220,7 @@ class Hosting:
         self._capacity.total_bytes = total
         return self._capacity
 
-    def _standing(self, toolbox: Toolbox, image: "Image") -> tuple[SlotKey, ...]:
+    def _standing(self, toolbox: Toolbox, image: Image) -> tuple[SlotKey, ...]:
         """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""
         template = self._template(toolbox, image, None, None)
         writable = [] if self._settings.read_only else [*self._areas.values()][:1]
@@ -233,8 +232,6 @@ class Hosting:
 
     def _asked_version(self, host: Host) -> str:
         """The library's own word for its version, from a container of an image that does not say it."""
-        from gdal_mcp.host.image import ImageUnsuitable  # noqa: PLC0415 - as above
-
         toolbox, found = host.toolbox, ""
         if toolbox.version_request is not None:
             job = Job(f"version-{self._owner.id}", self.template(host, None), toolbox.version_request)
@@ -256,7 +253,7 @@ class Hosting:
         return self._template(host.toolbox, host.image, staging, scope)
 
     def _template(
-        self, toolbox: Toolbox, image: "Image", staging: Mount | None, scope: SandboxScope | None
+        self, toolbox: Toolbox, image: Image, staging: Mount | None, scope: SandboxScope | None
     ) -> SandboxTemplate:
         scope = scope or self._confines
         limits, user = scope.limits, self.user()
