@@ -132,12 +132,12 @@ def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
         # pixels of fewer bits than their type has
         bits = int(text) if (text := call.option("NBITS")).isdecimal() and len(text) < 3 else 64
         share = min(1.0, bits / (8 * TYPE_BYTES.get(made.data_type, 1)))
-        quickest = min(cost.pixel_ns, table().general["empty_ns"]) * _NANO / _doubt(call)
+        quickest = min(cost.pixel_ns, table().general["empty_ns"])
         least = Least(
             bytes=int(made.raw_bytes * size.certain * share) if exact else 0,
             files=1,
             memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
-            seconds=0.0 if sparse else values * size.certain * quickest,
+            seconds=0.0 if sparse else values * size.certain * quickest * _NANO / _doubt(call),
         )
     return Estimate(
         output_bytes=min(likely, 1 << 16) if virtual else likely,
