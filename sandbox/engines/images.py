@@ -14,12 +14,8 @@ from sandbox.engine import ImageInfo
 from sandbox.engines.sockets import answering
 from sandbox.errors import ImageMissing, PullFailed
 
-REACH_SECONDS: Final = (
-    20  # a registry that answers at all does so in a few; the engine itself would try for minutes
-)
-STALL_SECONDS: Final = (
-    60.0  # without a single new byte or layer; the engine's own retries come every few seconds
-)
+REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes
+STALL_SECONDS: Final = 60.0  # without a new byte or layer; the engine's own retries come every few seconds
 REPORT_SECONDS: Final = 5.0
 _NOT_IMPLEMENTED: Final = 501
 _ADVANCING: Final = ("Download complete", "Pull complete", "Already exists", "Extracting")

@@ -13,18 +13,11 @@ from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
 from gdal_mcp.approval.store import LONGEST_GRANT, MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
 from gdal_mcp.ledger.registry import Registry
 from tests.unit.clock import Clock
+from tests.unit.registry_kit import clock, path
+
+__all__ = ["clock", "path"]
 
 TTL = 300.0
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "registry.sqlite"
 
 
 @pytest.fixture

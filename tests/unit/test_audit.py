@@ -16,25 +16,9 @@ from hypothesis import strategies as st
 from gdal_mcp.ledger import audit
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
 from gdal_mcp.ledger.audit_record import MAX_LINE, parse_line, write_line
+from tests.unit.audit_kit import COUNT, head_of, lines_of, log
 
-COUNT = 7
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> AuditLog:
-    """A log of COUNT records."""
-    log = AuditLog(tmp_path / "state" / "audit.jsonl")
-    for number in range(COUNT):
-        log.append({"type": "call.finished", "outcome": "ok", "object": f"file-{number}.tif"})
-    return log
-
-
-def head_of(log: AuditLog) -> Path:
-    return log.path.with_suffix(".head")
-
-
-def lines_of(log: AuditLog) -> list[bytes]:
-    return log.path.read_bytes().splitlines(keepends=True)
+__all__ = ["log"]
 
 
 def spawn(code: str, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -171,12 +155,6 @@ def test_hostile_values_are_recorded_and_the_chain_goes_on(log: AuditLog, value:
     log.append({"type": "after"})
     assert verify(log.path).records == COUNT + 2
     assert verify(log.path).ok
-
-
-def test_text_comes_back_as_it_was(log: AuditLog) -> None:
-    text = "Zürich \ud800\n\x00 𝄞"
-    log.append({"object": text})
-    assert tail(log.path, 1)[0].event["object"] == text
 
 
 def nested(depth: int) -> Any:

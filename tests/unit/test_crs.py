@@ -244,16 +244,8 @@ def test_the_longest_texts_are_decided_on_at_once() -> None:
 HOSTILE = st.sampled_from(
     [
         *(
-            "/etc/passwd",
-            "../x",
-            "./x",
-            "~/x",
-            "@null",
-            "/vsicurl/http://h/x",
-            "http://h/x",
-            "file:///x",
-            "x.gsb",
-            "\\\\h\\x",
+            "/etc/passwd", "../x", "./x", "~/x", "@null", "/vsicurl/http://h/x", "http://h/x", "file:///x",
+            "x.gsb", "\\\\h\\x",
         ),
         *(
             "+nadgrids=x",
@@ -278,7 +270,7 @@ HOSTILE = st.sampled_from(
             "--config",
         ),
     ]
-)
+)  # fmt: skip
 GOOD = st.sampled_from(
     [*CANONICAL, json.dumps(PROJJSON), BOUND.format(WKT1, "Geocentric translations", 'PARAMETER["X",1]')]
 )

@@ -71,17 +71,7 @@ def test_texts_of_another_form_are_refused() -> None:
 
 @pytest.mark.claim("args.expressions-read")
 def test_the_example_of_every_short_text_passes_and_no_path_does() -> None:
-    several = (
-        "calc",
-        "color",
-        "fetch-metadata",
-        "gcp",
-        "kernel",
-        "label",
-        "mapping",
-        "multidim",
-        "page-text",
-    )
+    several = tuple("calc color fetch-metadata gcp kernel label mapping multidim page-text".split())
     several += ("pixel-function-argument", "resolution", "tuples")
     for name, plain in PLAIN.items():
         if name not in several:

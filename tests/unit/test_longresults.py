@@ -146,20 +146,6 @@ def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt(kept: 
     assert isinstance(cut["layers"], list)
 
 
-def test_a_command_of_ten_thousand_files_is_cut_in_the_end(kept: ResultStore):
-    receipt = {**RECEIPT, "argv": [f"/ws/{number}.tif" for number in range(10_000)]}
-    cut = fit({"size": [1, 2], "receipt": receipt}, ID, LIMIT, kept)
-    assert cut["receipt"]["call_id"] == ID
-    assert cut["receipt"]["argv"][-1]["cut"]["of"] == 10_000
-
-
-def test_bytes_count_and_not_letters(kept: ResultStore):
-    result = {"untrusted": {"text": "東" * 3000}}
-    cut = fit(result, ID, LIMIT, kept)
-    assert WHOLE in cut
-    assert size(cut) <= LIMIT
-
-
 # With the whole kept
 
 

@@ -94,16 +94,7 @@ _KINDS = st.sampled_from([b"R", b"O", b"P", b"I", b"B", b"F", b"X", b"\0", b"\xf
 _ODD_JSON = st.sampled_from(
     [
         *(
-            b"",
-            b"[]",
-            b"1",
-            b"null",
-            b'"x"',
-            b"{",
-            b"{}x",
-            b"\xff",
-            b"{'a':1}",
-            b'{"a":NaN}',
+            b"", b"[]", b"1", b"null", b'"x"', b"{", b"{}x", b"\xff", b"{'a':1}", b'{"a":NaN}',
             b'{"a":-Infinity}',
         ),
         *(b'{"fraction":1e999}', b'{"fraction":%s}' % (b"9" * 30), b'{"fraction":true}', b'{"fraction":"1"}'),
@@ -115,7 +106,7 @@ _ODD_JSON = st.sampled_from(
         ),
         *(b'{"code":%s}' % (b"1" * 5000), '{"ä":1}'.encode("utf-16"), b"\0" * 9),
     ]
-)
+)  # fmt: skip
 _ODD_FRAMES = st.builds(frame, _KINDS, st.one_of(st.binary(max_size=30), _ODD_JSON, _OBJECTS))
 _GARBAGE = st.one_of(
     st.binary(max_size=200),
@@ -155,19 +146,11 @@ def test_frames_out_of_order_or_of_no_kind_are_a_breach(subtests):
 def test_a_frame_that_is_no_plain_json_object_is_a_breach(subtests):
     for payload in (
         *(
-            b"",
-            b"[]",
-            b"1",
-            b"null",
-            b"{",
-            b"{}{}",
-            b"\xff{}",
-            b'{"a":NaN}',
-            b'{"a":Infinity}',
+            b"", b"[]", b"1", b"null", b"{", b"{}{}", b"\xff{}", b'{"a":NaN}', b'{"a":Infinity}',
             b'{"a":[-Infinity]}',
         ),
         *(b'{"a":1e999}', b'{"a":-1e999}', b'{"a":%s}' % (b"9" * 21), b'{"a":' * 9000, b"[" * 4000),
-    ):
+    ):  # fmt: skip
         for kind in (b"R", b"P", b"I", b"F"):
             with subtests.test(payload=payload, kind=kind):
                 breaches((b"" if kind == b"R" else READY) + frame(kind, payload))

@@ -167,12 +167,8 @@ def test_a_container_without_apparmor_where_the_engine_has_it_is_noticed():
 def test_an_empty_answer_is_a_difference_in_every_field_that_asks_for_something(answer):
     found = {one.field for one in differences(body(), answer)}
     assert {
-        "Config.User",
-        "HostConfig.CapDrop",
-        "HostConfig.SecurityOpt",
-        "HostConfig.Memory",
-        "Image",
-    } <= found
+        "Config.User", "HostConfig.CapDrop", "HostConfig.SecurityOpt", "HostConfig.Memory", "Image",
+    } <= found  # fmt: skip
 
 
 @pytest.mark.claim("sandbox.read-back")

@@ -172,19 +172,14 @@ def test_a_replaced_folder_may_be_held_to_its_contents_too(workspace):
 @pytest.mark.parametrize(
     ("moves", "removes"),
     [
-        ({"a.zarr": "a.zarr/inner"}, ()),
-        ({"a.zarr": "a.zarr"}, ()),
-        ({"a.tif": "b.tif", "b.tif": "c.tif"}, ()),
-        ({"a.tif": "c.tif", "b.tif": "c.tif"}, ()),
-        ({"a.tif": "c.tif"}, ("a.tif",)),
-        ({"a.tif": "a.zarr/b.tif"}, ("a.zarr",)),
-        ({"a.tif": "a.zarr"}, ()),
-        ({"a.tif": "hard.tif"}, ()),
-        ({"none.tif": "c.tif"}, ()),
+        ({"a.zarr": "a.zarr/inner"}, ()), ({"a.zarr": "a.zarr"}, ()),
+        ({"a.tif": "b.tif", "b.tif": "c.tif"}, ()), ({"a.tif": "c.tif", "b.tif": "c.tif"}, ()),
+        ({"a.tif": "c.tif"}, ("a.tif",)), ({"a.tif": "a.zarr/b.tif"}, ("a.zarr",)),
+        ({"a.tif": "a.zarr"}, ()), ({"a.tif": "hard.tif"}, ()), ({"none.tif": "c.tif"}, ()),
         ({}, ("a.zarr", "a.zarr/0")),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_would_collide_is_refused_before_anything_moves(workspace, moves, removes):
     write(workspace, {"a.tif": b"a", "b.tif": b"b", "a.zarr/0": b"0"})
     (workspace / "hard.tif").hardlink_to(workspace / "a.tif")

@@ -12,26 +12,15 @@ from sandbox.isolation.seccomp import profile, rules
 ARCHITECTURES = ("x86_64", "aarch64")
 ALLOWED = 0
 NEW_NAMESPACES = {
-    "CLONE_NEWNS": 0x00020000,
-    "CLONE_NEWCGROUP": 0x02000000,
-    "CLONE_NEWUTS": 0x04000000,
-    "CLONE_NEWIPC": 0x08000000,
-    "CLONE_NEWUSER": 0x10000000,
-    "CLONE_NEWPID": 0x20000000,
+    "CLONE_NEWNS": 0x00020000, "CLONE_NEWCGROUP": 0x02000000, "CLONE_NEWUTS": 0x04000000,
+    "CLONE_NEWIPC": 0x08000000, "CLONE_NEWUSER": 0x10000000, "CLONE_NEWPID": 0x20000000,
     "CLONE_NEWNET": 0x40000000,
-}
+}  # fmt: skip
 THREAD = 0x003D0F00  # the flags with which both C libraries start a thread
 NEVER = [
     *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "perf_event_open", "pidfd_getfd"),
     *(
-        "mount",
-        "umount2",
-        "fsopen",
-        "fsmount",
-        "fsconfig",
-        "move_mount",
-        "open_tree",
-        "mount_setattr",
+        "mount", "umount2", "fsopen", "fsmount", "fsconfig", "move_mount", "open_tree", "mount_setattr",
         "pivot_root",
     ),
     *("unshare", "setns", "chroot", "clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"),
@@ -93,7 +82,7 @@ NEVER = [
         "mq_open",
     ),
     *("io_setup", "io_submit", "sync", "syncfs", "acct", "modify_ldt", "timer_create"),
-]
+]  # fmt: skip
 
 
 def decide(architecture, name, *arguments):

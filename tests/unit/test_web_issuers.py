@@ -168,12 +168,7 @@ def test_a_description_of_somebody_else_is_not_believed(web: Web):
     "url",
     [
         *(
-            "http://issuer.example/jwks",
-            "file:///etc/passwd",
-            "ftp://127.0.0.1/x",
-            "https://",
-            "",
-            "None",
+            "http://issuer.example/jwks", "file:///etc/passwd", "ftp://127.0.0.1/x", "https://", "", "None",
             "https://[::1",
         ),
         *(
@@ -182,7 +177,7 @@ def test_a_description_of_somebody_else_is_not_believed(web: Web):
             "http://127.0.0.1@evil.example/",
         ),
     ],
-)
+)  # fmt: skip
 def test_nothing_is_fetched_in_the_clear_or_from_files(url: str):
     with pytest.raises(FetchFailed):
         anyio.run(fetched, url)
