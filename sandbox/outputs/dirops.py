@@ -91,8 +91,8 @@ class DirOps:
                     os.unlink(entry.name, dir_fd=folder)
         if not self._exchanges:
             raise OutputRejected(
-                "the workspace's file system cannot exchange two names at once, so nothing is replaced on it. Write to a new "
-                "name, or keep the workspace on ext4, xfs, btrfs, tmpfs or overlayfs."
+                "the workspace's file system cannot swap two names atomically, so nothing on it is replaced. "
+                "Write to a new name, or keep the workspace on ext4, xfs, btrfs, tmpfs or overlayfs."
             )
 
     def exchange(self, one: DirEntry, other: DirEntry) -> None:

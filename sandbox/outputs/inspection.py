@@ -103,9 +103,7 @@ def _refuse_unfit(entry: Entry) -> None:
     if entry.is_folder:
         return
     if not stat.S_ISREG(entry.status.st_mode):
-        raise OutputRejected(
-            f"{shown} is a link, device, pipe or socket; only files and folders are published."
-        )
+        raise OutputRejected(f"{shown} is a link, device, pipe or socket, which are never published.")
     if entry.status.st_nlink != 1:
         raise OutputRejected(f"{shown} has a second hard link; a published file has only one.")
 

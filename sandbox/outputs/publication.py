@@ -80,9 +80,7 @@ def publish(layout: StagingLayout, request: Request) -> Published:
             replaced = (one.target for one in request.publications if one.target.relative in request.listings)
             for place in (*request.uprooted, *replaced):
                 if place.is_folder and listing_of(place) != request.listings.get(place.relative):
-                    raise OutputRejected(
-                        f"something in {place} changed since the call was planned. Plan it again."
-                    )
+                    raise OutputRejected(f"something in {place} changed since the planning. Plan it again.")
             try:
                 locked = layout.make(layout.undo, request.call_id, "entry")
             except FileExistsError as error:

@@ -76,9 +76,7 @@ def _refuse_changed(entry: UndoEntry, record: Record) -> None:
         if not same:
             raise StagingFailed(f"{str(step.target)!r} changed since; undoing would lose that change.")
         if step.origin is not None and _status(entry.workspace, step.origin) is not None:
-            raise StagingFailed(
-                f"{str(step.origin)!r} exists again; move it away, then undo can rename to it."
-            )
+            raise StagingFailed(f"{str(step.origin)!r} exists again; move it away, then undo.")
         if step.old is not None and not step.old.fits(kept):
             raise StagingFailed(f"what {str(step.target)!r} was before is no longer kept.")
 

@@ -28,20 +28,9 @@ from tests.unit.fitting import BY_DRIVER, FITTING
 
 REFUSALS = (ToolError, ArgumentRefused, ValidationError)
 FILES = (
-    "dem.tif",
-    "zones.gpkg",
-    "cube.nc",
-    "a b.tif",
-    "-dash.tif",
-    "--config",
-    "@list",
-    "x=y.tif",
-    "q?.tif",
-    "a=?",
-    "[1].tif",
-    "!",
-    "sub/in.tif",
-)
+    "dem.tif", "zones.gpkg", "cube.nc", "a b.tif", "-dash.tif", "--config", "@list", "x=y.tif", "q?.tif",
+    "a=?", "[1].tif", "!", "sub/in.tif",
+)  # fmt: skip
 
 
 @functools.cache
@@ -72,17 +61,8 @@ def near(argument: Argument) -> st.SearchStrategy[Any]:
     fitting = [*FITTING.get(argument.rule.check, []), *(argument.choices or ())]
     fitting += [one for values in BY_DRIVER.get(argument.rule.check, {}).values() for one in values]
     fitting += [
-        True,
-        1,
-        2.5,
-        [1, 2],
-        [1, 2, 3, 4],
-        "dem.tif",
-        "zones.gpkg",
-        "out.tif",
-        "out.gpkg",
-        ["dem.tif"],
-    ]
+        True, 1, 2.5, [1, 2], [1, 2, 3, 4], "dem.tif", "zones.gpkg", "out.tif", "out.gpkg", ["dem.tif"],
+    ]  # fmt: skip
     return (
         st.sampled_from(fitting)
         | st.sampled_from(fitting).map(lambda one: [one])

@@ -85,13 +85,9 @@ def test_words_without_a_switch_go_to_the_positional_arguments() -> None:
 
 def test_a_switch_that_the_step_does_not_have_is_refused() -> None:
     for words in [
-        ("--nothing=1",),
-        ("-z", "1"),
-        ("--calc",),
-        ("--flatten=true", "--flatten=true"),
-        ("--", "a.tif"),
+        ("--nothing=1",), ("-z", "1"), ("--calc",), ("--flatten=true", "--flatten=true"), ("--", "a.tif"),
         ("-calc", "1"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(ArgumentRefused):
             named_values(STEP, words)
 

@@ -35,19 +35,12 @@ def asked(**more: Any) -> Case:
 @pytest.mark.parametrize(
     ("one", "mode", "allowed"),
     [
-        (READ, "writes", True),
-        (CREATE, "writes", False),
-        (REPLACE, "writes", False),
-        (REMOVE, "writes", False),
-        (MOVE, "writes", False),
-        (READ, "always", False),
-        (CREATE, "always", False),
-        (READ, "never", True),
-        (REPLACE, "never", True),
-        (ASKED, "never", False),
+        (READ, "writes", True), (CREATE, "writes", False), (REPLACE, "writes", False),
+        (REMOVE, "writes", False), (MOVE, "writes", False), (READ, "always", False),
+        (CREATE, "always", False), (READ, "never", True), (REPLACE, "never", True), (ASKED, "never", False),
         (ASKED, "writes", False),
     ],
-)
+)  # fmt: skip
 def test_what_needs_a_person_without_a_rule(one: Plan, mode: Any, allowed: bool):
     verdict = judged(one, Policy(mode))
     assert isinstance(verdict, Allow if allowed else RequireApproval)
