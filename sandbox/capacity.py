@@ -106,9 +106,7 @@ class LockFileCapacity:
                 continue
             left = end - time.monotonic()
             if left <= 0:
-                raise CapacityExhausted(
-                    f"no memory was free for a container within {seconds:.0f} s. Try again when other calls have ended."
-                )
+                raise CapacityExhausted(f"no memory for a container within {seconds:.0f} s. Try again later.")
             with self._freed:
                 self._freed.wait(min(left, _PAUSE))
         return taken

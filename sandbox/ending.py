@@ -6,7 +6,10 @@ the engine knows.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
+
+_ID_LENGTH = 64  # hexadecimal digits; a shorter text could be part of another one's
 
 
 class Ending:
@@ -36,20 +39,11 @@ def ending_of(container: str, process: int | None) -> Ending | None:
         ending = Ending(os.pidfd_open(process))
     except OSError:
         return None
-    if _is_first_of(container, process):
-        return ending
-    ending.close()
-    return None
-
-
-def _is_first_of(container: str, process: int) -> bool:
-    try:
+    with suppress(OSError):
         groups = Path(f"/proc/{process}/cgroup").read_text(encoding="ascii", errors="replace")
         status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return False
-    numbers = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
-    return len(container) >= _ID_LENGTH and container in groups and len(numbers) > 1 and numbers[-1] == "1"
-
-
-_ID_LENGTH = 64  # hexadecimal digits; a shorter text could be part of another one's
+        pids = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
+        if len(container) >= _ID_LENGTH and container in groups and len(pids) > 1 and pids[-1] == "1":
+            return ending
+    ending.close()
+    return None

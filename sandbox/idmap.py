@@ -39,7 +39,10 @@ class Views:
         """What to mount for a workspace: itself, or a view of it where `user` could not read it otherwise."""
         status = root.stat()
         key = (root, status.st_dev, status.st_ino)
-        if key not in self._views and _needs_view(root):
+        # a folder of root's that others may not list and enter, looked at by root
+        closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER
+        needed = os.geteuid() == 0 and status.st_uid == 0 and closed and platform.system() == "Linux"
+        if needed and key not in self._views:
             with suppress(OSError):  # no such kernel or file system: the workspace itself, and doctor tells
                 self._views[key] = self._make(root, user)
         return self._views.get(key, root)
@@ -65,13 +68,6 @@ def sweep(folder: Path, owner: Owner) -> None:
         for one in folder.iterdir():
             if owner.is_dead(one.name):
                 _remove(one)
-
-
-def _needs_view(root: Path) -> bool:
-    """A folder of root's that others may not list and enter, looked at by root."""
-    status = root.stat()
-    closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER
-    return os.geteuid() == 0 and status.st_uid == 0 and closed and platform.system() == "Linux"
 
 
 def _remove(folder: Path) -> None:

@@ -23,24 +23,19 @@ _MOUNTINFO_FIELDS: Final = 10  # at least; proc(5). The fifth is the mount point
 
 def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
     """Compares what the container measured. Raises PathReplaced; malformed facts are a difference, never an exception."""
-    seen = _identities(facts.get("mounts"))
+    rows = facts.get("mounts")
+    rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    seen = {str(row.get("target")): row.get("identity") for row in rows}
     told = {str(one.target): one.identity for one in template.mounts if one.identity is not None}
     if wrong := [target for target, identity in told.items() if seen.get(target) != list(identity)]:
-        raise PathReplaced(
-            f"{_some(wrong)} is not what it was when the call was planned, so nothing was run."
-        )
-
-
-def _identities(rows: object) -> Mapping[str, object]:
-    known = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    return {str(row.get("target")): row.get("identity") for row in known}
+        raise PathReplaced(f"{_some(wrong)} was replaced since the call was planned, so nothing was run.")
 
 
 def refuse_gone(template: SandboxTemplate) -> None:
     """Looks on the host, to tell why an engine could not mount something. Raises PathReplaced."""
     told = [(one.source.path, one.identity) for one in template.mounts if one.identity is not None]
     if wrong := [source for source, identity in told if device_and_inode(source) != identity]:
-        raise PathReplaced(f"{_some(wrong)} was taken away or replaced, so nothing was run.")
+        raise PathReplaced(f"{_some(wrong)} was removed or replaced, so nothing was run.")
 
 
 def refuse_closed(root: Path, located: Located, user: tuple[int, int]) -> None:
@@ -50,26 +45,21 @@ def refuse_closed(root: Path, located: Located, user: tuple[int, int]) -> None:
     """
     if located.identity is None:
         return
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        status = _reached(root, located, user)
+        with ExitStack() as stack:
+            opened = os.open(root, flags)
+            stack.callback(os.close, opened)
+            for part in located.relative.parts:
+                if not may(os.fstat(opened), user, ENTER):
+                    raise PathRefused(f"a folder above {located.name!r} is closed to the calls' user.")
+                opened = os.open(part, flags, dir_fd=opened)
+                stack.callback(os.close, opened)
+            status = os.fstat(opened)
     except OSError as error:
-        raise PathReplaced(f"{located} was taken away or replaced, so nothing was run.") from error
+        raise PathReplaced(f"{located} was removed or replaced, so nothing was run.") from error
     if (status.st_dev, status.st_ino) != (located.identity.device, located.identity.inode):
         raise PathReplaced(f"{located} was replaced, so nothing was run.")
-
-
-def _reached(root: Path, located: Located, user: tuple[int, int]) -> os.stat_result:
-    """What is at the place, seen through folders that `user` may enter. Follows no link."""
-    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-    with ExitStack() as stack:
-        opened = os.open(root, flags)
-        stack.callback(os.close, opened)
-        for part in located.relative.parts:
-            if not may(os.fstat(opened), user, ENTER):
-                raise PathRefused(f"a folder above {located.name!r} is closed to the user that calls run as.")
-            opened = os.open(part, flags, dir_fd=opened)
-            stack.callback(os.close, opened)
-        return os.fstat(opened)
 
 
 def may(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
@@ -119,16 +109,14 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
     Raises IsolationRefused for a text that is not mountinfo.
     """
     top = PurePosixPath(root)
-    points = {_mount_point(line) for line in table.split("\n") if line}  # other line ends occur in names
+    points = set()
+    for line in filter(None, table.split("\n")):  # other line ends occur in names
+        fields = line.split(" ")
+        if len(fields) < _MOUNTINFO_FIELDS or not fields[4].startswith("/"):
+            raise IsolationRefused(
+                f"mounts might be missed: this row of mountinfo is malformed: {line[:200]!r}"
+            )
+        points.add(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]))
     if not points:
         raise IsolationRefused("mountinfo is empty, so mounts would be missed. Mount /proc where this runs.")
     return tuple(sorted(point for point in points if top in PurePosixPath(point).parents))
-
-
-def _mount_point(line: str) -> str:
-    fields = line.split(" ")
-    if len(fields) < _MOUNTINFO_FIELDS or not fields[4].startswith("/"):
-        raise IsolationRefused(
-            f"this row of mountinfo cannot be read, so mounts might be missed: {line[:200]!r}"
-        )
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])

@@ -34,9 +34,8 @@ class Owner:
         self.id = secrets.token_hex(8)
         self._path = folder / f"{self.id}.lock"
         self._leaves = False
-        unnamed = (
-            folder / f"{self.id}.new"
-        )  # takes its name only once it is locked, so that nobody sees it free
+        # it gets its name only once it is locked, so that nobody sees it free
+        unnamed = folder / f"{self.id}.new"
         self._file = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         unnamed.rename(self._path)
@@ -53,10 +52,9 @@ class Owner:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return False
-        else:
-            return True
         finally:
             os.close(file)
+        return True
 
     def forget(self, owner: str) -> None:
         if self.is_dead(owner):

@@ -8,10 +8,11 @@ SHA-256 with the one that the command names, and run it: what runs is still fixe
 import hashlib
 import json
 import zlib
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
+from typing import NamedTuple
 
 from sandbox.isolation.policy import rlimits
 from sandbox.protocol import LENGTH
@@ -56,9 +57,8 @@ def source(package: str, name: str) -> str:
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A command, and what a container of it is sent first."""
+class Delivery(NamedTuple):
+    """A command, and what its container is sent first."""
 
     command: tuple[str, ...]
     program: bytes
@@ -67,17 +67,12 @@ class Delivery:
 @lru_cache(maxsize=16)
 def delivered(words: tuple[str, ...]) -> Delivery:
     """The same program as `python3 ... -c <text> <words>`, sent instead of named. Raises ValueError for other commands."""
-    switches, text = _split(words)
-    data = zlib.compress("\0".join(text).encode(), 9)
-    command = (*switches, _LOADER, hashlib.sha256(data).hexdigest())
-    return Delivery(command, LENGTH.pack(len(data)) + data)
-
-
-def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    end = list(words).index("-c") + 1
+    end = words.index("-c") + 1
     if any("\0" in word for word in words[end:]):
         raise ValueError("a program holds no NUL")
-    return words[:end], words[end:]
+    data = zlib.compress("\0".join(words[end:]).encode(), 9)
+    command = (*words[:end], _LOADER, hashlib.sha256(data).hexdigest())
+    return Delivery(command, LENGTH.pack(len(data)) + data)
 
 
 def with_rlimits(template: SandboxTemplate, engine_sets: Collection[str]) -> SandboxTemplate:

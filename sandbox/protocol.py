@@ -108,14 +108,11 @@ class FrameReader:
         frame = _decode(kind, payload)
         self._final = isinstance(frame, Final)
         if isinstance(frame, Attachment):
-            self._count(frame)
+            self._attachments += 1
+            self._attached += len(frame.data)
+            if self._attachments > MAX_ATTACHMENTS or self._attached > ATTACHED_BYTES:
+                raise ProtocolBreach("too many attachments")
         return frame
-
-    def _count(self, attachment: Attachment) -> None:
-        self._attachments += 1
-        self._attached += len(attachment.data)
-        if self._attachments > MAX_ATTACHMENTS or self._attached > ATTACHED_BYTES:
-            raise ProtocolBreach("too many attachments")
 
 
 def _decode(kind: bytes, payload: bytes) -> Frame:

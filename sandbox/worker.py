@@ -120,9 +120,10 @@ def by_lines():
 
 def measure():
     """What this container really is, as seen from inside: the facts that the host compares with what it asked for."""
+    status = (line.split(":", 1) for line in _lines("/proc/self/status") if ":" in line)
     return {
         "pid": os.getpid(),
-        "status": _fields("/proc/self/status", STATUS_FIELDS),
+        "status": {name: value.split() for name, value in status if name in STATUS_FIELDS},
         "mounts": _mounts(),
         "interfaces": [line.split(":")[0].strip() for line in _lines("/proc/net/dev")[2:]],
         "rlimits": {
@@ -132,7 +133,10 @@ def measure():
         "environment": dict(os.environ),
         "hostname": os.uname().nodename,
         "folder": os.getcwd(),
-        "cgroup": {name: _first(paths) for name, paths in CGROUP_FILES.items()},
+        "cgroup": {
+            name: next((lines[0] for lines in map(_lines, paths) if lines), None)
+            for name, paths in CGROUP_FILES.items()
+        },
     }
 
 
@@ -152,20 +156,9 @@ CGROUP_FILES = {
 def _lines(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return (
-                file.read().rstrip("\n").split("\n")
-            )  # names may hold what else counts as the end of a line
+            return file.read().rstrip("\n").split("\n")  # names may hold the other line ends
     except OSError:
         return []
-
-
-def _fields(path, names):
-    rows = (line.split(":", 1) for line in _lines(path) if ":" in line)
-    return {name: value.split() for name, value in rows if name in names}
-
-
-def _first(paths):
-    return next((lines[0] for lines in map(_lines, paths) if lines), None)
 
 
 def _mounts():
@@ -173,34 +166,25 @@ def _mounts():
     rows = []
     for line in _lines("/proc/self/mountinfo"):
         left, _, right = line.partition(" - ")
-        parts = left.split(" ")
+        number, parent, _, _, target, options, *shared = left.split(" ")
+        for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+            target = target.replace(code, letter)
+        identity = None  # where it cannot be looked at
+        with contextlib.suppress(OSError, ValueError):
+            status = os.stat(target)
+            identity = [status.st_dev, status.st_ino]
         rows.append(
             {
-                "id": parts[0],
-                "parent": parts[1],
-                "target": _unescape(parts[4]),
-                "options": parts[5].split(","),
-                "shared": parts[6:],
+                "id": number,
+                "parent": parent,
+                "target": target,
+                "options": options.split(","),
+                "shared": shared,
                 "type": right.split(" ")[0],
-                "identity": _identity(_unescape(parts[4])),
+                "identity": identity,
             }
         )
     return rows
-
-
-def _identity(path):
-    """Device and inode of what is seen at a place; nothing where it cannot be looked at."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return [status.st_dev, status.st_ino]
-
-
-def _unescape(text):
-    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, letter)
-    return text
 
 
 def read_exactly(count):
@@ -214,14 +198,8 @@ def read_exactly(count):
     return data
 
 
-def read_job():
-    (length,) = LENGTH.unpack(read_exactly(LENGTH.size))
-    return json.loads(read_exactly(length))
-
-
-def warming(handler):
-    if hasattr(handler, "warm"):
-        yield from handler.warm()
+def no_steps():
+    yield from ()
 
 
 def await_job(steps, idle_seconds):
@@ -230,9 +208,7 @@ def await_job(steps, idle_seconds):
     while not select.select([0], [], [], max(0.0, min(pause, end - time.monotonic())))[0]:
         if time.monotonic() >= end:
             os._exit(0)
-        pause = (
-            next(steps, idle_seconds) or 0.0
-        )  # a step yields nothing; after the last one there is only waiting
+        pause = next(steps, idle_seconds) or 0.0  # most steps yield None; after the last one it only waits
 
 
 def watch(deadline):
@@ -259,11 +235,7 @@ class FileLimit:
     reached = False
 
     @classmethod
-    def watch(cls):
-        signal.signal(signal.SIGXFSZ, cls._note)
-
-    @classmethod
-    def _note(cls, _number, _frame):
+    def note(cls, _number, _frame):
         cls.reached = True
 
 
@@ -285,16 +257,17 @@ def main():
     wire = Wire(os.dup(1))
     os.dup2(2, 1)  # what is printed while the handler loads is no job's output
     flush_library = by_lines()
-    FileLimit.watch()
+    signal.signal(signal.SIGXFSZ, FileLimit.note)
     idle_seconds, handler = float(sys.argv[1]), types.ModuleType("handler")
     exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
     handler.prepare()
     wire.send_json(b"R", measure())
-    with contextlib.closing(warming(handler)) as steps:
+    with contextlib.closing(getattr(handler, "warm", no_steps)()) as steps:
         await_job(steps, idle_seconds)
     gc.freeze()
     gc.enable()
-    job, before = read_job(), seconds_used()
+    (length,) = LENGTH.unpack(read_exactly(LENGTH.size))
+    job, before = json.loads(read_exactly(length)), seconds_used()
     capture = Capture(wire, flush_library)
     threading.Thread(target=watch, args=(time.monotonic() + job["deadline_seconds"],), daemon=True).start()
     os.chdir("/tmp")

@@ -72,10 +72,16 @@ class Workspace:
         try:
             root = given.resolve(strict=True)
         except (OSError, RuntimeError) as error:
-            raise PathMissing(
-                f"workspace {given} cannot be used: {error}. Create the folder first."
-            ) from error
-        _refuse_unsuitable_root(root)
+            raise PathMissing(f"workspace {given} is unusable: {error}. Create the folder first.") from error
+        if not root.is_dir():
+            raise PathRefused(f"workspace {root} is not a folder.")
+        inside = (*_SYSTEM, str(STAGING_TARGET))
+        if str(root) in _TOO_WIDE or any(root.is_relative_to(place) for place in inside):
+            raise PathRefused(
+                f"{root} cannot be a workspace: the container needs that place, or it is too wide."
+            )
+        if RESERVED in root.parts:
+            raise PathRefused(f"{root} lies inside {RESERVED}, the server's own folder.")
         return cls(root, writable, tuple({given, root}))
 
 
@@ -116,9 +122,7 @@ class Workspaces:
         for one in self.items:
             for other in self.items:
                 if one is not other and one.root.is_relative_to(other.root):
-                    raise PathRefused(
-                        f"workspace {one.root} lies in workspace {other.root}. Name only one of them."
-                    )
+                    raise PathRefused(f"workspace {one.root} lies in {other.root}. Name only one of them.")
 
     def input(self, text: str) -> Located:
         """An existing file or folder to read. Raises PathRefused or PathMissing."""
@@ -133,9 +137,7 @@ class Workspaces:
         if not found.relative.parts:
             raise PathRefused("an output needs a name; this is the workspace itself.")
         if not found.workspace.writable:
-            raise PathRefused(
-                f"workspace {found.workspace.root} is read-only. Write to a writable workspace."
-            )
+            raise PathRefused(f"workspace {found.workspace.root} is read-only. Write to another one.")
         return found
 
     def _locate(self, text: str, *, follow_last: bool = True) -> Located:
@@ -163,14 +165,15 @@ class Workspaces:
             while left:
                 steps += 1
                 if steps > MAX_STEPS:
-                    raise PathRefused(
-                        f"the path takes more than {MAX_STEPS} steps through folders and links."
-                    )
+                    raise PathRefused(f"the path takes more than {MAX_STEPS} folders and links.")
                 part = left.pop()
                 if part == "..":
                     trail.leave()
                     continue
-                _refuse_reserved(trail.names, part)
+                if not trail.names and part.casefold() == RESERVED:  # some file systems ignore case
+                    raise PathRefused(
+                        f"{RESERVED} is where the server keeps staging and undo; it is never opened."
+                    )
                 status = trail.look(part)
                 if status is None:
                     if left:
@@ -241,7 +244,7 @@ class _Trail:
         with open_folder(self.workspace, PurePosixPath(*above)) as folder:
             status = _look(folder, name)
         if status is None:
-            raise PathMissing(f"{name!r} was taken away while it was resolved.")
+            raise PathMissing(f"{name!r} was removed while it was resolved.")
         is_folder = stat.S_ISDIR(status.st_mode)
         if not is_folder and not stat.S_ISREG(status.st_mode):
             raise PathRefused(f"{name!r} is a device, pipe or socket; only files and folders are opened.")
@@ -267,20 +270,19 @@ def _parse(text: str) -> str:
     if not text:
         raise PathRefused("the path is empty.")
     if text.lower().startswith("file:"):
-        text = _parse_uri(text)
+        _refuse_controls(text)  # urlsplit would drop some of them in silence
+        try:
+            uri = urlsplit(text)
+        except ValueError as error:
+            raise PathRefused("this file: URI cannot be read.") from error
+        local = uri.netloc in ("", "localhost") and uri.path.startswith("/")
+        if not local or "?" in text or "#" in text:
+            raise PathRefused(
+                "only file:///absolute/path names a local file; ? and # are written %3F and %23."
+            )
+        text = unquote(uri.path, errors="surrogateescape")
     _refuse_unprintable(text)
     return text
-
-
-def _parse_uri(text: str) -> str:
-    _refuse_controls(text)  # urlsplit would drop some of them in silence
-    try:
-        uri = urlsplit(text)
-    except ValueError as error:
-        raise PathRefused("this file: URI cannot be read.") from error
-    if uri.netloc not in ("", "localhost") or "?" in text or "#" in text or not uri.path.startswith("/"):
-        raise PathRefused("only file:///absolute/path names a local file; ? and # are written %3F and %23.")
-    return unquote(uri.path, errors="surrogateescape")
 
 
 def _refuse_unprintable(text: str) -> None:
@@ -301,21 +303,6 @@ def _refuse_controls(text: str) -> None:
 def hides(text: str) -> bool:
     """Whether a person or a model would be shown another name than the one that is opened."""
     return any(unicodedata.category(letter) in _HIDING and letter not in _JOINERS for letter in text)
-
-
-def _refuse_reserved(done: list[str], part: str) -> None:
-    if not done and part.casefold() == RESERVED:  # some file systems do not tell cases apart
-        raise PathRefused(f"{RESERVED} is where the server keeps staging and undo; it is never opened.")
-
-
-def _refuse_unsuitable_root(root: Path) -> None:
-    if not root.is_dir():
-        raise PathRefused(f"workspace {root} is not a folder.")
-    inside = (*_SYSTEM, str(STAGING_TARGET))
-    if str(root) in _TOO_WIDE or any(root.is_relative_to(place) for place in inside):
-        raise PathRefused(f"{root} cannot be a workspace: the container needs that place, or it is too wide.")
-    if RESERVED in root.parts:
-        raise PathRefused(f"{root} lies inside {RESERVED}, the server's own folder.")
 
 
 def _look(folder: int, part: str) -> os.stat_result | None:
@@ -362,7 +349,7 @@ def open_file(located: Located) -> Iterator[int]:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             file = os.open(located.name, flags, dir_fd=folder)
         except FileNotFoundError as error:
-            raise PathMissing(f"{located} does not exist any more.") from error
+            raise PathMissing(f"{located} no longer exists.") from error
         except OSError as error:
             raise PathRefused(f"{located} cannot be opened: {error.strerror}.") from error
     try:

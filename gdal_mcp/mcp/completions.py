@@ -13,7 +13,7 @@ from typing import Final
 
 import mcp_types as t
 
-from gdal_mcp.gdal.datasets.browse import Kind, TreeTooLarge, walk
+from gdal_mcp.gdal.datasets.browse import Kind, opened
 from gdal_mcp.gdal.discovery.values import KINDS, beginning, statistics
 from gdal_mcp.mcp.prompts import PromptValue, prompts
 from gdal_mcp.untrusted import shown_text
@@ -82,11 +82,10 @@ def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
         located = workspaces.input(f"{folder}{slash}" if folder or slash else ".")
         if not located.is_folder:
             return
-        for found in walk(workspaces, located, depth=1, limit=_LOOKED_AT):
-            if found.kind in (Kind.FILE, Kind.FOLDER) and found.name.startswith(begun):
-                yield f"{folder}{slash}{found.name}" + ("/" if found.kind is Kind.FOLDER else "")
-    except TreeTooLarge:
-        pass  # the names before the limit have been given
+        with opened(workspaces, located, limit=_LOOKED_AT) as there:
+            for name, kind in there.names.items():
+                if kind in (Kind.FILE, Kind.FOLDER) and name.startswith(begun):
+                    yield f"{folder}{slash}{name}" + ("/" if kind is Kind.FOLDER else "")
     except PathRefused:
         return
     if not typed:

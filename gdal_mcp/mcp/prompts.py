@@ -17,7 +17,7 @@ import mcp_types as t
 from mcp.shared.exceptions import MCPError
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.discovery.tables import read
+from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.values import KINDS
 from gdal_mcp.mcp.icons import PROMPT
 from gdal_mcp.untrusted import shown_text

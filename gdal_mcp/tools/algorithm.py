@@ -13,7 +13,7 @@ from gdal_mcp.gdal.datasets.paths import Source, reading
 from gdal_mcp.gdal.datasets.reading import Reading
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import spelling
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
 WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
@@ -28,8 +28,7 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
 
     Raises ToolError for one that does not exist or that this server excludes.
     """
-    known = _by_spelling(context.catalogue)
-    path = known.get(spelling(name))
+    path = _path_named(context.catalogue, name)
     if path is None:
         raise ToolError(
             Code.NOT_FOUND,
@@ -49,16 +48,12 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
 
 def is_algorithm(catalogue: Catalogue, name: str) -> bool:
     """Whether a tool of this name is an algorithm of the catalogue."""
-    return spelling(name) in _by_spelling(catalogue)
+    return _path_named(catalogue, name) is not None
 
 
-def step_named(catalogue: Catalogue, name: str) -> str | None:
-    """The key of a step of pipelines, however it is spelt; None if there is none."""
-    return next((key for key in catalogue.steps if spelling(key) == spelling(name)), None)
-
-
-def _by_spelling(catalogue: Catalogue) -> Mapping[str, str]:
-    return {spelling(path): path for path in catalogue.algorithms}
+def _path_named(catalogue: Catalogue, name: str) -> str | None:
+    plain = spelling(name)
+    return next((path for path in catalogue.algorithms if spelling(path) == plain), None)
 
 
 def may_write(algorithm: Algorithm) -> bool:
@@ -75,15 +70,13 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
     bound = bind_json(algorithm, _explicit(algorithm, arguments), binding_context(context))
     paths = ResolvedPaths(context)
     [resolved] = paths.resolve([bound])
-    command = Command("gdal", (*algorithm.path.split(), *render(resolved)))
-    given = {one.name: one.values for one in bound.arguments}
     return Draft(
-        command,
+        Command("gdal", (*algorithm.path.split(), *render(resolved))),
         paths.inputs,
-        together(paths.outputs),
-        named=paths.named,
+        paths.outputs(),
+        named=tuple(paths.named),
         algorithm=algorithm.path,
-        arguments=given,
+        arguments={one.name: one.values for one in bound.arguments},
     )
 
 
@@ -94,12 +87,13 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     """
     report = algorithm.long_names.get("output-format")
     given = {spelling(name) for name in arguments}
-    reports = report is not None and {"json", "text"} <= set(report.choices)
+    if report is None or given & {"output_format", "of", "f"}:
+        return arguments
     if algorithm.path == _REPORTS_OR_WRITES:
         reports = "output" not in given
-    if report is None or not reports:
-        return arguments
-    return arguments if given & {"output_format", "of", "f"} else {**arguments, report.name: "json"}
+    else:
+        reports = {"json", "text"} <= set(report.choices)
+    return {**arguments, report.name: "json"} if reports else arguments
 
 
 def binding_context(context: DraftContext) -> Context:
@@ -111,8 +105,8 @@ class ResolvedPaths:
     """The paths of one call, looked up: inputs first, since an output must not be one of them."""
 
     context: DraftContext
+    named: list[tuple[str, Located]] = field(default_factory=list)  # whole files and folders, by argument
     _inputs: list[Located | Source] = field(default_factory=list)
-    _named: list[tuple[str, Located]] = field(default_factory=list)
     _outputs: dict[str, Output] = field(default_factory=dict)
     _sources: dict[str, Source] = field(default_factory=dict)
 
@@ -121,13 +115,20 @@ class ResolvedPaths:
         found = (one.located if isinstance(one, Source) else one for one in self._inputs)
         return tuple(dict.fromkeys(found))
 
-    @property
-    def named(self) -> tuple[tuple[str, Located], ...]:
-        return tuple(self._named)
-
-    @property
     def outputs(self) -> tuple[Output, ...]:
-        return tuple(self._outputs.values())
+        """Outputs that can be published at once. Raises ToolError if they are in several workspaces or of one name."""
+        outputs = tuple(self._outputs.values())
+        names = {output.target.name for output in outputs}
+        if len({output.target.workspace.root for output in outputs}) > 1:
+            what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
+        elif len(names) != len(outputs):
+            what = "two outputs have the same name"
+            fix = "Give each output a name of its own, even in another folder."
+        else:
+            return outputs
+        raise ToolError(
+            Code.INVALID_ARGUMENT, Stage.RESOLVE, f"{what}; they are published together or not at all.", fix
+        )
 
     def resolve(self, parts: Sequence[Bound]) -> tuple[Bound, ...]:
         """The same arguments with paths in the container. To be called once. Raises ToolError."""
@@ -143,12 +144,12 @@ class ResolvedPaths:
         if recursive or argument.rule.form == "recursive folder":
             located = self.context.paths.tree(text)
             self._inputs.append(located)
-            self._named.append((argument.name, located))
+            self.named.append((argument.name, located))
             return str(located)
         found = self._source(text)
         self._inputs.append(found)
         if found.is_plain:  # a part of a file is not what the file's header says
-            self._named.append((argument.name, found.located))
+            self.named.append((argument.name, found.located))
         return found.name
 
     def _source(self, text: str) -> Source:
@@ -160,48 +161,19 @@ class ResolvedPaths:
         """What a step says of replacing and updating holds for its own outputs alone."""
         if argument.role is Role.INPUT:
             return self._source(text).name
-        if argument.role is Role.UPDATE:
-            output = self._updated(text, read)
-        else:
-            output = self.context.paths.output(
-                text,
-                inputs=read,
-                overwrite=bound.replaces,
-                update=bound.updates,
-                kind=_KINDS.get(argument.rule.form, "dataset"),
-            )
-        return self._outputs.setdefault(text, output).inside
-
-    def _updated(self, text: str, read: Reading) -> Output:
-        """A dataset that is changed in place: on a copy, which then takes its place."""
-        output = self.context.paths.output(text, inputs=read, overwrite=False, update=True)
-        if output.target.identity is None:
+        in_place = argument.role is Role.UPDATE  # changed on a copy, which then takes its place
+        output = self.context.paths.output(
+            text,
+            inputs=read,
+            overwrite=bound.replaces and not in_place,
+            update=bound.updates or in_place,
+            kind="dataset" if in_place else _KINDS.get(argument.rule.form, "dataset"),
+        )
+        if in_place and output.target.identity is None:
             raise ToolError(
                 Code.NOT_FOUND,
                 Stage.RESOLVE,
                 f"{output.target.name} does not exist, so it cannot be changed.",
                 "Check the name; relative paths start at the first workspace.",
             )
-        return output
-
-
-def together(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """Outputs that can be published at once. Raises ToolError for those of several workspaces, or of one name."""
-    roots = {output.target.workspace.root for output in outputs}
-    names = [output.target.name for output in outputs]
-    if len(roots) > 1:
-        raise _apart("the outputs are in several workspaces", "Write all of them to one workspace.")
-    if len(set(names)) != len(names):
-        raise _apart(
-            "two outputs have the same name", "Give each output a name of its own, even in another folder."
-        )
-    return outputs
-
-
-def _apart(what: str, fix: str) -> ToolError:
-    return ToolError(
-        Code.INVALID_ARGUMENT,
-        Stage.RESOLVE,
-        f"{what}; they are published together or not at all.",
-        fix,
-    )
+        return self._outputs.setdefault(text, output).inside

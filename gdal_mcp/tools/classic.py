@@ -8,11 +8,10 @@ from pydantic import Field
 from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
-from gdal_mcp.gdal.catalogue.model import Catalogue, Kind
+from gdal_mcp.gdal.catalogue.model import Kind
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolbox import A, Answer, Arguments, Tool, schema_of, typed
-from gdal_mcp.tools.common import URI, DatasetPath, NewPath, Number, number
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.toolbox import A, Arguments, Tool, schema_of, typed
+from gdal_mcp.tools.common import URI, DatasetPath, DraftContext, NewPath, Number, number
 from sandbox.workspace import Located
 
 _DEFAULT_FORMATS: Final[Mapping[Kind, str]] = {"raster": "GTiff", "vector": "GPKG"}
@@ -31,36 +30,43 @@ WarpResampling = Literal[
 ]  # fmt: skip
 
 
-def _format(
-    catalogue: Catalogue, name: str | None, path: str | None, kind: Kind = "raster"
-) -> tuple[str, str]:
-    """The driver of an output, and the extension (with its dot) of a file that the server names.
-
-    The driver is the one that is named, else the one the extension means, else a default. Raises ArgumentRefused for a format
-    that cannot be written.
-    """
-    by_extension = driver_for(catalogue, path, kind) if path else None
-    driver = output_format(catalogue, name or by_extension or _DEFAULT_FORMATS[kind], kind)
-    extensions = catalogue.driver_names[driver.lower()].extensions
-    return driver, f".{extensions[0]}" if extensions else ""
-
-
 def _output(  # noqa: PLR0913 - what sets the programs apart
     context: DraftContext,
     path: str | None,
     sources: Sequence[Located],
-    new: tuple[str, str],
+    ending: str,
     *,
     update: bool = False,
     kind: OutputKind = "dataset",
 ) -> Output:
-    """The output that a call names, replaced or, on `update`, changed; else one named by the first source and `new`.
-
-    `new` is the end of the name and the extension.
-    """
+    """The output that a call names, replaced or, on `update`, changed; else one named by the first source and `ending`."""
     if path is None:
-        return context.paths.new_output(f"{sources[0].path.stem}_{new[0]}", new[1], kind)
+        name, dot, extension = ending.partition(".")
+        return context.paths.new_output(f"{sources[0].path.stem}_{name}", f"{dot}{extension}", kind)
     return context.paths.output(path, inputs=tuple(sources), overwrite=not update, update=update, kind=kind)
+
+
+def _dataset(  # noqa: PLR0913 - what sets the programs apart
+    context: DraftContext,
+    path: str | None,
+    sources: Sequence[Located],
+    ending: str,
+    *,
+    driver: str | None = None,
+    kind: Kind = "raster",
+    update: bool = False,
+) -> tuple[str, Output]:
+    """The driver of an output, and the output.
+
+    The driver is the one that is named, else the one that the extension of the path means, else a default. Raises
+    ArgumentRefused for a format that cannot be written, ToolError for a path that cannot be.
+    """
+    catalogue = context.catalogue
+    by_extension = driver_for(catalogue, path, kind) if path else None
+    driver = output_format(catalogue, driver or by_extension or _DEFAULT_FORMATS[kind], kind)
+    extensions = catalogue.driver_names[driver.lower()].extensions
+    ending += f".{extensions[0]}" if extensions else ""
+    return driver, _output(context, path, sources, ending, update=update)
 
 
 def _alike(**arguments: Any) -> dict[str, tuple[str, ...]]:
@@ -115,11 +121,6 @@ def _info(arguments: GdalinfoArguments, context: DraftContext) -> Draft:
     return Draft(command, (source,), wants_json=arguments.as_json)
 
 
-def _present_info(answer: Answer) -> dict[str, Any]:
-    """The facts of the JSON report; the report itself, or its text, is under `untrusted`."""
-    return {"report": dict(facts_of_report(answer.parsed)) if isinstance(answer.parsed, dict) else {}}
-
-
 GDALINFO = Tool(
     name="gdalinfo",
     title="gdalinfo",
@@ -128,7 +129,7 @@ GDALINFO = Tool(
     'Example: {"dataset": "dem.tif", "stats": true}.',
     schema=schema_of(GdalinfoArguments),
     draft=typed(GdalinfoArguments, _info),
-    present=_present_info,
+    present=lambda answer: {"report": dict(facts_of_report(answer.parsed))},
     own_keys={"report": {"type": "object"}},
     required_keys=("report",),
     like="raster info",
@@ -156,8 +157,8 @@ class TranslateArguments(Arguments):
 
 def _translate(arguments: TranslateArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_dataset)
-    driver, extension = _format(context.catalogue, arguments.output_format, arguments.dst_dataset)
-    output = _output(context, arguments.dst_dataset, [source], ("translate", extension))
+    named = arguments.output_format
+    driver, output = _dataset(context, arguments.dst_dataset, [source], "translate", driver=named)
     options = ["-of", driver]
     for band in arguments.bands or ():
         options += ["-b", band]
@@ -198,10 +199,8 @@ class WarpArguments(Arguments):
 
 def _warp(arguments: WarpArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
-    driver, extension = _format(context.catalogue, None, arguments.dst_dataset)
-    output = _output(
-        context, arguments.dst_dataset, sources, ("warp", extension), update=not arguments.overwrite
-    )
+    into = not arguments.overwrite
+    driver, output = _dataset(context, arguments.dst_dataset, sources, "warp", update=into)
     options = ["-t_srs", check_crs(arguments.t_srs)]
     if not output.update:
         options += ["-of", driver]
@@ -237,7 +236,7 @@ class BuildVrtArguments(Arguments):
 
 def _buildvrt(arguments: BuildVrtArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
-    output = _output(context, arguments.dst_vrt, sources, ("mosaic", ".vrt"))
+    output = _output(context, arguments.dst_vrt, sources, "mosaic.vrt")
     options = ["-resolution", arguments.resolution] if arguments.resolution else []
     if arguments.separate:
         options.append("-separate")
@@ -272,8 +271,7 @@ class RasterizeArguments(Arguments):
 
 def _rasterize(arguments: RasterizeArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_vector)
-    driver, extension = _format(context.catalogue, None, arguments.dst_raster)
-    output = _output(context, arguments.dst_raster, [source], ("raster", extension))
+    driver, output = _dataset(context, arguments.dst_raster, [source], "raster")
     options = ["-burn", number(arguments.burn_value), "-ts", str(arguments.width), str(arguments.height)]
     options += ["-te", *map(number, arguments.extent), "-of", driver]
     if arguments.invert:
@@ -311,25 +309,19 @@ class XyzArguments(Arguments):
 def _xyz(arguments: XyzArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.dataset)
     as_array = arguments.output_format == "numpy"
-    new = ("xyz", ".npy" if as_array else ".csv")
-    output = _output(context, arguments.dst_csv, [source], new, kind="array" if as_array else "table")
+    if as_array:
+        output = _output(context, arguments.dst_csv, [source], "xyz.npy", kind="array")
+    else:
+        output = _output(context, arguments.dst_csv, [source], "xyz.csv", kind="table")
     options = [] if as_array else ["-csv"]
     if arguments.skip_nodata:
         options.append("-skipnodata")
     for band in arguments.bands or ():
         options += ["-b", band]
-    library = {
-        "skip_nodata": arguments.skip_nodata,
-        "band_nums": [int(band) for band in arguments.bands or ("1",)],
-    }
-    command = Command(
-        "gdal2xyz",
-        tuple(options),
-        (str(source),),
-        output.inside,
-        "inputs-output",
-        as_array=library if as_array else None,
-    )
+    bands = [int(band) for band in arguments.bands or ("1",)]
+    library = {"skip_nodata": arguments.skip_nodata, "band_nums": bands} if as_array else None
+    inputs = (str(source),)
+    command = Command("gdal2xyz", tuple(options), inputs, output.inside, "inputs-output", as_array=library)
     return Draft(command, (source,), (output,))
 
 
@@ -355,8 +347,7 @@ class MergeArguments(Arguments):
 
 def _merge(arguments: MergeArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
-    driver, extension = _format(context.catalogue, None, arguments.dst_dataset)
-    output = _output(context, arguments.dst_dataset, sources, ("merge", extension), update=True)
+    driver, output = _dataset(context, arguments.dst_dataset, sources, "merge", update=True)
     options = ["-o", output.inside, "-of", driver]
     if arguments.n is not None:
         options += ["-n", number(arguments.n)]
@@ -391,14 +382,13 @@ class PolygonizeArguments(Arguments):
 
 def _polygonize(arguments: PolygonizeArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_dataset)
-    mask = context.paths.input(arguments.mask) if arguments.mask is not None else None
-    inputs = (source, *([mask] if mask else []))
-    driver, extension = _format(context.catalogue, None, arguments.dst_vector, "vector")
-    output = _output(context, arguments.dst_vector, inputs, ("polygons", extension), update=True)
+    masks = () if arguments.mask is None else (context.paths.input(arguments.mask),)
+    inputs = (source, *masks)
+    driver, output = _dataset(context, arguments.dst_vector, inputs, "polygons", kind="vector", update=True)
     options = ["-q"]
     if arguments.band is not None:
         options += ["-b", str(arguments.band)]
-    if mask is not None:
+    for mask in masks:
         options += ["-mask", str(mask)]
     if not output.update:
         options += ["-f", driver]

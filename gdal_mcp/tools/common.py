@@ -1,17 +1,20 @@
-"""What several tools share: option texts, numbers, and the result of the GDAL commands that write."""
+"""What several tools share: the context in which they draft a call, types of arguments, and commands with one input and one output."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 from pydantic import Field, WithJsonSchema
 
+from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.binding import Bound, render
-from gdal_mcp.gdal.catalogue.model import Argument, Role
-from gdal_mcp.gdal.datasets.paths import Source
+from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of, render
+from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Role
+from gdal_mcp.gdal.datasets.paths import Paths, Source
+from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.toolbox import Answer
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolbox import Permits
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
@@ -24,20 +27,39 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 DatasetPath = Annotated[str, Field(description="Dataset in a workspace")]
 OutputPath = Annotated[str, Field(description="Where to write; the folder must exist")]
 NewPath = Annotated[str, Field(description="Where to write; left out, a new file in the outputs folder")]
-
-
 ExtraArguments = Annotated[
     list[str],
     Field(max_length=100, description='More switches of the command: ["--input-layer=roads"]'),
 ]
 
+URI: Final[Mapping[str, Any]] = {"type": ["string", "null"]}
+# what makes a tool one that writes a dataset, whose path and URI are in its result
+WRITES_OUTPUT: Final[Mapping[str, Any]] = {
+    "writes": True,
+    "replaces": True,
+    "present": lambda answer: {"output": answer.output, "resource_uri": answer.uri},
+    "own_keys": {"output": URI, "resource_uri": URI},
+}
 
-URI: dict[str, Any] = {"type": ["string", "null"]}
-COMMAND_KEYS: dict[str, dict[str, Any]] = {"output": URI, "resource_uri": URI}
 
+@dataclass(frozen=True)
+class DraftContext:
+    """Where paths lead, what GDAL has, what this server permits, and what the policy says of a draft for this caller."""
 
-def present_command(answer: Answer) -> dict[str, Any]:
-    return {"output": answer.output, "resource_uri": answer.uri}
+    paths: Paths
+    settings: Settings
+    surface: Permits
+    preflight: Preflight
+    catalogue: Catalogue
+    verdict: Callable[[str, Draft], Verdict] = lambda tool, draft: decide(case(draft, tool, ""), Policy())
+
+    @property
+    def threads(self) -> int:
+        return self.paths.threads
+
+    def permits(self, algorithm: str) -> bool:
+        """Whether this server may run it."""
+        return self.surface.permits(algorithm)
 
 
 def option_texts(options: Mapping[str, Any] | Sequence[str] | None) -> tuple[str, ...]:
@@ -62,13 +84,21 @@ def numbers(values: Sequence[float]) -> str:
     return ",".join(number(value) for value in values)
 
 
-def gdal_command(path: str, bound: Bound, context: DraftContext, ends: tuple[Source, Output]) -> Draft:
-    """`gdal PATH` from an input to an output.
+def gdal_command(
+    path: str,
+    algorithms: Sequence[str],
+    switches: Sequence[str],
+    context: DraftContext,
+    ends: tuple[Source, Output],
+) -> Draft:
+    """`gdal PATH` from an input to an output, with switches that one of these algorithms takes.
 
     Both are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it
-    is given as --input.
+    is given as --input. Raises ToolError, ArgumentRefused.
     """
     source, output = ends
+    binding = Context(context.catalogue, output.target.name, threads=context.threads)
+    bound = bind_switches_of([context.catalogue.algorithms[one] for one in algorithms], switches, binding)
     read = [source.located]
 
     def resolve(argument: Argument, text: str) -> str:
@@ -84,14 +114,11 @@ def gdal_command(path: str, bound: Bound, context: DraftContext, ends: tuple[Sou
         return found.name
 
     resolved = bound.resolve(resolve)
-    command = Command("gdal", (*path.split(), *render(resolved), source.name, output.inside))
-    given = {one.name: one.values for one in bound.arguments}
-    named = (("input", source.located), *(("other", one) for one in read[1:]))
     return Draft(
-        command,
+        Command("gdal", (*path.split(), *render(resolved), source.name, output.inside)),
         tuple(read),
         (output,),
-        named=named,
+        named=(("input", source.located), *(("other", one) for one in read[1:])),
         algorithm=bound.paths[0],
-        arguments=given,
+        arguments={one.name: one.values for one in bound.arguments},
     )

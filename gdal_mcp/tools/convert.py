@@ -2,20 +2,18 @@
 
 from pydantic import Field
 
-from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import (
-    COMMAND_KEYS,
+    WRITES_OUTPUT,
     DatasetPath,
+    DraftContext,
     ExtraArguments,
     Options,
     OutputPath,
     gdal_command,
     option_texts,
-    present_command,
 )
-from gdal_mcp.tools.model import DraftContext
 
 
 class ConvertArguments(Arguments):
@@ -35,11 +33,8 @@ def _draft(arguments: ConvertArguments, context: DraftContext) -> Draft:
         *(f"--creation-option={text}" for text in option_texts(arguments.creation_options)),
         *(arguments.extra_args or ()),
     ]
-    algorithms = [context.catalogue.algorithms[path] for path in ("raster convert", "vector convert")]
-    # the format is among the switches
-    binding = Context(context.catalogue, output.target.name, None, context.threads)
-    bound = bind_switches_of(algorithms, switches, binding)
-    return gdal_command("convert", bound, context, (source, output))
+    # raster or vector is found by looking at the input, in the container
+    return gdal_command("convert", ("raster convert", "vector convert"), switches, context, (source, output))
 
 
 CONVERT = Tool(
@@ -50,10 +45,7 @@ CONVERT = Tool(
     '"creation_options": {"COMPRESS": "DEFLATE"}}.',
     schema=schema_of(ConvertArguments),
     draft=typed(ConvertArguments, _draft),
-    present=present_command,
-    own_keys=COMMAND_KEYS,
     required_keys=("output", "resource_uri"),
     like="raster convert",
-    writes=True,
-    replaces=True,
+    **WRITES_OUTPUT,
 )

@@ -1,7 +1,6 @@
 """Tools that tell what there is: `gdal_search`, `gdal_describe`, `formats` and `find_crs`."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -9,9 +8,9 @@ from gdal_mcp.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.gdal.discovery.formats import formats
 from gdal_mcp.gdal.discovery.search import search
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
-from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm, step_named
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, spelling, typed
+from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm
+from gdal_mcp.tools.common import DraftContext
 
 Limit = Annotated[int, Field(ge=1, le=50)]
 
@@ -38,13 +37,10 @@ class FindCrsArguments(Arguments):
 
 
 def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResult:
-    tools = (
-        one for one in context.surface.callable.values() if one is not GDAL_SEARCH
-    )  # never its own answer
     picked = [
         (one.name, one.title, one.description)
-        for one in tools
-        if not is_algorithm(context.catalogue, one.name)
+        for one in context.surface.callable.values()
+        if one is not GDAL_SEARCH and not is_algorithm(context.catalogue, one.name)
     ]
     found = search(context.catalogue, arguments.query, limit=50, picked=picked)
     hits = [hit for hit in found if not hit.path or context.permits(hit.path)]
@@ -52,10 +48,11 @@ def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResul
 
 
 def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateResult:
-    step = step_named(context.catalogue, arguments.algorithm)
-    if step is not None and not is_algorithm(context.catalogue, arguments.algorithm):
-        return ImmediateResult(describe_step(context.catalogue, step))
-    return ImmediateResult(describe(context.catalogue, algorithm_named(arguments.algorithm, context)))
+    catalogue, name = context.catalogue, arguments.algorithm
+    step = next((key for key in catalogue.steps if spelling(key) == spelling(name)), None)
+    if step is not None and not is_algorithm(catalogue, name):
+        return ImmediateResult(describe_step(catalogue, step))
+    return ImmediateResult(describe(catalogue, algorithm_named(name, context)))
 
 
 def _formats(arguments: FormatsArguments, context: DraftContext) -> ImmediateResult:
@@ -64,12 +61,13 @@ def _formats(arguments: FormatsArguments, context: DraftContext) -> ImmediateRes
 
 def _find_crs(arguments: FindCrsArguments, _context: DraftContext) -> Draft:
     extra = {"query": arguments.query, "limit": arguments.limit}
-    return Draft(Command("find_crs", (), extra=extra), (), wants_json=True, present=_present_crs)
-
-
-def _present_crs(answer: Answer) -> Mapping[str, Any]:
-    """What the image's PROJ database holds, which is as trusted as the image."""
-    return {"matches": answer.parsed if isinstance(answer.parsed, list) else []}
+    return Draft(
+        Command("find_crs", (), extra=extra),
+        (),
+        wants_json=True,
+        # from the image's PROJ database, which is as trusted as the image
+        present=lambda answer: {"matches": answer.parsed if isinstance(answer.parsed, list) else []},
+    )
 
 
 GDAL_SEARCH = Tool(

@@ -6,13 +6,12 @@ from typing import Final
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolbox import Tool
 from gdal_mcp.tools.convert import CONVERT
-from gdal_mcp.tools.direct import brief_tool
 from gdal_mcp.tools.discover import FIND_CRS, FORMATS, GDAL_DESCRIBE, GDAL_SEARCH
 from gdal_mcp.tools.info import INFO
 from gdal_mcp.tools.look import LIST_WORKSPACE, PREVIEW
 from gdal_mcp.tools.pipelines import PIPELINE
 from gdal_mcp.tools.raster.reproject import REPROJECT
-from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE
+from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE, brief_tool
 from gdal_mcp.tools.validate import VALIDATE_CALL
 
 # algorithms that are listed with the arguments that most calls need, and what they are called by

@@ -10,8 +10,7 @@ from gdal_mcp.gdal.datasets.browse import opened
 from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, page, told
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
-from gdal_mcp.tools.common import DatasetPath
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import DatasetPath, DraftContext
 
 Band = Annotated[int, Field(ge=1, le=65_535)]
 
@@ -27,19 +26,14 @@ class PreviewArguments(Arguments):
 
 def _preview(arguments: PreviewArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.path)
-    extra = {
-        "preview": {
-            "pixels": arguments.max_size,
-            "bands": arguments.bands,
-            "color": arguments.color,
-        }
-    }
-    command = Command("preview", (), (source.name,), layout="inputs-output", extra=extra)
-    return Draft(command, (source.located,), wants_json=True, present=_shown)
-
-
-def _shown(answer: Answer) -> Mapping[str, Any]:
-    return {"shown": dict(shown(answer.parsed))}
+    picture = {"pixels": arguments.max_size, "bands": arguments.bands, "color": arguments.color}
+    command = Command("preview", (), (source.name,), layout="inputs-output", extra={"preview": picture})
+    return Draft(
+        command,
+        (source.located,),
+        wants_json=True,
+        present=lambda answer: {"shown": dict(shown(answer.parsed))},
+    )
 
 
 PREVIEW = Tool(

@@ -4,9 +4,11 @@ Words are separated by blanks; double quotes hold blanks together, and a backsla
 stands for that character; `!`, `[` and `]` are words of their own. Nothing is expanded. Nested pipelines are those of `tee`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+import re
+from collections import deque
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument
@@ -15,65 +17,82 @@ from gdal_mcp.gdal.catalogue.switches import MAX_VALUES, argument_named
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4
 _SIGNS: Final = ("!", "[", "]")
+# Nothing is tried twice, so that a long text costs no more than its length. A quote that is left over is never closed.
+_TOKEN: Final = re.compile(r'(?:[^" \t\n]++|"(?:[^"\\]++|\\.)*+")++|(?P<unclosed>")', re.DOTALL)
+_QUOTED: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_ESCAPED: Final = re.compile(r'\\(["\\])')
+_SWITCH: Final = re.compile(r"-(?![\d.])")  # a negative number is a value
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """The words behind the name of a step."""
+class StepCall:
+    """One step as a client gives it: arguments by name, or the words behind its name in GDAL's notation.
 
-    texts: tuple[str, ...]
+    Branches are nested pipelines, which only `tee` takes.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class ParsedStep:
     name: str
-    words: Words
-    branches: tuple[tuple["ParsedStep", ...], ...] = ()
+    given: Mapping[str, Any] | tuple[str, ...]
+    branches: tuple[tuple["StepCall", ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    text: str
-    quoted: bool = False
+def parse_notation(text: str, names: Container[str] = ()) -> tuple[StepCall, ...]:
+    """The steps of a pipeline. `names` has the steps whose names are two words, such as `grid count`.
 
-    @property
-    def sign(self) -> str:
-        return self.text if not self.quoted and self.text in _SIGNS else ""
-
-
-@dataclass(slots=True)
-class _Reader:
-    tokens: list[_Token]
-    position: int = 0
-    depth: int = field(default=0)
-
-    def peek(self) -> _Token | None:
-        return self.tokens[self.position] if self.position < len(self.tokens) else None
-
-    def take(self) -> _Token | None:
-        token = self.peek()
-        self.position += 1
-        return token
-
-
-def parse_notation(text: str) -> tuple[ParsedStep, ...]:
-    """The steps of a pipeline. Raises ArgumentRefused for a text that is not one exactly."""
+    Raises ArgumentRefused for a text that is not exactly a pipeline.
+    """
     if len(text) > MAX_LETTERS:
         raise ArgumentRefused(f"the pipeline is longer than {MAX_LETTERS} letters.", "Split it.")
-    reader = _Reader(_tokens(text))
-    steps = _steps(reader)
-    if reader.peek() is not None:
+    tokens: deque[str] = deque()
+    for found in _TOKEN.finditer(text):
+        if found["unclosed"]:
+            raise ArgumentRefused("a quote in the pipeline is not closed.", 'Close every " in it.')
+        tokens.append(found[0])
+    steps = _steps(tokens, names, depth=0)
+    if tokens:
         raise ArgumentRefused("the pipeline closes a bracket that it did not open.", "Balance [ and ].")
     return steps
 
 
-def named_values(algorithm: Algorithm, words: Words) -> Mapping[str, tuple[str, ...]]:
+def _steps(tokens: deque[str], names: Container[str], depth: int) -> tuple[StepCall, ...]:
+    """Takes steps off the tokens until one that cannot follow a step."""
+    if depth > MAX_DEPTH:
+        raise ArgumentRefused("the pipeline is nested too deeply.", f"Nest at most {MAX_DEPTH} times.")
+    steps = [_step(tokens, names, depth)]
+    while tokens and tokens[0] == "!":
+        tokens.popleft()
+        steps.append(_step(tokens, names, depth))
+    return tuple(steps)
+
+
+def _step(tokens: deque[str], names: Container[str], depth: int) -> StepCall:
+    name = tokens.popleft() if tokens else ""
+    if not name or name in _SIGNS or '"' in name or name.startswith("-"):
+        raise ArgumentRefused(
+            "a step of the pipeline has no name.", "Write `read in.tif ! STEP ... ! write out.tif`."
+        )
+    words: list[str] = []
+    branches: list[tuple[StepCall, ...]] = []
+    while tokens and tokens[0] not in ("!", "]"):
+        word = tokens.popleft()
+        if word != "[":
+            words.append(_QUOTED.sub(lambda quoted: _ESCAPED.sub(r"\1", quoted[1]), word))
+            continue
+        branches.append(_steps(tokens, names, depth + 1))
+        if not tokens or tokens.popleft() != "]":
+            raise ArgumentRefused("a bracket in the pipeline is not closed.", "Balance [ and ].")
+    if words and f"{name} {words[0]}" in names:
+        name = f"{name} {words.pop(0)}"
+    return StepCall(name, tuple(words), tuple(branches))
+
+
+def named_values(algorithm: Algorithm, words: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """The values by argument: switches by their names, the other words by their places, as GDAL reads them."""
     values: dict[str, list[str]] = {}
     loose: list[str] = []
-    pending = iter(words.texts)
+    pending = iter(words)
     for word in pending:
-        if not word.startswith("-") or _is_number(word):
+        if not _SWITCH.match(word):
             loose.append(word)
             continue
         argument, text = _switch(algorithm, word)
@@ -89,75 +108,6 @@ def named_values(algorithm: Algorithm, words: Words) -> Mapping[str, tuple[str, 
     if many is not None:
         raise ArgumentRefused(f"--{many} has too many values.", f"The most are {MAX_VALUES}.")
     return {name: tuple(texts) for name, texts in values.items()}
-
-
-def _tokens(text: str) -> list[_Token]:
-    tokens: list[_Token] = []
-    letters: list[str] = []
-    inside = quoted = started = False
-    escaped = False
-    for letter in text:
-        if inside and escaped:
-            letters.append(letter if letter in '"\\' else f"\\{letter}")
-            escaped = False
-        elif inside and letter == "\\":
-            escaped = True
-        elif letter == '"':
-            inside = not inside
-            quoted = started = True
-        elif letter in " \t\n" and not inside:
-            if started:
-                tokens.append(_Token("".join(letters), quoted))
-            letters, quoted, started = [], False, False
-        else:
-            letters.append(letter)
-            started = True
-    if inside:
-        raise ArgumentRefused("a quote in the pipeline is not closed.", 'Close every " in it.')
-    if started:
-        tokens.append(_Token("".join(letters), quoted))
-    return tokens
-
-
-def _steps(reader: _Reader) -> tuple[ParsedStep, ...]:
-    steps = [_step(reader)]
-    while (token := reader.peek()) is not None and token.sign == "!":
-        reader.take()
-        steps.append(_step(reader))
-    return tuple(steps)
-
-
-def _step(reader: _Reader) -> ParsedStep:
-    name = reader.take()
-    if name is None or name.sign or name.quoted or name.text.startswith("-"):
-        raise ArgumentRefused(
-            "a step of the pipeline has no name.", "Write `read in.tif ! STEP ... ! write out.tif`."
-        )
-    words: list[str] = []
-    branches: list[tuple[ParsedStep, ...]] = []
-    while (token := reader.peek()) is not None and token.sign not in ("!", "]"):
-        reader.take()
-        if token.sign == "[":
-            branches.append(_branch(reader))
-        else:
-            words.append(token.text)
-    return ParsedStep(name.text, Words(tuple(words)), tuple(branches))
-
-
-def _branch(reader: _Reader) -> tuple[ParsedStep, ...]:
-    if reader.depth == MAX_DEPTH:
-        raise ArgumentRefused("the pipeline is nested too deeply.", f"Nest at most {MAX_DEPTH} times.")
-    reader.depth += 1
-    steps = _steps(reader)
-    reader.depth -= 1
-    closing = reader.take()
-    if closing is None or closing.sign != "]":
-        raise ArgumentRefused("a bracket in the pipeline is not closed.", "Balance [ and ].")
-    return steps
-
-
-def _is_number(word: str) -> bool:
-    return len(word) > 1 and (word[1].isdecimal() or word[1] == ".")
 
 
 def _switch(algorithm: Algorithm, word: str) -> tuple[Argument, str | None]:
@@ -185,7 +135,7 @@ def _placed(
     """Words without a switch go to the positional arguments that were not named, in order; a list takes all that are left."""
     free = [one for one in algorithm.arguments if one.positional and one.name not in values]
     placed: list[tuple[Argument, list[str]]] = []
-    rest = list(loose)
+    rest = loose
     for number, argument in enumerate(free):
         if not rest:
             break

@@ -4,9 +4,8 @@ Each step is bound like an algorithm of its own. In the mixed pipeline a step ma
 (`reproject`); every reading that fits together is kept, and a pipeline whose readings would be written differently is refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -17,24 +16,14 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Step
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
-from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, together
-from gdal_mcp.tools.common import COMMAND_KEYS, present_command
-from gdal_mcp.tools.model import DraftContext
-from gdal_mcp.tools.notation import MAX_DEPTH, ParsedStep, Words, named_values, parse_notation
+from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context
+from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
+from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, named_values, parse_notation
 
 MAX_STEPS = 50
 MAX_BRANCHES = 8
 MAX_ALL_STEPS = 500  # with those of all branches: each is bound and drafted, which costs about a millisecond
 _TEE = "tee"
-
-
-@dataclass(frozen=True, slots=True)
-class StepCall:
-    """One step as a client gives it: arguments by name, or words of GDAL's notation; branches are of `tee` alone."""
-
-    name: str
-    given: Mapping[str, Any] | Words
-    branches: tuple[tuple["StepCall", ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +64,22 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
 
 def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Draft:
     given = arguments.steps
-    if isinstance(given, str):
-        calls = tuple(_call(step, context) for step in parse_notation(given))
-    else:
-        calls = _from_json(given)
+    names = {step.name for step in context.catalogue.steps.values()}
+    calls = parse_notation(given, names) if isinstance(given, str) else _from_json(given)
     _refuse_many(calls)
     readings = _agreed(path, calls, context)
     steps = readings[0]
     flat = tuple(_flattened(steps))
     paths = ResolvedPaths(context)
     resolved = iter(paths.resolve([one.bound for one in flat]))
-    words = tuple(_words(steps, resolved))
+    words = _words(steps, lambda _bound: render(next(resolved)))  # both go through the steps in one order
     command = Command("gdal", (*path.split(), *words))
-    outputs = together(paths.outputs)
+    outputs = paths.outputs()
     return Draft(
         command,
         paths.inputs,
         (*outputs[-1:], *outputs[:-1]),  # what it ends with is what it is about; those of branches go with it
-        named=paths.named,
+        named=tuple(paths.named),
         algorithm=path,
         arguments=_said(flat),
         chain=tuple((one.step.algorithm.path, _said([one])) for one in steps),
@@ -127,27 +114,19 @@ def _from_json(steps: Sequence[StepArguments]) -> tuple[StepCall, ...]:
     )
 
 
-def _call(parsed: ParsedStep, context: DraftContext) -> StepCall:
-    branches = tuple(tuple(_call(step, context) for step in branch) for branch in parsed.branches)
-    texts = parsed.words.texts
-    longer = f"{parsed.name} {texts[0]}" if texts else ""
-    if longer and any(step.name == longer for step in context.catalogue.steps.values()):  # `grid count`
-        return StepCall(longer, Words(texts[1:]), branches)
-    return StepCall(parsed.name, parsed.words, branches)
-
-
 def _agreed(
     path: str, calls: Sequence[StepCall], context: DraftContext, takes: str | None = None
 ) -> list[tuple[BoundStep, ...]]:
-    """The readings of a pipeline, which are written alike. Raises ToolError, ArgumentRefused when there is none, or they
-    are not, or one has a step that this server has not.
+    """The readings of a pipeline, all of them written alike.
+
+    Raises ArgumentRefused if there is none or if they differ, ToolError if one has a step that this server excludes.
     """
     if len(calls) > MAX_STEPS:
         raise ArgumentRefused(f"a pipeline has at most {MAX_STEPS} steps.", "Split it.")
     readings: list[tuple[BoundStep, ...]] = [()]
     for call in calls:
         readings = _extended(path, readings, call, context, takes)
-    written = {tuple(_said_words(reading)) for reading in readings}
+    written = {tuple(_words(reading, _as_written)) for reading in readings}
     if len(written) > 1:
         raise ArgumentRefused(
             "the pipeline means one thing for rasters and another for vectors.",
@@ -175,9 +154,16 @@ def _extended(
                 found.append((*reading, _bound(path, step, call, context)))
             except ArgumentRefused as error:
                 refusals.append(error)
-    if not found:
-        raise refusals[0] if refusals else _misplaced(call.name, first=not readings[0] and takes is None)
-    return found
+    if found:
+        return found
+    if refusals:
+        raise refusals[0]
+    if not readings[0] and takes is None:
+        raise ArgumentRefused(f"a pipeline does not begin with {call.name[:60]}.", "Begin with read.")
+    raise ArgumentRefused(
+        f"the step {call.name[:60]} does not take what the step before it gives.",
+        "Rasters become vectors by polygonize, contour or the like, vectors become rasters by rasterize or grid.",
+    )
 
 
 def _variants(path: str, name: str, context: DraftContext) -> list[Step]:
@@ -214,7 +200,7 @@ def _bound(path: str, step: Step, call: StepCall, context: DraftContext) -> Boun
             f"the step {call.name} takes no nested pipeline here.",
             "Name a file instead; a call of its own can write it first.",
         )
-    if isinstance(call.given, Words):
+    if isinstance(call.given, tuple):
         bound = bind_named(algorithm, named_values(algorithm, call.given), binding)
     else:
         bound = bind_json(algorithm, call.given, binding)
@@ -226,15 +212,6 @@ def _bound(path: str, step: Step, call: StepCall, context: DraftContext) -> Boun
     return BoundStep(step, bound, branches)
 
 
-def _misplaced(name: str, *, first: bool) -> ArgumentRefused:
-    if first:
-        return ArgumentRefused(f"a pipeline does not begin with {name[:60]}.", "Begin with read.")
-    return ArgumentRefused(
-        f"the step {name[:60]} does not take what the step before it gives.",
-        "Rasters become vectors by polygonize, contour or the like, vectors become rasters by rasterize or grid.",
-    )
-
-
 def _flattened(steps: Sequence[BoundStep]) -> Iterator[BoundStep]:
     for one in steps:
         yield one
@@ -242,37 +219,31 @@ def _flattened(steps: Sequence[BoundStep]) -> Iterator[BoundStep]:
             yield from _flattened(branch)
 
 
-def _words(steps: Sequence[BoundStep], resolved: Iterator[Bound]) -> Iterator[str]:
-    """The words of the command line, in the order in which `_flattened` goes through the steps."""
+def _words(steps: Sequence[BoundStep], said: Callable[[Bound], Iterable[str]]) -> Iterator[str]:
+    """The words of the command line, `said` giving those of a step's arguments, in the order of `_flattened`."""
     for number, one in enumerate(steps):
         if number:
             yield "!"
         yield from one.step.name.split(" ")
-        yield from render(next(resolved))
+        yield from said(one.bound)
         for branch in one.branches:
             yield "["
-            yield from _words(branch, resolved)
+            yield from _words(branch, said)
             yield "]"
 
 
-def _said_words(steps: Sequence[BoundStep]) -> Iterator[str]:
-    """What is said, with paths as the client wrote them: equal for readings that are written alike."""
-    for one in steps:
-        yield one.step.name
-        yield from (f"{bound.name}={bound.values}" for bound in one.bound.arguments)
-        for branch in one.branches:
-            yield from _said_words(branch)
+def _as_written(bound: Bound) -> Iterator[str]:
+    """Arguments with paths as the client wrote them: equal for readings that are written alike."""
+    return (f"{one.name}={one.values}" for one in bound.arguments)
 
 
 def _said(steps: Sequence[BoundStep]) -> dict[str, tuple[str, ...]]:
     """Arguments of all steps by name; those of several steps follow each other."""
-    pairs = sorted(
-        ((one.name, one.values) for step in steps for one in step.bound.arguments), key=lambda pair: pair[0]
-    )
-    return {
-        name: tuple(value for _, values in group for value in values)
-        for name, group in groupby(pairs, key=lambda pair: pair[0])
-    }
+    values: dict[str, list[str]] = {}
+    for step in steps:
+        for one in step.bound.arguments:
+            values.setdefault(one.name, []).extend(one.values)
+    return {name: tuple(values[name]) for name in sorted(values)}
 
 
 PIPELINE = Tool(
@@ -283,10 +254,7 @@ PIPELINE = Tool(
     '{"step": "write", "arguments": {"output": "shade.tif"}}]}.',
     schema=schema_of(PipelineArguments),
     draft=typed(PipelineArguments, lambda arguments, context: _draft("pipeline", arguments, context)),
-    writes=True,
-    replaces=True,
-    present=present_command,
-    own_keys=COMMAND_KEYS,
     like="pipeline",
+    **WRITES_OUTPUT,
 )
 assert PIPELINE.name in PIPELINES

@@ -1,17 +1,59 @@
-"""`gdal_read` and `gdal_write`: any algorithm by its name. Two tools, so that what they say of themselves is true."""
+"""Any algorithm: by its name with `gdal_read` and `gdal_write`, or by a tool of its own, such as `raster_hillshade`.
+
+`gdal_read` and `gdal_write` are two, so that what each says of its effects is true.
+"""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 from pydantic import Field
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Draft
+from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue
+from gdal_mcp.gdal.catalogue.schema import input_schema
+from gdal_mcp.gdal.datasets.operations import (
+    ALWAYS_ASKED,
+    FILE_OPERATIONS,
+    check_identified,
+    plan_operation,
+)
+from gdal_mcp.gdal.discovery.entries import tool_name
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
-from gdal_mcp.tools.algorithm import algorithm_named
-from gdal_mcp.tools.common import COMMAND_KEYS, present_command
-from gdal_mcp.tools.dispatch import draft_call
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.algorithm import PIPELINES, algorithm_named, binding_context, draft_algorithm, may_write
+from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
+from gdal_mcp.tools.pipelines import draft_pipeline
+
+OPTIONS = "options"
+
+
+def draft_call(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
+    """The one way from an algorithm and its arguments to a draft. Raises ToolError, ArgumentRefused."""
+    if algorithm.path in PIPELINES:
+        return draft_pipeline(algorithm.path, arguments, context)
+    if algorithm.path not in FILE_OPERATIONS:
+        return draft_algorithm(algorithm, arguments, context)
+    # files are copied, renamed, moved and deleted by the host; GDAL only looks at them
+    bound = bind_json(algorithm, arguments, binding_context(context))
+    given = {one.name: one.values for one in bound.arguments}
+    work = plan_operation(algorithm.path, given, context.paths)
+    return Draft(
+        Command("gdal", work.argv),
+        work.inputs,
+        work.outputs,
+        copies=work.copies,
+        transfers=work.transfers,
+        removes=work.removes,
+        listings=work.listings,
+        verify=partial(check_identified, work.identified) if work.identified else None,
+        always_asked=algorithm.path in ALWAYS_ASKED or bool(work.removes),
+        algorithm=algorithm.path,
+        arguments=given,
+    )
 
 
 class RunArguments(Arguments):
@@ -20,8 +62,7 @@ class RunArguments(Arguments):
 
 
 def _draft(arguments: RunArguments, context: DraftContext) -> Draft:
-    algorithm = algorithm_named(arguments.algorithm, context)
-    return draft_call(algorithm, arguments.arguments, context)
+    return draft_call(algorithm_named(arguments.algorithm, context), arguments.arguments, context)
 
 
 def _read(arguments: RunArguments, context: DraftContext) -> Draft:
@@ -52,8 +93,48 @@ GDAL_WRITE = Tool(
     'Example: {"algorithm": "raster slope", "arguments": {"input": "dem.tif", "output": "slope.tif"}}.',
     schema=schema_of(RunArguments),
     draft=typed(RunArguments, _draft),
-    writes=True,
-    replaces=True,
-    present=present_command,
-    own_keys=COMMAND_KEYS,
+    **WRITES_OUTPUT,
 )
+
+
+@lru_cache(maxsize=256)
+def direct_tool(catalogue: Catalogue, path: str) -> Tool:
+    """The tool of one algorithm with all of its arguments."""
+    algorithm = catalogue.algorithms[path]
+
+    def draft(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
+        return draft_call(algorithm_named(path, context), arguments, context)
+
+    return Tool(
+        name=tool_name(path),
+        title=f"gdal {path}",
+        description=f"{algorithm.description.rstrip('.')}.",
+        schema=lambda: input_schema(algorithm, compact=True),
+        draft=draft,
+        like=path,
+        **(WRITES_OUTPUT if may_write(algorithm) else {"writes": False}),
+    )
+
+
+def brief_tool(catalogue: Catalogue, path: str, shown: tuple[str, ...], description: str) -> Tool:
+    """The same with a few arguments in its schema and the others, by their names, in one object `options`."""
+    full = direct_tool(catalogue, path)
+
+    def schema() -> dict[str, Any]:
+        complete = full.schema()
+        properties = {name: complete["properties"][name] for name in shown}
+        properties[OPTIONS] = {
+            "type": "object",
+            "description": "Its other arguments by name (see gdal_describe)",
+        }
+        required = [name for name in complete.get("required", ()) if name in properties]
+        return {**complete, "properties": properties, "required": required}
+
+    def draft(arguments: Mapping[str, Any], context: DraftContext) -> Any:
+        more = arguments.get(OPTIONS, {})
+        if not isinstance(more, Mapping):
+            raise ArgumentRefused("`options` is no object.", 'Give its arguments by name: {"NAME": VALUE}.')
+        merged = {key: value for key, value in arguments.items() if key != OPTIONS}
+        return full.draft({**more, **merged}, context)
+
+    return replace(full, description=description, schema=schema, draft=draft)

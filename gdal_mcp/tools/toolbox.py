@@ -1,14 +1,17 @@
 """GDAL as a toolbox: everything that the server needs to know of it, in one value."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
+from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.answers.described import described
 from gdal_mcp.gdal.answers.next_steps import next_steps
-from gdal_mcp.gdal.answers.printed import read_json
+from gdal_mcp.gdal.answers.report import read_json
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.drift import unfit
 from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
@@ -24,16 +27,24 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, Permits, Tool, Toolbox
 from gdal_mcp.tools.algorithm import may_write
-from gdal_mcp.tools.aliases import aliases_of
 from gdal_mcp.tools.classic import CLASSIC
-from gdal_mcp.tools.direct import direct_tool
+from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.run import direct_tool
 from gdal_mcp.tools.upload import UPLOAD
 from gdal_mcp.tools.validate import VALIDATE_CALL
 
 NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
+# the algorithms that a classic program may do besides the one that it is most like
+_BESIDES: Final = MappingProxyType(
+    {
+        "gdal_translate": ("raster clip", "raster select"),
+        "gdalwarp": ("raster mosaic",),
+        "gdalbuildvrt": ("raster stack",),
+        "gdal_merge": ("raster stack",),
+    }
+)
 TOOLSETS = ("core", *GROUPS, "classic", "all")
 
 
@@ -75,6 +86,16 @@ def of_data(text: str) -> Toolbox:
         upload=UPLOAD,
         compare=compare_command,
     )
+
+
+def aliases_of(catalogue: Catalogue) -> Aliases:
+    """The names of GDAL that stand for others: `info` stands for `raster info`, `vector info` and so on."""
+    generic: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    for path in catalogue.algorithms:
+        _, _, name = path.partition(" ")
+        if name in catalogue.algorithms:
+            generic[name] += (path,)
+    return Aliases(generic, _BESIDES)
 
 
 def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]:

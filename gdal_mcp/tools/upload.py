@@ -9,7 +9,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.paths import refuse_other_name
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import DraftContext
 
 
 class UploadArguments(Arguments):

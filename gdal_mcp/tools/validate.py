@@ -10,11 +10,9 @@ from gdal_mcp.access.policy import Allow, Deny
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.scope import places
-from gdal_mcp.gdal.preflight.facts import DatasetFacts
-from gdal_mcp.gdal.preflight.service import PreflightReport
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
 
@@ -63,15 +61,20 @@ def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
         told["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
         told |= _written(draft)
-    return told | _expected(seen)
+    told["warnings"] = [one.as_dict() for one in seen.findings]
+    if seen.estimate is not None:
+        told["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
+    if seen.violation is not None:
+        parts = ("message", "suggestion", "number", "limit", "setting")
+        told["exceeds"] = {name: getattr(seen.violation, name) for name in parts}
+    return told
 
 
 def _written(draft: Draft) -> dict[str, Any]:
     """Everything in the workspace that the call would make, replace, move or take away."""
-    replaced = [str(old) for output in draft.outputs for old in (*output.replaces, *output.shared)]
     told: dict[str, Any] = {
         "outputs": [str(output.target) for output in draft.outputs],
-        "replaces": replaced,
+        "replaces": [str(old) for output in draft.outputs for old in (*output.replaces, *output.shared)],
     }
     if draft.transfers:
         told["moves"] = [{"from": str(one.source), "to": str(one.target)} for one in draft.transfers]
@@ -80,42 +83,25 @@ def _written(draft: Draft) -> dict[str, Any]:
     return told
 
 
-def _expected(seen: PreflightReport) -> dict[str, Any]:
-    told: dict[str, Any] = {"warnings": [one.as_dict() for one in seen.findings]}
-    if seen.estimate is not None:
-        told["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
-    if seen.violation is not None:
-        told["exceeds"] = {
-            "message": seen.violation.message,
-            "suggestion": seen.violation.suggestion,
-            "number": seen.violation.number,
-            "limit": seen.violation.limit,
-            "setting": seen.violation.setting,
-        }
-    return told
-
-
 def _input(located: Located, context: DraftContext) -> dict[str, Any]:
+    """An input with the facts that are known of it; what is not known is left out."""
     told: dict[str, Any] = {"path": str(located)}
     if located.is_folder:
         return {**told, "folder": True}
     if located.identity is not None:
         told["bytes"] = located.identity.size
     facts = context.preflight.known.get(located)
-    return told | (_facts(facts) if facts is not None else {})
-
-
-def _facts(facts: DatasetFacts) -> dict[str, Any]:
-    """Facts alone: what is not known is left out."""
-    raster = {
-        "size": [facts.width, facts.height],
-        "bands": facts.bands,
-        "type": facts.data_type,
-        "nodata": None if facts.nodata is None else str(facts.nodata),
-        "compression": facts.compression,
-    }
-    vector = {"geometry": facts.geometry, "features": facts.features}
-    told = {"driver": facts.driver, "kind": facts.kind, **(raster if facts.kind == "raster" else vector)}
+    if facts is None:
+        return told
+    told |= {"driver": facts.driver, "kind": facts.kind}
+    if facts.kind == "raster":
+        told |= {"size": [facts.width, facts.height], "bands": facts.bands, "type": facts.data_type}
+        told |= {
+            "nodata": None if facts.nodata is None else str(facts.nodata),
+            "compression": facts.compression,
+        }
+    else:
+        told |= {"geometry": facts.geometry, "features": facts.features}
     told |= {"crs": facts.crs, "degrees": facts.degrees, "extent": facts.extent}
     return {name: value for name, value in told.items() if value not in (None, "")}
 

@@ -4,16 +4,14 @@ Ends with 0 when every one is as it must be, with 1 otherwise.
 """
 
 import argparse
-import contextlib
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sandbox.conformance.bench import Bench
 from sandbox.conformance.known import KNOWN
-from sandbox.conformance.suite import Exemption, Verdict, run
+from sandbox.conformance.suite import run
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.memory import MemoryEngine
@@ -21,29 +19,14 @@ from sandbox.engines.opening import open_engine, unanswered
 from sandbox.errors import ImageMissing, SandboxError
 
 
-def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox.conformance", description=__doc__)
     parser.add_argument("--engine", help="its address, such as unix:///run/podman/podman.sock")
     parser.add_argument("--image", required=True, help="an image that it has, with python3")
     parser.add_argument("--runtime", default="", help="an OCI runtime that it knows, such as runsc")
-    names = [one.name for one in KNOWN]
-    parser.add_argument("--exempt-as", choices=names, help="believe the exemptions that this engine has")
-    return parser.parse_args(words)
-
-
-@contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-conformance-"))
-    folder.chmod(0o755)  # the container's user must be able to enter it
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    given = _arguments(words)
-    known: tuple[Exemption, ...] = next((one.exemptions for one in KNOWN if one.name == given.exempt_as), ())
+    exemptions = {one.name: one.exemptions for one in KNOWN}
+    parser.add_argument("--exempt-as", choices=[*exemptions], help="believe the exemptions of this engine")
+    given = parser.parse_args(words)
     try:
         engine = open_engine(given.engine)
         if (image := engine.images.find(given.image)) is None:
@@ -51,12 +34,18 @@ def main(words: Sequence[str] | None = None) -> int:
     except (SandboxError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    with _folder() as folder:
-        bench = Bench(engine, image.id, folder, given.runtime, lambda: _gone(engine))
-        verdicts = [_told(one) for one in run(bench, known)]
-    wrong = sum(not one.ok for one in verdicts)
-    sys.stdout.write(f"{len(verdicts) - wrong} of {len(verdicts)} are as they must be\n")
-    return 1 if wrong else 0
+    fine = []
+    with TemporaryDirectory(prefix="conformance-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)  # the container's user must be able to enter it
+        bench = Bench(engine, image.id, Path(folder), given.runtime, lambda: _gone(engine))
+        for verdict in run(bench, exemptions.get(given.exempt_as, ())):
+            fine.append(verdict.ok)
+            sys.stdout.write(f"{verdict.status:18}{verdict.check.id:25}{verdict.check.sentence}\n")
+            if verdict.detail:
+                sys.stdout.write(f"{'':18}{verdict.detail}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{sum(fine)} of {len(fine)} are as they must be\n")
+    return 0 if all(fine) else 1
 
 
 def _gone(engine: Engine) -> Engine:
@@ -66,14 +55,6 @@ def _gone(engine: Engine) -> Engine:
     gone = MemoryEngine()
     gone.gone = True
     return gone
-
-
-def _told(verdict: Verdict) -> Verdict:
-    sys.stdout.write(f"{verdict.status:18}{verdict.check.id:25}{verdict.check.sentence}\n")
-    if verdict.detail:
-        sys.stdout.write(f"{'':18}{verdict.detail}\n")
-    sys.stdout.flush()
-    return verdict
 
 
 if __name__ == "__main__":

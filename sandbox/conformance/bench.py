@@ -129,20 +129,29 @@ class Bench:
         finally:
             self.engine.remove(container)
 
-    def run(self, program: str, *arguments: str, stdin: bytes = b"", **changes: Any) -> Ran:
+    @contextlib.contextmanager
+    def started(self, container: str, until: bytes = b"") -> Iterator[Wire]:
+        """The streams of a container that was started, and has printed `until`; closed at the end."""
+        wire = self.engine.attach(container)
+        try:
+            self.engine.start(container)
+            if until:
+                hear(wire, until=until)
+            yield wire
+        finally:
+            wire.close()
+
+    def run(self, program: str, *arguments: str, **changes: Any) -> Ran:
         """One container from its creation to its removal."""
-        return self.run_as(self.template(program, *arguments, **changes), stdin)
+        return self.run_as(self.template(program, *arguments, **changes))
 
     def run_as(self, template: SandboxTemplate, stdin: bytes = b"") -> Ran:
+        """As `run`, for a template as it stands, with bytes to send."""
         with self.created(template) as container:
-            wire = self.engine.attach(container)
-            try:
-                self.engine.start(container)
+            with self.started(container) as wire:
                 if stdin:
                     wire.send(stdin, PATIENCE)
                 heard = hear(wire)
-            finally:
-                wire.close()
             return Ran(self.engine.wait(container, PATIENCE), bytes(heard[STDOUT]), bytes(heard[STDERR]))
 
     @cached_property
@@ -151,11 +160,11 @@ class Bench:
 
         Judged or not, its worker gets its job: an engine that isolates nothing is to fail check by check.
         """
-        workspace = {"text": "input.txt", "covered": "covered"}
         asked = {
             **everything(self.engine.info().architecture),
             "workspace": {
-                **{name: str(self.workspace / place) for name, place in workspace.items()},
+                "text": str(self.workspace / "input.txt"),
+                "covered": str(self.workspace / "covered"),
                 "output": str(STAGING_TARGET / "made.txt"),
             },
             "bounds": {},

@@ -1,6 +1,5 @@
 """The engines that the suite is run over, with their exemptions. The tables of `docs/engines.md` are made from it."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,8 +16,8 @@ class Known:
     exemptions: tuple[Exemption, ...] = ()
 
 
-def _exempt(reason: str, checks: str, *, varies: bool = False) -> Iterable[Exemption]:
-    return (Exemption(check, reason, varies) for check in checks.split())
+def _exempt(reason: str, checks: str, *, varies: bool = False) -> tuple[Exemption, ...]:
+    return tuple(Exemption(check, reason, varies) for check in checks.split())
 
 
 DOCKER: Final = Known("Docker, runc", "20.10 with runc 1.1, control groups of version 1", "calls run")
@@ -26,12 +25,10 @@ PODMAN: Final = Known(
     "Podman, as root",
     "4.3 with crun 1.8, control groups of version 1",
     "calls run",
-    (
-        *_exempt(
-            "its monitor does not notice a kill for want of memory on control groups of version 1; such a call ends as killed",
-            "limit.memory-told",
-            varies=True,
-        ),
+    _exempt(
+        "its monitor does not notice a kill for want of memory on control groups of version 1; such a call ends as killed",
+        "limit.memory-told",
+        varies=True,
     ),
 )
 GVISOR: Final = Known(

@@ -1,18 +1,11 @@
 """What an engine does with a container, from its creation to its removal. No check here looks at isolation."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 
 from sandbox.conformance.bench import MIB, PATIENCE, Bench, hear, require, unavailable
-from sandbox.conformance.programs import (
-    CRASH,
-    LEAVE_A_MARK,
-    PRINT_MUCH,
-    REPEAT,
-    SPEAK,
-    WAIT_FOR_THE_END,
-)
-from sandbox.engine import RLIMITS, STDERR, STDOUT, Wire
+from sandbox.conformance.programs import CRASH, LEAVE_A_MARK, PRINT_MUCH, REPEAT, SPEAK, WAIT_FOR_THE_END
+from sandbox.engine import RLIMITS, STDERR, STDOUT
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.labels import OWNER, labels
 from sandbox.template import Mount, host_source
@@ -106,33 +99,22 @@ def much_output_arrives_whole(bench: Bench) -> None:
 
 def stdin_arrives_whole(bench: Bench) -> None:
     sent = b"0123456789abcdef" * (MIB // 16)
-    with bench.created(bench.template(REPEAT)) as container:
-        wire = bench.engine.attach(container)
-        try:
-            bench.engine.start(container)
-            for at in range(0, len(sent), MIB // 16):  # in turns, as its output must not fill any pipe
-                piece = sent[at : at + MIB // 16]
-                wire.send(piece, PATIENCE)
-                require(_heard(wire, len(piece)) == piece, f"the bytes from {at} on came back changed")
-        finally:
-            wire.close()
-
-
-def _heard(wire: Wire, count: int) -> bytes:
-    data = b""
-    while len(data) < count and readable([wire], PATIENCE):
-        pieces = wire.receive()
-        if pieces is None:
-            break
-        data += b"".join(piece for stream, piece in pieces if stream == STDOUT)
-    return data
+    with bench.created(bench.template(REPEAT)) as container, bench.started(container) as wire:
+        for at in range(0, len(sent), MIB // 16):  # in turns, as its output must not fill any pipe
+            piece, back = sent[at : at + MIB // 16], b""
+            wire.send(piece, PATIENCE)
+            while len(back) < len(piece) and readable([wire], PATIENCE):
+                if (pieces := wire.receive()) is None:
+                    break
+                back += b"".join(data for stream, data in pieces if stream == STDOUT)
+            require(back == piece, f"the bytes from {at} on came back changed")
 
 
 def stdin_ends_with_who_attached(bench: Bench) -> None:
-    with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
-        wire = bench.engine.attach(container)
-        bench.engine.start(container)
-        hear(wire, until=b"ready")
+    with (
+        bench.created(bench.template(WAIT_FOR_THE_END)) as container,
+        bench.started(container, b"ready") as wire,
+    ):
         running = bench.engine.wait(container, 0.2)
         require(running and running.running, f"its stdin ended at once: {running}")
         wire.close()
@@ -144,33 +126,24 @@ def streams_of_two_are_apart(bench: Bench) -> None:
     with (
         bench.created(bench.template(WAIT_FOR_THE_END)) as first,
         bench.created(bench.template(SPEAK, "0")) as second,
+        bench.started(first, b"ready") as one,
+        bench.started(second) as two,
     ):
-        one, two = bench.engine.attach(first), bench.engine.attach(second)
-        try:
-            bench.engine.start(first)
-            hear(one, until=b"ready")
-            bench.engine.start(second)
-            heard = hear(two)
-            require(heard == {STDOUT: b"out", STDERR: b"err"}, heard)
-            require(not readable([one], 0), "the other one's end or words were heard")
-        finally:
-            one.close()
-            two.close()
+        heard = hear(two)
+        require(heard == {STDOUT: b"out", STDERR: b"err"}, heard)
+        require(not readable([one], 0), "the other one's end or words were heard")
 
 
 def a_running_container_is_removed(bench: Bench) -> None:
-    with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
-        wire = bench.engine.attach(container)
-        try:
-            bench.engine.start(container)
-            hear(wire, until=b"ready")
-            bench.engine.remove(container)
-            require(bench.engine.state(container) is None, "it is still known after its removal")
-            require(bench.engine.process(container) is None, "it still has a process")
-            heard = hear(wire)  # ends, as its streams do
-            require(b"out" not in heard[STDOUT], heard)
-        finally:
-            wire.close()
+    with (
+        bench.created(bench.template(WAIT_FOR_THE_END)) as container,
+        bench.started(container, b"ready") as wire,
+    ):
+        bench.engine.remove(container)
+        require(bench.engine.state(container) is None, "it is still known after its removal")
+        require(bench.engine.process(container) is None, "it still has a process")
+        heard = hear(wire)  # ends, as its streams do
+        require(b"out" not in heard[STDOUT], heard)
 
 
 def removal_may_be_repeated(bench: Bench) -> None:
@@ -181,47 +154,31 @@ def removal_may_be_repeated(bench: Bench) -> None:
 
 
 def removal_may_be_asked_by_many_at_once(bench: Bench) -> None:
-    failures: list[BaseException] = []
     with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
         bench.engine.start(container)
-
-        def remove() -> None:
-            try:
-                bench.engine.remove(container)
-            except SandboxError as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=remove) for _ in range(4)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        require(not failures, failures)
+        with ThreadPoolExecutor(4) as threads:
+            removals = [threads.submit(bench.engine.remove, container) for _ in range(4)]
+        for one in removals:
+            one.result()  # raises what the removal raised
         require(bench.engine.state(container) is None, "it is still known")
 
 
 def waiting_ends_when_its_time_is_over(bench: Bench) -> None:
-    with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
-        wire = bench.engine.attach(container)
-        try:
-            bench.engine.start(container)
-            hear(wire, until=b"ready")
-            state = bench.engine.wait(container, 0.2)
-            require(state and state.running, f"a running container was waited for: {state}")
-        finally:
-            wire.close()
+    with (
+        bench.created(bench.template(WAIT_FOR_THE_END)) as container,
+        bench.started(container, b"ready"),
+    ):
+        state = bench.engine.wait(container, 0.2)
+        require(state and state.running, f"a running container was waited for: {state}")
 
 
 def its_process_is_told_while_it_runs(bench: Bench) -> None:
     """The number may be missing where the engine's host is another one; a wrong one never is."""
     with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
         require(bench.engine.process(container) is None, "it has a process before its start")
-        wire = bench.engine.attach(container)
-        bench.engine.start(container)
-        hear(wire, until=b"ready")
-        number = bench.engine.process(container)
-        require(number is None or number > 1, f"its process is {number}")
-        wire.close()
+        with bench.started(container, b"ready"):
+            number = bench.engine.process(container)
+            require(number is None or number > 1, f"its process is {number}")
         bench.engine.wait(container, PATIENCE)
         require(bench.engine.process(container) is None, "it has a process after its end")
 

@@ -9,12 +9,11 @@ Invariants:
 with 2 when there is one that cannot be used, so that installing another would not help.
 """
 
-import hashlib
 import json
 import os
 import socket
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 import docker
 import docker.errors
 import requests.exceptions
+from docker.context.config import get_context_id
 from docker.tls import TLSConfig
 
 from sandbox.errors import EngineUnavailable
@@ -84,31 +84,24 @@ def discover(
     address: str | None = None, timeout: float = 60, kind: str = ""
 ) -> tuple[Endpoint, docker.DockerClient]:
     """As `connect`, and where that engine listens."""
-    tried: list[tuple[Endpoint, OSError]] = []
+    absent, lines, forbidden = [], [], False
     places = endpoints(address, os.environ, kind)
     for place in places:
         try:
             return place, _open(place, timeout)
+        except FileNotFoundError:
+            absent.append(str(place))
         except OSError as error:
-            tried.append((place, error))
-    report = f"no container engine answers. {_listed(tried)}"
-    if any(isinstance(error, PermissionError) for _, error in tried):
+            lines.append(f"\n  {place}: {error.strerror or error}")
+            forbidden |= isinstance(error, PermissionError)
+    if absent:
+        lines.append(f"\n  nothing at {', '.join(absent)}")
+    report = f"no container engine answers. Tried:{''.join(lines)}"
+    if forbidden:
         raise EngineRefused(f"{report}\n{_PERMISSION}")
     if places[0].named:
         raise EngineRefused(f"{report}\n{_NAMED}")
     raise EngineUnavailable(f"{report}\n{_NONE}")
-
-
-def _listed(tried: Iterable[tuple[Endpoint, OSError]]) -> str:
-    """Each failure on a line of its own; what is simply not there shares one."""
-    lines, absent = [], []
-    for place, error in tried:
-        if isinstance(error, FileNotFoundError):
-            absent.append(str(place))
-        else:
-            lines.append(f"\n  {place}: {error.strerror or error}")
-    missing = f"\n  nothing at {', '.join(absent)}" if absent else ""
-    return f"Tried:{''.join(lines)}{missing}"
 
 
 def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "") -> tuple[Endpoint, ...]:
@@ -123,7 +116,12 @@ def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "
     if kind == "podman":
         return tuple(one for one in sockets if "Podman" in one.origin)
     if host := environment.get("DOCKER_HOST"):
-        return (Endpoint(host, "DOCKER_HOST", named=True, tls=_environment_tls(environment, home)),)
+        # as the docker command reads them: set and not empty means yes
+        verify, certificates = environment.get("DOCKER_TLS_VERIFY"), environment.get("DOCKER_CERT_PATH")
+        tls = None
+        if verify or certificates:
+            tls = _tls(Path(certificates or home / ".docker"), verify=bool(verify))
+        return (Endpoint(host, "DOCKER_HOST", named=True, tls=tls),)
     folder = Path(environment.get("DOCKER_CONFIG") or home / ".docker")
     context = environment.get("DOCKER_CONTEXT") or _current_context(folder)
     if context and context != _DEFAULT_CONTEXT:
@@ -142,14 +140,6 @@ def _known_sockets(environment: Mapping[str, str], home: Path) -> Iterator[tuple
     yield f"{home}/.rd/docker.sock", "Rancher Desktop"
     yield f"{runtime}/podman/podman.sock", "rootless Podman"
     yield PODMAN_SOCKET, "Podman"
-
-
-def _environment_tls(environment: Mapping[str, str], home: Path) -> TLSConfig | None:
-    """As the docker command reads DOCKER_TLS_VERIFY and DOCKER_CERT_PATH: set and not empty means yes."""
-    verify, folder = environment.get("DOCKER_TLS_VERIFY"), environment.get("DOCKER_CERT_PATH")
-    if not verify and not folder:
-        return None
-    return _tls(Path(folder or home / ".docker"), verify=bool(verify))
 
 
 def _tls(folder: Path, *, verify: bool) -> TLSConfig:
@@ -173,8 +163,12 @@ def _current_context(folder: Path) -> str | None:
 
 
 def _context_endpoint(folder: Path, name: str) -> Endpoint:
-    """The engine of a docker context. Docker files a context under the SHA-256 of its name."""
-    place = hashlib.sha256(name.encode()).hexdigest()
+    """The engine of a docker context.
+
+    Read here and not by `docker.context.ContextAPI`, which takes a file that it cannot read for the default context, half a
+    certificate for no TLS, and a context that says nothing of verifying for one that does not want it.
+    """
+    place = get_context_id(name)
     try:
         described = _read(folder / "contexts" / "meta" / place / "meta.json")
         engine = described["Endpoints"]["docker"]
@@ -228,17 +222,14 @@ def _client(endpoint: Endpoint, version: str | None, timeout: float) -> docker.D
             tls=endpoint.tls or False,
         )
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
-        raise OSError(f"does not answer as an engine: {_cause(error)}") from error
-
-
-def _cause(error: BaseException) -> str:
-    """The kernel's reason under the layers of the SDK, else the SDK's own text."""
-    text, below = str(error), error.__cause__ or error.__context__
-    while below is not None:
-        if isinstance(below, OSError) and below.strerror:
-            return below.strerror
-        below = below.__cause__ or below.__context__
-    return text
+        # the kernel's reason under the layers of the SDK, else the SDK's own text
+        reason, below = str(error), error.__cause__ or error.__context__
+        while below is not None:
+            if isinstance(below, OSError) and below.strerror:
+                reason = below.strerror
+                break
+            below = below.__cause__ or below.__context__
+        raise OSError(f"does not answer as an engine: {reason}") from error
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -88,22 +88,24 @@ class DockerEngine:
                 container = str(made["Id"])
             except docker.errors.NotFound as error:
                 raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
+        with self._removed_on_failure(container):
+            with answering("asked what it created"):
+                found = differences(body, self._api.inspect_container(container))
+            if found:
+                raise IsolationRefused(
+                    f"the engine made a weaker container than asked, so nothing was run: {differing(found)}"
+                )
+        return container
+
+    @contextlib.contextmanager
+    def _removed_on_failure(self, container: str) -> Iterator[None]:
+        """For a container that was never started. The first failure is the one that is raised."""
         try:
-            self._read_back(container, body)
+            yield
         except BaseException:
-            # it was never started, and the first failure is the one to tell
             with contextlib.suppress(EngineUnavailable):
                 self.remove(container)
             raise
-        return container
-
-    def _read_back(self, container: str, body: Mapping[str, Any]) -> None:
-        with answering("asked what it created"):
-            found = differences(body, self._api.inspect_container(container))
-        if found:
-            raise IsolationRefused(
-                f"the engine made a weaker container than asked, so nothing was run: {differing(found)}"
-            )
 
     def _refuse_submounts(self, template: SandboxTemplate) -> None:
         if self._info.api_version >= READ_ONLY_RECURSIVE:
@@ -125,22 +127,24 @@ class DockerEngine:
         with answering("asked to start a container"):
             self._api.start(container)
 
-    def state(self, container: str) -> ContainerState | None:
-        with answering("asked how a container stands"):
+    def _state(self, container: str) -> Mapping[str, Any] | None:
+        """As the engine words it."""
+        with answering("asked for a container's state"):
             try:
-                state = self._api.inspect_container(container)["State"]
+                state: dict[str, Any] = self._api.inspect_container(container)["State"]
             except docker.errors.NotFound:
                 return None
+        return state
+
+    def state(self, container: str) -> ContainerState | None:
+        if (state := self._state(container)) is None:
+            return None
         running = bool(state.get("Running")) or state.get("Status") == "created"
         return ContainerState(running, int(state.get("ExitCode", 0)), bool(state.get("OOMKilled")))
 
     def process(self, container: str) -> int | None:
-        with answering("asked for a container's process"):
-            try:
-                state = self._api.inspect_container(container)["State"]
-            except docker.errors.NotFound:
-                return None
         # one that is prepared and not started has a process already, which is not yet its program
+        state = self._state(container) or {}
         return int(state.get("Pid") or 0) or None if state.get("Running") else None
 
     def wait(self, container: str, seconds: float) -> ContainerState | None:
@@ -151,26 +155,19 @@ class DockerEngine:
     def remove(self, container: str) -> None:
         patience = _REMOVAL_SECONDS if self.removal_seconds is None else self.removal_seconds
         end, pause = time.monotonic() + patience, _REMOVAL_PAUSE
-        while True:
+        while True:  # until the engine does not know it any more
             try:
-                if self._is_gone(container):
-                    return
+                with answering("asked to remove a container"):
+                    self._api.remove_container(container, force=True, v=True)
             except EngineUnavailable as error:  # also 409: a removal is already under way
+                if isinstance(error.__cause__, docker.errors.NotFound):
+                    return
                 if time.monotonic() > end:
                     raise EngineUnavailable(
                         f"container {container[:12]} could not be removed: {error}"
                     ) from error
                 pause = min(pause * 2, _REMOVAL_PAUSE_LONGEST)
             time.sleep(pause)
-
-    def _is_gone(self, container: str) -> bool:
-        """Asks for its removal; true once the engine does not know it any more."""
-        with answering("asked to remove a container"):
-            try:
-                self._api.remove_container(container, force=True, v=True)
-            except docker.errors.NotFound:
-                return True
-        return False
 
     def leftovers(self) -> tuple[Leftover, ...]:
         with answering("asked for our containers"):

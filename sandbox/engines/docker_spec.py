@@ -40,17 +40,27 @@ def create_body(
     (by the low-level runtime, when the template does not set it). Raises IsolationRefused for an engine that
     cannot do what is asked.
     """
-    _refuse_weak_engine(info)
+    if info.api_version < _OLDEST_API:
+        spoken = ".".join(map(str, info.api_version))
+        raise IsolationRefused(
+            f"the engine speaks API {spoken}, which isolates too little. Use Docker 20.10 or newer."
+        )
+    if not any("seccomp" in option for option in info.security_options):
+        raise IsolationRefused(
+            "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
+        )
     uid, gid = template.user
+    ours = template.environment
+    # a bare name removes what the image or the engine would set
+    foreign = {entry.partition("=")[0] for entry in image_environment} | set(_ENGINE_ENVIRONMENT)
     return {
         "Image": template.image,
         "User": f"{uid}:{gid}",  # the group said too, or those of the image's /etc/group would be added
         "Entrypoint": [template.command[0]],  # not empty, so that no engine falls back on the image's
         "Cmd": list(template.command[1:]),
-        "Env": _environment(template.environment, image_environment),
-        "WorkingDir": str(
-            SCRATCH_TARGET
-        ),  # libraries look for support files in it, and some programs write there
+        "Env": [*(f"{name}={value}" for name, value in ours.items()), *sorted(foreign - set(ours))],
+        # libraries look for support files in it, and some programs write there
+        "WorkingDir": str(SCRATCH_TARGET),
         "Healthcheck": {"Test": ["NONE"]},
         "Volumes": {},
         "Hostname": HOSTNAME,
@@ -61,11 +71,12 @@ def create_body(
         "StdinOnce": True,  # stdin ends with the client that attached, and the worker with its stdin
         "NetworkDisabled": True,
         "StopSignal": "SIGKILL",
-        "HostConfig": {**_isolation(template, info), **_resources(template)},
+        "HostConfig": _host_config(template, info),
     }
 
 
-def _isolation(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
+def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
+    limits = template.limits
     return {
         **{name: [] for name in _NO_LIST},
         **{name: {} for name in _NO_MAP},
@@ -88,12 +99,6 @@ def _isolation(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
         "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
         "AutoRemove": False,  # the exit code and the out-of-memory flag are read before removal
         "Init": False,  # the job is process 1: its end is the container's end
-    }
-
-
-def _resources(template: SandboxTemplate) -> dict[str, Any]:
-    limits = template.limits
-    return {
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,  # memory and swap together, so no swap
         "OomScoreAdj": 0,
@@ -116,55 +121,50 @@ def _bind(mount: Mount, info: EngineInfo) -> dict[str, Any]:
     }
 
 
-def _environment(ours: Mapping[str, str], image: Sequence[str]) -> list[str]:
-    """Ours as NAME=VALUE; every other name that the image or the engine would set, bare, which removes it."""
-    foreign = {entry.partition("=")[0] for entry in image} | set(_ENGINE_ENVIRONMENT)
-    return [*(f"{name}={value}" for name, value in ours.items()), *sorted(foreign - set(ours))]
-
-
-def _refuse_weak_engine(info: EngineInfo) -> None:
-    spoken = ".".join(map(str, info.api_version))
-    if info.api_version < _OLDEST_API:
-        raise IsolationRefused(
-            f"the engine speaks API {spoken}, which isolates too little. Use Docker 20.10 or newer."
-        )
-    if not any("seccomp" in option for option in info.security_options):
-        raise IsolationRefused(
-            "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
-        )
-
-
 # --- what came back ---
 
 
 def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[Difference, ...]:
     """Every field in which an inspected container is not what the create body asked; empty when it all is."""
     config = {name: value for name, value in asked.items() if name != "HostConfig"}
-    return (
-        *_compare("Config", config, inspected),
-        *_compare("HostConfig", asked["HostConfig"], inspected),
-        *_consequences(asked, inspected),
-    )
+    sections = {"Config": config, "HostConfig": asked["HostConfig"]}
+    return (*_asked_fields(sections, inspected), *_consequences(asked, inspected))
 
 
-def _compare(section: str, asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Difference]:
-    found = inspected.get(section) or {}
-    for name, value in asked.items():
-        try:
-            holds = _RULES.get(name, _same)(value, found.get(name))
-        except (AttributeError, TypeError, ValueError):  # an answer of another shape is not what was asked
-            holds = False
-        if not holds:
-            yield Difference(f"{section}.{name}", value, found.get(name))
+def _asked_fields(
+    sections: Mapping[str, Mapping[str, Any]], inspected: Mapping[str, Any]
+) -> Iterator[Difference]:
+    for section, asked in sections.items():
+        found = inspected.get(section) or {}
+        for name, value in asked.items():
+            try:
+                holds = _RULES.get(name, _same)(value, found.get(name))
+            except (
+                AttributeError,
+                TypeError,
+                ValueError,
+            ):  # an answer of another shape is not what was asked
+                holds = False
+            if not holds:
+                yield Difference(f"{section}.{name}", value, found.get(name))
 
 
 def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Difference]:
     """What the engine derived from the body: program, image, mounts, networks, AppArmor profile."""
-    command = [*asked["Entrypoint"], *asked["Cmd"]]
+    command, host = [*asked["Entrypoint"], *asked["Cmd"]], asked["HostConfig"]
+    binds = [
+        ["bind", row["Source"], row["Target"], not row["ReadOnly"], row["BindOptions"]["Propagation"]]
+        for row in host["Mounts"]
+    ]
+    made = [  # the engine may list a tmpfs that we asked for, as Podman does
+        [row.get(name) for name in ("Type", "Source", "Destination", "RW", "Propagation")]
+        for row in inspected.get("Mounts") or ()
+        if not (row.get("Type") == "tmpfs" and row.get("Destination") in host["Tmpfs"])
+    ]
     derived: tuple[tuple[str, Any, Any], ...] = (
         ("Image", asked["Image"], inspected.get("Image")),
         ("Path, Args", command, [inspected.get("Path"), *(inspected.get("Args") or ())]),
-        ("Mounts", _asked_mounts(asked["HostConfig"]), _made_mounts(asked["HostConfig"], inspected)),
+        ("Mounts", sorted(binds, key=json.dumps), sorted(made, key=json.dumps)),
     )
     yield from (Difference(name, want, got) for name, want, got in derived if not _same(want, got))
     networks = inspected.get("NetworkSettings") or {}
@@ -175,32 +175,9 @@ def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Ite
         yield Difference("AppArmorProfile", "the engine's default", "unconfined")
 
 
-def _asked_mounts(host: Mapping[str, Any]) -> list[list[Any]]:
-    rows = [
-        ["bind", row["Source"], row["Target"], not row["ReadOnly"], row["BindOptions"]["Propagation"]]
-        for row in host["Mounts"]
-    ]
-    return sorted(rows, key=json.dumps)
-
-
-def _made_mounts(host: Mapping[str, Any], inspected: Mapping[str, Any]) -> list[list[Any]]:
-    """The mounts that the engine lists. A tmpfs that we asked for may be among them, as Podman does it."""
-    rows = [
-        [row.get(name) for name in ("Type", "Source", "Destination", "RW", "Propagation")]
-        for row in inspected.get("Mounts") or ()
-        if not (row.get("Type") == "tmpfs" and row.get("Destination") in host["Tmpfs"])
-    ]
-    return sorted(rows, key=json.dumps)
-
-
 def _same(asked: Any, got: Any) -> bool:
     """Equal, where null, false, zero and empty are one, as engines leave them out. 1 is not true."""
     return _canonical(asked) == _canonical(got)
-
-
-def _same_map(asked: Any, got: Any) -> bool:
-    """Equal to the last key: here an empty value says something, `{"/data": {}}` is a volume."""
-    return dict(asked) == dict(got or {})
 
 
 def _same_members(asked: Any, got: Any) -> bool:
@@ -214,16 +191,15 @@ def _all_dropped(asked: Any, got: Any) -> bool:
 
 
 def _canonical(value: Any) -> str:
-    return json.dumps(_without_empty(value), sort_keys=True)
+    def without_empty(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            rows = {key: without_empty(inner) for key, inner in value.items()}
+            return {key: inner for key, inner in rows.items() if inner is not None} or None
+        if isinstance(value, list | tuple):
+            return [without_empty(inner) for inner in value] or None
+        return value or None
 
-
-def _without_empty(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        rows = {key: _without_empty(inner) for key, inner in value.items()}
-        return {key: inner for key, inner in rows.items() if inner is not None} or None
-    if isinstance(value, list | tuple):
-        return [_without_empty(inner) for inner in value] or None
-    return value or None
+    return json.dumps(without_empty(value), sort_keys=True)
 
 
 _PODMAN_DEFAULT: Final = {
@@ -232,7 +208,8 @@ _PODMAN_DEFAULT: Final = {
 }
 _RULES: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
     {
-        **dict.fromkeys((*_NO_MAP, "Tmpfs", "Volumes"), _same_map),
+        # to the last key: here an empty value says something, `{"/data": {}}` is a volume
+        **dict.fromkeys((*_NO_MAP, "Tmpfs", "Volumes"), lambda asked, got: dict(asked) == dict(got or {})),
         **dict.fromkeys(
             ("SecurityOpt", "Mounts", "MaskedPaths", "ReadonlyPaths", "Ulimits", "Env"), _same_members
         ),

@@ -14,12 +14,8 @@ from sandbox.engine import ImageInfo
 from sandbox.engines.sockets import answering
 from sandbox.errors import ImageMissing, PullFailed
 
-REACH_SECONDS: Final = (
-    20  # a registry that answers at all does so in a few; the engine itself would try for minutes
-)
-STALL_SECONDS: Final = (
-    60.0  # without a single new byte or layer; the engine's own retries come every few seconds
-)
+REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes
+STALL_SECONDS: Final = 60.0  # without a new byte or layer; the engine's own retries come every few seconds
 REPORT_SECONDS: Final = 5.0
 _NOT_IMPLEMENTED: Final = 501
 _ADVANCING: Final = ("Download complete", "Pull complete", "Already exists", "Extracting")
@@ -99,7 +95,13 @@ class Progress:
     def update(self, event: Mapping[str, Any]) -> str | None:
         """A line for a person, now and then. Raises PullFailed when nothing moves."""
         now = self.clock()
-        if self._moves(event):
+        status, detail = str(event.get("status", "")), event.get("progressDetail") or {}
+        moves = status in _ADVANCING
+        if status == "Downloading" and "current" in detail:
+            layer, before = str(event.get("id")), self._layers.get(str(event.get("id")))
+            self._layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
+            moves = before != self._layers[layer]
+        if moves:
             self._advanced = now
         elif now - self._advanced > STALL_SECONDS:
             raise PullFailed(f"nothing arrived for {STALL_SECONDS:.0f} seconds")
@@ -108,14 +110,6 @@ class Progress:
         self._reported = now
         here, total = (sum(amounts) / 1e6 for amounts in zip(*self._layers.values(), strict=True))
         return f"pulling: {here:.0f} of {total:.0f} MB"
-
-    def _moves(self, event: Mapping[str, Any]) -> bool:
-        status, detail = str(event.get("status", "")), event.get("progressDetail") or {}
-        if status == "Downloading" and "current" in detail:
-            layer, before = str(event.get("id")), self._layers.get(str(event.get("id")))
-            self._layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
-            return before != self._layers[layer]
-        return status in _ADVANCING
 
 
 def follow(events: Iterable[Mapping[str, Any]], progress: Progress, report: Callable[[str], None]) -> None:

@@ -13,30 +13,38 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, Difference, masked, rlimits, tmpfs
-from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
+from sandbox.template import SCRATCH_TARGET, SandboxTemplate
 
 _OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it is in Podman; covered
 _RESOLVER: Final = "/etc/resolv.conf"  # the image's, with the name servers of whoever built it; covered
 _NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 _UNASKED_NAMES: Final = ("TERM", "container")  # what Podman adds to an environment, if it is let
-_SAFE: Final = ("nosuid", "nodev")
 # pseudo file systems that Podman mounts of its own accord, and two files of the container's own folder
 _OWN_TYPES: Final = frozenset({"proc", "tmpfs", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"})
 _OWN_PLACES: Final = ("/proc", "/dev", "/sys")
 _OWN_FILES: Final = frozenset({_OWN_MARK, "/etc/hostname"})
-_HARMLESS_SYSCTL: Final = frozenset(
-    {"net.ipv4.ping_group_range"}
-)  # Podman's default; without a network it means nothing
+_HARMLESS_SYSCTL: Final = {
+    "net.ipv4.ping_group_range"
+}  # Podman's default; without a network it means nothing
 
 
 def create_spec(
     template: SandboxTemplate, labels: Mapping[str, str], seccomp_file: str, most_processes: int
 ) -> dict[str, Any]:
     """The body of libpod's create. `most_processes` is a number that its user may have anyway, as Podman sets one unasked."""
+    uid, gid = template.user
     return {
         "image": template.image.removeprefix("sha256:"),
         "image_volume_mode": "ignore",
-        **_program(template),
+        "entrypoint": [template.command[0]],
+        "command": list(template.command[1:]),
+        "user": f"{uid}:{gid}",
+        "work_dir": str(SCRATCH_TARGET),
+        "env": dict(template.environment),
+        "env_host": False,
+        "httpproxy": False,
+        "unsetenv_all": True,  # of the image
+        "unsetenv": [name for name in _UNASKED_NAMES if name not in template.environment],
         "hostname": HOSTNAME,
         "labels": dict(labels),
         "stdin": True,
@@ -50,21 +58,6 @@ def create_spec(
         **_isolation(template, seccomp_file),
         **_limits(template, most_processes),
         **({"oci_runtime": template.runtime} if template.runtime else {}),
-    }
-
-
-def _program(template: SandboxTemplate) -> dict[str, Any]:
-    uid, gid = template.user
-    return {
-        "entrypoint": [template.command[0]],
-        "command": list(template.command[1:]),
-        "user": f"{uid}:{gid}",
-        "work_dir": str(SCRATCH_TARGET),
-        "env": dict(template.environment),
-        "env_host": False,
-        "httpproxy": False,
-        "unsetenv_all": True,  # of the image
-        "unsetenv": [name for name in _UNASKED_NAMES if name not in template.environment],
     }
 
 
@@ -82,7 +75,7 @@ def _isolation(template: SandboxTemplate, seccomp_file: str) -> dict[str, Any]:
         "manage_password": False,  # no line for the user in files of its own
         "use_image_hosts": True,  # no hosts file and no resolv.conf of the host's
         "use_image_resolve_conf": True,
-        "mounts": [*map(_bind, template.mounts), *_covers(template)],
+        "mounts": _asked_mounts(template),
     }
 
 
@@ -105,17 +98,27 @@ def _masked(template: SandboxTemplate) -> list[str]:
     return [*masked(template), _OWN_MARK, _RESOLVER]
 
 
-def _bind(mount: Mount) -> dict[str, Any]:
-    """Not recursive: what is mounted below a workspace is not there."""
-    mode = "ro" if mount.read_only else "rw"
-    options = ["bind", mode, "rprivate", *_SAFE]
-    return {"destination": str(mount.target), "type": "bind", "source": mount.host_path, "options": options}
-
-
-def _covers(template: SandboxTemplate) -> Iterator[dict[str, Any]]:
-    for one in tmpfs(template):
-        options = [*one.options, "notmpcopyup"]
-        yield {"destination": str(one.target), "type": "tmpfs", "source": "tmpfs", "options": options}
+def _asked_mounts(template: SandboxTemplate) -> list[dict[str, Any]]:
+    """Binds are not recursive: what is mounted below a workspace is not there."""
+    binds = [
+        {
+            "destination": str(mount.target),
+            "type": "bind",
+            "source": mount.host_path,
+            "options": ["bind", "ro" if mount.read_only else "rw", "rprivate", "nosuid", "nodev"],
+        }
+        for mount in template.mounts
+    ]
+    covers = [
+        {
+            "destination": str(one.target),
+            "type": "tmpfs",
+            "source": "tmpfs",
+            "options": [*one.options, "notmpcopyup"],
+        }
+        for one in tmpfs(template)
+    ]
+    return binds + covers
 
 
 def differences(
@@ -126,7 +129,7 @@ def differences(
         return tuple(
             Difference(name, asked, got)
             for name, asked, got in _compared(template, profile, runtime, inspected)
-            if _plain(asked) != _plain(got)
+            if json.dumps(asked, sort_keys=True) != json.dumps(got, sort_keys=True)
         )
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         return (Difference("config.json", "complete", f"malformed: {error!r}"),)
@@ -173,7 +176,7 @@ def _process(template: SandboxTemplate, process: Mapping[str, Any]) -> _Compared
 
 
 def _mounts(template: SandboxTemplate, rows: list[Mapping[str, Any]], own: str) -> _Compared:
-    asked = [*map(_bind, template.mounts), *_covers(template)]
+    asked = _asked_mounts(template)
     places = {row["destination"] for row in asked}
     given = [row for row in rows if row["destination"] in places]
     yield "mounts", sorted(map(_mount, asked)), sorted(map(_mount, given))
@@ -217,19 +220,15 @@ def _kernel(template: SandboxTemplate, linux: Mapping[str, Any]) -> _Compared:
 
 def _filter(found: Mapping[str, Any]) -> dict[str, Any]:
     """A profile as the rules that it holds, whatever is left out when empty."""
+
+    def rule(row: Mapping[str, Any]) -> str:
+        arguments = [
+            [one["index"], one["value"], one.get("valueTwo") or 0, one["op"]] for one in row.get("args") or ()
+        ]
+        return json.dumps([sorted(row["names"]), row["action"], row.get("errnoRet"), arguments])
+
     return {
         "default": [found["defaultAction"], found.get("defaultErrnoRet")],
         "architectures": sorted(found.get("architectures") or ()),
-        "rules": sorted(map(_rule, found["syscalls"])),
+        "rules": sorted(map(rule, found["syscalls"])),
     }
-
-
-def _rule(row: Mapping[str, Any]) -> str:
-    arguments = [
-        [one["index"], one["value"], one.get("valueTwo") or 0, one["op"]] for one in row.get("args") or ()
-    ]
-    return json.dumps([sorted(row["names"]), row["action"], row.get("errnoRet"), arguments])
-
-
-def _plain(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)

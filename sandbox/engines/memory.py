@@ -66,18 +66,9 @@ class Box:
     def live(self, program: "Program") -> None:
         try:
             code = program(self)
-        except OSError:  # nobody hears it any more
+        except OSError:  # nobody listens to it any more
             code = 1
         self.end(code)
-
-    def discard(self) -> None:
-        """Ends it, waits for its thread and closes its streams."""
-        self.removed.set()
-        self.end(KILLED)
-        if self.thread is not None:
-            self.thread.join()
-        self.theirs.close()
-        self.ours.close()
 
 
 Program = Callable[[Box], int]
@@ -184,7 +175,12 @@ class MemoryEngine:
         with self._lock:
             box = self.boxes.pop(container, None)
         if box is not None:
-            box.discard()
+            box.removed.set()
+            box.end(KILLED)
+            if box.thread is not None:
+                box.thread.join()
+            box.theirs.close()
+            box.ours.close()
 
     def leftovers(self) -> tuple[Leftover, ...]:
         self._answer()

@@ -19,7 +19,7 @@ from sandbox.engine import EngineInfo
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.engines.sockets import answering
-from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
+from sandbox.errors import ImageMissing, IsolationRefused
 from sandbox.isolation.policy import differing
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SandboxTemplate
@@ -45,36 +45,24 @@ class PodmanEngine(DockerEngine):
             spec = create_spec(template, labels, path, most_processes())
             if self._info.rootless:  # its users are others than the host's, but for this one
                 spec["userns"] = {"nsmode": "keep-id"}
-            container = self._make(template, spec)
-            try:
-                self._refuse_other(container, template, rules)
-            except BaseException:
-                with contextlib.suppress(
-                    EngineUnavailable
-                ):  # never started; the first failure is the one to tell
-                    self.remove(container)
-                raise
+            with answering("asked to create a container"):
+                try:
+                    container = str(self._libpod("POST", "/containers/create", spec)["Id"])
+                except docker.errors.APIError as error:
+                    if self.images.find(template.image) is not None:
+                        raise
+                    raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
+            with self._removed_on_failure(container):
+                # has the low-level runtime's configuration written, without running anything
+                with answering("asked to prepare a container"):
+                    self._libpod("POST", f"/containers/{container}/init")
+                    inspected = self._libpod("GET", f"/containers/{container}/json")
+                found = differences(template, rules, _runtime_configuration(inspected), inspected)
+                if found:
+                    raise IsolationRefused(
+                        f"Podman made another container than asked, so nothing was run: {differing(found)}"
+                    )
         return container
-
-    def _make(self, template: SandboxTemplate, spec: Mapping[str, Any]) -> str:
-        with answering("asked to create a container"):
-            try:
-                return str(self._libpod("POST", "/containers/create", spec)["Id"])
-            except docker.errors.APIError as error:
-                if self.images.find(template.image) is not None:
-                    raise
-                raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
-
-    def _refuse_other(self, container: str, template: SandboxTemplate, rules: str) -> None:
-        """Has the low-level runtime's configuration written, without running anything, and compares it."""
-        with answering("asked to prepare a container"):
-            self._libpod("POST", f"/containers/{container}/init")
-            inspected = self._libpod("GET", f"/containers/{container}/json")
-        found = differences(template, rules, _runtime_configuration(inspected), inspected)
-        if found:
-            raise IsolationRefused(
-                f"Podman made another container than asked, so nothing was run: {differing(found)}"
-            )
 
     def _libpod(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         url = f"{self._api.base_url}{_API}{path}"
@@ -100,9 +88,7 @@ def _runtime_configuration(inspected: Mapping[str, Any]) -> dict[str, Any]:
 @contextlib.contextmanager
 def _file_of(text: str) -> Iterator[str]:
     """For the service to read; it runs as root or as this user."""
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="gdal-mcp-seccomp-", suffix=".json", encoding="utf-8"
-    ) as file:
+    with tempfile.NamedTemporaryFile("w", prefix="seccomp-", suffix=".json", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fchmod(file.fileno(), 0o644)  # the service may be another user's, and a filter is no secret

@@ -12,13 +12,7 @@ from typing import Final
 from sandbox.isolation.rows import Row, few
 
 BENCHMARK: Final = "CIS Docker Benchmark 1.6.0"
-_WORST: Final = (
-    "failed",
-    "warning",
-    "held",
-    "note",
-    "n/a",
-)  # the verdict of several rows is the first of these
+_WORST: Final = ("failed", "warning", "held", "note", "n/a")  # of several verdicts the first of these counts
 
 
 @dataclass(frozen=True, slots=True)

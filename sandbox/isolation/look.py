@@ -69,18 +69,20 @@ libc.syscall.restype = ctypes.c_long
 
 
 def prepare():
-    pass
+    """Nothing: standard library only."""
 
 
 def run(job, _report):
     """The sections in our order: what is seen is seen before an attempt that works can change it."""
-    return {
-        "code": 0,
-        "look": {name: section(**job[name]) for name, section in SECTIONS.items() if name in job},
-    }
+    found = {name: section(**job[name]) for name, section in SECTIONS.items() if name in job}
+    return {"code": 0, "look": found}
 
 
 # --- how an attempt is made ---
+
+
+def name_of(number):
+    return errno.errorcode.get(number, "EUNKNOWN")
 
 
 def outcome(action):
@@ -91,48 +93,39 @@ def outcome(action):
     return WORKED
 
 
-def name_of(number):
-    return errno.errorcode.get(number, "EUNKNOWN")
-
-
 def in_child(work):
-    """What `work` returns, from a child process; or how the child ended, as text."""
+    """The lines that `work` reports from a child process, and how the child ended."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
             signal.alarm(SECONDS)
             os.close(reading)
-            os.write(writing, json.dumps(work()).encode())
+            work(lambda *words: os.write(writing, (json.dumps(words) + "\n").encode()))
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as told:
-        data = told.read()
+        lines = [json.loads(line) for line in told]
     status = os.waitpid(child, 0)[1]
-    return json.loads(data) if data else ending(status)
-
-
-def ending(status):
-    return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "ENDED"
+    return lines, signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "ENDED"
 
 
 def attempt(action):
-    return in_child(lambda: outcome(action))
+    """The outcome in a child process, or how that ended without one."""
+    lines, end = in_child(lambda report: report(outcome(action)))
+    return lines[0][0] if lines else end
 
 
 def try_each(actions):
     """All in one child, which is quicker, up to the first that is not refused; from there on each in a child of its own."""
 
-    def refusals():
-        found = {}
+    def refusals(report):
         for name, action in actions.items():
             if (said := outcome(action)) == WORKED:
                 break
-            found[name] = said
-        return found
+            report(name, said)
 
-    found = in_child(refusals)
-    found = found if isinstance(found, dict) else {}
+    found = dict(in_child(refusals)[0])
     return found | {name: attempt(action) for name, action in actions.items() if name not in found}
 
 
@@ -257,9 +250,10 @@ def readable(path):
 
 def specials(folders):
     """Sockets and devices of the image and of what the engine mounted, /dev and the kernel's own file systems apart."""
-    kinds = {row[4]: row[row.index("-") + 1] for row in mount_rows() if row[4] != "/"}
-    mounted = {target for target, kind in kinds.items() if kind not in ("overlay", "tmpfs")}
-    apart_from = {"/dev", "/proc", "/sys", *folders} | mounted
+    apart_from = {"/dev", "/proc", "/sys", *folders}
+    for row in mount_rows():
+        if row[4] != "/" and row[row.index("-") + 1] not in ("overlay", "tmpfs"):
+            apart_from.add(row[4])
     null, found, left = os.stat("/dev/null").st_rdev, [], ["/"]
     while left:
         try:
@@ -277,23 +271,22 @@ def specials(folders):
 
 def devices():
     """The nodes below /dev that can be opened at all."""
-    paths = (os.path.join(top, name) for top, _, names in os.walk("/dev") for name in names)
-    return sorted(
-        path for path in paths if not os.path.islink(path) and any(opens(path, mode) for mode in (0, 1))
-    )
+
+    def opens(path, mode):
+        return outcome(lambda: os.close(os.open(path, mode | os.O_NONBLOCK | os.O_NOCTTY))) == WORKED
+
+    paths = (path for path in below("/dev") if not os.path.islink(path))
+    return sorted(path for path in paths if any(opens(path, mode) for mode in (os.O_RDONLY, os.O_WRONLY)))
 
 
-def opens(path, mode):
-    return outcome(lambda: os.close(os.open(path, mode | os.O_NONBLOCK | os.O_NOCTTY))) == WORKED
+def below(start):
+    return (os.path.join(top, name) for top, _, names in os.walk(start) for name in names)
 
 
 def writable_settings():
     """Files of /proc and /sys that are the kernel's, not this process's, and may be written."""
     starts = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/driver", "/sys")
-    paths = (
-        os.path.join(top, name) for start in starts for top, _, names in os.walk(start) for name in names
-    )
-    return sorted(path for path in paths if os.access(path, os.W_OK))[:100]
+    return sorted(path for start in starts for path in below(start) if os.access(path, os.W_OK))[:100]
 
 
 def descriptors():
@@ -318,31 +311,21 @@ def mount_rows():
 def calls(numbers):
     """What each system call says to arguments of zero. One that ends the process is told as that, and the rest go on."""
     found, left = {}, list(numbers.items())
+
+    def call_each(report):
+        for name, number in left:
+            first = 1 if name == "acct" else 0  # zero would switch accounting off, where it may
+            ctypes.set_errno(0)
+            result = libc.syscall(*map(ctypes.c_long, (number, first, 0, 0, 0, 0, 0)))
+            report(name, name_of(ctypes.get_errno()) if result == -1 else WORKED)
+
     while left:
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reading)
-            call_each(left, writing)
-        os.close(writing)
-        with os.fdopen(reading, encoding="ascii") as told:
-            found |= dict(line.split() for line in told)
-        status = os.waitpid(child, 0)[1]
-        left = [(name, number) for name, number in left if name not in found]
+        answers, end = in_child(call_each)
+        found |= dict(answers)
+        left = left[len(answers) :]
         if left:
-            found[left.pop(0)[0]] = ending(status)
+            found[left.pop(0)[0]] = end
     return found
-
-
-def call_each(calls_left, writing):
-    signal.alarm(SECONDS)
-    for name, number in calls_left:
-        first = 1 if name == "acct" else 0  # zero would switch accounting off, where it may
-        ctypes.set_errno(0)
-        result = libc.syscall(*map(ctypes.c_long, (number, first, 0, 0, 0, 0, 0)))
-        said = name_of(ctypes.get_errno()) if result == -1 else WORKED
-        os.write(writing, f"{name} {said}\n".encode())
-    os._exit(0)
 
 
 # --- attempts: the ways out, in groups ---
@@ -350,11 +333,8 @@ def call_each(calls_left, writing):
 
 def attempts(folders, groups=None):
     """Group -> name -> outcome, of `groups` or of all; `folders` are those that may be written."""
-    return {
-        group: try_each(actions(folders))
-        for group, actions in ATTEMPTS.items()
-        if groups is None or group in groups
-    }
+    known = {actions.__name__.replace("_", " "): actions for actions in GROUPS}
+    return {name: try_each(known[name](folders)) for name in known if groups is None or name in groups}
 
 
 def sockets(_folders):
@@ -403,21 +383,15 @@ def namespaces(_folders):
         if checked(libc.syscall(*map(ctypes.c_long, (number, flag | signal.SIGCHLD, 0, 0, 0, 0)))) == 0:
             os._exit(0)
 
-    def enter(name):
-        checked(libc.setns(os.open(f"/proc/self/ns/{name}", os.O_RDONLY), 0))
-
-    found = {
-        f"unshare {name}": lambda flag=flag: checked(libc.unshare(flag)) for name, flag in NAMESPACES.items()
-    }
-    # for clone the bit of NEWTIME is part of the signal
-    found |= {
-        f"clone {name}": lambda flag=flag: clone(flag)
-        for name, flag in NAMESPACES.items()
-        if name != "NEWTIME"
-    }
-    return found | {
-        f"setns {name}": lambda name=name: enter(name) for name in sorted(os.listdir("/proc/self/ns"))
-    }
+    found = {}
+    for name, flag in NAMESPACES.items():
+        found[f"unshare {name}"] = lambda flag=flag: checked(libc.unshare(flag))
+        if name != "NEWTIME":  # its bit is part of the signal for clone
+            found[f"clone {name}"] = lambda flag=flag: clone(flag)
+    for name in sorted(os.listdir("/proc/self/ns")):
+        own = f"/proc/self/ns/{name}"
+        found[f"setns {name}"] = lambda own=own: checked(libc.setns(os.open(own, os.O_RDONLY), 0))
+    return found
 
 
 def mounts(_folders):
@@ -431,15 +405,15 @@ def mounts(_folders):
 
 def writing(folders):
     """In well-known places, and in whatever is mounted."""
+
+    def create(place):
+        path = own_name(place)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.unlink(path)
+
     mounted = [row[4] for row in mount_rows() if os.path.isdir(row[4])]
     places = sorted({*PLACES, *mounted} - {*folders, "/dev/fd"})
     return {place: lambda place=place: create(place) for place in places}
-
-
-def create(place):
-    path = own_name(place)
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    os.unlink(path)
 
 
 def kernel_settings(_folders):
@@ -453,13 +427,13 @@ def nodes(folders):
         make(path)
         os.unlink(path)
 
-    def device(kind):
-        return lambda path: os.mknod(path, kind | 0o600, os.makedev(1, 3))
+    def device(kind, path):
+        os.mknod(path, kind | 0o600, os.makedev(1, 3))
 
     kinds = {
-        "a character device": device(stat.S_IFCHR),
-        "a block device": device(stat.S_IFBLK),
-        "a socket": device(stat.S_IFSOCK),
+        "a character device": lambda path: device(stat.S_IFCHR, path),
+        "a block device": lambda path: device(stat.S_IFBLK, path),
+        "a socket": lambda path: device(stat.S_IFSOCK, path),
         "a pipe": os.mkfifo,
         "a symbolic link": lambda path: os.symlink("/etc/passwd", path),
         "a second name of an image's file": lambda path: os.link("/etc/passwd", path),
@@ -509,13 +483,10 @@ def load_code():
 
 def requests(_folders):
     """Calls of which the filter lets some arguments pass, with others."""
-
-    def reading():
-        return os.open("/proc/self/stat", os.O_RDONLY)  # a descriptor that is nobody else's
-
+    own = os.open("/proc/self/stat", os.O_RDONLY)  # a descriptor that is nobody else's
     made = {name: lambda one=one: checked(libc.prctl(one, 0, 0, 0, 0)) for name, one in PRCTL.items()}
-    made |= {name: lambda one=one: fcntl.ioctl(reading(), one, bytes(8)) for name, one in IOCTL.items()}
-    made |= {name: lambda one=one: fcntl.fcntl(reading(), one, 0) for name, one in FCNTL.items()}
+    made |= {name: lambda one=one: fcntl.ioctl(own, one, bytes(8)) for name, one in IOCTL.items()}
+    made |= {name: lambda one=one: fcntl.fcntl(own, one, 0) for name, one in FCNTL.items()}
     return {name: lambda action=action: passing(action) for name, action in made.items()}
 
 
@@ -528,15 +499,13 @@ def identities(_folders):
 
 
 def limits(_folders):
-    def raise_one(which):
-        soft, hard = resource.getrlimit(which)
-        set_limit(which, (soft, hard + 1))
-
-    names = {name: getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
-    finite = {
-        name: one for name, one in names.items() if resource.getrlimit(one)[1] != resource.RLIM_INFINITY
-    }
-    return {name: lambda one=one: raise_one(one) for name, one in finite.items() if name != "RLIMIT_OFILE"}
+    found = {}
+    for name, which in vars(resource).items():
+        if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE":  # which is another name of NOFILE
+            soft, hard = resource.getrlimit(which)
+            if hard != resource.RLIM_INFINITY:
+                found[name] = lambda which=which, pair=(soft, hard + 1): set_limit(which, pair)
+    return found
 
 
 def set_limit(which, pair):
@@ -556,10 +525,10 @@ def crashes(_folders):
         if not os.WCOREDUMP(os.waitpid(child, 0)[1]):
             raise OSError(errno.EPERM, "not dumped")
 
-    core = resource.RLIMIT_CORE
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     return {
         "have one dumped": dump,
-        "allow dumps": lambda: set_limit(core, (0, resource.getrlimit(core)[1])),
+        "allow dumps": lambda: set_limit(resource.RLIMIT_CORE, (0, hard)),
     }
 
 
@@ -578,27 +547,10 @@ def other_architectures(_folders):
     return {"x32": lambda: checked(libc.syscall(ctypes.c_long(X32_GETPID))), "32-bit": by_interrupt}
 
 
-ATTEMPTS = {
-    "local sockets": local_sockets,
-    "kernel settings": kernel_settings,
-    "other architectures": other_architectures,
-    **{
-        one.__name__: one
-        for one in (
-            sockets,
-            network,
-            namespaces,
-            mounts,
-            writing,
-            nodes,
-            programs,
-            requests,
-            identities,
-            limits,
-            crashes,
-        )
-    },
-}
+GROUPS = (
+    *(local_sockets, kernel_settings, other_architectures, sockets, network, namespaces, mounts, writing),
+    *(nodes, programs, requests, identities, limits, crashes),
+)
 
 
 # --- workspace: what a mounted folder lets be done; only for a folder that is there to be tried ---
@@ -660,11 +612,4 @@ def fill(paths, most):
     return [total, ""]
 
 
-SECTIONS = {
-    "files": files,
-    "sight": sight,
-    "calls": calls,
-    "attempts": attempts,
-    "workspace": workspace,
-    "bounds": bounds,
-}
+SECTIONS = {one.__name__: one for one in (files, sight, calls, attempts, workspace, bounds)}

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, MASKED, rlimits
-from sandbox.isolation.rows import Evidence, Found, Judge, Row, Rule, none, same, verdict
+from sandbox.isolation.rows import Evidence, Found, Judge, Row, Rule, none, nothing, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
 # file systems that an engine mounts of its own accord and that hold nothing of the host's files
@@ -20,9 +20,7 @@ _WRITABLE: Final = ("/proc", "/dev", str(SCRATCH_TARGET), str(STAGING_TARGET))
 # files that an engine writes itself, for the container alone; without a network there is at most the first
 _OWN_FILES: Final = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"})
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a place in the container, where nothing is to be
-_NOT_SHOWN: Final = (
-    "not shown"  # by a kernel that is not Linux, as gVisor's; what cannot be seen is not believed
-)
+_NOT_SHOWN: Final = "not shown"  # by a kernel that is not Linux, such as gVisor's, and so not believed
 _CPU_TOLERANCE: Final = 0.05
 _PAGE: Final = 4096
 
@@ -44,10 +42,6 @@ def _user(evidence: Evidence) -> Iterator[Found]:
     yield same(f"{uid}:{gid}", ":".join(ids))
 
 
-def _groups(evidence: Evidence) -> Iterator[Found]:
-    yield none(one for one in evidence.facts["status"]["Groups"] if one != str(evidence.template.user[1]))
-
-
 def _capabilities(evidence: Evidence) -> Iterator[Found]:
     status = evidence.facts["status"]
     for name in CAPABILITIES:
@@ -60,10 +54,6 @@ def _status(name: str, asked: str) -> Judge:
 
 def _fact(name: str, asked: object) -> Judge:
     return lambda evidence: [same(asked, evidence.facts[name])]
-
-
-def _interfaces(evidence: Evidence) -> Iterator[Found]:
-    yield none(name for name in evidence.facts["interfaces"] if name != "lo")
 
 
 def _environment(evidence: Evidence) -> Iterator[Found]:
@@ -103,20 +93,13 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
     ]
     yield none(shared, "shared propagation", "5.20")
     others = [target for target in seen if target not in asked]
-    yield none((one for one in others if not _is_engine_s(one, seen[one])), "foreign mounts", "5.6, 5.32")
+    engines = {"/", *_OWN_FILES, *(one for one in others if seen[one]["type"] in OWN_TYPES)}
+    yield none((one for one in others if one not in engines), "foreign mounts", "5.6, 5.32")
     shown = "/sys/fs/cgroup" if template.cgroup_visible else None  # a tmpfs of root's on version 1
     rw = [one for one in others if "rw" in seen[one]["options"] and one != shown]
-    yield none((one for one in rw if not _is_own(one, seen[one])), "writable mounts", "5.6, 5.13")
-
-
-def _is_engine_s(target: str, row: _Mount) -> bool:
-    return target == "/" or target in _OWN_FILES or row["type"] in OWN_TYPES
-
-
-def _is_own(target: str, row: _Mount) -> bool:
-    """Below a place of the container's own, or /dev/null over a path, which is what a mask is."""
-    below = any(target == place or target.startswith(f"{place}/") for place in _WRITABLE)
-    return below or (target in MASKED and row["type"] in OWN_TYPES)
+    masks = {one for one in rw if one in MASKED and seen[one]["type"] in OWN_TYPES}  # /dev/null over a path
+    own = {one for one in rw for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
+    yield none((one for one in rw if one not in masks | own), "writable mounts", "5.6, 5.13")
 
 
 def _mode(row: _Mount | None) -> str:
@@ -130,19 +113,19 @@ def _reachable(mounts: list[_Mount]) -> dict[str, _Mount]:
     lying = {(row["parent"], row["target"]): row for row in mounts if row["parent"] != row["id"]}
     known = {row["id"] for row in mounts}
     (root,) = (row for row in mounts if row["parent"] not in known or row["parent"] == row["id"])
-    return {row["target"]: row for row in mounts if _led_to(row["target"], root, lying) is row}
 
+    def led_to(target: str) -> _Mount:
+        """The mount met at a place, on the way from the root through whatever is mounted on each folder."""
+        here, path = root, PurePosixPath(target)
+        for place in (*reversed(path.parents), path):
+            for _ in lying:  # no more can lie on one another
+                over = lying.get((here["id"], str(place)))
+                if over is None:
+                    break
+                here = over
+        return here
 
-def _led_to(target: str, root: _Mount, lying: Mapping[tuple[str, str], _Mount]) -> _Mount:
-    """The mount that is met at a place, on the way from the root through whatever is mounted on each folder."""
-    here, path = root, PurePosixPath(target)
-    for place in (*reversed(path.parents), path):
-        for _ in lying:  # no more can lie on one another
-            over = lying.get((here["id"], str(place)))
-            if over is None:
-                break
-            here = over
-    return here
+    return {row["target"]: row for row in mounts if led_to(row["target"]) is row}
 
 
 # --- limits that the kernel enforces for the whole container ---
@@ -173,11 +156,23 @@ def _cgroup_cpus(evidence: Evidence) -> Iterator[Found]:
 _GROUP: Final = "container"
 FACTS: Final = (
     Rule(_GROUP, "user", _user, "5.26"),
-    Rule(_GROUP, "supplementary groups", _groups, "5.26"),
+    Rule(
+        _GROUP,
+        "supplementary groups",
+        nothing(
+            lambda one: [gid for gid in one.facts["status"]["Groups"] if gid != str(one.template.user[1])]
+        ),
+        "5.26",
+    ),
     Rule(_GROUP, "capabilities", _capabilities, "5.4, 5.5"),
     Rule(_GROUP, "NoNewPrivs", _status("NoNewPrivs", "1"), "5.26"),
     Rule(_GROUP, "Seccomp", _status("Seccomp", "2"), "5.22"),
-    Rule(_GROUP, "network interfaces", _interfaces, "5.8, 5.9, 5.10, 5.14, 5.30"),
+    Rule(
+        _GROUP,
+        "network interfaces",
+        nothing(lambda one: [name for name in one.facts["interfaces"] if name != "lo"]),
+        "5.8, 5.9, 5.10, 5.14, 5.30",
+    ),
     Rule(_GROUP, "process", _fact("pid", 1), "5.16"),
     Rule(_GROUP, "host name", _fact("hostname", HOSTNAME), "5.21"),
     Rule(_GROUP, "working folder", _fact("folder", SCRATCH_TARGET)),

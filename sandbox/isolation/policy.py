@@ -32,10 +32,8 @@ MASKED: Final = (
     *("/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/kallsyms", "/proc/modules"),
     "/proc/partitions",
     *("/dev/mqueue", "/dev/pts"),  # writable for everybody; terminals are kernel code that no job needs
-    *(
-        "/etc/passwd",
-        "/etc/group",
-    ),  # the image's, which a data file can name; nothing of ours looks a user up
+    # the image's, which a data file can name; nothing of ours looks a user up
+    *("/etc/passwd", "/etc/group"),
 )
 _MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
 READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")

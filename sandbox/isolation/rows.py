@@ -53,7 +53,7 @@ class Evidence:
     nonces: Mapping[str, str] = field(default_factory=dict)  # file inside -> what the server wrote there
     folders: Mapping[str, Folder] = field(default_factory=dict)  # folder inside -> what the server sees there
     boot: str = (
-        ""  # the boot of the engine's kernel, if device and inode numbers may be compared with the server's
+        ""  # of the engine's kernel, if its device and inode numbers may be compared with the server's
     )
     security_options: tuple[str, ...] = ()  # of the engine, such as name=apparmor
     namespaces: Mapping[str, str] = field(default_factory=dict)  # of the server's own process
@@ -112,6 +112,11 @@ def none(found: Iterable[object], name: str = "", cis: str = "") -> Found:
     return Found("none", few(names) or "none", verdict(not names), name, cis)
 
 
+def nothing(sought: Callable[[Evidence], Iterable[object]]) -> Judge:
+    """A judge that holds when nothing of what is sought is found."""
+    return lambda evidence: [none(sought(evidence))]
+
+
 def few(names: list[str], most: int = 8) -> str:
     """The first names; the rest are counted."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
@@ -120,8 +125,7 @@ def few(names: list[str], most: int = 8) -> str:
 
 def told(rows: Iterable[Row]) -> str:
     """The rows that failed, for a message."""
-    failing = [row for row in rows if not row.ok]
-    text = "; ".join(
-        f"{row.name}: asked {row.asked or 'to be refused'}, found {row.found}" for row in failing[:5]
-    )
-    return text[:1000]
+    failing = [row for row in rows if not row.ok][:5]
+    return "; ".join(
+        f"{row.name}: asked {row.asked or 'to be refused'}, found {row.found}" for row in failing
+    )[:1000]

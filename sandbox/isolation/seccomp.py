@@ -12,13 +12,8 @@ from typing import Any, Final
 
 from sandbox.errors import IsolationRefused
 
-# engine's name -> (name in seccomp.json, name in a compiled profile); Podman uses the image format's names
-_ARCHITECTURES: Final = {
-    "x86_64": ("x86_64", "SCMP_ARCH_X86_64"),
-    "amd64": ("x86_64", "SCMP_ARCH_X86_64"),
-    "aarch64": ("aarch64", "SCMP_ARCH_AARCH64"),
-    "arm64": ("aarch64", "SCMP_ARCH_AARCH64"),
-}
+# engine's name -> name in seccomp.json; Podman uses the image format's names
+_ARCHITECTURES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
 @cache
@@ -29,15 +24,27 @@ def profile(architecture: str) -> str:
         raise IsolationRefused(
             f"there is no system call profile for {architecture!r}. Use a host of {known}."
         )
-    ours, theirs = _ARCHITECTURES[architecture]
-    groups = rules()
+    ours, groups = _ARCHITECTURES[architecture], rules()
     compiled = {
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": getattr(errno, groups["default"]),
-        "architectures": [theirs],
+        "architectures": [f"SCMP_ARCH_{ours.upper()}"],
         "syscalls": [
-            *(entry for group in _of(groups["allowed"], ours) for entry in _allowing(group)),
-            *(_answering(group) for group in _of(groups["answered"], ours)),
+            # one entry for each accepted value of an argument: entries of the same name are alternatives
+            *(
+                {"names": group["names"], "action": "SCMP_ACT_ALLOW", "args": condition}
+                for group in _of(groups["allowed"], ours)
+                for condition in _conditions(group)
+            ),
+            *(
+                {
+                    "names": group["names"],
+                    "action": "SCMP_ACT_ERRNO",
+                    "errnoRet": getattr(errno, group["errno"]),
+                    "args": [],
+                }
+                for group in _of(groups["answered"], ours)
+            ),
         ],
     }
     return json.dumps(compiled, separators=(",", ":"))
@@ -55,12 +62,6 @@ def _of(groups: list[dict[str, Any]], architecture: str) -> Iterator[dict[str, A
     return (group for group in groups if group.get("architecture", architecture) == architecture)
 
 
-def _allowing(group: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """One entry, or one per accepted value of an argument: entries of the same name are alternatives."""
-    for condition in _conditions(group):
-        yield {"names": group["names"], "action": "SCMP_ACT_ALLOW", "args": condition}
-
-
 def _conditions(group: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
     if "argument" not in group:
         yield []
@@ -69,8 +70,3 @@ def _conditions(group: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
     if "without_bits" in group:
         mask = int(group["without_bits"], 0)
         yield [{"index": group["argument"], "value": mask, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]
-
-
-def _answering(group: Mapping[str, Any]) -> dict[str, Any]:
-    number = getattr(errno, group["errno"])
-    return {"names": group["names"], "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": []}

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sandbox.isolation.measured import ENGINE_NAMES, OWN_TYPES
-from sandbox.isolation.rows import Evidence, Folder, Found, Judge, Rule, few, none, same, verdict
+from sandbox.isolation.rows import Evidence, Folder, Found, Judge, Rule, few, nothing, same, verdict
 from sandbox.isolation.seccomp import rules
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
@@ -13,6 +13,7 @@ WRITABLE: Final = (str(SCRATCH_TARGET), str(STAGING_TARGET))  # what a job may w
 _WORKED: Final = frozenset({"SUCCEEDED", "SIGALRM", "ENDED"})  # did it, did not come back, or ended untold
 _HARMLESS: Final = {f"/dev/{name}" for name in ("full", "null", "random", "tty", "urandom", "zero")}
 _SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
+_FOREIGN: Final = "other architectures"
 _NO_NAMES: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of nothing
 
 
@@ -54,23 +55,17 @@ def _folders(evidence: Evidence) -> Iterator[Found]:
 
 def _refused(group: str) -> Judge:
     def judge(evidence: Evidence) -> Iterator[Found]:
-        yield _attempts(evidence.look["attempts"].get(group) or {})
+        attempts = evidence.look["attempts"]
+        found: Mapping[str, str] = attempts.get(group) or {}
+        worked = sorted(name for name, said in found.items() if said in _WORKED)
+        if worked:
+            yield Found("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")
+        elif found:
+            yield Found("refused", f"{len(found)} refused: {', '.join(sorted(set(found.values())))}", "held")
+        elif group != _FOREIGN or group not in attempts:  # only x86_64 has other architectures
+            yield Found("refused", "nothing was tried", "failed")
 
     return judge
-
-
-def _attempts(found: Mapping[str, str]) -> Found:
-    worked = sorted(name for name, said in found.items() if said in _WORKED)
-    if not found:
-        return Found("refused", "nothing was tried", "failed")
-    if worked:
-        return Found("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")
-    return Found("refused", f"{len(found)} refused: {', '.join(sorted(set(found.values())))}", "held")
-
-
-def _architectures(evidence: Evidence) -> Iterator[Found]:
-    if foreign := evidence.look["attempts"]["other architectures"]:  # this one has others
-        yield _attempts(foreign)
 
 
 def _calls(evidence: Evidence) -> Iterator[Found]:
@@ -87,16 +82,8 @@ def _calls(evidence: Evidence) -> Iterator[Found]:
 # --- what was seen ---
 
 
-def _nothing(*names: str) -> Judge:
-    return lambda evidence: [none(one for name in names for one in evidence.look["sight"][name])]
-
-
-def _devices(evidence: Evidence) -> Iterator[Found]:
-    yield none(sorted(set(evidence.look["sight"]["devices"]) - _HARMLESS))
-
-
-def _processes(evidence: Evidence) -> Iterator[Found]:
-    yield none(number for number in evidence.look["sight"]["processes"] if number != evidence.facts["pid"])
+def _unseen(*names: str) -> Judge:
+    return nothing(lambda evidence: [one for name in names for one in evidence.look["sight"][name]])
 
 
 def _privileges(evidence: Evidence) -> Iterator[Found]:
@@ -110,10 +97,6 @@ def _privileges(evidence: Evidence) -> Iterator[Found]:
         verdict(ids in (None, [user])),
         "user of a set-user-id program",
     )
-
-
-def _local_socket(evidence: Evidence) -> Iterator[Found]:
-    yield same("SUCCEEDED", evidence.look["sight"]["local socket"])
 
 
 def _security_module(evidence: Evidence) -> Iterator[Found]:
@@ -153,11 +136,6 @@ def _user_namespace(evidence: Evidence) -> Iterator[Found]:
         yield Found("", "the host's: user ids are not remapped by this engine", "note")
 
 
-def _host_environment(evidence: Evidence) -> Iterator[Found]:
-    names = set(evidence.facts["environment"])
-    yield none(sorted(names - set(evidence.template.environment) - ENGINE_NAMES))
-
-
 def _own_programs(evidence: Evidence) -> Iterator[Found]:
     said = evidence.look["sight"]["programs"][str(STAGING_TARGET)]
     runs = "it runs, under the same filter and limits as the job: an engine cannot mount a folder without programs"
@@ -174,54 +152,74 @@ def _shown(evidence: Evidence) -> Iterator[Found]:
     yield Found("", f"{text}; paths of this host: {few(sorted(paths - {'/'})) or 'none'}", "note")
 
 
-def _gone(evidence: Evidence) -> Iterator[Found]:
-    yield Found("removed", "removed" if evidence.gone else "still there", verdict(evidence.gone))
-
-
-def _runtime(evidence: Evidence) -> Iterator[Found]:
-    yield Found("", evidence.template.runtime or "the engine's default", "note")
-
-
 FILES: Final = (Rule("files", "nonces", _nonces), Rule("files", "folders", _folders))
 _OUT: Final = "escape"
 ATTEMPTS: Final = {  # by the group of attempts in the look program
-    "local sockets": Rule(
-        _OUT, "reach other programs through local sockets", _refused("local sockets"), "5.32"
-    ),
-    "sockets": Rule(_OUT, "open sockets of other families", _refused("sockets"), "5.10, 5.22"),
-    "network": Rule(_OUT, "reach an address", _refused("network"), "5.10, 5.30"),
-    "namespaces": Rule(
-        _OUT, "make and enter namespaces", _refused("namespaces"), "5.10, 5.16, 5.17, 5.21, 5.31"
-    ),
-    "mounts": Rule(_OUT, "mount, unmount, change the root", _refused("mounts"), "5.6, 5.13"),
-    "writing": Rule(_OUT, "write outside scratch and output", _refused("writing"), "5.6, 5.13"),
-    "kernel settings": Rule(_OUT, "write the kernel's settings", _refused("kernel settings"), "5.5"),
-    "nodes": Rule(_OUT, "make devices, pipes, sockets and links", _refused("nodes"), "5.18"),
-    "programs": Rule(_OUT, "run programs from scratch and memory", _refused("programs")),
-    "requests": Rule(_OUT, "ask prctl, ioctl and fcntl for more", _refused("requests"), "5.22"),
-    "identities": Rule(_OUT, "become root", _refused("identities"), "5.26"),
-    "limits": Rule(_OUT, "raise a limit", _refused("limits"), "5.19"),
-    "crashes": Rule(_OUT, "have a crash dumped on the host", _refused("crashes"), "5.19"),
-    "other architectures": Rule(_OUT, "call the kernel as another architecture", _architectures, "5.22"),
+    group: Rule(_OUT, name, _refused(group), cis)
+    for group, name, cis in (
+        ("local sockets", "reach other programs through local sockets", "5.32"),
+        ("sockets", "open sockets of other families", "5.10, 5.22"),
+        ("network", "reach an address", "5.10, 5.30"),
+        ("namespaces", "make and enter namespaces", "5.10, 5.16, 5.17, 5.21, 5.31"),
+        ("mounts", "mount, unmount, change the root", "5.6, 5.13"),
+        ("writing", "write outside scratch and output", "5.6, 5.13"),
+        ("kernel settings", "write the kernel's settings", "5.5"),
+        ("nodes", "make devices, pipes, sockets and links", "5.18"),
+        ("programs", "run programs from scratch and memory", ""),
+        ("requests", "ask prctl, ioctl and fcntl for more", "5.22"),
+        ("identities", "become root", "5.26"),
+        ("limits", "raise a limit", "5.19"),
+        ("crashes", "have a crash dumped on the host", "5.19"),
+        (_FOREIGN, "call the kernel as another architecture", "5.22"),
+    )
 }
 CALLS: Final = Rule(_OUT, "make system calls that no job needs", _calls, "5.22")
 _SIGHT: Final = "sight"
 SIGHT: Final = (
-    Rule(_SIGHT, "read what tells of the host", _nothing("secrets")),
-    Rule(_SIGHT, "see below /sys", _nothing("sys")),
-    Rule(_SIGHT, "find an engine's socket", _nothing("engines", "specials"), "5.32"),
-    Rule(_SIGHT, "open devices", _devices, "5.5, 5.18"),
-    Rule(_SIGHT, "find writable settings of the kernel", _nothing("settings"), "5.5"),
-    Rule(_SIGHT, "find open descriptors", _nothing("descriptors")),
-    Rule(_SIGHT, "see other processes", _processes, "5.7, 5.16"),
-    Rule(_SIGHT, "find the host's environment", _host_environment),
+    Rule(_SIGHT, "read what tells of the host", _unseen("secrets")),
+    Rule(_SIGHT, "see below /sys", _unseen("sys")),
+    Rule(_SIGHT, "find an engine's socket", _unseen("engines", "specials"), "5.32"),
+    Rule(
+        _SIGHT,
+        "open devices",
+        nothing(lambda one: sorted(set(one.look["sight"]["devices"]) - _HARMLESS)),
+        "5.5, 5.18",
+    ),
+    Rule(_SIGHT, "find writable settings of the kernel", _unseen("settings"), "5.5"),
+    Rule(_SIGHT, "find open descriptors", _unseen("descriptors")),
+    Rule(
+        _SIGHT,
+        "see other processes",
+        nothing(lambda one: [pid for pid in one.look["sight"]["processes"] if pid != one.facts["pid"]]),
+        "5.7, 5.16",
+    ),
+    Rule(
+        _SIGHT,
+        "find the host's environment",
+        nothing(
+            lambda one: sorted(set(one.facts["environment"]) - set(one.template.environment) - ENGINE_NAMES)
+        ),
+    ),
     Rule(_SIGHT, "gain privileges", _privileges, "5.26"),
-    Rule(_SIGHT, "make a local socket, as jobs do", _local_socket),
+    Rule(
+        _SIGHT,
+        "make a local socket, as jobs do",
+        lambda one: [same("SUCCEEDED", one.look["sight"]["local socket"])],
+    ),
     Rule(_SIGHT, "run a program from the output folder", _own_programs),
     Rule(_SIGHT, "learn from mounts, /proc and uname", _shown),
-    Rule("container", "runtime", _runtime),
+    Rule(
+        "container",
+        "runtime",
+        lambda one: [Found("", one.template.runtime or "the engine's default", "note")],
+    ),
     Rule("container", "namespaces", _namespaces),
     Rule("container", "user namespace", _user_namespace, "5.31"),
     Rule("container", "security module", _security_module),
-    Rule("container", "after its job", _gone, "5.15"),
+    Rule(
+        "container",
+        "after its job",
+        lambda one: [same("removed", "removed" if one.gone else "still there")],
+        "5.15",
+    ),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sandbox.errors import PathRefused, StagingFailed
 from sandbox.mounted import ENTER, READ, may
-from sandbox.outputs.filetree import Entry, opened_folder, walk
+from sandbox.outputs.filetree import opened_folder, walk
 from sandbox.outputs.store import StagingUsage
 from sandbox.template import Limits
 from sandbox.workspace import Identity
@@ -64,30 +64,27 @@ class Copier:
                     os.close(levels.pop()[1])
                 if entry.is_folder and not entry.blocked:
                     levels.append((entry.path, self._make(levels[-1][1], entry.name)))
-                else:
-                    self._inner_file(entry, levels[-1][1])
+                    continue
+                if not stat.S_ISREG(entry.status.st_mode):
+                    raise StagingFailed(f"{entry.path!r} is no readable file or folder; nothing was copied.")
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                try:  # without widening its mode: the file is the user's own
+                    opened = os.open(entry.name, flags, dir_fd=entry.folder)
+                except PermissionError as error:
+                    raise StagingFailed(f"{entry.path!r} may not be read; nothing was copied.") from error
+                try:
+                    self.file(opened, levels[-1][1], entry.name)
+                finally:
+                    os.close(opened)
         finally:
-            for _, opened in levels:
-                os.close(opened)
+            for _, level in levels:
+                os.close(level)
 
     def _make(self, folder: int, name: str) -> int:
         os.mkdir(name, 0o700, dir_fd=folder)
         with opened_folder(folder, name) as made:
             self._give(made)
             return os.dup(made)
-
-    def _inner_file(self, entry: Entry, folder: int) -> None:
-        if not stat.S_ISREG(entry.status.st_mode):
-            raise StagingFailed(f"{entry.path!r} is no file or folder that can be read; nothing was copied.")
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        try:  # as it is: what bars us is the user's own mode, and the file the user's own
-            source = os.open(entry.name, flags, dir_fd=entry.folder)
-        except PermissionError as error:
-            raise StagingFailed(f"{entry.path!r} may not be read; nothing was copied.") from error
-        try:
-            self.file(source, folder, entry.name)
-        finally:
-            os.close(source)
 
     def _give(self, made: int) -> None:
         if self.owner is not None:
@@ -96,8 +93,8 @@ class Copier:
     def _refuse_closed(self, status: os.stat_result, what: int) -> None:
         if self.reader is not None and not may(status, self.reader, what):
             raise PathRefused(
-                f"{self.named!r}, or a part of it, may not be read by the user that calls run as, so it is not copied for them. "
-                "Give that user the right, or name another file."
+                f"{self.named!r}, or a part of it, is not readable by the user that calls run as, so it is not copied. "
+                "Let that user read it, or name another file."
             )
 
     def _refuse_more(self, usage: StagingUsage) -> None:

@@ -91,8 +91,8 @@ class DirOps:
                     os.unlink(entry.name, dir_fd=folder)
         if not self._exchanges:
             raise OutputRejected(
-                "the workspace's file system cannot exchange two names at once, so nothing is replaced on it. Write to a new "
-                "name, or keep the workspace on ext4, xfs, btrfs, tmpfs or overlayfs."
+                "the workspace's file system cannot swap two names atomically, so nothing on it is replaced. "
+                "Write to a new name, or keep the workspace on ext4, xfs, btrfs, tmpfs or overlayfs."
             )
 
     def exchange(self, one: DirEntry, other: DirEntry) -> None:
@@ -116,8 +116,7 @@ class DirOps:
             if self._rename(source, target, _NOREPLACE):
                 return
             linked = _link(source, target)
-            if not linked:
-                # onto an empty folder that appears in this instant; rename(2) refuses every other one
+            if not linked:  # may land on an empty folder that appears just now; rename(2) refuses any other
                 _rename_to_free(source, target)
         if linked:
             self.unlink(source)

@@ -57,9 +57,7 @@ def opened_folder(folder: int, name: str, *, repair: bool = False) -> Iterator[i
 
 @contextmanager
 def listed(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """The names in an open folder as of now. An open folder of btrfs never shows names that came after it was
-    opened, so it is opened anew.
-    """
+    """The current names in an open folder. It is reopened, as btrfs shows only the names of when it was opened."""
     with opened_folder(folder, ".") as fresh, os.scandir(fresh) as found:
         yield found
 
@@ -138,10 +136,9 @@ def _walk(folder: int, prefix: str, deeper: int, *, repair: bool) -> Iterator[En
 
 
 def measure(top: int, limits: Limits) -> StagingUsage:
-    """What is below an open folder, while a job may be writing; the count ends early once it is over a limit.
+    """What is below an open folder, while a job may be writing; the count stops early once it is over a limit.
 
-    A folder that the job made too deep or unreadable counts as too many files. What is open but has no name
-    any more is not seen.
+    A folder that the job made too deep or unreadable counts as too many files. Unlinked open files are not seen.
     """
     usage = StagingUsage()
     hidden = StagingUsage(files=limits.staging_files + 1)
@@ -224,8 +221,14 @@ def _flatten(top: int, name: str, end: float) -> None:
     with _taken(top, name) as inner:
         for child in _each(inner, end):
             with suppress(*_ANOTHER_BY_NOW):
-                if not _unlink(inner, child):
-                    _lift(inner, child, top)
+                if _unlink(inner, child):
+                    continue
+                new = f"lifted-{secrets.token_hex(16)}"  # no name in there was chosen knowing it
+                try:
+                    os.rename(child, new, src_dir_fd=inner, dst_dir_fd=top)
+                except PermissionError:  # a folder that is not writable cannot have its `..` changed
+                    _widen(inner, child, _OURS)
+                    os.rename(child, new, src_dir_fd=inner, dst_dir_fd=top)
     os.rmdir(name, dir_fd=top)
 
 
@@ -251,15 +254,6 @@ def _taken(folder: int, name: str) -> Iterator[int]:
                 os.fchown(opened, 0, 0)
                 os.fchmod(opened, _OURS)
         yield opened
-
-
-def _lift(inner: int, name: str, top: int) -> None:
-    new = f"lifted-{secrets.token_hex(16)}"  # no name in there was chosen knowing it
-    try:
-        os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)
-    except PermissionError:  # a folder that is not writable cannot have its `..` changed
-        _widen(inner, name, _OURS)
-        os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)
 
 
 def _unlink(folder: int, name: str) -> bool:

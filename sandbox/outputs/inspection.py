@@ -8,7 +8,6 @@ import hashlib
 import os
 import stat
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from sandbox.outputs.filetree import (
     sync_tree,
     walk,
 )
-from sandbox.outputs.journal import Mark
 from sandbox.outputs.store import Part, Staged, StagingUsage
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, open_folder
@@ -46,10 +44,6 @@ class Sealed:
     listing: str = ""
     is_folder: bool = False
 
-    @property
-    def mark(self) -> Mark | None:
-        return Mark.expected(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
@@ -68,7 +62,10 @@ class Permissions:
 
 def permissions_for(replaced: os.stat_result | None, root: os.stat_result) -> Permissions:
     """Those of what is replaced, else as the workspace's owner would make it. No file is executable or setuid."""
-    allowed = ~_umask()
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+    # read, not set and set back: another thread may be creating a file
+    umask = next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), _STRICT_UMASK)
+    allowed = ~umask
     owned_by = root if replaced is None else replaced
     owner = (owned_by.st_uid, owned_by.st_gid) if os.geteuid() == 0 else None
     usual = Permissions(owner, 0o666 & allowed | 0o600, 0o777 & allowed | 0o700)
@@ -79,14 +76,6 @@ def permissions_for(replaced: os.stat_result | None, root: os.stat_result) -> Pe
     return replace(usual, file_mode=replaced.st_mode & 0o666)
 
 
-def _umask() -> int:
-    """Read, not set and set back: another thread may be making a file."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
-    return _STRICT_UMASK
-
-
 def collect(top: int, limits: Limits) -> tuple[Staged, ...]:
     """The top-level entries of an open staging folder, sorted by name. Raises OutputRejected, OSError."""
     found: dict[str, Staged] = {}
@@ -95,9 +84,7 @@ def collect(top: int, limits: Limits) -> tuple[Staged, ...]:
         _refuse_unfit(entry)
         usage = usage.add(entry.status)
         if usage.exceeds(limits):
-            raise OutputRejected(
-                "the outputs are more or larger than the limits allow. Write less, or raise them."
-            )
+            raise OutputRejected("the outputs exceed the limits. Write less, or raise the limits.")
         name, _, inner = entry.path.partition("/")
         if not inner:
             found[name] = Staged(name, entry.is_folder, 0, 0, Identity.of(entry.status))
@@ -116,11 +103,9 @@ def _refuse_unfit(entry: Entry) -> None:
     if entry.is_folder:
         return
     if not stat.S_ISREG(entry.status.st_mode):
-        raise OutputRejected(
-            f"{shown} is a link, device, pipe or socket; only files and folders are let out."
-        )
+        raise OutputRejected(f"{shown} is a link, device, pipe or socket, which are never published.")
     if entry.status.st_nlink != 1:
-        raise OutputRejected(f"{shown} has a second name; a published file has one.")
+        raise OutputRejected(f"{shown} has a second hard link; a published file has only one.")
 
 
 def seal(place: DirEntry, staged: Staged, permissions: Permissions, ops: DirOps) -> Sealed:
@@ -138,28 +123,26 @@ def seal(place: DirEntry, staged: Staged, permissions: Permissions, ops: DirOps)
         with opened_folder(place.folder, place.name, repair=True) as top:
             if os.fstat(top).st_ino != staged.identity.inode:
                 raise changed
-            parts = sorted(
-                _seal_parts(top, permissions.inner or permissions), key=lambda part: part.relative.encode()
-            )
+            inner = permissions.inner or permissions
+            parts = []
+            for entry in walk(top, repair=True):
+                _refuse_unfit(entry)
+                if entry.is_folder:
+                    with opened_folder(entry.folder, entry.name) as folder:
+                        inner.apply(folder, is_folder=True)
+                    continue
+                with opened_file(entry.folder, entry.name) as file:
+                    sha256 = _seal_file(file, entry.path, inner)
+                    parts.append(Part(entry.path, os.fstat(file).st_size, sha256))
+            parts.sort(key=lambda part: part.relative.encode())
             permissions.apply(top, is_folder=True)
             sync_tree(top, len(parts))
             size, identity = sum(part.size for part in parts), Identity.of(os.fstat(top))
             return Sealed(identity, size, tree_digest(parts), tuple(parts), listing(top), is_folder=True)
 
 
-def _seal_parts(top: int, permissions: Permissions) -> Iterator[Part]:
-    for entry in walk(top, repair=True):
-        _refuse_unfit(entry)
-        if entry.is_folder:
-            with opened_folder(entry.folder, entry.name) as folder:
-                permissions.apply(folder, is_folder=True)
-            continue
-        with opened_file(entry.folder, entry.name) as file:
-            yield Part(entry.path, os.fstat(file).st_size, _seal_file(file, entry.path, permissions))
-
-
 def _seal_file(file: int, name: str, permissions: Permissions) -> str:
-    """Of an open file, as its name may lead elsewhere from one call to the next; returns the digest."""
+    """Works on the open file, as its name may lead elsewhere from one call to the next; returns the digest."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         raise OutputRejected(f"{name!r} is no regular file with one name.")

@@ -9,10 +9,10 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from sandbox.errors import StagingFailed
 from sandbox.outputs.dirops import DirOps
@@ -36,18 +36,7 @@ def valid_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-class Identified(Protocol):
-    """A file or folder as it was found, or nothing."""
-
-    @property
-    def identity(self) -> Identity | None: ...
-
-    @property
-    def is_folder(self) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """Enough to know a file or folder again after a rename, a crash or a reboot."""
 
     inode: int
@@ -56,23 +45,16 @@ class Mark:
     is_folder: bool
 
     @classmethod
-    def of(cls, status: os.stat_result) -> "Mark":
-        return cls(status.st_ino, status.st_size, status.st_mtime_ns, stat.S_ISDIR(status.st_mode))
-
-    @classmethod
-    def expected(cls, located: "Identified") -> "Mark | None":
-        """Of what a plan found at a place; None when nothing was there."""
-        found = located.identity
-        return cls(found.inode, found.size, found.mtime_ns, located.is_folder) if found is not None else None
+    def of(cls, found: Identity, *, is_folder: bool) -> "Mark":
+        return cls(found.inode, found.size, found.mtime_ns, is_folder)
 
     def fits(self, status: os.stat_result | None) -> bool:
         """Whether this is what was marked. A folder is known by its inode: size and time move with use."""
         if status is None:
             return False
-        found = Mark.of(status)
-        if self.is_folder and found.is_folder:
-            return self.inode == found.inode
-        return self == found
+        if self.is_folder and stat.S_ISDIR(status.st_mode):
+            return self.inode == status.st_ino
+        return self == Mark.of(Identity.of(status), is_folder=stat.S_ISDIR(status.st_mode))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +120,14 @@ class Record:
 
 
 def save(record: Record, folder: int, ops: DirOps) -> None:
-    """Puts a record in place of the last one, at once and durably."""
+    """Replaces the stored record, atomically and durably."""
+    fields = asdict(record)
+    data = {"format": _FORMAT, "call": fields.pop("call_id"), "staging": fields.pop("staging_id"), **fields}
     with ops.step("record.write"):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(_TEMPORARY, flags, 0o600, dir_fd=folder)
         with os.fdopen(file, "w", encoding="ascii") as text:
-            json.dump(_to_json(record), text)
+            json.dump(data, text, default=str)  # a path as its text
             text.flush()
             os.fsync(file)
     with ops.step("record.rename"):
@@ -163,61 +147,26 @@ def load(folder: int, call_id: str) -> Record | None:
         try:
             record = _from_json(json.loads(stream.read(_MAX_BYTES)))
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise JournalDamaged(
-                f"the journal of {call_id} is unreadable; its files are left alone."
-            ) from error
+            raise JournalDamaged(f"the journal of {call_id} is invalid; its files are left alone.") from error
     if record.call_id != call_id:
         raise JournalDamaged(f"the journal in {call_id} is of another call; its files are left alone.")
     return record
-
-
-def _to_json(record: Record) -> dict[str, Any]:
-    def mark(one: Mark | None) -> list[int] | None:
-        return None if one is None else [one.inode, one.size, one.mtime_ns, int(one.is_folder)]
-
-    def path(one: PurePosixPath | None) -> str | None:
-        return None if one is None else str(one)
-
-    return {
-        "format": _FORMAT,
-        "call": record.call_id,
-        "staging": record.staging_id,
-        "state": record.state.value,
-        "time_ns": record.time_ns,
-        "kept_bytes": record.kept_bytes,
-        "steps": [
-            {
-                "slot": step.slot,
-                "target": str(step.target),
-                "new": mark(step.new),
-                "old": mark(step.old),
-                "origin": path(step.origin),
-                "drain": path(step.drain),
-            }
-            for step in record.steps
-        ],
-        "contents": [
-            {"target": str(one.target), "size": one.size, "sha256": one.sha256, "listing": one.listing}
-            for one in record.contents
-        ],
-    }
 
 
 def _from_json(data: Mapping[str, Any]) -> Record:
     """Believes nothing: a journal may have come with a downloaded folder. Raises ValueError, KeyError, TypeError."""
     if data["format"] not in _READABLE:
         raise ValueError("an unknown format")
-    contents = (
-        Content(_inside(one["target"]), int(one["size"]), str(one["sha256"]), str(one["listing"]))
-        for one in data["contents"]
-    )
     return Record(
         call_id=_text(data["call"], _ID),
         staging_id=_text(data["staging"], _ID),
         state=State(data["state"]),
         time_ns=int(data["time_ns"]),
         steps=tuple(_step(step) for step in data["steps"]),
-        contents=tuple(contents),
+        contents=tuple(
+            Content(_inside(one["target"]), int(one["size"]), str(one["sha256"]), str(one["listing"]))
+            for one in data["contents"]
+        ),
         kept_bytes=int(data["kept_bytes"]),
     )
 

@@ -142,24 +142,27 @@ def open_layout(workspace: Workspace, ops: DirOps) -> Iterator[StagingLayout]:
             base = opened.enter_context(_own_folder(root, RESERVED, 0o755))
             staging = opened.enter_context(_own_folder(base, "staging", 0o700))
             undo = opened.enter_context(_own_folder(base, "undo", 0o700))
-            _ignore_in_git(base)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with (
+                suppress(FileExistsError),
+                os.fdopen(os.open(".gitignore", flags, 0o644, dir_fd=base), "w") as text,
+            ):
+                text.write("*\n")
         yield StagingLayout(workspace, base, staging, undo, ops)
 
 
 @contextmanager
 def _own_folder(parent: int, name: str, mode: int) -> Iterator[int]:
-    try:
+    made = False
+    with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=parent)
         made = True
-    except FileExistsError:
-        made = False
     with opened_folder(parent, name) as folder:
         if made:
             with os.scandir(folder) as inside:
-                is_ours = next(inside, None) is None  # else somebody put another there in between
-            if is_ours:
-                os.fchmod(folder, mode)
-                os.fsync(parent)
+                if next(inside, None) is None:  # else somebody put another folder there in between
+                    os.fchmod(folder, mode)
+                    os.fsync(parent)
         status = os.fstat(folder)
         if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
             raise StagingFailed(
@@ -167,10 +170,3 @@ def _own_folder(parent: int, name: str, mode: int) -> Iterator[int]:
                 f"Run the server as its owner, or take {RESERVED} away after looking into it."
             )
         yield folder
-
-
-def _ignore_in_git(base: int) -> None:
-    with suppress(FileExistsError):
-        file = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=base)
-        with os.fdopen(file, "w", encoding="ascii") as text:
-            text.write("*\n")

@@ -12,7 +12,7 @@ A failure takes every step back; a crash is finished or taken back by `recover`.
 import os
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -66,31 +66,31 @@ def publish(layout: StagingLayout, request: Request) -> Published:
     """Publishes. Raises OutputRejected or StagingFailed; then no user file is changed."""
     try:
         with staging_errors("publishing"):
-            return _publish(layout, request)
+            _check_request(layout, request)
+            for place in request.uprooted:
+                _check_unchanged(layout, place)
+            permissions = [_check_unchanged(layout, one.target) for one in request.publications]
+            sealed = [
+                seal(
+                    DirEntry(request.out, one.staged_name), request.staged[one.staged_name], given, layout.ops
+                )
+                for one, given in zip(request.publications, permissions, strict=True)
+            ]
+            # what is in a folder that goes must be what the plan saw, as its own size and time do not tell
+            replaced = (one.target for one in request.publications if one.target.relative in request.listings)
+            for place in (*request.uprooted, *replaced):
+                if place.is_folder and listing_of(place) != request.listings.get(place.relative):
+                    raise OutputRejected(f"something in {place} changed since the planning. Plan it again.")
+            try:
+                locked = layout.make(layout.undo, request.call_id, "entry")
+            except FileExistsError as error:
+                raise StagingFailed(f"call {request.call_id} has published before; use a new id.") from error
+            with closing(locked):
+                _publish_in(layout, locked, request, sealed)
     except StagingFailed:
         raise
-    except SandboxError as error:  # the workspace's refusals, by the name that a caller of staging expects
+    except SandboxError as error:  # a refused path, as the error that callers of staging expect
         raise OutputRejected(f"nothing was published: {error}") from error
-
-
-def _publish(layout: StagingLayout, request: Request) -> Published:
-    _check_request(layout, request)
-    for place in request.uprooted:
-        _check_unchanged(layout, place)
-    sealed = []
-    permissions = [_check_unchanged(layout, one.target) for one in request.publications]
-    for one, given in zip(request.publications, permissions, strict=True):
-        staged = DirEntry(request.out, one.staged_name)
-        sealed.append(seal(staged, request.staged[one.staged_name], given, layout.ops))
-    _check_listings(request)
-    try:
-        locked = layout.make(layout.undo, request.call_id, "entry")
-    except FileExistsError as error:
-        raise StagingFailed(f"call {request.call_id} has published before; use a new id.") from error
-    try:
-        _publish_in(layout, locked, request, sealed)
-    finally:
-        locked.close()
     return _published(request, sealed)
 
 
@@ -102,9 +102,8 @@ def _publish_in(layout: StagingLayout, locked: LockedFolder, request: Request, s
             layout.ops.require_exchange(entry.folder)
         for number, one in enumerate(request.publications, len(request.present_removals)):
             # into its slot, so that the staging folder may go whatever happens
-            layout.ops.move(
-                "adopt", DirEntry(request.out, one.staged_name), DirEntry(entry.folder, str(number))
-            )
+            slot = DirEntry(entry.folder, str(number))
+            layout.ops.move("adopt", DirEntry(request.out, one.staged_name), slot)
         os.fsync(layout.undo)
     except BaseException:
         with suppress(OSError):
@@ -142,29 +141,28 @@ def _check_request(layout: StagingLayout, request: Request) -> None:
             raise OutputRejected(f"{source} does not exist, so it gets no other name.")
         _refuse_other_kind(target, is_folder=source.is_folder)
         if target.identity is not None and target.identity.inode == source.identity.inode:
-            raise OutputRejected(
-                f"{target} is another name of {source} already."
-            )  # a link, or another case of letters
-    sources = (one.source for one in request.transfers)
-    _check_targets(layout, [*request.targets, *sources, *request.removals])
+            # a hard link, or on some file systems another case of letters
+            raise OutputRejected(f"{target} is already another name of {source}.")
+    _check_places(layout, request)
+
+
+def _check_places(layout: StagingLayout, request: Request) -> None:
+    places = [*request.targets, *(one.source for one in request.transfers), *request.removals]
+    for place in places:
+        parts = place.relative.parts
+        if place.workspace.root != layout.workspace.root:
+            raise OutputRejected(f"{place} is in another workspace than its staging.")
+        if not parts or ".." in parts or parts[0] == RESERVED:
+            raise OutputRejected(f"no output can be at {place}.")
+    taken = {place.relative for place in places}
+    nested = any(parent in taken for relative in taken for parent in relative.parents)
+    if nested or len(taken) != len(places):
+        raise OutputRejected("two outputs have the same target, or one lies in the other.")
 
 
 def _refuse_other_kind(target: Located, *, is_folder: bool) -> None:
     if target.identity is not None and target.is_folder != is_folder:
         raise OutputRejected(f"{target} would turn from file to folder or back. Use another name.")
-
-
-def _check_targets(layout: StagingLayout, targets: list[Located]) -> None:
-    for target in targets:
-        parts = target.relative.parts
-        if target.workspace.root != layout.workspace.root:
-            raise OutputRejected(f"{target} is in another workspace than its staging.")
-        if not parts or ".." in parts or parts[0] == RESERVED:
-            raise OutputRejected(f"no output can be at {target}.")
-    taken = {target.relative for target in targets}
-    nested = any(parent in taken for relative in taken for parent in relative.parents)
-    if nested or len(taken) != len(targets):
-        raise OutputRejected("two outputs have the same target, or one lies in the other.")
 
 
 def _check_unchanged(layout: StagingLayout, target: Located) -> Permissions:
@@ -182,48 +180,39 @@ def _check_unchanged(layout: StagingLayout, target: Located) -> Permissions:
         return permissions_for(status, os.fstat(root))
 
 
-def _check_listings(request: Request) -> None:
-    """What is in a folder that goes must be what the plan saw, as its own size and time do not tell."""
-    replaced = (one.target for one in request.publications if one.target.relative in request.listings)
-    for place in (*request.uprooted, *replaced):
-        if place.is_folder and listing_of(place) != request.listings.get(place.relative):
-            raise OutputRejected(
-                f"something in {place} was changed since the call was planned. Plan it again."
-            )
-
-
 def _record(request: Request, sealed: list[Sealed]) -> Record:
     steps: list[Step] = []
     contents: list[Content] = []
-    for (
-        gone
-    ) in request.present_removals:  # first: a stale -wal beside a new database would be replayed into it
-        steps.append(Step(str(len(steps)), gone.relative, None, Mark.expected(gone)))
+    # removals first: a stale -wal beside a new database would be replayed into it
+    for gone in request.present_removals:
+        steps.append(Step(str(len(steps)), gone.relative, None, _mark(gone)))
     for one, made in zip(request.publications, sealed, strict=True):
-        steps.append(Step(str(len(steps)), one.target.relative, made.mark, Mark.expected(one.target)))
+        steps.append(Step(str(len(steps)), one.target.relative, _mark(made), _mark(one.target)))
         contents.append(Content(one.target.relative, made.size, made.sha256, made.listing))
     for transfer in request.transfers:
         source, target = transfer.source, transfer.target
-        marks = Mark.expected(source), Mark.expected(target)
-        steps.append(Step(str(len(steps)), target.relative, *marks, origin=source.relative))
+        step = Step(str(len(steps)), target.relative, _mark(source), _mark(target), origin=source.relative)
+        steps.append(step)
         contents.append(Content(target.relative, 0, "", request.listings.get(source.relative, "")))
     now = time.time_ns()
     return Record(request.call_id, request.staging_id, State.PREPARED, now, tuple(steps), tuple(contents))
 
 
+def _mark(found: Located | Sealed) -> Mark | None:
+    """How to know it again; None when nothing was there."""
+    if found.identity is None:
+        return None
+    return Mark.of(found.identity, is_folder=found.is_folder)
+
+
 def _published(request: Request, sealed: list[Sealed]) -> Published:
+    def at(target: Located, found: Located | Sealed) -> Located:
+        return replace(target, identity=found.identity, is_folder=found.is_folder)
+
     files = tuple(
-        PublishedFile(
-            replace(one.target, identity=made.identity, is_folder=made.is_folder),
-            made.size,
-            made.sha256,
-            made.parts,
-        )
+        PublishedFile(at(one.target, made), made.size, made.sha256, made.parts)
         for one, made in zip(request.publications, sealed, strict=True)
     )
     replaced = tuple(one for one in request.targets if one.identity is not None)
-    moved = tuple(
-        replace(one, target=replace(one.target, identity=one.source.identity, is_folder=one.source.is_folder))
-        for one in request.transfers
-    )
+    moved = tuple(replace(one, target=at(one.target, one.source)) for one in request.transfers)
     return Published(request.call_id, files, replaced, request.present_removals, moved)

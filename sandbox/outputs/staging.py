@@ -6,7 +6,7 @@ Leaving the `with` block removes whatever is still there. `area.recover()` at st
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType, TracebackType
@@ -46,10 +46,6 @@ _RESERVE_PARTS = 50  # a small disk keeps one part in so many
 _log = structlog.get_logger()
 
 
-def _at_once(work: Callable[[], None]) -> None:
-    work()
-
-
 class StagingArea:
     """An `OutputStore`: publishing is renaming within the workspace's own file system."""
 
@@ -58,12 +54,10 @@ class StagingArea:
         workspace: Workspace,
         keep: Retention | None = None,
         ops: DirOps | None = None,
-        later: Callable[[Callable[[], None]], object] = _at_once,
+        later: Callable[[Callable[[], None]], object] = lambda work: work(),
         source: SourceOf = host_source,
     ) -> None:
-        """`later` is given work that a published call need not wait for, to be done soon by any thread. `source` says what
-        the engine mounts for a folder of ours.
-        """
+        """`later` runs what a published call need not wait for, in any thread; `source` says what the engine mounts for a folder."""
         self.workspace = workspace
         self.later = later
         self.source = source
@@ -81,16 +75,19 @@ class StagingArea:
         if 0 in user:
             raise StagingFailed("a container never runs as root; give the ids of the workspace's owner.")
         if own not in (0, user[0]):
-            raise StagingFailed(
-                f"the container would run as user {user[0]}; only user {own} could write here."
-            )
+            raise StagingFailed(f"the container would run as user {user[0]}; only user {own} may write here.")
         with staging_errors("making a staging folder"), self.layout() as layout:
             try:
                 locked = layout.make(layout.staging, staging_id, "open")
             except FileExistsError as error:
                 raise StagingFailed(f"staging {staging_id} exists; every container needs its own.") from error
             try:
-                out = _make_out(layout, locked, user)
+                with layout.ops.step("open.out"):
+                    os.mkdir(_OUT, 0o700, dir_fd=locked.folder)
+                    with opened_folder(locked.folder, _OUT) as opened:
+                        if own == 0:
+                            os.fchown(opened, *user)
+                        out = os.dup(opened)
             except BaseException:
                 with suppress(OSError):
                     remove(layout.staging, staging_id)
@@ -118,14 +115,12 @@ class StagingArea:
             return prune(layout, self._keep)
 
     def prune_quietly(self) -> None:
-        """For nobody who waits: what cannot be forgotten now is left to the next publication."""
+        """Prunes in the background: what cannot be removed now is left to the next publication."""
         with suppress(SandboxError):
             self.prune()
 
-    @contextmanager
-    def layout(self) -> Iterator[StagingLayout]:
-        with open_layout(self.workspace, self.ops) as layout:
-            yield layout
+    def layout(self) -> AbstractContextManager[StagingLayout]:
+        return open_layout(self.workspace, self.ops)
 
 
 class Staging:
@@ -162,9 +157,7 @@ class Staging:
         opened = open_folder(place.workspace, place.relative) if located.is_folder else open_file(place)
         with self._copying(name), opened as source:
             if Identity.of(os.fstat(source)) != located.identity:
-                raise OutputRejected(
-                    f"{located} was changed since the call was planned. Plan the call again."
-                )
+                raise OutputRejected(f"{located} changed since the call was planned. Plan the call again.")
             if user is not None:
                 refuse_closed(place.workspace.root, place, user)
             copier = Copier(located.name, limits, owner=user, reader=user)
@@ -245,15 +238,6 @@ class Staging:
                 with suppress(OSError):
                     remove(self._folder, name)
                 raise
-
-
-def _make_out(layout: StagingLayout, locked: LockedFolder, user: tuple[int, int]) -> int:
-    with layout.ops.step("open.out"):
-        os.mkdir(_OUT, 0o700, dir_fd=locked.folder)
-        with opened_folder(locked.folder, _OUT) as out:
-            if os.geteuid() == 0:
-                os.fchown(out, *user)
-            return os.dup(out)
 
 
 def is_low(disk: os.statvfs_result) -> bool:

@@ -79,9 +79,8 @@ def transact(entry: UndoEntry, steps: tuple[Step, ...], during: Record, after: S
         entry.sync(steps)
         entry.settle(during, after)
     except BaseException:
-        with suppress(
-            OSError
-        ):  # `after` may stand there already, and a crash from here on must not believe it
+        # `after` may have been written already, and recovery after a crash must not believe it
+        with suppress(OSError):
             entry.save(during)
         with suppress(OSError, SandboxError):
             if complete_all(entry, [step.inverse() for step in reversed(steps)]):

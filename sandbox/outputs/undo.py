@@ -5,8 +5,7 @@ or renamed comes back to its name, and what was published goes to the slot it ca
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -31,7 +30,7 @@ class Retention:
 
 def undo(layout: StagingLayout, call_id: str) -> Undone:
     """Takes one publication back. Raises StagingFailed when it cannot be; then no user file is changed."""
-    with staging_errors("undoing"), _claimed(layout, call_id) as locked:
+    with staging_errors("undoing"), closing(_claimed(layout, call_id)) as locked:
         record = load(locked.folder, call_id)
         if record is None or record.state is not State.PUBLISHED:
             state = "unknown" if record is None else record.state.value
@@ -56,18 +55,14 @@ def undo(layout: StagingLayout, call_id: str) -> Undone:
     return Undone(call_id, tuple(back), tuple(gone))
 
 
-@contextmanager
-def _claimed(layout: StagingLayout, call_id: str) -> Iterator[LockedFolder]:
+def _claimed(layout: StagingLayout, call_id: str) -> LockedFolder:
     if not valid_id(call_id):
         raise StagingFailed(f"{call_id!r} is not the id of a call.")
     with layout.exclusive():
         locked = claim(layout.undo, call_id)
     if locked is None:
         raise StagingFailed(f"call {call_id} is not kept for undo, or is in use. It may have been pruned.")
-    try:
-        yield locked
-    finally:
-        locked.close()
+    return locked
 
 
 def _refuse_changed(entry: UndoEntry, record: Record) -> None:
@@ -79,13 +74,11 @@ def _refuse_changed(entry: UndoEntry, record: Record) -> None:
             with open_folder(entry.workspace, step.target) as folder:
                 same = listing(folder) == listings.get(step.target)
         if not same:
-            raise StagingFailed(f"{str(step.target)!r} was changed since; undoing would lose that change.")
+            raise StagingFailed(f"{str(step.target)!r} changed since; undoing would lose that change.")
         if step.origin is not None and _status(entry.workspace, step.origin) is not None:
-            raise StagingFailed(
-                f"there is a {str(step.origin)!r} again; move it away, then what had that name can come back."
-            )
+            raise StagingFailed(f"{str(step.origin)!r} exists again; move it away, then undo.")
         if step.old is not None and not step.old.fits(kept):
-            raise StagingFailed(f"what {str(step.target)!r} was before is not kept any more.")
+            raise StagingFailed(f"what {str(step.target)!r} was before is no longer kept.")
 
 
 def _status(workspace: Workspace, target: PurePosixPath) -> os.stat_result | None:
@@ -114,10 +107,8 @@ def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
             continue
         with suppress(OSError):  # in use, or not ours to remove; the next publication tries again
             if (locked := claim(layout.undo, record.call_id)) is not None:
-                try:
+                with closing(locked):
                     layout.drop(record.call_id, locked)
-                finally:
-                    locked.close()
                 pruned.append(record.call_id)
     return tuple(pruned)
 
@@ -127,13 +118,11 @@ def kept(layout: StagingLayout) -> tuple[KeptPublication, ...]:
     found = []
     for record in _finished(layout):
         folders = {step.target for step in record.steps if step.new is not None and step.new.is_folder}
-        files = tuple(
-            PublishedFile(
-                Located(layout.workspace, one.target, is_folder=one.target in folders), one.size, one.sha256
-            )
-            for one in record.contents
-        )
-        found.append(KeptPublication(record.call_id, record.state is State.UNDONE, files))
+        files = []
+        for one in record.contents:
+            located = Located(layout.workspace, one.target, is_folder=one.target in folders)
+            files.append(PublishedFile(located, one.size, one.sha256))
+        found.append(KeptPublication(record.call_id, record.state is State.UNDONE, tuple(files)))
     return tuple(found)
 
 
@@ -161,18 +150,22 @@ def recover(layout: StagingLayout) -> tuple[Recovery, ...]:
     told = {finding.staging_id for finding in findings}
     published = {record.staging_id: record for record in _finished(layout)} if stagings else {}
     for name, locked in stagings.items():
-        try:
-            with layout.ops.step("discard"):
-                remove(layout.staging, name)
-        except OSError as error:
-            why = error.strerror or error
-            findings.append(Recovery(name, name, Finding.DAMAGED, detail=f"staging stays: {why}"))
-        else:
-            if name not in told:
-                # no journal of it is open: its process died before it published, or just after
-                findings.append(_closed(layout, name, published.get(name)))
-        finally:
-            locked.close()
+        with closing(locked):
+            try:
+                with layout.ops.step("discard"):
+                    remove(layout.staging, name)
+            except OSError as error:
+                detail = f"staging stays: {error.strerror or error}"
+                findings.append(Recovery(name, name, Finding.DAMAGED, detail=detail))
+                continue
+        if name in told:
+            continue
+        # no journal of it is open: its process died before it published, or just after
+        if (record := published.get(name)) is None:
+            findings.append(Recovery("", name, Finding.DISCARDED))
+            continue
+        targets = tuple(_located(layout.workspace, step.target, step.new) for step in record.steps)
+        findings.append(Recovery(record.call_id, name, Finding(record.state.value), targets))
     return tuple(findings)
 
 
@@ -192,17 +185,16 @@ def _claim_open(layout: StagingLayout, call_id: str) -> LockedFolder | None:
 def _recover_entry(layout: StagingLayout, call_id: str, locked: LockedFolder) -> Recovery | None:
     """None for what was being pruned or had been taken back: nothing to tell."""
     entry = UndoEntry(layout.workspace, call_id, locked.folder, layout.ops)
-    try:
-        record = load(locked.folder, call_id)
-        if record is not None:
-            return _roll(layout, record, locked, entry)
-        forgotten = DirEntry(locked.folder, DROPPED).status() is not None
-        layout.drop(call_id, locked)
-        return None if forgotten else Recovery(call_id, "", Finding.DISCARDED)
-    except (OSError, SandboxError) as error:
-        return Recovery(call_id, "", Finding.DAMAGED, kept_in=entry.path, detail=str(error))
-    finally:
-        locked.close()
+    with closing(locked):
+        try:
+            record = load(locked.folder, call_id)
+            if record is not None:
+                return _roll(layout, record, locked, entry)
+            forgotten = DirEntry(locked.folder, DROPPED).status() is not None
+            layout.drop(call_id, locked)
+            return None if forgotten else Recovery(call_id, "", Finding.DISCARDED)
+        except (OSError, SandboxError) as error:
+            return Recovery(call_id, "", Finding.DAMAGED, kept_in=entry.path, detail=str(error))
 
 
 def _roll(layout: StagingLayout, record: Record, locked: LockedFolder, entry: UndoEntry) -> Recovery:
@@ -222,13 +214,5 @@ def _roll(layout: StagingLayout, record: Record, locked: LockedFolder, entry: Un
     finding = Finding.CONFLICT if conflicts else Finding(after.value)
     targets = tuple(_located(layout.workspace, step.target, step.new) for step in steps)
     places = tuple(_located(layout.workspace, path, None) for step in conflicts for path in step.places)
-    return Recovery(
-        record.call_id, record.staging_id, finding, targets, places, entry.path if conflicts else ""
-    )
-
-
-def _closed(layout: StagingLayout, staging_id: str, record: Record | None) -> Recovery:
-    if record is None:
-        return Recovery("", staging_id, Finding.DISCARDED)
-    targets = tuple(_located(layout.workspace, step.target, step.new) for step in record.steps)
-    return Recovery(record.call_id, staging_id, Finding(record.state.value), targets)
+    kept_in = entry.path if conflicts else ""
+    return Recovery(record.call_id, record.staging_id, finding, targets, places, kept_in)

@@ -25,16 +25,9 @@ class Inventory:
 
     idle: list[IdleSlot] = field(default_factory=list)  # the oldest first
     starting: list[SlotKey] = field(default_factory=list)
-    due: dict[IdleSlot, float] = field(
-        default_factory=dict
-    )  # claimed slots, and when a refill may follow each
+    due: dict[IdleSlot, float] = field(default_factory=dict)  # claimed slots; when a refill may follow each
     resume: float = 0.0  # no refill before
     pause: float = FIRST_PAUSE
-
-    @property
-    def size(self) -> int:
-        """Slots that wait or will soon."""
-        return len(self.idle) + len(self.starting)
 
     def claim(self, kind: SlotKey, fingerprint: object, now: float) -> IdleSlot | None:
         """The oldest idle slot that fits, which had most time to warm up."""

@@ -24,7 +24,7 @@ from sandbox.pool.inventory import FIRST_PAUSE, REFILLS, REST_SECONDS, Inventory
 from sandbox.pool.lease import IdleSlot, Lease, PoolFigures, SlotKey
 from sandbox.pool.sizing import Sizes, Sizing
 from sandbox.runner import MEMORY_SECONDS, Runner
-from sandbox.slot import LaunchCancelled, Slot
+from sandbox.slot import LaunchCancelled
 from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable
 
 REMOVALS = 2  # at once; removing more only makes each slower
@@ -110,10 +110,9 @@ class WarmPool:
         self._cancel.close()
 
     def _lease(self, claimed: IdleSlot) -> Lease:
-        def remove_later(slot: Slot) -> None:
-            self._remove_later(slot.remove, REST_SECONDS)
-
-        return Lease(self.runner, claimed, remove_later, self._done)
+        return Lease(
+            self.runner, claimed, lambda slot: self._remove_later(slot.remove, REST_SECONDS), self._done
+        )
 
     def _done(self, claimed: IdleSlot) -> None:
         with self._lock:
@@ -159,9 +158,7 @@ class WarmPool:
             slot = self.runner.launch(kind.writing_to(staging), call, cancel, reservation, idle)
             undo.callback(slot.remove)
             if mount_fingerprint(kind.template) != fingerprint:
-                raise PathReplaced(
-                    "a workspace was replaced while a container started on it; nothing was run."
-                )
+                raise PathReplaced("a workspace was replaced while its container started; nothing was run.")
             undo.pop_all()
         return IdleSlot(kind, slot, staging, fingerprint)
 
@@ -203,8 +200,10 @@ class WarmPool:
         with self._lock:
             idle = tuple(self._inventory.idle)
         unusable = {one for one in idle if self._is_unusable(one, now)}
+        free = machine_memory().get("MemAvailable")
+        more = _MANY if free is None else max(0, (free - _SPARE_BYTES) // _SLOT_BYTES)
         with self._lock:
-            fitting = self._inventory.size + _more_that_fit()
+            fitting = len(self._inventory.idle) + len(self._inventory.starting) + more
             targets = self._sizing.targets(standing, now, fitting)
             retired = self._inventory.retire(targets, unusable)
             lacking = self._inventory.begin_refills(targets, now)
@@ -234,9 +233,16 @@ class WarmPool:
                     self._discard_lost(one)
 
     def _refill(self, kind: SlotKey) -> None:
+        """Starts an idle slot, if memory for it and for one more container is free."""
         begun, one = time.monotonic(), None
+        capacity, size, reservation = self.runner.capacity, kind.template.limits.memory_bytes, None
         try:
-            one = self._start_idle(kind)
+            if capacity is None or (reservation := capacity.take(size, leaving=size)) is not None:
+                name = f"slot-{secrets.token_hex(8)}"
+                one = self._launch(kind, name, name, self._cancel, reservation)
+            else:
+                with self._lock:
+                    self._inventory.postpone(time.monotonic() + FIRST_PAUSE)
         except LaunchCancelled:
             pass
         except Exception as error:  # noqa: BLE001 - the outermost handler of its thread; whatever it is, it may last
@@ -250,20 +256,3 @@ class WarmPool:
                     self._started += 1
                     self._sizing.note_refill(time.monotonic() - begun)
             self._wakeup.wake()
-
-    def _start_idle(self, kind: SlotKey) -> IdleSlot | None:
-        """A new slot, if memory for it and for one more container is free."""
-        capacity, size = self.runner.capacity, kind.template.limits.memory_bytes
-        reservation = None
-        if capacity is not None and (reservation := capacity.take(size, leaving=size)) is None:
-            with self._lock:
-                self._inventory.postpone(time.monotonic() + FIRST_PAUSE)
-            return None
-        name = f"slot-{secrets.token_hex(8)}"
-        return self._launch(kind, name, name, self._cancel, reservation)
-
-
-def _more_that_fit() -> int:
-    """Slots that fit into the free memory of this machine; many where it does not say."""
-    free = machine_memory().get("MemAvailable")
-    return _MANY if free is None else max(0, (free - _SPARE_BYTES) // _SLOT_BYTES)

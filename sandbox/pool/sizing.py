@@ -30,9 +30,6 @@ class Demand:
 
     times: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_NOTED))
 
-    def note(self, now: float) -> None:
-        self.times.append(now)
-
     def peak(self, now: float, window: float) -> int:
         """The most claims within any `window` seconds of the last minute."""
         while self.times and self.times[0] < now - MEMORY_SECONDS:
@@ -56,16 +53,14 @@ class Sizing(Generic[Kind]):
 
     sizes: Sizes
     refill_seconds: float = _FIRST_REFILL  # how long starting a slot takes, smoothed
-    demands: list[tuple[Kind, Demand]] = field(
-        default_factory=list
-    )  # a kind holds a mapping, so it has no hash
+    demands: list[tuple[Kind, Demand]] = field(default_factory=list)  # a kind holds a mapping: no hash
 
     def note_claim(self, kind: Kind, now: float) -> None:
         demand = next((demand for known, demand in self.demands if known == kind), None)
         if demand is None:
             demand = Demand()
             self.demands.append((kind, demand))
-        demand.note(now)
+        demand.times.append(now)
 
     def note_refill(self, seconds: float) -> None:
         self.refill_seconds += (seconds - self.refill_seconds) / _SMOOTH

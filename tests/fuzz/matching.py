@@ -15,13 +15,9 @@ from typing import Any, Final
 MOST: Final = 3000  # letters
 _LIKED: Final = "1aA0. ,_-/=("  # of a set, those that other sets tend to hold as well
 _CATEGORIES: Final[Mapping[Any, str]] = {
-    c.CATEGORY_DIGIT: "1",
-    c.CATEGORY_NOT_DIGIT: "a",
-    c.CATEGORY_SPACE: " ",
-    c.CATEGORY_NOT_SPACE: "a",
-    c.CATEGORY_WORD: "a",
-    c.CATEGORY_NOT_WORD: "-",
-}
+    c.CATEGORY_DIGIT: "1", c.CATEGORY_NOT_DIGIT: "a", c.CATEGORY_SPACE: " ", c.CATEGORY_NOT_SPACE: "a",
+    c.CATEGORY_WORD: "a", c.CATEGORY_NOT_WORD: "-",
+}  # fmt: skip
 
 
 class Maker:
@@ -120,15 +116,8 @@ def _written(item: Any) -> str:
 
 
 _WRITERS: Final[Mapping[Any, Callable[[Maker, Any], None]]] = {
-    c.LITERAL: Maker._literal,
-    c.NOT_LITERAL: Maker._not,
-    c.ANY: Maker._any,
-    c.IN: Maker._in,
-    c.BRANCH: Maker._branch,
-    c.SUBPATTERN: Maker._group,
-    c.GROUPREF: Maker._again,
-    c.MAX_REPEAT: Maker._repeat,
-    c.MIN_REPEAT: Maker._repeat,
-    c.POSSESSIVE_REPEAT: Maker._repeat,
+    c.LITERAL: Maker._literal, c.NOT_LITERAL: Maker._not, c.ANY: Maker._any, c.IN: Maker._in,
+    c.BRANCH: Maker._branch, c.SUBPATTERN: Maker._group, c.GROUPREF: Maker._again,
+    c.MAX_REPEAT: Maker._repeat, c.MIN_REPEAT: Maker._repeat, c.POSSESSIVE_REPEAT: Maker._repeat,
     c.ATOMIC_GROUP: Maker._sequence,
-}
+}  # fmt: skip

@@ -19,8 +19,8 @@ from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.model import DraftContext
-from gdal_mcp.tools.notation import Words, parse_notation
+from gdal_mcp.tools.common import DraftContext
+from gdal_mcp.tools.notation import parse_notation
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import preflight, surface
 from tests.fuzz.kit import anything, outcome, tries
@@ -28,20 +28,9 @@ from tests.unit.fitting import BY_DRIVER, FITTING
 
 REFUSALS = (ToolError, ArgumentRefused, ValidationError)
 FILES = (
-    "dem.tif",
-    "zones.gpkg",
-    "cube.nc",
-    "a b.tif",
-    "-dash.tif",
-    "--config",
-    "@list",
-    "x=y.tif",
-    "q?.tif",
-    "a=?",
-    "[1].tif",
-    "!",
-    "sub/in.tif",
-)
+    "dem.tif", "zones.gpkg", "cube.nc", "a b.tif", "-dash.tif", "--config", "@list", "x=y.tif", "q?.tif",
+    "a=?", "[1].tif", "!", "sub/in.tif",
+)  # fmt: skip
 
 
 @functools.cache
@@ -72,17 +61,8 @@ def near(argument: Argument) -> st.SearchStrategy[Any]:
     fitting = [*FITTING.get(argument.rule.check, []), *(argument.choices or ())]
     fitting += [one for values in BY_DRIVER.get(argument.rule.check, {}).values() for one in values]
     fitting += [
-        True,
-        1,
-        2.5,
-        [1, 2],
-        [1, 2, 3, 4],
-        "dem.tif",
-        "zones.gpkg",
-        "out.tif",
-        "out.gpkg",
-        ["dem.tif"],
-    ]
+        True, 1, 2.5, [1, 2], [1, 2, 3, 4], "dem.tif", "zones.gpkg", "out.tif", "out.gpkg", ["dem.tif"],
+    ]  # fmt: skip
     return (
         st.sampled_from(fitting)
         | st.sampled_from(fitting).map(lambda one: [one])
@@ -301,9 +281,7 @@ def quoted(word: str) -> str:
 def printed(parsed: Any) -> str:
     """Steps written again, every word in quotes."""
     return " ! ".join(
-        " ".join(
-            (one.name, *map(quoted, one.words.texts), *(f"[ {printed(branch)} ]" for branch in one.branches))
-        )
+        " ".join((one.name, *map(quoted, one.given), *(f"[ {printed(branch)} ]" for branch in one.branches)))
         for one in parsed
     )
 
@@ -311,7 +289,7 @@ def printed(parsed: Any) -> str:
 def gathered(parsed: Any) -> Iterator[Any]:
     for one in parsed:
         yield one.name
-        yield Words(one.words.texts)
+        yield one.given
         yield [list(gathered(branch)) for branch in one.branches]
 
 

@@ -62,14 +62,9 @@ def test_this_host_isolates_as_asked(probe):
     assert all(row.ok for row in found)
     names = {row.name for row in found}
     assert {
-        "user",
-        "CapEff",
-        "Seccomp",
-        "cgroup memory",
-        "cgroup pids",
-        "cgroup cpus",
+        "user", "CapEff", "Seccomp", "cgroup memory", "cgroup pids", "cgroup cpus",
         "write outside scratch and output",
-    } <= names
+    } <= names  # fmt: skip
 
 
 def setting(**values):

@@ -64,19 +64,6 @@ def waiting(make_template):
     )
 
 
-def test_the_engine_says_what_it_is(engine, client):
-    info = engine.info()
-    assert info.version == client.version()["Version"]
-    assert info.architecture == os.uname().machine
-    assert info.api_version >= (1, 41)
-    assert info.identity
-
-
-def test_a_command_that_cannot_be_started_leaves_nothing(runner, quiet, cancel):
-    with pytest.raises(SandboxError):
-        runner.run(Job("call-0001", replace(quiet, command=("/no/such/program",)), {}), cancel)
-
-
 @pytest.mark.claim("sandbox.read-back")
 def test_a_container_that_reads_back_weaker_is_refused_and_removed(engine, quiet, marks, monkeypatch):
     """Which difference of any field is noticed is in test_readback_real.py."""
@@ -202,14 +189,9 @@ def behind(proxy, image, monkeypatch):
 
 
 STEPS = {
-    "create": b"POST /v1.41/containers/create",
-    "read back": b"/json HTTP",
-    "attach": b"/attach?",
-    "start": b"/start HTTP",
-    "wait": b"/wait HTTP",
-    "remove": b"DELETE /",
-    "everything": b"",
-}
+    "create": b"POST /v1.41/containers/create", "read back": b"/json HTTP", "attach": b"/attach?",
+    "start": b"/start HTTP", "wait": b"/wait HTTP", "remove": b"DELETE /", "everything": b"",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -269,16 +251,6 @@ def test_a_stream_that_is_cut_in_the_middle_of_a_job_is_no_success(
     job = Job("call-0001", template, {}, on_progress=lambda *_: proxy.cut())
     outcome = Runner(behind, owner.id).run(job, cancel).outcome
     assert not isinstance(outcome, Exited)
-
-
-@pytest.mark.parametrize("method", ["info", "leftovers"])
-def test_an_engine_that_was_never_there_is_unavailable(proxy, image, method):
-    client = connect(proxy.address, timeout=PATIENCE)
-    with contextlib.closing(client):
-        engine = DockerEngine(client)
-        proxy.meet("hang up")
-        with pytest.raises(EngineUnavailable):
-            getattr(engine, method)()
 
 
 @pytest.mark.filterwarnings(

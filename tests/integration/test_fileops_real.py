@@ -21,13 +21,9 @@ from tests.conftest import USER
 pytestmark = pytest.mark.engine
 
 FILES = {
-    "src/a.txt": b"new a",
-    "src/sub/b.txt": b"b",
-    "dst/a.txt": b"old",
-    "dst/c.txt": b"c",
-    "pts.csv": b"x,y\n1,2\n",
-    "noise.bin": b"\x00\x01\x02",
-}
+    "src/a.txt": b"new a", "src/sub/b.txt": b"b", "dst/a.txt": b"old", "dst/c.txt": b"c",
+    "pts.csv": b"x,y\n1,2\n", "noise.bin": b"\x00\x01\x02",
+}  # fmt: skip
 Gdal = Callable[..., str]
 
 
@@ -88,19 +84,12 @@ def carry_out(desk: SimpleNamespace, work: FileWork, gdal: Gdal) -> str:
 @pytest.mark.parametrize(
     ("operation", "source", "destination"),
     [
-        ("vsi copy", "src", "new"),
-        ("vsi copy", "src", "dst"),
-        ("vsi copy", "src/a.txt", "new.txt"),
-        ("vsi copy", "src/a.txt", "src/sub"),
-        ("vsi sync", "src", "new"),
-        ("vsi sync", "src/", "new"),
-        ("vsi sync", "src", "dst"),
-        ("vsi sync", "src/", "dst"),
-        ("vsi sync", "src/a.txt", "new.txt"),
-        ("vsi sync", "src/a.txt", "dst"),
-        ("vsi sync", "src", "dst/src"),
+        ("vsi copy", "src", "new"), ("vsi copy", "src", "dst"), ("vsi copy", "src/a.txt", "new.txt"),
+        ("vsi copy", "src/a.txt", "src/sub"), ("vsi sync", "src", "new"), ("vsi sync", "src/", "new"),
+        ("vsi sync", "src", "dst"), ("vsi sync", "src/", "dst"), ("vsi sync", "src/a.txt", "new.txt"),
+        ("vsi sync", "src/a.txt", "dst"), ("vsi sync", "src", "dst/src"),
     ],
-)
+)  # fmt: skip
 def test_the_files_are_then_as_gdal_alone_would_have_made_them(
     desk, gdal, tmp_path, operation, source, destination
 ):

@@ -30,13 +30,9 @@ def box(image_id, tmp_path_factory):
 def test_gdal_and_python_do_all_their_work(box):
     roomy = replace(LIMITS, memory_bytes=1 << 30, pids=64, file_bytes=64 << 20, open_files=256, cpus=1.0)
     formats = {
-        "netCDF": "o.nc",
-        "BAG": "o.bag",
-        "GPKG": "o.gpkg",
-        "COG": "o.tif",
-        "Zarr": "o.zarr",
+        "netCDF": "o.nc", "BAG": "o.bag", "GPKG": "o.gpkg", "COG": "o.tif", "Zarr": "o.zarr",
         "PNG": "o.png",
-    }
+    }  # fmt: skip
     found = box.program("work.py", json.dumps(formats), limits=roomy).answer
     assert found["block"] == [256, 256]
     assert set(found["formats"].values()) <= {256, "no driver"}
@@ -95,15 +91,9 @@ def test_every_attack_is_refused_but_a_socket_pair_works(attacked):
 def test_it_is_the_profile_that_refuses(attacked, unfiltered):
     worked = {name for name, failure in unfiltered.items() if failure == 0}
     assert {
-        "connect to a socket in the workspace",
-        "pipe in staging",
-        "symlink in staging",
-        "program in memory",
-        "lease on a file",
-        "splice",
-        "AF_INET",
-        "AF_NETLINK",
-    } <= worked
+        "connect to a socket in the workspace", "pipe in staging", "symlink in staging",
+        "program in memory", "lease on a file", "splice", "AF_INET", "AF_NETLINK",
+    } <= worked  # fmt: skip
 
 
 def test_every_refused_call_fails_with_the_errno_that_the_profile_names(attacked, numbers):

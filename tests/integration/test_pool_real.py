@@ -1,7 +1,6 @@
 """The pool on the real engine: what one call leaves for the next (nothing), and slots and engines that die while they wait."""
 
 import itertools
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -25,8 +24,7 @@ from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Workspace
-from tests.conftest import SMALL, TemplateMaker, handler
-from tests.integration.engine_proxy import EngineProxy
+from tests.conftest import TemplateMaker, handler
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -218,44 +216,6 @@ def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(
     until(lambda: pool.figures().lost == 2)
 
 
-def test_a_miss_is_served_although_the_engine_never_answers_a_refill(
-    make: Callable[..., WarmPool],
-    kinds: tuple[SlotKey, SlotKey],
-    client: docker.DockerClient,
-    proxied: "Proxied",
-):
-    proxied.proxy.meet("silence", only=b"/start")
-    pool = make(kinds[0], engine=proxied.engine)
-    assert proxied.proxy.met.wait(30)
-    proxied.proxy.restore()
-    assert pool.figures().starting == 1
-    assert call(pool, kinds[0])[1].usage.pool == "cold"
-    assert pool.figures().waiting == 0
-    proxied.proxy.cut()  # the refill hears that it failed
-    pool.close()
-
-
-class Proxied:
-    """An engine behind a socket that can be cut."""
-
-    def __init__(self, folder: Path) -> None:
-        engine = os.environ.get("DOCKER_HOST", "/var/run/docker.sock").removeprefix("unix://")
-        self.proxy = EngineProxy(folder / "engine.sock", engine)
-        self.client = docker.DockerClient(base_url=self.proxy.address)
-        self.engine = DockerEngine(self.client)
-
-    def close(self) -> None:
-        self.client.close()
-        self.proxy.close()
-
-
-@pytest.fixture
-def proxied(tmp_path: Path) -> Iterator[Proxied]:
-    made = Proxied(tmp_path)
-    yield made
-    made.close()
-
-
 @pytest.mark.claim("sandbox.ends-by-itself")
 def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(
     runner: Runner, make_template: TemplateMaker, cancel: Cancellation
@@ -271,46 +231,6 @@ def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(
     assert runner.engine.state(held.container).running
     idle.remove()
     assert runner.serve(held, job, cancel).final["mine"] == 1
-
-
-def test_a_call_is_given_the_memory_of_a_waiting_container(
-    make: Callable[..., WarmPool],
-    kinds: tuple[SlotKey, SlotKey],
-    tmp_path: Path,
-    client: docker.DockerClient,
-    owner: Owner,
-):
-    room = LockFileCapacity(tmp_path / "memory.lock", 2 * SMALL.memory_bytes)
-    other = SlotKey(replace(kinds[0].template, environment={**kinds[0].template.environment, "OTHER": "1"}))
-    pool = make(kinds[0], capacity=room)
-    filled(pool, kinds[0])
-    most, ended = [0], threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(0.01):
-            rows = client.api.containers(filters={"label": f"{OWNER}={owner.id}"})
-            most[0] = max(most[0], len(rows))
-
-    watching = threading.Thread(target=watch)
-    watching.start()
-    results: list[SandboxResult] = []
-    calls = [
-        threading.Thread(
-            target=lambda kind=kind: results.append(call(pool, kind, "import time; time.sleep(0.2)")[1])
-        )
-        for kind in (other, other, kinds[0])
-    ]
-    for thread in calls:
-        thread.start()
-    for thread in calls:
-        thread.join()
-    ended.set()
-    watching.join()
-    assert [result.outcome for result in results] == [Exited(0)] * 3
-    assert 1 <= most[0] <= 2
-    pool.close()
-    assert room.promised_bytes == 0
-    room.close()
 
 
 def test_calls_of_all_kinds_at_once_each_have_a_container_of_their_own(

@@ -196,14 +196,7 @@ RASTERS = [
 
 OPTIONS = [
     f"raster create --size=800,600 --creation-option={option}"
-    for option in (
-        "COMPRESS=ZSTD",
-        "SPARSE_OK=YES",
-        "NBITS=1",
-        "COMPRESS=JPEG",
-        "TILED=YES",
-        "INTERLEAVE=BAND",
-    )
+    for option in tuple("COMPRESS=ZSTD SPARSE_OK=YES NBITS=1 COMPRESS=JPEG TILED=YES INTERLEAVE=BAND".split())
 ]
 TILES = [
     f"raster tile in:{name} {zooms} --webviewer=none"

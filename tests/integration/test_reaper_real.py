@@ -1,14 +1,13 @@
 """Which containers a server removes of those that others left, on the real engine."""
 
 import threading
-from types import SimpleNamespace
 
 import pytest
 
 from sandbox.errors import EngineUnavailable
 from sandbox.labels import UPTIME_DEADLINE, Moment, labels
 from sandbox.owner import Owner
-from sandbox.reaper import GRACE_SECONDS, reap
+from sandbox.reaper import reap
 from sandbox.slot import launch
 from tests.conftest import handler
 
@@ -79,30 +78,6 @@ def test_a_server_s_own_container_goes_on_while_others_are_removed(engine, me, d
     assert not standing(engine, slot.container)
 
 
-def test_a_container_that_still_runs_is_removed_with_its_dead_server(engine, me, dead, make_template):
-    slot = launch(engine, make_template(handler("")), labels(dead, "call-0001", 60.0))
-    assert engine.state(slot.container).running
-    assert slot.container in reap(engine, me)
-    assert not standing(engine, slot.container)
-    slot.wire.close()
-
-
-def test_a_container_of_a_server_that_cannot_be_asked_is_removed_only_long_after_its_deadline(
-    engine, me, make
-):
-    soon, late, overdue = (
-        make("elsewhere", deadline_in) for deadline_in in (60.0, -GRACE_SECONDS + 120.0, -GRACE_SECONDS - 1.0)
-    )
-    assert {soon, late, overdue}.intersection(reap(engine, me)) == {overdue}
-    assert standing(engine, soon, late, overdue) == {soon, late}
-
-
-def test_a_living_server_s_container_goes_only_long_after_its_deadline(engine, me, living, make):
-    soon, overdue = make(living, -GRACE_SECONDS + 120.0), make(living, -GRACE_SECONDS - 1.0)
-    assert {soon, overdue}.intersection(reap(engine, me)) == {overdue}
-    assert standing(engine, soon, overdue) == {soon}
-
-
 @pytest.mark.claim("sandbox.leftovers")
 def test_a_container_without_our_labels_is_never_removed(engine, me, make_template):
     container = engine.create(make_template(handler("")), {"other.owner": "dead0000"})
@@ -110,35 +85,6 @@ def test_a_container_without_our_labels_is_never_removed(engine, me, make_templa
     reap(engine, me)
     assert standing(engine, container)
     engine.remove(container)
-
-
-def test_one_that_cannot_be_removed_stops_no_other_and_is_tried_again(engine, me, dead, make):
-    before, stuck, after = make(dead), make(dead), make(dead)
-
-    def remove(container):
-        if container == stuck:
-            raise EngineUnavailable("cannot be removed")
-        engine.remove(container)
-
-    removed = reap(SimpleNamespace(leftovers=engine.leftovers, remove=remove), me)
-    assert {before, stuck, after}.intersection(removed) == {before, after}
-    assert standing(engine, before, stuck, after) == {stuck}
-    assert dead in me.dead()  # still known as dead, so that the next one finds it
-    assert stuck in reap(engine, me)
-    assert not standing(engine, stuck)
-    assert me.dead() == ()
-
-
-def test_one_that_another_server_removes_meanwhile_is_no_failure(engine, me, dead, make):
-    left = [make(dead) for _ in range(2)]
-
-    def remove(container):
-        engine.remove(container)  # the other server's
-        engine.remove(container)
-
-    assert set(left) <= set(reap(SimpleNamespace(leftovers=engine.leftovers, remove=remove), me))
-    assert not standing(engine, *left)
-    assert me.dead() == ()
 
 
 def test_several_servers_that_start_at_once_remove_the_same_leftovers_and_none_fails(engine, me, dead, make):

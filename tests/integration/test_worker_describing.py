@@ -205,26 +205,14 @@ def test_the_place_on_earth(told: ImmediateResult, subtests: pytest.Subtests):
 
 
 CHECKS = {
-    "plain.tif": [],
-    "pacific.tif": [],
-    "zones.gpkg": [],
-    "one.tif": [],
-    "table.gpkg": [],
-    "complex.tif": [],
-    "nodata.tif": ["all_nodata"],
-    "nan.tif": ["all_nodata"],
-    "clear.tif": ["all_nodata"],
-    "constant.tif": ["constant"],
-    "nan-nodata.tif": ["constant"],
-    "nocrs.tif": ["crs_missing"],
-    "nowhere.tif": ["has_no_georeferencing"],
-    "wrong.tif": ["extent_outside_crs"],
-    "empty.gpkg": ["zero_features"],
-    "half.gpkg": ["empty_layer"],
-    "nocrs.shp": ["crs_missing"],
+    "plain.tif": [], "pacific.tif": [], "zones.gpkg": [], "one.tif": [], "table.gpkg": [],
+    "complex.tif": [], "nodata.tif": ["all_nodata"], "nan.tif": ["all_nodata"], "clear.tif": ["all_nodata"],
+    "constant.tif": ["constant"], "nan-nodata.tif": ["constant"], "nocrs.tif": ["crs_missing"],
+    "nowhere.tif": ["has_no_georeferencing"], "wrong.tif": ["extent_outside_crs"],
+    "empty.gpkg": ["zero_features"], "half.gpkg": ["empty_layer"], "nocrs.shp": ["crs_missing"],
     "bigempty.tif": ["all_nodata", "has_no_georeferencing"],
     "big.tif": ["constant", "has_no_georeferencing"],
-}
+}  # fmt: skip
 
 
 def test_a_file_gets_the_checks_that_fit_and_no_others(told: ImmediateResult, subtests: pytest.Subtests):
@@ -241,15 +229,11 @@ def test_what_is_too_large_to_be_read_says_that_it_was_sampled(told: ImmediateRe
 
 
 SAME = {
-    ("plain.tif", "plain.tif"): True,
-    ("copy.tif", "plain.tif"): True,
-    ("packed.tif", "plain.tif"): False,
-    ("changed.tif", "plain.tif"): False,
-    ("tagged.tif", "plain.tif"): False,
-    ("zones.gpkg", "plain.tif"): False,
-    ("again.gpkg", "zones.gpkg"): True,
+    ("plain.tif", "plain.tif"): True, ("copy.tif", "plain.tif"): True, ("packed.tif", "plain.tif"): False,
+    ("changed.tif", "plain.tif"): False, ("tagged.tif", "plain.tif"): False,
+    ("zones.gpkg", "plain.tif"): False, ("again.gpkg", "zones.gpkg"): True,
     ("other.gpkg", "zones.gpkg"): False,
-}
+}  # fmt: skip
 
 
 def test_only_an_output_without_any_difference_is_called_identical(

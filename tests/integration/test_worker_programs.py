@@ -68,16 +68,7 @@ def test_every_path_gets_its_driver_or_null(box: Box, data: Path):
     folder = data / "some"
     folder.mkdir()
     (folder / "notes.txt").write_text("nothing", encoding="utf-8")
-    names = [
-        "dem.tif",
-        "zones.gpkg",
-        "zones.shp",
-        "zones.dbf",
-        "places.geojson",
-        "some",
-        "some/notes.txt",
-        "absent",
-    ]
+    names = "dem.tif zones.gpkg zones.shp zones.dbf places.geojson some some/notes.txt absent".split()
     paths = [str(data / name) for name in names]
     (done,) = box.run({"program": "identify", "inputs": paths})
     drivers = ["GTiff", "GPKG", "ESRI Shapefile", "ESRI Shapefile", "GeoJSON", None, None, None]
@@ -104,27 +95,14 @@ def test_inputs_are_described_without_reading_pixels(box: Box, data: Path, oracl
 
 
 SPOKEN = {
-    "4326": "EPSG:4326",
-    "EPSG:4326": "EPSG:4326",
-    "epsg 3857": "EPSG:3857",
-    "ESRI:54030": "ESRI:54030",
-    "utm 33 north": "EPSG:32633",
-    "UTM zone 33N": "EPSG:32633",
-    "utm 18 south": "EPSG:32718",
-    "web mercator": "EPSG:3857",
-    "lambert france": "EPSG:2154",
-    "lat lon": "EPSG:4326",
-    "WGS84": "EPSG:4326",
-    "WGS 84 / UTM zone 33N": "EPSG:32633",
-    "british national grid": "EPSG:27700",
-    "etrs89 laea europe": "EPSG:3035",
-    "nad83 utm 10n": "EPSG:26910",
-    "swiss": "EPSG:2056",
-    "germany utm": "EPSG:25832",
-    "new zealand": "EPSG:2193",
-    "antarctic polar stereographic": "EPSG:3031",
+    "4326": "EPSG:4326", "EPSG:4326": "EPSG:4326", "epsg 3857": "EPSG:3857", "ESRI:54030": "ESRI:54030",
+    "utm 33 north": "EPSG:32633", "UTM zone 33N": "EPSG:32633", "utm 18 south": "EPSG:32718",
+    "web mercator": "EPSG:3857", "lambert france": "EPSG:2154", "lat lon": "EPSG:4326",
+    "WGS84": "EPSG:4326", "WGS 84 / UTM zone 33N": "EPSG:32633", "british national grid": "EPSG:27700",
+    "etrs89 laea europe": "EPSG:3035", "nad83 utm 10n": "EPSG:26910", "swiss": "EPSG:2056",
+    "germany utm": "EPSG:25832", "new zealand": "EPSG:2193", "antarctic polar stereographic": "EPSG:3031",
     "conus albers": "EPSG:5070",
-}
+}  # fmt: skip
 
 
 def test_a_crs_is_found_by_code_by_name_and_by_area(box: Box):

@@ -146,18 +146,9 @@ def jobs(data: Path, out: Path) -> list[dict[str, Any]]:
 
     dem, zones = str(data / "dem.tif"), str(data / "zones.gpkg")
     pipe = [
-        "raster",
-        "pipeline",
-        "read",
-        dem,
-        "!",
-        "reproject",
-        "--output-crs=EPSG:4326",
-        "!",
-        "slope",
-        "!",
+        "raster", "pipeline", "read", dem, "!", "reproject", "--output-crs=EPSG:4326", "!", "slope", "!",
         "write",
-    ]
+    ]  # fmt: skip
     merge = ["gdal_merge.py", "-o", str(out / "merge.tif"), dem, dem]
     polygons = ["gdal_polygonize.py", dem, "-of", "GeoJSON", str(out / "polygons.geojson")]
     return [

@@ -44,14 +44,9 @@ for job in jobs:
     print(json.dumps({"final": final, "printed": printed.getvalue(), "attached": report.attached, "told": report.told, "said": report.said, "shown": shown}, allow_nan=False), file=answers)
 """
 EMPTY = {
-    "program": "version",
-    "argv": [],
-    "options": [],
-    "inputs": [],
-    "output": None,
-    "as_array": None,
+    "program": "version", "argv": [], "options": [], "inputs": [], "output": None, "as_array": None,
     "outputs": [],
-}
+}  # fmt: skip
 
 PIXELS = r"""
 import base64, json, sys

@@ -76,13 +76,8 @@ PUBLICATIONS = {
 }
 ALL_AT_ONCE = Scenario(
     before={
-        "a.shp": b"old",
-        "a.sbn": b"stale",
-        "cube.zarr/0": b"old",
-        "keep.tif": b"somebody else's",
-        "m.tif": b"m",
-        "n.tif": b"old",
-        "o.tif": b"o",
+        "a.shp": b"old", "a.sbn": b"stale", "cube.zarr/0": b"old", "keep.tif": b"somebody else's",
+        "m.tif": b"m", "n.tif": b"old", "o.tif": b"o",
     },
     staged={"a.shp": b"new", "b.tif": b"new", "cube.zarr/1": b"new"},
     after={
@@ -94,7 +89,7 @@ ALL_AT_ONCE = Scenario(
         "p.tif": b"o",
     },
     moves={"m.tif": "n.tif", "o.tif": "p.tif"},
-)
+)  # fmt: skip
 NOTHING_REPLACED = Scenario(
     before={
         "gone.gdb/0": b"0",

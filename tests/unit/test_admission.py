@@ -121,27 +121,6 @@ def names(visits: list[Visit]) -> list[str]:
 # Bounds
 
 
-def test_as_many_as_there_are_places_run_at_once_and_the_next_when_one_has_ended():
-    async def acts(hall: Hall) -> None:
-        first, second, third = hall.come("ann", 3)
-        await settle()
-        assert [first.state, second.state, third.state] == ["runs", "runs", "waits"]
-        second.end()
-        await settle()
-        assert [first.state, second.state, third.state] == ["runs", "ended", "runs"]
-
-    play(Admission(2, 8, 60), acts)
-
-
-def test_who_comes_first_is_served_first():
-    async def acts(hall: Hall) -> None:
-        visits = hall.come("ann", 5)
-        await hall.drain()
-        assert hall.served == visits
-
-    play(Admission(1, 16, 60), acts)
-
-
 def test_only_a_call_that_has_to_wait_is_told_so_and_how_long_it_did_is_known():
     async def acts(hall: Hall) -> None:
         first, second = hall.come("ann", 2)
@@ -166,17 +145,6 @@ def test_one_principal_cannot_fill_the_queue_and_each_next_one_finds_room():
         assert hall.admission.load().turned_away == 301 - 1 - 14
 
     play(Admission(1, 16, 60), acts)
-
-
-@pytest.mark.parametrize("length", [0, 1])
-def test_a_queue_may_be_as_short_as_nothing(length: int):
-    async def acts(hall: Hall) -> None:
-        visits = hall.come("ann", 3)
-        await settle()
-        assert [visit.state for visit in visits].count("waits") == length
-        assert [visit.state for visit in visits].count("refused") == 2 - length
-
-    play(Admission(1, length, 60), acts)
 
 
 @pytest.mark.claim("resources.queue-bounded")
@@ -322,22 +290,6 @@ def test_two_who_have_many_calls_get_half_each():
     play(Admission(2, 400, 60), acts)
 
 
-def test_three_who_always_have_calls_take_turns():
-    async def acts(hall: Hall) -> None:
-        for name in NAMES:
-            hall.come(name, 9)
-        await settle()
-        while running := hall.those("runs"):
-            running[0].end()
-            await settle()
-        order = names(hall.served)
-        assert len(order) == 27
-        for begin in range(2, 22):  # from when all three wait until the first has no more
-            assert set(order[begin : begin + 3]) == set(NAMES)
-
-    play(Admission(1, 100, 60), acts)
-
-
 def test_who_comes_again_and_again_does_not_starve_who_waits():
     """Two that send their next call as soon as one is answered, beside one with a long queue."""
 
@@ -375,23 +327,6 @@ def test_who_holds_a_place_for_long_leaves_the_others_to_those_who_have_none():
 
 
 # Sizes
-
-
-def test_more_places_are_filled_at_once_and_fewer_as_calls_end():
-    async def acts(hall: Hall) -> None:
-        hall.come("ann", 6)
-        await settle()
-        hall.admission.resize(3)
-        await settle()
-        assert len(hall.those("runs")) == 3
-        hall.admission.resize(1)
-        await settle()
-        for left in (2, 1, 1):
-            hall.those("runs")[0].end()
-            await settle()
-            assert len(hall.those("runs")) == left
-
-    play(Admission(1, 60, 60), acts)
 
 
 # Anything, at any moment
@@ -489,13 +424,6 @@ def test_processors_decide_how_many_calls_fit_unless_it_is_said():
     assert capacity(4, 64 * GIB, limits, 0.5, concurrent=3) == 3
     assert capacity(4, 64 * GIB, limits, 0.5, concurrent=20) == 20
     assert capacity(0, 64 * GIB, limits, 0.5) >= 1
-
-
-def test_no_more_fit_than_the_share_of_the_memory_holds():
-    limits = Limits(memory_bytes=GIB)
-    assert capacity(64, 10 * GIB, limits, 0.5) == 5
-    assert capacity(64, 10 * GIB, limits, 0.5, concurrent=20) == 5
-    assert capacity(64, 2 * GIB, limits, 0.5) == 1
 
 
 @pytest.mark.parametrize("memory", [2 * GIB - 2, 0])

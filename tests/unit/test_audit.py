@@ -16,25 +16,9 @@ from hypothesis import strategies as st
 from gdal_mcp.ledger import audit
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
 from gdal_mcp.ledger.audit_record import MAX_LINE, parse_line, write_line
+from tests.unit.audit_kit import COUNT, head_of, lines_of, log
 
-COUNT = 7
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> AuditLog:
-    """A log of COUNT records."""
-    log = AuditLog(tmp_path / "state" / "audit.jsonl")
-    for number in range(COUNT):
-        log.append({"type": "call.finished", "outcome": "ok", "object": f"file-{number}.tif"})
-    return log
-
-
-def head_of(log: AuditLog) -> Path:
-    return log.path.with_suffix(".head")
-
-
-def lines_of(log: AuditLog) -> list[bytes]:
-    return log.path.read_bytes().splitlines(keepends=True)
+__all__ = ["log"]
 
 
 def spawn(code: str, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -44,25 +28,12 @@ def spawn(code: str, *arguments: str) -> "subprocess.Popen[bytes]":
 # What is written
 
 
-def test_an_untouched_log_verifies_and_its_head_matches(log: AuditLog) -> None:
-    found = verify(log.path)
-    assert (found.ok, found.records, found.first_bad, found.head_matches) == (True, COUNT, None, True)
-    assert found.last == log.checkpoint()
-
-
 def test_each_record_names_the_digest_of_the_line_before(log: AuditLog) -> None:
     lines = lines_of(log)
     records = [json.loads(line) for line in lines]
     assert [record["seq"] for record in records] == list(range(1, COUNT + 1))
     for line, following in zip(lines, records[1:], strict=False):
         assert following["previous"] == hashlib.sha256(line.rstrip(b"\n")).hexdigest()
-
-
-def test_append_returns_what_it_wrote(log: AuditLog) -> None:
-    record = log.append({"type": "call.started", "subject": "someone"})
-    assert record.event == {"type": "call.started", "subject": "someone"}
-    assert tail(log.path, 1) == (record,)
-    assert record.checkpoint == log.checkpoint()
 
 
 @pytest.mark.claim("audit.private")
@@ -171,12 +142,6 @@ def test_hostile_values_are_recorded_and_the_chain_goes_on(log: AuditLog, value:
     log.append({"type": "after"})
     assert verify(log.path).records == COUNT + 2
     assert verify(log.path).ok
-
-
-def test_text_comes_back_as_it_was(log: AuditLog) -> None:
-    text = "Zürich \ud800\n\x00 𝄞"
-    log.append({"object": text})
-    assert tail(log.path, 1)[0].event["object"] == text
 
 
 def nested(depth: int) -> Any:

@@ -14,26 +14,9 @@ from gdal_mcp.ledger import audit
 from gdal_mcp.ledger.audit import RECOVERED, AuditLog, AuditUnavailable, tail, verify
 from gdal_mcp.ledger.audit_record import write_line
 from tests.faults import disks
+from tests.unit.audit_kit import COUNT, head_of, lines_of, log
 
-COUNT = 7
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> AuditLog:
-    """A log of COUNT records."""
-    log = AuditLog(tmp_path / "state" / "audit.jsonl")
-    for number in range(COUNT):
-        log.append({"type": "call.finished", "outcome": "ok", "object": f"file-{number}.tif"})
-    return log
-
-
-def head_of(log: AuditLog) -> Path:
-    return log.path.with_suffix(".head")
-
-
-def lines_of(log: AuditLog) -> list[bytes]:
-    return log.path.read_bytes().splitlines(keepends=True)
-
+__all__ = ["log"]
 
 # Crashes
 

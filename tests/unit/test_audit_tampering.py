@@ -7,25 +7,9 @@ import pytest
 
 from gdal_mcp.ledger.audit import RECOVERED, AuditLog, AuditUnavailable, Checkpoint, tail, verify
 from gdal_mcp.ledger.audit_record import MAX_LINE, parse_line, write_line
+from tests.unit.audit_kit import COUNT, head_of, lines_of, log
 
-COUNT = 7
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> AuditLog:
-    """A log of COUNT records."""
-    log = AuditLog(tmp_path / "state" / "audit.jsonl")
-    for number in range(COUNT):
-        log.append({"type": "call.finished", "outcome": "ok", "object": f"file-{number}.tif"})
-    return log
-
-
-def head_of(log: AuditLog) -> Path:
-    return log.path.with_suffix(".head")
-
-
-def lines_of(log: AuditLog) -> list[bytes]:
-    return log.path.read_bytes().splitlines(keepends=True)
+__all__ = ["log"]
 
 
 @pytest.mark.claim("audit.tamper-evident")

@@ -31,16 +31,9 @@ def rendered(text: str) -> tuple[str, str]:
 
 def test_a_text_that_no_driver_or_file_system_claims_is_a_path():
     for text in [
-        "a.tif",
-        "./NETCDF:a.nc",
-        "/ws/PG:host=x",
-        "C:/x.tif",
-        "2024-01-01T10:00.tif",
-        "a b",
-        "@list",
-        "file:///ws/a.tif",
-        "é/vsicurl/x",
-    ]:
+        "a.tif", "./NETCDF:a.nc", "/ws/PG:host=x", "C:/x.tif", "2024-01-01T10:00.tif", "a b", "@list",
+        "file:///ws/a.tif", "é/vsicurl/x",
+    ]:  # fmt: skip
         name = parse(text)
         assert (name.is_plain, name.path, name.at(CANONICAL)) == (True, text, CANONICAL)
 
@@ -218,17 +211,13 @@ def test_what_no_grammar_reads_whole_is_refused():
 @pytest.mark.claim("names.files-only")
 def test_a_path_that_gdal_would_read_otherwise_in_that_place_is_refused():
     for text, canonical in [
-        ('NETCDF:"a.nc":v', '/ws/a".nc'),
-        ('NETCDF:"a.nc":v', "/ws/a\\.nc"),
-        ("GTIFF_DIR:1:a.tif", "/ws/a:b.tif"),
-        ("GPKG:a.gpkg:t", '/ws/"a.gpkg'),
-        ("/vsizip/{a.zip}/b", "/ws/a}/b.zip"),
-        ("/vsizip/{a.zip}/b", "/ws/{a.zip"),
+        ('NETCDF:"a.nc":v', '/ws/a".nc'), ('NETCDF:"a.nc":v', "/ws/a\\.nc"),
+        ("GTIFF_DIR:1:a.tif", "/ws/a:b.tif"), ("GPKG:a.gpkg:t", '/ws/"a.gpkg'),
+        ("/vsizip/{a.zip}/b", "/ws/a}/b.zip"), ("/vsizip/{a.zip}/b", "/ws/{a.zip"),
         ('NETCDF:"/vsizip/{a.zip}/b.nc":v', '/ws/a".zip'),
-        ('NETCDF:"/vsizip/{a.zip}/b.nc":v', "/ws/a}.zip"),
-        ("a.tif", "/vsimem/a.tif"),
+        ('NETCDF:"/vsizip/{a.zip}/b.nc":v', "/ws/a}.zip"), ("a.tif", "/vsimem/a.tif"),
         ("a.tif", "/vsicurl?x/a.tif"),
-    ]:
+    ]:  # fmt: skip
         name = parse(text)
         with pytest.raises(ToolError) as caught:
             name.at(canonical)
@@ -268,13 +257,9 @@ def test_no_prefix_is_both_accepted_and_refused_and_every_row_has_its_reason():
 
 # what a driver that is switched off calls its names, where it has any of its own
 PREFIXES = {
-    "PostgreSQL": "PG",
-    "PostGISRaster": "PG",
-    "MSSQLSpatial": "MSSQL",
-    "Elasticsearch": "ES",
-    "GNMFile": "GNM",
-    "GNMDatabase": "GNM",
-}
+    "PostgreSQL": "PG", "PostGISRaster": "PG", "MSSQLSpatial": "MSSQL", "Elasticsearch": "ES",
+    "GNMFile": "GNM", "GNMDatabase": "GNM",
+}  # fmt: skip
 
 
 @pytest.mark.claim("network.drivers-off")

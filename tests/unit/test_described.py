@@ -38,16 +38,12 @@ LAYERS = {
     "layer_count": 1,
     "layers": [
         {
-            "geometry": "3D Multi Polygon",
-            "features": 10,
-            "field_count": 2,
-            "fields": [{"type": "Real"}, {"type": "Integer", "subtype": "Boolean"}],
-            "crs": None,
-            "extent": None,
-            "wgs84": None,
+            "geometry": "3D Multi Polygon", "features": 10, "field_count": 2,
+            "fields": [{"type": "Real"}, {"type": "Integer", "subtype": "Boolean"}], "crs": None,
+            "extent": None, "wgs84": None,
         }
     ],
-}
+}  # fmt: skip
 CUBE = {
     "driver": "netCDF",
     "group_count": 1,
@@ -196,15 +192,9 @@ def test_codes_of_known_authorities_pass():
 @pytest.mark.claim("content.facts-apart")
 def test_codes_that_could_be_words_do_not():
     for code in [
-        "IGNORE:PREVIOUS",
-        "EPSG:delete all",
-        "EPSG:4326\n",
-        "epsg:4326",
-        "EPSG:",
-        "EPSG:४३२६",
-        "OGC:ANYTHING",
-        4326,
-    ]:
+        "IGNORE:PREVIOUS", "EPSG:delete all", "EPSG:4326\n", "epsg:4326", "EPSG:", "EPSG:४३२६",
+        "OGC:ANYTHING", 4326,
+    ]:  # fmt: skip
         assert facts({"crs": {"code": code}}) == {"crs": {}}
 
 
@@ -250,13 +240,9 @@ def test_every_output_has_an_answer_whatever_was_said():
 
 def test_what_a_preview_shows_is_told_in_numbers():
     said = {
-        "kind": "raster",
-        "color": "gray",
-        "bands": [1],
-        "stretch": [[0.0, "inf"]],
-        "coarse": False,
+        "kind": "raster", "color": "gray", "bands": [1], "stretch": [[0.0, "inf"]], "coarse": False,
         "title": LIE,
-    }
+    }  # fmt: skip
     assert shown(said) == {key: value for key, value in said.items() if key != "title"}
 
 
@@ -266,20 +252,9 @@ WORDS = (
     *(words.MULTIDIMENSIONAL, words.MASKS, words.compressions()),
 )
 OURS = {
-    "raster",
-    "vector",
-    "gray",
-    "rgb",
-    "hillshade",
-    "palette",
-    "RGB",
-    "Gray",
-    "Polygon",
-    "group",
-    "array",
-    "other",
-    *("CMYK", "HLS", "MultiPolygon", "bool", "complex64", "complex128"),
-}
+    "raster", "vector", "gray", "rgb", "hillshade", "palette", "RGB", "Gray", "Polygon", "group", "array",
+    "other", "CMYK", "HLS", "MultiPolygon", "bool", "complex64", "complex128",
+}  # fmt: skip
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["GTiff", "Byte", "nan"]),
     lambda inner: st.lists(inner, max_size=6)

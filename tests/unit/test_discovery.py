@@ -51,17 +51,11 @@ def choose_context(home: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    [
-        "docker.sock",
-        "run/docker.sock",
-        ".docker/run/docker.sock",
-        ".docker/desktop/docker.sock",
-        ".colima/default/docker.sock",
-        ".orbstack/run/docker.sock",
-        ".rd/docker.sock",
-        "run/podman/podman.sock",
-        "podman.sock",
-    ],
+    """
+        docker.sock run/docker.sock .docker/run/docker.sock .docker/desktop/docker.sock
+        .colima/default/docker.sock .orbstack/run/docker.sock .rd/docker.sock run/podman/podman.sock
+        podman.sock
+    """.split(),
 )
 def test_an_engine_at_a_known_socket_is_found(home: Path, place: str) -> None:
     with socket_engine(home / place):

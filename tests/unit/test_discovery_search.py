@@ -82,13 +82,6 @@ def test_reading_and_writing_are_told_apart():
     assert effects["raster hillshade"] == effects["dataset delete"] == effects["vsi delete"] == "writes"
 
 
-def test_a_toolset_keeps_to_itself():
-    hits = search(packaged(), "clip", 20, "vector")
-    assert hits
-    assert all(hit.path.startswith("vector ") for hit in hits)
-    assert search(packaged(), "clip", 20, "nonsense") == ()
-
-
 def test_hand_picked_tools_are_found_too():
     picked = [("find_crs", "Find a CRS", "Coordinate reference systems by code, name or area.")]
     hit = next(

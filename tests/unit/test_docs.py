@@ -25,8 +25,8 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings, load_settings
 from gdal_mcp.toolbox import ImmediateResult
 from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext
 from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import known_tools, preflight

@@ -9,34 +9,14 @@ from sandbox.template import Limits
 
 # what must never be missing, whatever else is added: each stands for a way out that was seen to work without it
 NEEDED = {
-    "GDAL_VRT_ENABLE_PYTHON": "NO",
-    "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": "SIBLING_OR_CHILD_OF_VRT_PATH",
-    "GDAL_ALGORITHM_ALLOW_WRITES_IN_STREAM": "NO",
-    "OGR_SQLITE_DIALECT_ALLOW_CREATE_VIRTUAL_TABLE": "NO",
-    "CPL_ENABLE_PATH_TRAVERSAL_DETECTION": "YES",
-    "CPL_VSIL_CURL_ALLOWED_FILENAME": "/vsicurl/disabled",
-    "MRF_ENABLE_CACHING": "NO",
-    "GDAL_ENABLE_EXTERNAL": "NO",
-    "GDAL_CONFIG_FILE": "/dev/null",
-    "CPL_ALLOW_VSISTDIN": "NO",
-    "OGR_SQLITE_ALLOW_EXTERNAL_ACCESS": "NO",
-    "PROJ_NETWORK": "OFF",
-    "GDAL_MEM_ENABLE_OPEN": "NO",
-    "GML_DOWNLOAD_SCHEMA": "NO",
-}
-DANGEROUS_DRIVERS = {
-    "ODBC",
-    "MSSQLSpatial",
-    "PGeo",
-    "ADBC",
-    "PostgreSQL",
-    "MySQL",
-    "HTTP",
-    "WMS",
-    "GPSBabel",
-    "WFS",
-    "STACIT",
-}
+    "GDAL_VRT_ENABLE_PYTHON": "NO", "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": "SIBLING_OR_CHILD_OF_VRT_PATH",
+    "GDAL_ALGORITHM_ALLOW_WRITES_IN_STREAM": "NO", "OGR_SQLITE_DIALECT_ALLOW_CREATE_VIRTUAL_TABLE": "NO",
+    "CPL_ENABLE_PATH_TRAVERSAL_DETECTION": "YES", "CPL_VSIL_CURL_ALLOWED_FILENAME": "/vsicurl/disabled",
+    "MRF_ENABLE_CACHING": "NO", "GDAL_ENABLE_EXTERNAL": "NO", "GDAL_CONFIG_FILE": "/dev/null",
+    "CPL_ALLOW_VSISTDIN": "NO", "OGR_SQLITE_ALLOW_EXTERNAL_ACCESS": "NO", "PROJ_NETWORK": "OFF",
+    "GDAL_MEM_ENABLE_OPEN": "NO", "GML_DOWNLOAD_SCHEMA": "NO",
+}  # fmt: skip
+DANGEROUS_DRIVERS = set("ODBC MSSQLSpatial PGeo ADBC PostgreSQL MySQL HTTP WMS GPSBabel WFS STACIT".split())
 
 
 @pytest.mark.claim("network.drivers-off")

@@ -10,7 +10,6 @@ from jsonschema import Draft202012Validator
 
 from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.groups import companions
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.schema import input_schema, offered
@@ -123,12 +122,12 @@ def calls(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
         with_others = {
             argument.name,
             *argument.depends_on,
-            *companions(algorithm, argument, "dependency_group"),
+            *algorithm.companions(argument, "dependency_group"),
         }
         rivals = {
             rival
             for name in with_others
-            for rival in companions(algorithm, algorithm.long_names[name], "exclusion_group")
+            for rival in algorithm.companions(algorithm.long_names[name], "exclusion_group")
         }
         if not rivals & set(chosen):
             chosen |= {name: algorithm.long_names[name] for name in with_others}
@@ -208,7 +207,7 @@ def excluded_pair(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] 
     for argument in (
         one for one in offered(algorithm) if one.exclusion_group and one.element_type != "boolean"
     ):
-        for rival in sorted(companions(algorithm, argument, "exclusion_group")):
+        for rival in sorted(algorithm.companions(argument, "exclusion_group")):
             other = algorithm.long_names[rival]
             if other.element_type != "boolean" and other.role not in (Role.FORBIDDEN, Role.HOST_OWNED):
                 return {**call, argument.name: sample(argument), rival: sample(other)}
@@ -256,15 +255,9 @@ def too_many(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] | Non
 
 
 SPOILS = (
-    unknown_name,
-    missing_name,
-    excluded_pair,
-    wrong_type,
-    out_of_range,
-    not_finite,
-    unlisted_choice,
+    unknown_name, missing_name, excluded_pair, wrong_type, out_of_range, not_finite, unlisted_choice,
     too_many,
-)
+)  # fmt: skip
 
 
 @pytest.mark.claim("args.unknown-refused")
@@ -294,19 +287,9 @@ def test_no_name_reaches_what_is_forbidden_or_hidden_or_the_main_process() -> No
 
 
 HOSTILE = [
-    "/etc/passwd",
-    "@/etc/passwd",
-    "../../etc/passwd",
-    "~/.ssh/id_rsa",
-    "http://127.0.0.1/x",
-    "/vsicurl/http://127.0.0.1/x",
-    "<VRTDataset/>",
-    "a\0b",
-    "a\nb",
-    "a\u202eb",
-    "x=?",
-    "?",
-]
+    "/etc/passwd", "@/etc/passwd", "../../etc/passwd", "~/.ssh/id_rsa", "http://127.0.0.1/x",
+    "/vsicurl/http://127.0.0.1/x", "<VRTDataset/>", "a\0b", "a\nb", "a\u202eb", "x=?", "?",
+]  # fmt: skip
 
 
 @pytest.mark.claim("args.unknown-refused")

@@ -113,12 +113,8 @@ def test_the_kernel_is_hidden_and_the_engine_s_own_masks_are_kept():
         masked
     )
     assert set(host()["ReadonlyPaths"]) == {
-        "/proc/bus",
-        "/proc/fs",
-        "/proc/irq",
-        "/proc/sys",
-        "/proc/sysrq-trigger",
-    }
+        "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
+    }  # fmt: skip
 
 
 def test_only_the_attestation_sees_its_control_group():
@@ -131,12 +127,8 @@ def test_only_the_attestation_sees_its_control_group():
 def test_the_environment_is_ours_alone():
     image = ["PATH=/evil", "LD_PRELOAD=/usr/lib/libmimalloc.so.2", "GDAL_DATA=/x=y"]
     assert sorted(body(image_environment=image)["Env"]) == [
-        "GDAL_DATA",
-        "HOME=/nonexistent",
-        "HOSTNAME",
-        "LD_PRELOAD",
-        "PATH=/usr/bin",
-    ]
+        "GDAL_DATA", "HOME=/nonexistent", "HOSTNAME", "LD_PRELOAD", "PATH=/usr/bin",
+    ]  # fmt: skip
 
 
 def test_the_profile_is_the_engine_s_architecture_s():

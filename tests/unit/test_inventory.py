@@ -58,7 +58,7 @@ def test_as_many_as_are_lacking_are_started_but_few_at_once():
     assert len(inventory.starting) == REFILLS
     inventory.refilled(A, slot())
     assert inventory.begin_refills([(A, 2), (B, 2)], NOW) == [B]
-    assert inventory.size == 4
+    assert len(inventory.idle) + len(inventory.starting) == 4
 
 
 def test_a_refill_leaves_the_processors_to_the_call_that_it_follows():

@@ -34,7 +34,7 @@ from gdal_mcp.gdal.datasets.sidecars import (
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import ImmediateResult
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH
 from gdal_mcp.tools.pipelines import MAX_ALL_STEPS
 from sandbox.errors import PathRefused

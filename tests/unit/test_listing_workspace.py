@@ -15,20 +15,10 @@ from gdal_mcp.gdal.datasets.sidecars import companions, grouped
 from sandbox.workspace import Workspace, Workspaces
 
 DATA = {
-    "a.tif": b"12345",
-    "a.tif.aux.xml": b"123",
-    "a.tfw": b"1",
-    "b/roads.shp": b"12",
-    "b/roads.shx": b"1",
-    "b/roads.dbf": b"1",
-    "b/roads.prj": b"",
-    "b/readme.txt": b"",
-    "c.zarr/zarr.json": b"{}",
-    "c.zarr/x/0": b"0",
-    "marked/.zgroup": b"{}",
-    "marked/y/.zarray": b"{}",
-    "d.gdb/a00000001.gdbtable": b"",
-}
+    "a.tif": b"12345", "a.tif.aux.xml": b"123", "a.tfw": b"1", "b/roads.shp": b"12", "b/roads.shx": b"1",
+    "b/roads.dbf": b"1", "b/roads.prj": b"", "b/readme.txt": b"", "c.zarr/zarr.json": b"{}",
+    "c.zarr/x/0": b"0", "marked/.zgroup": b"{}", "marked/y/.zarray": b"{}", "d.gdb/a00000001.gdbtable": b"",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -190,19 +180,7 @@ def test_a_file_from_before_or_after_all_calendars_is_listed(root):
     assert len(told(one_page(root))["entries"]) == 2
 
 
-ENDINGS = [
-    ".tif",
-    ".tfw",
-    ".shp",
-    ".dbf",
-    ".cpg",
-    ".prj",
-    ".asc",
-    ".tif.ovr",
-    ".tif.ovr.aux.xml",
-    ".shp.xml",
-    "_rpc.txt",
-]
+ENDINGS = ".tif .tfw .shp .dbf .cpg .prj .asc .tif.ovr .tif.ovr.aux.xml .shp.xml _rpc.txt".split()
 ENDINGS += [".gpkg", ".gpkg-wal", "", ".img", ".hdr", ".txt", ".TFW", ".mrf", ".idx"]
 NAMES = st.builds(
     lambda stem, ending: stem + ending, st.sampled_from(["x", "y", "x.y"]), st.sampled_from(ENDINGS)

@@ -15,14 +15,9 @@ from gdal_mcp.logs import configure
 
 FORMATS = ("console", "json")
 HOSTILE = [
-    "x\n2026-01-01T00:00:00Z [error    ] forged [gdal_mcp]",
-    "x\r\x1b[2Kforged",
-    "\x1b]0;title\x07\x1b[31m",
-    "\x85\u2028\u2029\x0b\x0c\x1c",
-    "\u202eforged\u2066",
-    "\x00\x7f\x9b31m",
-    "\ud800",
-]
+    "x\n2026-01-01T00:00:00Z [error    ] forged [gdal_mcp]", "x\r\x1b[2Kforged", "\x1b]0;title\x07\x1b[31m",
+    "\x85\u2028\u2029\x0b\x0c\x1c", "\u202eforged\u2066", "\x00\x7f\x9b31m", "\ud800",
+]  # fmt: skip
 FORBIDDEN_CODES = (*range(32), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 FORBIDDEN = {chr(code) for code in (*FORBIDDEN_CODES, *range(0xD800, 0xE000), 0x061C, 0x200E, 0x200F)}
 

@@ -72,11 +72,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
     return ResultStore(tmp_path_factory.mktemp("kept"))
 
 
-def test_what_is_short_stays_as_it_is(kept: ResultStore):
-    result = {"size": [1, 2], "untrusted": {"report": "x" * 3000}, "receipt": RECEIPT}
-    assert fit(result, ID, LIMIT, kept) == result
-
-
 @pytest.mark.claim("resources.results-bounded")
 @given(
     given_result=st.dictionaries(st.text(max_size=8), json_values, max_size=6),
@@ -144,20 +139,6 @@ def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt(kept: 
     assert cut["receipt"] == receipt
     assert cut["layers"][-1]["cut"]["of"] == 5000
     assert isinstance(cut["layers"], list)
-
-
-def test_a_command_of_ten_thousand_files_is_cut_in_the_end(kept: ResultStore):
-    receipt = {**RECEIPT, "argv": [f"/ws/{number}.tif" for number in range(10_000)]}
-    cut = fit({"size": [1, 2], "receipt": receipt}, ID, LIMIT, kept)
-    assert cut["receipt"]["call_id"] == ID
-    assert cut["receipt"]["argv"][-1]["cut"]["of"] == 10_000
-
-
-def test_bytes_count_and_not_letters(kept: ResultStore):
-    result = {"untrusted": {"text": "東" * 3000}}
-    cut = fit(result, ID, LIMIT, kept)
-    assert WHOLE in cut
-    assert size(cut) <= LIMIT
 
 
 # With the whole kept

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role, Rule
-from gdal_mcp.tools.notation import MAX_DEPTH, ParsedStep, Words, named_values, parse_notation
+from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, named_values, parse_notation
 
 RULE = Rule(Role.VALUE, "for a test")
 
@@ -30,15 +30,15 @@ STEP = Algorithm(
 
 def test_steps_are_divided_by_exclamation_marks_of_their_own() -> None:
     assert parse_notation("read a.tif ! hillshade --zfactor=2 ! write b!c.tif") == (
-        ParsedStep("read", Words(("a.tif",))),
-        ParsedStep("hillshade", Words(("--zfactor=2",))),
-        ParsedStep("write", Words(("b!c.tif",))),
+        StepCall("read", ("a.tif",)),
+        StepCall("hillshade", ("--zfactor=2",)),
+        StepCall("write", ("b!c.tif",)),
     )
 
 
 def test_quotes_hold_blanks_and_signs_together() -> None:
     (step,) = parse_notation(r'read "a b.tif" "!" "say \"hi\" \\ x"')
-    assert step.words.texts == ("a b.tif", "!", r'say "hi" \ x')
+    assert step.given == ("a b.tif", "!", r'say "hi" \ x')
 
 
 def test_branches_are_steps_of_their_own() -> None:
@@ -46,7 +46,17 @@ def test_branches_are_steps_of_their_own() -> None:
         "read a.tif ! tee [ resize --size=10,10 ! write b.tif ] [ write c.tif ] ! write d.tif"
     )[1]
     assert [[step.name for step in branch] for branch in tee.branches] == [["resize", "write"], ["write"]]
-    assert tee.words.texts == ()
+    assert tee.given == ()
+
+
+def test_a_word_may_be_quoted_in_part_and_a_backslash_outside_quotes_is_itself() -> None:
+    (step,) = parse_notation(r'read a" b"\c "" "[" 	x[y]')
+    assert step.given == (r"a b\c", "", "[", "x[y]")
+
+
+def test_a_name_of_two_words_is_one_name_where_it_is_known() -> None:
+    assert parse_notation("grid count a.gpkg", {"grid count"}) == (StepCall("grid count", ("a.gpkg",)),)
+    assert parse_notation("grid count a.gpkg") == (StepCall("grid", ("count", "a.gpkg")),)
 
 
 def test_what_is_no_pipeline_exactly_is_refused() -> None:
@@ -56,13 +66,15 @@ def test_what_is_no_pipeline_exactly_is_refused() -> None:
         *('read "a.tif ! write b.tif', '"read" a.tif', "--input=a.tif ! write b.tif"),
         "read a ! " + "tee [ " * (MAX_DEPTH + 1) + "write b" + " ]" * (MAX_DEPTH + 1),
         "read " + "a" * 40_000,
+        'read a"b c',
+        'read "a\\',
     ]:
         with pytest.raises(ArgumentRefused):
             parse_notation(text)
 
 
 def test_words_without_a_switch_go_to_the_positional_arguments() -> None:
-    values = named_values(STEP, Words(("a.tif", "b.tif", "--calc", "-1 + X", "--size", "10,20", "--flatten")))
+    values = named_values(STEP, ("a.tif", "b.tif", "--calc", "-1 + X", "--size", "10,20", "--flatten"))
     assert values == {
         "input": ("a.tif", "b.tif"),
         "calc": ("-1 + X",),
@@ -73,24 +85,20 @@ def test_words_without_a_switch_go_to_the_positional_arguments() -> None:
 
 def test_a_switch_that_the_step_does_not_have_is_refused() -> None:
     for words in [
-        ("--nothing=1",),
-        ("-z", "1"),
-        ("--calc",),
-        ("--flatten=true", "--flatten=true"),
-        ("--", "a.tif"),
+        ("--nothing=1",), ("-z", "1"), ("--calc",), ("--flatten=true", "--flatten=true"), ("--", "a.tif"),
         ("-calc", "1"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(ArgumentRefused):
-            named_values(STEP, Words(words))
+            named_values(STEP, words)
 
 
 def test_an_argument_that_is_named_is_not_filled_by_its_place() -> None:
     with pytest.raises(ArgumentRefused):
-        named_values(STEP, Words(("--input=a.tif", "b.tif")))
+        named_values(STEP, ("--input=a.tif", "b.tif"))
 
 
 @given(st.lists(st.text(min_size=1).filter(lambda text: text.strip()), min_size=1, max_size=5))
 def test_any_word_survives_quoting(words: list[str]) -> None:
     quoted = " ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words)
     (step,) = parse_notation(f"read {quoted}")
-    assert step.words.texts == tuple(words)
+    assert step.given == tuple(words)

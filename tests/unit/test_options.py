@@ -43,11 +43,7 @@ DANGEROUS = [
         ("PDF", name, Scope.CREATION)
         for name in (
             *(
-                "JPEG2000_DRIVER",
-                "EXTRA_IMAGES",
-                "EXTRA_RASTERS",
-                "OGR_DATASOURCE",
-                "JAVASCRIPT",
+                "JPEG2000_DRIVER", "EXTRA_IMAGES", "EXTRA_RASTERS", "OGR_DATASOURCE", "JAVASCRIPT",
                 "JAVASCRIPT_FILE",
             ),
             *("COMPOSITION_FILE", "XMP", "EXTRA_STREAM"),
@@ -77,7 +73,7 @@ DANGEROUS = [
     *(("WFS", "URL", Scope.OPEN), ("WMTS", "URL", Scope.OPEN), ("OAPIF", "USERPWD", Scope.OPEN)),
     *(("Elasticsearch", name, Scope.LAYER) for name in ("MAPPING", "WRITE_MAPPING", "INDEX_DEFINITION")),
     *(("GPSBabel", "FILENAME", Scope.OPEN), ("PLMOSAIC", "CACHE_PATH", Scope.OPEN)),
-]
+]  # fmt: skip
 
 PERMITTED = [
     ("GTiff", Scope.CREATION, "COMPRESS=lzw", "COMPRESS=LZW"),
@@ -229,18 +225,11 @@ def test_an_open_option_for_an_unknown_input_passes_only_if_no_driver_refuses_it
 
 
 def test_plain_warp_options_pass() -> None:
-    for text in [
-        "INIT_DEST=NO_DATA",
-        "INIT_DEST=0,0,255",
-        "SAMPLE_GRID=YES",
-        "SAMPLE_STEPS=ALL",
-        "SOURCE_EXTRA=5",
-        "NUM_THREADS=2",
-        "OPTIMIZE_SIZE=TRUE",
-        "CUTLINE_ALL_TOUCHED=YES",
-        "UNIFIED_SRC_NODATA=PARTIAL",
-        "EXCLUDED_VALUES=(0,0,0),(1,1,1)",
-    ]:
+    for text in """
+        INIT_DEST=NO_DATA INIT_DEST=0,0,255 SAMPLE_GRID=YES SAMPLE_STEPS=ALL SOURCE_EXTRA=5
+        NUM_THREADS=2 OPTIMIZE_SIZE=TRUE CUTLINE_ALL_TOUCHED=YES UNIFIED_SRC_NODATA=PARTIAL
+        EXCLUDED_VALUES=(0,0,0),(1,1,1)
+    """.split():
         assert check_option(packaged(), Scope.WARP, (), text).text == text
 
 
@@ -251,36 +240,21 @@ def test_other_warp_options_do_not() -> None:
 
 
 def test_plain_transform_options_pass() -> None:
-    for text in [
-        "METHOD=GCP_TPS",
-        "SRC_METHOD=RPC",
-        "MAX_GCP_ORDER=2",
-        "INSERT_CENTER_LONG=NO",
-        "CENTER_LONG=180",
-        "RPC_HEIGHT=120.5",
-        "RPC_HEIGHT_SCALE=1",
-        "GCPS_OK=YES",
-        "ONLY_BEST=YES",
-        "AREA_OF_INTEREST=1,2,3,4",
-        "NUM_THREADS=ALL_CPUS",
-    ]:
+    for text in """
+        METHOD=GCP_TPS SRC_METHOD=RPC MAX_GCP_ORDER=2 INSERT_CENTER_LONG=NO CENTER_LONG=180
+        RPC_HEIGHT=120.5 RPC_HEIGHT_SCALE=1 GCPS_OK=YES ONLY_BEST=YES AREA_OF_INTEREST=1,2,3,4
+        NUM_THREADS=ALL_CPUS
+    """.split():
         assert check_option(packaged(), Scope.TRANSFORM, (), text).text == text
 
 
 @pytest.mark.claim("args.options-allow-listed")
 def test_transform_options_that_name_datasets_grids_or_crss_do_not() -> None:
     for text in [
-        "RPC_DEM=/etc/passwd",
-        "RPC_DEM_SRS=EPSG:4326",
-        "COORDINATE_OPERATION=+proj=pipeline",
-        "SRC_GEOLOC_ARRAY=x.tif",
-        "GEOLOC_ARRAY=x.tif",
-        "DST_GEOLOC_ARRAY=x.tif",
-        "SRC_SRS=EPSG:4326",
-        "DST_SRS=EPSG:4326",
-        "RPC_FOOTPRINT=POINT(0 0)",
-        "DEM_SRS=x",
-    ]:
+        "RPC_DEM=/etc/passwd", "RPC_DEM_SRS=EPSG:4326", "COORDINATE_OPERATION=+proj=pipeline",
+        "SRC_GEOLOC_ARRAY=x.tif", "GEOLOC_ARRAY=x.tif", "DST_GEOLOC_ARRAY=x.tif", "SRC_SRS=EPSG:4326",
+        "DST_SRS=EPSG:4326", "RPC_FOOTPRINT=POINT(0 0)", "DEM_SRS=x",
+    ]:  # fmt: skip
         with pytest.raises(ArgumentRefused) as caught:
             check_option(packaged(), Scope.TRANSFORM, (), text)
         assert caught.value.suggestion

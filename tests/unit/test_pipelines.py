@@ -13,7 +13,7 @@ from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.settings import Settings
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.pipelines import MAX_STEPS, PIPELINE, draft_pipeline
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import preflight, surface

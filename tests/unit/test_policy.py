@@ -11,7 +11,7 @@ from gdal_mcp.access import policy as module
 from gdal_mcp.access.policy import Allow, Case, Deny, Entry, RequireApproval, Rule, case, decide
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.plan import Effect, Plan
-from gdal_mcp.tools.aliases import aliases_of
+from gdal_mcp.tools.toolbox import aliases_of
 from sandbox.outputs.store import Transfer
 from tests.unit.values import SPACE, draft, located, output, plan
 
@@ -35,19 +35,12 @@ def asked(**more: Any) -> Case:
 @pytest.mark.parametrize(
     ("one", "mode", "allowed"),
     [
-        (READ, "writes", True),
-        (CREATE, "writes", False),
-        (REPLACE, "writes", False),
-        (REMOVE, "writes", False),
-        (MOVE, "writes", False),
-        (READ, "always", False),
-        (CREATE, "always", False),
-        (READ, "never", True),
-        (REPLACE, "never", True),
-        (ASKED, "never", False),
+        (READ, "writes", True), (CREATE, "writes", False), (REPLACE, "writes", False),
+        (REMOVE, "writes", False), (MOVE, "writes", False), (READ, "always", False),
+        (CREATE, "always", False), (READ, "never", True), (REPLACE, "never", True), (ASKED, "never", False),
         (ASKED, "writes", False),
     ],
-)
+)  # fmt: skip
 def test_what_needs_a_person_without_a_rule(one: Plan, mode: Any, allowed: bool):
     verdict = judged(one, Policy(mode))
     assert isinstance(verdict, Allow if allowed else RequireApproval)

@@ -15,8 +15,8 @@ from gdal_mcp.gdal.preflight.service import crs_named
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.tools.algorithm import algorithm_named
-from gdal_mcp.tools.dispatch import draft_call
-from gdal_mcp.tools.model import DraftContext
+from gdal_mcp.tools.common import DraftContext
+from gdal_mcp.tools.run import draft_call
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import preflight, surface
 

@@ -257,19 +257,7 @@ NUMBERS = st.one_of(
     st.sampled_from(sorted(table().algorithm)),
     st.dictionaries(
         st.sampled_from(
-            [
-                "size",
-                "resolution",
-                "bbox",
-                "window",
-                "extent",
-                "band",
-                "levels",
-                "band-count",
-                "max-zoom",
-                "min-zoom",
-                "tile-size",
-            ]
+            "size resolution bbox window extent band levels band-count max-zoom min-zoom tile-size".split()
         ),
         st.lists(NUMBERS, max_size=5),
     ),

@@ -8,16 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.answers.printed import read_json
+from gdal_mcp.gdal.answers.report import read_json
 
 SPELT = {
-    "NaN": "NaN",
-    "nan": "NaN",
-    "-nan": "NaN",
-    "Infinity": "Infinity",
-    "inf": "Infinity",
+    "NaN": "NaN", "nan": "NaN", "-nan": "NaN", "Infinity": "Infinity", "inf": "Infinity",
     "-inf": "-Infinity",
-}
+}  # fmt: skip
 TRICKY = st.sampled_from(["inf", '"', "\\", '\\"', " nan ", "[inf,", "-inf]", "\n", "ü", ": nan"])
 TEXTS = st.lists(TRICKY, max_size=6).map("".join)
 VALUES = st.recursive(

@@ -6,12 +6,6 @@ from hardening_kit import DOCKER_20, DOCKER_28, body, host, truthful
 from sandbox.engines.docker_spec import differences
 
 
-@pytest.mark.parametrize("facts", [DOCKER_20, DOCKER_28])
-def test_an_engine_that_keeps_its_word_shows_no_difference(facts):
-    asked = body(facts, image_environment=["LD_PRELOAD=x"])
-    assert differences(asked, truthful(asked)) == ()
-
-
 def test_order_and_labels_of_the_image_are_no_difference():
     asked = body()
     made = truthful(asked)
@@ -167,12 +161,8 @@ def test_a_container_without_apparmor_where_the_engine_has_it_is_noticed():
 def test_an_empty_answer_is_a_difference_in_every_field_that_asks_for_something(answer):
     found = {one.field for one in differences(body(), answer)}
     assert {
-        "Config.User",
-        "HostConfig.CapDrop",
-        "HostConfig.SecurityOpt",
-        "HostConfig.Memory",
-        "Image",
-    } <= found
+        "Config.User", "HostConfig.CapDrop", "HostConfig.SecurityOpt", "HostConfig.Memory", "Image",
+    } <= found  # fmt: skip
 
 
 @pytest.mark.claim("sandbox.read-back")

@@ -4,53 +4,19 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gdal_mcp.approval.model import Asked, Decision
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.ledger.registry import Artifact, Call, Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import CallQuery, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import MIGRATIONS
-from tests.unit.clock import Clock
+from tests.unit.registry_kit import artifact, begin, clock, listed, path, publish, registry
+
+__all__ = ["clock", "path", "registry"]
 
 TTL = 300.0
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "registry.sqlite"
-
-
-@pytest.fixture
-def registry(path: Path, clock: Clock) -> Iterator[Registry]:
-    registry = Registry(path, clock)
-    yield registry
-    registry.close()
-
-
-def begin(registry: Registry, call_id: str, **fields: Any) -> Call:
-    return registry.begin_call(Call(call_id, "alice", "raster_convert", {"input": "a.tif"}, **fields))
-
-
-def artifact(name: str, sha256: str = "00", size: int = 1) -> Artifact:
-    return Artifact(f"file:///ws/{name}", f"/ws/{name}", name, size, "image/tiff", sha256)
-
-
-def publish(registry: Registry, call_id: str, *artifacts: Artifact) -> tuple[Artifact, ...]:
-    begin(registry, call_id)
-    return registry.add_artifacts(call_id, artifacts)
-
-
-def listed(registry: Registry) -> dict[str, str]:
-    return {one.name: one.sha256 for one in registry.artifacts().items}
 
 
 def approve(path: Path) -> None:
@@ -102,24 +68,9 @@ def test_a_database_of_an_older_version_is_brought_up_to_date_with_its_rows(path
             db.execute(statement)
         db.execute("PRAGMA user_version = 1")
         values = [
-            "c1",
-            "alice",
-            "t",
-            "{}",
-            "s",
-            "00",
-            "11",
-            '["gdal"]',
-            "sha256:22",
-            "3.13.3",
-            "runc",
-            1.0,
-            2.0,
-            "OK",
-            "",
-            "{}",
-            "{}",
-        ]
+            "c1", "alice", "t", "{}", "s", "00", "11", '["gdal"]', "sha256:22", "3.13.3", "runc", 1.0, 2.0,
+            "OK", "", "{}", "{}",
+        ]  # fmt: skip
         db.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(values))})", values)
     db.close()
     registry = Registry(path)
@@ -170,7 +121,7 @@ def test_a_damaged_database_is_unavailable(path: Path) -> None:
     data[4096:] = b"\xa5" * (len(data) - 4096)  # every page but the first
     path.write_bytes(data)
     with pytest.raises(RegistryUnavailable):
-        Registry(path).calls()
+        Registry(path).search(CallQuery())
     with pytest.raises(RegistryUnavailable):
         used(path)
 
@@ -220,12 +171,6 @@ def test_a_database_that_cannot_be_written_is_unavailable() -> None:
         assert run.returncode == 7
 
 
-def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(RegistryUnavailable):
-        Registry(tmp_path / "file" / "registry.sqlite")
-
-
 def test_a_database_that_is_held_by_another_is_unavailable(
     path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,10 +182,3 @@ def test_a_database_that_is_held_by_another_is_unavailable(
     other.execute("ROLLBACK")
     other.close()
     begin(registry, "c1")
-
-
-def test_a_closed_registry_is_unavailable(path: Path) -> None:
-    registry = Registry(path)
-    registry.close()
-    with pytest.raises(RegistryUnavailable):
-        registry.calls()

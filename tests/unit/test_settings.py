@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.settings.table import describe
@@ -78,12 +77,6 @@ def test_an_empty_variable_means_not_given(tmp_path: Path, monkeypatch: pytest.M
     assert load_settings(config=toml(tmp_path, 'runtime = "runsc"')).runtime == "runsc"
 
 
-def test_settings_do_not_change() -> None:
-    settings = load_settings()
-    with pytest.raises(ValidationError):
-        settings.approval = "never"
-
-
 # Mistakes
 
 
@@ -152,29 +145,12 @@ def test_a_file_cannot_name_another_file(tmp_path: Path) -> None:
 
 def test_a_value_out_of_bounds_is_an_error(subtests: pytest.Subtests) -> None:
     for name, value in (
-        ("memory", "63MiB"),
-        ("memory", True),
-        ("memory", 2.5e9),
-        ("cpus", 0),
-        ("cpus", "nan"),
-        ("cpus", "inf"),
-        ("pids", 0),
-        ("pids", 1.5),
-        ("timeout_seconds", 0),
-        ("timeout_seconds", "inf"),
-        ("approval_seconds", -1),
-        ("approval", "Never "),
-        ("runtime", "runsc; rm"),
-        ("runtime", "a\n"),
-        ("log_format", "xml"),
-        ("preview", "perhaps"),
-        ("read_chunk", "1GiB"),
-        ("undo_calls", -1),
-        ("state_dir", ""),
-        ("workspaces", [""]),
-        ("workspaces", ["a\0b"]),
-        ("workspaces", 3),
-    ):
+        ("memory", "63MiB"), ("memory", True), ("memory", 2.5e9), ("cpus", 0), ("cpus", "nan"),
+        ("cpus", "inf"), ("pids", 0), ("pids", 1.5), ("timeout_seconds", 0), ("timeout_seconds", "inf"),
+        ("approval_seconds", -1), ("approval", "Never "), ("runtime", "runsc; rm"), ("runtime", "a\n"),
+        ("log_format", "xml"), ("preview", "perhaps"), ("read_chunk", "1GiB"), ("undo_calls", -1),
+        ("state_dir", ""), ("workspaces", [""]), ("workspaces", ["a\0b"]), ("workspaces", 3),
+    ):  # fmt: skip
         with subtests.test(name=name, value=value):
             assert any(name in problem for problem in problems_of(**{name: value}))
 

@@ -12,7 +12,7 @@ counts = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=6)
 def noted(times):
     demand = Demand()
     for time in times:
-        demand.note(time)
+        demand.times.append(time)
     return demand
 
 

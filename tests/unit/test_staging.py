@@ -59,12 +59,8 @@ def test_the_container_gets_an_empty_folder_of_its_own_user_in_a_private_one(wor
         assert list(out.iterdir()) == []
         assert out.stat().st_uid == USER[0]
         assert modes(own, own / "staging", own / "undo", out.parent, out) == [
-            0o755,
-            0o700,
-            0o700,
-            0o700,
-            0o700,
-        ]
+            0o755, 0o700, 0o700, 0o700, 0o700,
+        ]  # fmt: skip
         assert (own / ".gitignore").read_text() == "*\n"
         assert workspace.stat().st_uid == os.geteuid()
 

@@ -163,16 +163,7 @@ def test_a_request_that_does_not_declare_the_extension_gets_no_task_and_may_not_
 
 
 def test_a_task_is_told_flat_and_in_the_protocols_words(talk: Talk):
-    base = {
-        "taskId",
-        "status",
-        "createdAt",
-        "lastUpdatedAt",
-        "ttlMs",
-        "pollIntervalMs",
-        "resultType",
-        "_meta",
-    }
+    base = set("taskId status createdAt lastUpdatedAt ttlMs pollIntervalMs resultType _meta".split())
 
     async def test(line: Line) -> None:
         made = await line.call("slow_compute", seconds=60)

@@ -23,8 +23,8 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolbox import ImmediateResult, Tool
 from gdal_mcp.tools.classic import CLASSIC
+from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.model import DraftContext
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
@@ -36,35 +36,20 @@ SPECIFIED = {
     "convert": ("input", "output", "output_format?", "overwrite?", "creation_options?", "extra_args?"),
     "reproject": (
         *(
-            "input",
-            "output",
-            "dst_crs",
-            "src_crs?",
-            "resampling?",
-            "resolution?",
-            "size?",
-            "bbox?",
-            "bbox_crs?",
-            "overwrite?",
+            "input", "output", "dst_crs", "src_crs?", "resampling?", "resolution?", "size?", "bbox?",
+            "bbox_crs?", "overwrite?",
         ),
         *("creation_options?", "warp_options?", "transform_options?", "extra_args?"),
     ),
     "gdalinfo": ("dataset", "json?", "stats?"),
-    "gdal_translate": (
-        "src_dataset",
-        "dst_dataset?",
-        "output_format?",
-        "bands?",
-        "projwin?",
-        "resample_alg?",
-    ),
+    "gdal_translate": tuple("src_dataset dst_dataset? output_format? bands? projwin? resample_alg?".split()),
     "gdalwarp": ("src_datasets", "t_srs", "dst_dataset?", "r?", "overwrite?"),
     "gdalbuildvrt": ("src_datasets", "dst_vrt?", "resolution?", "separate?"),
     "gdal_rasterize": ("src_vector", "burn_value", "width", "height", "extent", "dst_raster?", "invert?"),
     "gdal2xyz": ("dataset", "dst_csv?", "skip_nodata?", "bands?", "output_format?"),
     "gdal_merge": ("src_datasets", "dst_dataset?", "n?", "separate?"),
     "gdal_polygonize": ("src_dataset", "dst_vector?", "band?", "mask?", "field_name?"),
-}
+}  # fmt: skip
 RESULTS = {
     "gdalinfo": "report", "gdal_translate": "output_uri", "gdalwarp": "output_uri", "gdalbuildvrt": "vrt_uri", "gdal_rasterize": "raster_uri",
     "gdal2xyz": "xyz_uri", "gdal_merge": "merged_uri", "gdal_polygonize": "vector_uri",

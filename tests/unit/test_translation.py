@@ -49,19 +49,13 @@ OUTCOMES: list[tuple[Outcome, Code | None]] = [
     (Declined(), Code.INTERNAL),  # who declines raises why; this is never told
 ]
 SANDBOX = {
-    "SandboxError": Code.INTERNAL,
-    "EngineUnavailable": Code.ENGINE_UNAVAILABLE,
-    "ImageMissing": Code.ENGINE_UNAVAILABLE,
-    "PullFailed": Code.INTERNAL,
-    "CapacityExhausted": Code.BUSY,
-    "IsolationRefused": Code.ENGINE_UNAVAILABLE,
-    "AttestationFailed": Code.ENGINE_UNAVAILABLE,
-    "PathRefused": Code.PATH_NOT_ALLOWED,
-    "PathMissing": Code.NOT_FOUND,
-    "PathReplaced": Code.PATH_NOT_ALLOWED,
-    "StagingFailed": Code.DISK_LIMIT,
+    "SandboxError": Code.INTERNAL, "EngineUnavailable": Code.ENGINE_UNAVAILABLE,
+    "ImageMissing": Code.ENGINE_UNAVAILABLE, "PullFailed": Code.INTERNAL, "CapacityExhausted": Code.BUSY,
+    "IsolationRefused": Code.ENGINE_UNAVAILABLE, "AttestationFailed": Code.ENGINE_UNAVAILABLE,
+    "PathRefused": Code.PATH_NOT_ALLOWED, "PathMissing": Code.NOT_FOUND,
+    "PathReplaced": Code.PATH_NOT_ALLOWED, "StagingFailed": Code.DISK_LIMIT,
     "OutputRejected": Code.OUTPUT_REJECTED,
-}
+}  # fmt: skip
 
 
 def result(outcome: Outcome, final: Any = None, stderr: bytes = b"") -> SandboxResult:

@@ -28,26 +28,13 @@ json_values = st.recursive(
     max_leaves=20,
 )
 HIDING = {
-    "escape": "\x1b",
-    "bell": "\x07",
-    "carriage return": "\r",
-    "NUL": "\0",
-    "C1 control": "\x9b",
-    "zero width": "\u200b\u200d\ufeff",
-    "direction": "\u202e\u2066\u061c\u200f",
-    "line separator": "\u2028\u2029",
-    "soft hyphen": "\u00ad",
-    "variation": "\ufe0f\U000e0101",
-    "tag": "\U000e0041",
-    "private use": "\ue000",
-    "lone surrogate": "\ud800",
-    "unassigned": "\u0378",
-    "filler": "\u3164\u115f\uffa0\u034f",
-    "annotation": "\ufff9",
-    "Mongolian variation": "\u180b\u180f",
-    "cell without dots": "\u2800",
-    "note without head": "\U0001d159",
-}
+    "escape": "\x1b", "bell": "\x07", "carriage return": "\r", "NUL": "\0", "C1 control": "\x9b",
+    "zero width": "\u200b\u200d\ufeff", "direction": "\u202e\u2066\u061c\u200f",
+    "line separator": "\u2028\u2029", "soft hyphen": "\u00ad", "variation": "\ufe0f\U000e0101",
+    "tag": "\U000e0041", "private use": "\ue000", "lone surrogate": "\ud800", "unassigned": "\u0378",
+    "filler": "\u3164\u115f\uffa0\u034f", "annotation": "\ufff9", "Mongolian variation": "\u180b\u180f",
+    "cell without dots": "\u2800", "note without head": "\U0001d159",
+}  # fmt: skip
 
 
 @pytest.mark.claim("content.cleaned")
@@ -58,13 +45,8 @@ def test_what_hides_reorders_or_forges_is_taken_out():
 
 def test_what_people_write_stays():
     for text in [
-        "plain",
-        "two\nlines\tand a tab",
-        "Zürich – 東京 – Владивосток",
-        "🗺",
-        "e\u0301",
-        "100 % \\ \"'`<>&",
-    ]:
+        "plain", "two\nlines\tand a tab", "Zürich – 東京 – Владивосток", "🗺", "e\u0301", "100 % \\ \"'`<>&",
+    ]:  # fmt: skip
         assert clean_text(text) == unicodedata.normalize("NFC", text)
 
 

@@ -78,14 +78,10 @@ def test_half_a_certificate_is_an_error(given: dict[str, str]):
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "gdal.example.org",
-        "ftp://gdal.example.org",
-        "https://",
-        "https://a.example/?q=1",
-        "https://a.example/#x",
-        "https://u:p@a.example",
-    ],
+    """
+        gdal.example.org ftp://gdal.example.org https:// https://a.example/?q=1 https://a.example/#x
+        https://u:p@a.example
+    """.split(),
 )
 def test_a_public_address_that_is_none_is_an_error(url: str):
     with pytest.raises(SettingsError):

@@ -43,12 +43,8 @@ class Asked:
     ) -> None:
         pairs = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
         self.scope: dict[str, Any] = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "headers": pairs,
-            "state": {},
-        }
+            "type": "http", "method": method, "path": path, "headers": pairs, "state": {},
+        }  # fmt: skip
         self.parts = [{"type": "http.request", "body": part, "more_body": True} for part in body]
         self.messages: list[Any] = []
         self.read = 0

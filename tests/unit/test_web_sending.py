@@ -58,14 +58,9 @@ class Sent:
 
 def test_a_range_is_answered_with_that_part(tmp_path: Path):
     for text, start, stop in (
-        ("bytes=0-0", 0, 1),
-        ("bytes=0-9", 0, 10),
-        ("bytes=90-", 90, 100),
-        ("bytes=99-99", 99, 100),
-        ("bytes=-1", 99, 100),
-        ("bytes=-1000", 0, 100),
-        ("bytes=5-999999999999999", 5, 100),
-    ):
+        ("bytes=0-0", 0, 1), ("bytes=0-9", 0, 10), ("bytes=90-", 90, 100), ("bytes=99-99", 99, 100),
+        ("bytes=-1", 99, 100), ("bytes=-1000", 0, 100), ("bytes=5-999999999999999", 5, 100),
+    ):  # fmt: skip
         sent = Sent(tmp_path / "f", range=text).run()
         assert sent.told == (206, DATA[start:stop]), text
         headers = Headers(raw=sent.start["headers"])
@@ -138,12 +133,8 @@ def judged(**headers: str) -> Any:
 
 def test_conditions_are_judged_in_the_order_of_the_standard():
     for wanted in (
-        {},
-        {"if_none_match": '"other"'},
-        {"if_none_match": "abc"},
-        {"if_match": TAG},
-        {"if_match": "*"},
-    ):
+        {}, {"if_none_match": '"other"'}, {"if_none_match": "abc"}, {"if_match": TAG}, {"if_match": "*"},
+    ):  # fmt: skip
         assert judged(**wanted) is None, wanted
     for known in (TAG, f"W/{TAG}", f'"other", {TAG}', "*"):
         assert judged(if_none_match=known) == 304, known

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.groups import companions
 from gdal_mcp.gdal.catalogue.jsonvalues import KEYED, NUMERIC, is_packed
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.switches import MAX_VALUES
@@ -165,7 +164,7 @@ def _together(algorithm: Algorithm, shown: list[Argument]) -> dict[str, Any]:
     needed = {
         one.name: sorted(found)
         for one in shown
-        if (found := (companions(algorithm, one, "dependency_group") | set(one.depends_on)) & names)
+        if (found := (algorithm.companions(one, "dependency_group") | set(one.depends_on)) & names)
     }
     if needed:
         rules["dependentRequired"] = needed

@@ -155,7 +155,13 @@ def _check_tokens(tokens: Sequence[Token], what: str) -> None:
             raise ArgumentRefused(f"{what} holds several statements.", "Give one.")
         if following.text == "." and (token.kind == "text" or before.word in ("FROM", "JOIN")):
             raise ArgumentRefused(f"{what} names another file.", "Only layers of the input can be named.")
-        if called and _REACHES_OUT.fullmatch(token.text.strip('"')):
+        name = token.text.strip('"')
+        if token.kind in ("name", "quoted") and name.lower().startswith("pragma_"):
+            raise ArgumentRefused(
+                f"{what} reads {name[:60]}, which is about the database file and not about its layers.",
+                "Only layers of the input can be named.",
+            )
+        if called and _REACHES_OUT.fullmatch(name):
             raise ArgumentRefused(
                 f"{what} calls {token.text[:60]}, which opens files, reaches a network or runs other SQL.",
                 "Functions that compute from their arguments are passed on.",

@@ -1,6 +1,6 @@
 """Everything that a client may want to know of one algorithm before it calls it. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -8,11 +8,9 @@ from typing import Any
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Step
 from gdal_mcp.gdal.catalogue.schema import input_schema
+from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.effects import effects
 from gdal_mcp.gdal.discovery.entries import tool_name
-from gdal_mcp.gdal.discovery.tables import read
-
-Schema = Callable[[Algorithm], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,51 +22,44 @@ class Example:
     arguments: Mapping[str, Any]
 
 
-def describe(catalogue: Catalogue, algorithm: Algorithm, schema: Schema = input_schema) -> dict[str, Any]:
-    """Name, help, input schema, effects, worked examples, and what goes with it. `schema` makes the schema of its arguments."""
+def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
+    """Name, help, input schema, effects, worked examples, the plainest first, and what goes with it."""
+    step = catalogue.steps.get(algorithm.path)
     told = {
         "algorithm": algorithm.path,
         "tool": tool_name(algorithm.path),
         "line": algorithm.description,
         "url": algorithm.url,
         "effects": effects(algorithm).as_dict(),
-        "pipeline_step": _step(catalogue.steps.get(algorithm.path)),
+        "pipeline_step": _step(step) if step is not None else None,
         "examples": [
-            {"does": one.does, "arguments": dict(one.arguments)} for one in examples_of(algorithm.path)
+            {"does": one.does, "arguments": dict(one.arguments)}
+            for one in examples()
+            if one.algorithm == algorithm.path
         ],
         "related": list(related().get(algorithm.path, ())),
-        "input_schema": schema(algorithm),
+        "input_schema": input_schema(algorithm),
     }
-    steps = _steps_of(catalogue, algorithm.path)
+    steps: dict[str, list[str]] = {}  # of a pipeline command, by what they do to the data
+    for path, one in catalogue.steps.items():
+        if algorithm.path in one.pipelines:
+            steps.setdefault(f"{one.takes or 'nothing'} -> {one.gives or 'nothing'}", []).append(path)
     return {**told, "steps": steps} if steps else told
 
 
-def describe_step(catalogue: Catalogue, path: str, schema: Schema = input_schema) -> dict[str, Any]:
+def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:
     """A step of pipelines by its key, such as `raster read`: what it takes and gives, and the schema of its arguments."""
     step = catalogue.steps[path]
-    told = _step(step)
-    assert told is not None
     return {
         "step": path,
         "line": step.algorithm.description,
-        **told,
-        "input_schema": schema(step.algorithm),
+        **_step(step),
+        "input_schema": input_schema(step.algorithm),
     }
 
 
-def _steps_of(catalogue: Catalogue, pipeline: str) -> dict[str, list[str]]:
-    """The steps of a pipeline command by what they do to the data; nothing for other algorithms."""
-    found: dict[str, list[str]] = {}
-    for path, step in catalogue.steps.items():
-        if pipeline in step.pipelines:
-            found.setdefault(f"{step.takes or 'nothing'} -> {step.gives or 'nothing'}", []).append(path)
-    return found
-
-
-def _step(step: Step | None) -> dict[str, Any] | None:
-    """What an algorithm is inside a pipeline; None where it is no step."""
-    if step is None:
-        return None
+def _step(step: Step) -> dict[str, Any]:
+    """What an algorithm is inside a pipeline."""
     return {
         "name": step.name,
         "pipelines": list(step.pipelines),
@@ -76,11 +67,6 @@ def _step(step: Step | None) -> dict[str, Any] | None:
         "takes": step.takes,
         "gives": step.gives,
     }
-
-
-def examples_of(path: str) -> tuple[Example, ...]:
-    """The worked calls of one algorithm, the plainest first."""
-    return tuple(one for one in examples() if one.algorithm == path)
 
 
 @lru_cache(maxsize=1)

@@ -1,12 +1,10 @@
 """What an algorithm does to the workspace, from the roles of its arguments. Pure."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, Literal
 
-from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role
-from gdal_mcp.gdal.discovery.tables import read
+from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from gdal_mcp.gdal.discovery import read
 
 _SYNC: Final = "vsi sync"  # moves nothing, but may replace a whole folder
 
@@ -27,21 +25,16 @@ class Effects:
         """Whether a person may have to approve."""
         return self.creates != "no" or self.updates or self.removes
 
-    @property
-    def _approval(self) -> str:
-        if self.always_asked:
-            return "always"
-        return "as the server is set" if self.writes else "no"
-
     def as_dict(self) -> dict[str, Any]:
         """As a client sees it. Everything reads."""
+        approval = "always" if self.always_asked else "as the server is set" if self.writes else "no"
         return {
             "reads": True,
             "creates": self.creates,
             "replaces": self.replaces,
             "updates": self.updates,
             "removes": self.removes,
-            "needs_approval": self._approval,
+            "needs_approval": approval,
             "needs_allow_sql": list(self.sql),
         }
 
@@ -50,8 +43,9 @@ def effects(algorithm: Algorithm) -> Effects:
     """What the roles of its arguments say, and what only data/effects.toml knows."""
     usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
     outputs = [one for one in usable if one.role is Role.OUTPUT]
-    removes = algorithm.path in _known()["removes"]
-    in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in _known()["updates"]
+    known = read("effects.toml")
+    removes = algorithm.path in known["removes"]
+    in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in known["updates"]
     creates: Literal["no", "optional", "always"] = "optional" if outputs else "no"
     return Effects(
         creates="always" if any(one.required for one in outputs) else creates,
@@ -59,15 +53,6 @@ def effects(algorithm: Algorithm) -> Effects:
         updates=in_place and not removes,
         removes=removes,
         always_asked=removes or algorithm.path == _SYNC,
-        sql=tuple(one.name for one in usable if is_sql(one)),
+        # a condition such as `where` is no statement
+        sql=tuple(one.name for one in usable if one.role is Role.EXPRESSION and one.rule.check == "sql"),
     )
-
-
-def is_sql(argument: Argument) -> bool:
-    """Whether an argument takes statements of SQL; a condition such as `where` is none."""
-    return argument.role is Role.EXPRESSION and argument.rule.check == "sql"
-
-
-@lru_cache(maxsize=1)
-def _known() -> Mapping[str, Mapping[str, str]]:
-    return read("effects.toml")

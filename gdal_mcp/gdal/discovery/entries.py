@@ -8,10 +8,9 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Role
+from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.effects import effects
-from gdal_mcp.gdal.discovery.tables import read
 
-CORE: Final = "core"  # the toolset of hand-picked tools
 # How much a word counts by where it stands, by judgement; tests/data/questions.toml holds what they reach.
 FIELDS: Final[Mapping[str, float]] = {
     "name": 4.0,
@@ -39,9 +38,8 @@ class Hit:
 
     def as_dict(self) -> dict[str, object]:
         """As a client sees it."""
-        named = {"algorithm": self.path} if self.path else {}
         return {
-            **named,
+            **({"algorithm": self.path} if self.path else {}),
             "tool": self.tool,
             "line": self.line,
             "why": "; ".join(self.why),
@@ -54,7 +52,6 @@ class Entry:
     """One thing that can be found. `texts` is what is searched, by the names of FIELDS; an absent one is empty."""
 
     hit: Hit
-    toolset: str
     texts: Mapping[str, str]
     factor: float = 1.0  # on its score
 
@@ -88,12 +85,12 @@ def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
     }
     hit = Hit(algorithm.path, tool_name(algorithm.path), algorithm.description, effect)
     factor = float(vocabulary()["quiet"].get(algorithm.path, 1.0))
-    return Entry(hit, algorithm.path.split(" ")[0], texts, factor)
+    return Entry(hit, texts, factor)
 
 
 def of_tool(tool: Picked) -> Entry:
     name, title, description = tool
-    return Entry(Hit("", name, title, "reads"), CORE, {"name": name, "called": title, "help": description})
+    return Entry(Hit("", name, title, "reads"), {"name": name, "called": title, "help": description})
 
 
 @lru_cache(maxsize=4)
@@ -104,7 +101,6 @@ def _common(catalogue: Catalogue) -> frozenset[str]:
     return frozenset(name for name, count in counts.items() if count > max(8, len(algorithms) // 8))
 
 
-@lru_cache(maxsize=1)
 def vocabulary() -> Mapping[str, Mapping[str, Any]]:
     """The hand-written words, as they are in the file."""
     return read("vocabulary.toml")

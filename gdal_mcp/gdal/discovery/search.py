@@ -44,11 +44,10 @@ def search(
     catalogue: Catalogue,
     query: str,
     limit: int = 10,
-    toolset: str | None = None,
     picked: Sequence[Picked] = (),
 ) -> tuple[Hit, ...]:
-    """The best answers first; none if no word is known. `toolset` is the first word of an algorithm, or "core"."""
-    return index(catalogue, tuple(picked)).search(query[:MAX_LETTERS], min(limit, MAX_HITS), toolset)
+    """The best answers first; none if no word is known."""
+    return index(catalogue, tuple(picked)).search(query[:MAX_LETTERS], min(limit, MAX_HITS))
 
 
 @lru_cache(maxsize=4)
@@ -77,7 +76,7 @@ class Index:
         meant = [(word, " ".join(others)) for word, others in vocabulary()["words"].items()]
         self._database.executemany("INSERT INTO synonyms VALUES (?, ?)", meant)
 
-    def search(self, query: str, limit: int, toolset: str | None = None) -> tuple[Hit, ...]:
+    def search(self, query: str, limit: int) -> tuple[Hit, ...]:
         """See the function of that name."""
         scores: dict[int, float] = {}
         reasons: dict[int, list[str]] = {}
@@ -92,7 +91,7 @@ class Index:
         hits = [
             replace(one.hit, why=tuple(reasons[number][:4]), score=round(scores[number] * one.factor, 6))
             for number, one in enumerate(self._entries)
-            if number in scores and toolset in (None, one.toolset)
+            if number in scores
         ]
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.tool))[: max(limit, 0)])
 

@@ -10,7 +10,7 @@ from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import output_format
 from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.discovery.tables import read
+from gdal_mcp.gdal.discovery import read
 
 _UTM_ZONES: Final = range(1, 61)
 

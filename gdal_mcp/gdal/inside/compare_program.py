@@ -95,7 +95,8 @@ def layer(one: Any) -> dict[str, Any]:
     count = values = geometries = 0
     for feature in one:
         count += 1
-        drawn = drawing(feature, len(shapes))
+        parts = [feature.GetGeomFieldRef(i) for i in range(len(shapes))]
+        drawn = ["" if one is None else bytes(one.ExportToIsoWkb()).hex() for one in parts]
         geometries = (geometries + number(drawn)) % _WIDE
         values = (values + number([drawn, [value(feature, i) for i in range(len(fields))]])) % _WIDE
     return {
@@ -107,11 +108,6 @@ def layer(one: Any) -> dict[str, Any]:
         "geometries": f"{geometries:064x}",
         "values": f"{values:064x}",
     }
-
-
-def drawing(feature: Any, count: int) -> list[str]:
-    shapes = [feature.GetGeomFieldRef(i) for i in range(count)]
-    return ["" if one is None else bytes(one.ExportToIsoWkb()).hex() for one in shapes]
 
 
 def value(feature: Any, index: int) -> Any:

@@ -1,7 +1,7 @@
 """The handler inside the container: loads GDAL, runs one command, re-opens and describes what it wrote.
 
-Given to `sandbox/worker.py` as text, with the modules of `parts` as further words behind it. What GDAL would print on
-stderr is printed there in the same form.
+`sandbox/worker.py` gets it as text, followed by the modules of `parts` as further words. What GDAL would print on stderr is
+printed there in the same form.
 """
 
 import importlib
@@ -15,7 +15,7 @@ PROGRAM, DESCRIBED = 0.9, 0.95  # of a job's progress: its program is done, its 
 
 
 class Parts:
-    """Finds the modules that came along as words, a name and a source behind it; each is compiled when first imported."""
+    """Imports the modules that came as words, each a name and its source; one is compiled when first imported."""
 
     def __init__(self, words):
         named = (word.partition("\n") for word in words)
@@ -63,8 +63,14 @@ def run(job, report):
         try:
             inputs = part("describe").describe_inputs(job, report, errors) if job["outputs"] else []
             ended = programs.run(job, progress)
-            if ended.done and not errors.failures:
-                answer = finish(job, inputs, progress, errors)
+            if job["outputs"] and ended.done and not errors.failures:
+                progress.phase(PROGRAM, "describing the outputs")
+                outputs = part("describe").describe_outputs(job, inputs, errors)
+                if job["preview_pixels"] and not errors.failures:
+                    progress.phase(DESCRIBED, "drawing the preview")
+                    part("preview").attach_preview(job, progress)
+                progress.phase(1.0, "done")
+                answer = {"outputs": outputs}
         except MemoryError:
             raise
         except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
@@ -76,27 +82,10 @@ def run(job, report):
 
                 traceback.print_exc()
             errors.fail(str(error))
-    return answer | judged(ended, errors)
-
-
-def finish(job, inputs, progress, errors):
-    """The descriptions of what was written, and the picture of it."""
-    if not job["outputs"]:
-        return {"outputs": []}
-    progress.phase(PROGRAM, "describing the outputs")
-    outputs = part("describe").describe_outputs(job, inputs, errors)
-    if job["preview_pixels"] and not errors.failures:
-        progress.phase(DESCRIBED, "drawing the preview")
-        part("preview").attach_preview(job, progress)
-    progress.phase(1.0, "done")
-    return {"outputs": outputs}
-
-
-def judged(ended, errors):
     from osgeo import gdal
 
     answered = ended.done and ended.return_code is not None
-    return {
+    return answer | {
         "code": 0 if ended.done and (answered or not errors.failures) else 1,
         "done": ended.done,
         "return_code": ended.return_code,

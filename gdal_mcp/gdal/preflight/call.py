@@ -1,7 +1,7 @@
-"""One call, or one step of a pipeline, as far as it can be judged before it runs. Pure."""
+"""One call, or one step of a pipeline, with what is known of it before it runs. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +13,7 @@ _SHORTCUTS: Final = frozenset({"convert", "info"})  # of the kind that the input
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`inputs` are the datasets that it is about, in order, None where nothing is known of one."""
+    """`inputs` are the datasets that the call works on, in order, None where nothing is known of one."""
 
     algorithm: str  # a command path such as `raster resize`, or a classic program that is like none
     arguments: Mapping[str, tuple[str, ...]]  # by canonical name, as the catalogue binds them
@@ -22,9 +22,8 @@ class Call:
     driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
     output: str = ""  # name of the output, for its extension
     updates: bool = False  # whether a copy of an output that is there already is changed
-    certain: float = (
-        1.0  # part of the inputs' pixels that is certain; less behind a step that may leave some out
-    )
+    # part of the inputs' pixels that is certain; less after a step that may leave some out
+    certain: float = 1.0
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -47,21 +46,21 @@ class Call:
         return self.text(name) == "true"
 
     def texts(self, name: str) -> list[str]:
-        """All values of an argument; lists that were given as one text are taken apart."""
+        """All values of an argument; lists that were given as one text are split."""
         return [part for value in self.arguments.get(name, ()) for part in value.split(",")]
 
     def numbers(self, name: str, count: int = 0) -> tuple[float, ...]:
         """All values of an argument as numbers; none if one of them is no number, or if there are not `count`."""
-        made = tuple(number_of(text) for text in self.texts(name))
-        return (
-            tuple(one for one in made if one is not None)
-            if None not in made and count in (0, len(made))
-            else ()
-        )
+        made = [number_of(text) for text in self.texts(name)]
+        whole = None not in made and count in (0, len(made))
+        return tuple(one for one in made if one is not None) if whole else ()
 
     def box(self, name: str) -> Box | None:
         """An argument of west, south, east, north; None for what is no box."""
-        return box_of(self.numbers(name, 4))
+        numbers = self.numbers(name, 4)
+        if len(numbers) != 4 or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
+            return None
+        return numbers[0], numbers[1], numbers[2], numbers[3]
 
     def option(self, key: str) -> str:
         """The value of a creation option in capitals; "" if it was not given. The last one counts."""
@@ -71,12 +70,12 @@ class Call:
         )
 
     def switched_on(self, key: str) -> bool:
-        """A creation option that is a switch."""
+        """Whether a creation option is given and means yes."""
         return self.option(key) in ("YES", "TRUE", "ON", "1")
 
     @property
     def source_crs(self) -> str | None:
-        """The CRS of the data as the call has it: what it says, else what the data says."""
+        """The CRS of the data: the one that the call says, else the data's own."""
         return self.text("input-crs") or (self.input.crs if self.input else None)
 
     @property
@@ -89,7 +88,7 @@ class Call:
 
     @property
     def target_degrees(self) -> bool | None:
-        """Whether the CRS of the output counts in degrees; None where that is not known."""
+        """Whether the CRS of the output is in degrees; None where that is not known."""
         crs, facts = self.text("output-crs"), self.input
         if facts is None or not crs or same_crs(facts.crs, crs):
             return facts.degrees if facts else None
@@ -109,22 +108,17 @@ def same_crs(first: str | None, second: str | None) -> bool:
     return bool(first and second) and str(first).strip().upper() == str(second).strip().upper()
 
 
-def number_of(text: str) -> float | None:
+def number_of(text: str, *, finite: bool = True) -> float | None:
+    """None for what is no number; infinity and NaN count only where they need not be `finite`."""
     try:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
-
-
-def box_of(numbers: Sequence[float]) -> Box | None:
-    if len(numbers) != 4 or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
-        return None
-    return numbers[0], numbers[1], numbers[2], numbers[3]
+    return value if math.isfinite(value) or not finite else None
 
 
 def overlap(first: Box | None, second: Box | None) -> Box | None:
-    """What two boxes have in common, which may be a line; None where they have nothing, or one is not known."""
+    """The intersection of two boxes, which may be a line; None where there is none, or a box is not known."""
     if first is None or second is None:
         return None
     west, south = max(first[0], second[0]), max(first[1], second[1])

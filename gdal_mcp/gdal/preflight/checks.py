@@ -19,9 +19,8 @@ _LARGE_DEGREES: Final = 2.0
 _FAR: Final = 1000.0  # times finer than the data: degrees were meant where metres are asked for
 _FINE: Final = 4.0  # times finer than the data, on each side, for which there is hardly a reason
 _UNCOMPRESSED: Final = 256 << 20  # bytes
-_CONTINUOUS: Final = frozenset(
-    {"Int16", "Float16", "Float32", "Float64"}
-)  # of single bands: elevation and the like
+# of single bands: elevation and the like
+_CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
 _CLIPS: Final = frozenset({"raster clip", "vector clip", "vector filter"})
 _REPROJECTS: Final = frozenset({"raster reproject", "vector reproject"})
@@ -174,12 +173,9 @@ def lossy(call: Call) -> Finding | None:
 def upsampling(call: Call) -> Finding | None:
     """Pixels that are made up."""
     facts, made = call.input, _output(call)
-    if (
-        call.path not in ("raster resize", "raster reproject")
-        or facts is None
-        or made is None
-        or not facts.pixels
-    ):
+    if call.path not in ("raster resize", "raster reproject") or made is None:
+        return None
+    if facts is None or not facts.pixels:
         return None
     before = _density(facts, facts.extent if call.path == "raster resize" else call.extent_in_target)
     if call.path == "raster resize":
@@ -202,14 +198,9 @@ def nodata_out_of_range(call: Call) -> Finding | None:
     if made is None or limits is None:
         return None
     texts = [*call.texts("nodata"), *call.texts("output-nodata")]
-    values = [value for text in texts if (value := _float(text)) is not None]
-    if (
-        not texts
-        and facts
-        and facts.nodata is not None
-        and call.path in _KEEPS_NODATA
-        and made.data_type != facts.data_type
-    ):
+    values = [value for text in texts if (value := number_of(text, finite=False)) is not None]
+    changes_type = facts is not None and made.data_type != facts.data_type and call.path in _KEEPS_NODATA
+    if not texts and changes_type and facts and facts.nodata is not None:
         values = [facts.nodata]
     if all(limits[0] <= value <= limits[1] and value.is_integer() for value in values):
         return None
@@ -278,11 +269,3 @@ def _density(facts: DatasetFacts, extent: Box | None) -> float:
     """Pixels for each unit of area; 0 where that is not known."""
     area = (extent[2] - extent[0]) * (extent[3] - extent[1]) if extent else 0.0
     return facts.pixels / area if area > 0 else 0.0
-
-
-def _float(text: str) -> float | None:
-    """As `number_of`, and what is no number at all."""
-    try:
-        return float(text)
-    except ValueError:
-        return None

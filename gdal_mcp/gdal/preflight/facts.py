@@ -1,6 +1,6 @@
-"""What is known of a dataset: as a container described it. The server itself opens no dataset.
+"""What is known of a dataset, from a container's description. The server itself opens no dataset.
 
-A container's answer may be anything: a fact passes only the rule for its key, and a number that cannot be is left out.
+A container's answer may be anything: each fact has to pass the rule for its key, and impossible numbers are left out.
 """
 
 from collections import OrderedDict
@@ -106,11 +106,12 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     driver, size = facts.get("driver"), facts.get("size")
     layers = [one for one in facts.get("layers") or () if one]
     elsewhere = row.get("elsewhere")
-    places = elsewhere if isinstance(elsewhere, Mapping) else {}
-    common: dict[str, Any] = {
-        "disk_bytes": disk_bytes,
-        "places": {name: _place(place) for name, place in list(places.items())[:_MAX_CRS]},
-    }
+    places: dict[str, Place] = {}
+    for name, there in list(elsewhere.items())[:_MAX_CRS] if isinstance(elsewhere, Mapping) else ():
+        place = there if isinstance(there, Mapping) else {}
+        degrees = place.get("degrees")
+        places[name] = Place(degrees if isinstance(degrees, bool) else None, _box(place.get("extent")))
+    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places}
     if driver and size and all(1 <= side <= _MAX_SIDE for side in size):
         first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
         nodata = first.get("nodata")
@@ -129,13 +130,9 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         )
     if not driver or not layers:
         return None
-    counts, boxes = (
-        [layer.get("features") for layer in layers],
-        [_box(layer.get("extent")) for layer in layers],
-    )
-    alike = all(
-        _crs(one) == _crs(layers[0]) for one in layers
-    )  # one extent for layers of several CRSs would be of none
+    counts = [layer.get("features") for layer in layers]
+    boxes = [_box(layer.get("extent")) for layer in layers]
+    alike = all(_crs(one) == _crs(layers[0]) for one in layers)  # else no extent is that of all layers
     return DatasetFacts(
         driver,
         "vector",
@@ -154,14 +151,8 @@ def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees")}
 
 
-def _place(row: Any) -> Place:
-    facts = row if isinstance(row, Mapping) else {}
-    degrees = facts.get("degrees")
-    return Place(degrees if isinstance(degrees, bool) else None, _box(facts.get("extent")))
-
-
 def around(boxes: Sequence[Box]) -> Box | None:
-    """The box around boxes; None around none."""
+    """The smallest box that contains all of them; None for none."""
     if not boxes:
         return None
     west, south, east, north = zip(*boxes, strict=True)
@@ -173,14 +164,13 @@ def _box(value: Any) -> Box | None:
     if not isinstance(value, list) or len(value) != 4 or any(type(one) not in (int, float) for one in value):
         return None
     west, south, east, north = value
-    return (
-        (west, south, east, north) if -_MAX < west <= east < _MAX and -_MAX < south <= north < _MAX else None
-    )
+    possible = -_MAX < west <= east < _MAX and -_MAX < south <= north < _MAX
+    return (west, south, east, north) if possible else None
 
 
 @dataclass(slots=True)
 class FactsCache:
-    """What containers said of the files that were named last. For several threads.
+    """What containers said of the most recently named files. Thread-safe.
 
     A file that was changed, or another one at the same path, has another identity and so no facts here.
     """
@@ -198,7 +188,7 @@ class FactsCache:
             return self._facts[key]
 
     def knows(self, located: Located, crs: Sequence[str]) -> bool:
-        """Whether GDAL was asked for a file already, and where it lies in each of these CRSs."""
+        """Whether GDAL described a file already, and its extent in each of these CRSs."""
         with self._lock:
             if located.identity is None or (key := (str(located), located.identity)) not in self._facts:
                 return False
@@ -206,7 +196,7 @@ class FactsCache:
             return found is None or all(one in found.places for one in crs)
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
-        """`located` is the file as it was when it was described, with its identity; None is for what has no description."""
+        """`located` has the identity of the file that was described; `facts` is None where there is no description."""
         if located.identity is None:
             return
         key = (str(located), located.identity)

@@ -123,10 +123,13 @@ class Preflight:
         others = {
             name: one for name, one in facts if name not in _MAIN and count[name] == 1 and one is not None
         }
-        steps = _steps(draft)
-        certain = (
-            0.0 if steps[0][1].get("open-option") else 1.0
-        )  # it may choose another size or part of the file
+        if len(draft.chain) > 1:
+            steps = [(_ENDS.get(path, path), arguments) for path, arguments in draft.chain]
+        else:  # a classic program goes by its own name where it has a row of costs
+            classic = draft.command.program in table().algorithm
+            steps = [(draft.command.program if classic else draft.algorithm, draft.arguments)]
+        # an open option may choose another size or part of the file
+        certain = 0.0 if steps[0][1].get("open-option") else 1.0
         if len(draft.chain) > 1:
             # a step that joins its inputs makes another raster than the first of them is
             inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
@@ -138,11 +141,12 @@ class Preflight:
             own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
             calls.append(Call(path, arguments, inputs, own, certain=certain, limits=self.limits))
         if draft.output is not None:
+            last, name = calls[-1], draft.output.target.name
+            algorithm = self.catalogue.algorithms.get(last.algorithm)
+            kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
+            driver = last.text("output-format") or driver_for(self.catalogue, name, kind) or ""
             updates = any(one.update for one in draft.outputs)
-            name = draft.output.target.name
-            calls[-1] = replace(
-                calls[-1], driver=_driver(calls[-1], name, self.catalogue), output=name, updates=updates
-            )
+            calls[-1] = replace(last, driver=driver, output=name, updates=updates)
         return calls
 
 
@@ -158,18 +162,3 @@ def crs_named(draft: Draft) -> tuple[str, ...]:
     ]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
     return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]
-
-
-def _steps(draft: Draft) -> list[tuple[str, Mapping[str, tuple[str, ...]]]]:
-    """The algorithms with their arguments, in order. A classic program goes by its own name where it has a row of costs."""
-    if len(draft.chain) > 1:
-        return [(_ENDS.get(path, path), arguments) for path, arguments in draft.chain]
-    classic = draft.command.program in table().algorithm
-    return [(draft.command.program if classic else draft.algorithm, draft.arguments)]
-
-
-def _driver(call: Call, output: str, catalogue: Catalogue) -> str:
-    """The format of the output: the one that is named, else the one that its name means."""
-    algorithm = catalogue.algorithms.get(call.algorithm)
-    kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
-    return call.text("output-format") or driver_for(catalogue, output, kind) or ""

@@ -15,9 +15,8 @@ from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts, around
 
 _CONVERTED: Final = 0.5  # of an extent that was transformed
 _CHOSEN: Final = 0.25  # of a number of pixels that GDAL chooses
-_LARGEST: Final = (
-    1 << 60
-)  # pixels on a side; beyond every limit, and what is computed of it still fits a float
+# pixels on a side; beyond every limit, and what is computed of it still fits a float
+_LARGEST: Final = 1 << 60
 _GRID_SIDE: Final = 256.0  # pixels, of `vector grid` without a size
 
 
@@ -35,8 +34,9 @@ def of_input(call: Call) -> Size | None:
     """As the input, or the window of it that is asked for."""
     if call.numbers("window", 4) or call.arguments.get("bbox"):
         return clip(call)
-    made = _as(call.input) if call.input else None
-    return replace(made, certain=0.0) if made and call.text("max-distance") else made  # of a viewshed
+    if call.input is None:
+        return None
+    return _as(call.input, certain=0.0 if call.text("max-distance") else 1.0)  # of a viewshed
 
 
 def resize(call: Call) -> Size | None:
@@ -58,14 +58,13 @@ def reproject(call: Call) -> Size | None:
         crs = call.text("bbox-crs")
         box, certain = (call.box("bbox"), 1.0) if not crs or same_crs(crs, call.target_crs) else (None, 0.0)
     if resolution := call.numbers("resolution", 2):
-        made = _at_resolution(box, resolution)
-        return replace(made, certain=certain) if made else None
+        return _at_resolution(box, resolution, certain)
     if call.arguments.get("size"):
         return _sized(call, box, _CHOSEN)
     if facts is None or not facts.pixels:
         return None
     certain = 0.0 if call.arguments.get("bbox") else 1.0 if call.keeps_crs else _CHOSEN
-    return replace(_as(facts), extent=box, certain=certain)
+    return Size(facts.width, facts.height, box, certain)
 
 
 def clip(call: Call) -> Size | None:
@@ -80,10 +79,10 @@ def clip(call: Call) -> Size | None:
     if wanted is None or (
         not like and call.text("bbox-crs") and not same_crs(call.text("bbox-crs"), facts.crs)
     ):
-        return replace(_as(facts), certain=0.0)
+        return _as(facts, certain=0.0)
     kept = wanted if outside else overlap(wanted, facts.extent)
     made = _of_pixels(kept, facts) if kept else None
-    # of what another dataset is like, only a whole raster is its extent
+    # of the datasets given as `like`, only a whole raster is certain to fill its extent
     chosen = any(call.arguments.get(name) for name in ("like-layer", "like-where", "like-sql"))
     return replace(made, certain=0.0) if made and like and (chosen or like.kind == "vector") else made
 
@@ -102,15 +101,9 @@ def rasterize(call: Call) -> Size | None:
         return _size(size[0], size[1], extent)
     if not (resolution := call.numbers("resolution", 2)):
         return None
-    made = _at_resolution(extent, resolution)
     # a chosen layer, a condition or SQL leaves less than the whole extent
     chosen = any(call.arguments.get(name) for name in ("input-layer", "sql", "where", "bbox"))
-    return replace(made, certain=0.0) if made and chosen and not given else made
-
-
-def interpolate(call: Call) -> Size | None:
-    """`vector grid`."""
-    return rasterize(call) or _size(_GRID_SIDE, _GRID_SIDE)
+    return _at_resolution(extent, resolution, 0.0 if chosen and not given else 1.0)
 
 
 def union(call: Call) -> Size | None:
@@ -123,8 +116,8 @@ def union(call: Call) -> Size | None:
     if given := call.numbers("resolution", 2):
         return _at_resolution(extent, given)
     pick = max if call.text("resolution") == "lowest" else min
-    made = _at_resolution(extent, (pick(x for x, _ in sizes), pick(y for _, y in sizes)))
-    return made if made is None or len(set(sizes)) == 1 else replace(made, certain=0.0)
+    resolution = pick(x for x, _ in sizes), pick(y for _, y in sizes)
+    return _at_resolution(extent, resolution, 1.0 if len(set(sizes)) == 1 else 0.0)
 
 
 RULES: Final[Mapping[str, Callable[[Call], Size | None]]] = MappingProxyType(
@@ -135,14 +128,14 @@ RULES: Final[Mapping[str, Callable[[Call], Size | None]]] = MappingProxyType(
         "clip": clip,
         "create": create,
         "rasterize": rasterize,
-        "grid": interpolate,
+        "grid": lambda call: rasterize(call) or _size(_GRID_SIDE, _GRID_SIDE),
         "union": union,
     }
 )
 
 
-def _as(facts: DatasetFacts) -> Size:
-    return Size(facts.width, facts.height, facts.extent)
+def _as(facts: DatasetFacts, certain: float = 1.0) -> Size:
+    return Size(facts.width, facts.height, facts.extent, certain)
 
 
 def _sized(call: Call, extent: Box | None, certain: float) -> Size | None:
@@ -162,15 +155,14 @@ def _sized(call: Call, extent: Box | None, certain: float) -> Size | None:
     shape = shape or (facts.width / facts.height if facts and facts.pixels else 0.0)
     if shape <= 0 or not (width or height):
         return None
-    made = _size(width or height * shape, height or width / shape, extent)
-    return replace(made, certain=certain) if made else None
+    return _size(width or height * shape, height or width / shape, extent, certain)
 
 
-def _at_resolution(extent: Box | None, resolution: Sequence[float]) -> Size | None:
+def _at_resolution(extent: Box | None, resolution: Sequence[float], certain: float = 1.0) -> Size | None:
     if extent is None or min(resolution) <= 0:
         return None
     west, south, east, north = extent
-    return _size((east - west) / resolution[0], (north - south) / resolution[1], extent)
+    return _size((east - west) / resolution[0], (north - south) / resolution[1], extent, certain)
 
 
 def _of_pixels(box: Box, facts: DatasetFacts) -> Size | None:
@@ -188,8 +180,9 @@ def _of_pixels(box: Box, facts: DatasetFacts) -> Size | None:
     return _size(columns, steps((top - box[3]) / height, (top - box[1]) / height), box)
 
 
-def _size(width: float, height: float, extent: Box | None = None) -> Size | None:
-    """At least one pixel on each side; None for sides that are no size at all."""
+def _size(width: float, height: float, extent: Box | None = None, certain: float = 1.0) -> Size | None:
+    """At least one pixel on each side; None for negative, infinite or undefined sides."""
     if not (0 <= width < math.inf and 0 <= height < math.inf):
         return None
-    return Size(max(1, round(min(width, _LARGEST))), max(1, round(min(height, _LARGEST))), extent)
+    columns, rows = (max(1, round(min(side, _LARGEST))) for side in (width, height))
+    return Size(columns, rows, extent, certain)

@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import (
-    COMMAND_KEYS,
+    WRITES_OUTPUT,
     DatasetPath,
+    DraftContext,
     ExtraArguments,
     Number,
     Options,
@@ -17,9 +17,7 @@ from gdal_mcp.tools.common import (
     gdal_command,
     numbers,
     option_texts,
-    present_command,
 )
-from gdal_mcp.tools.model import DraftContext
 
 Resampling = Literal[
     "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms",
@@ -56,10 +54,8 @@ class ReprojectArguments(Arguments):
 def _draft(arguments: ReprojectArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.input)
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    binding = Context(context.catalogue, output.target.name, None, context.threads)
-    algorithm = context.catalogue.algorithms["raster reproject"]
-    bound = bind_switches_of([algorithm], _switches(arguments), binding)
-    return gdal_command("raster reproject", bound, context, (source, output))
+    path = "raster reproject"
+    return gdal_command(path, (path,), _switches(arguments), context, (source, output))
 
 
 def _switches(arguments: ReprojectArguments) -> list[str]:
@@ -95,10 +91,7 @@ REPROJECT = Tool(
     'Example: {"input": "dem.tif", "output": "dem_3857.tif", "dst_crs": "EPSG:3857", "resampling": "bilinear"}.',
     schema=schema_of(ReprojectArguments),
     draft=typed(ReprojectArguments, _draft),
-    present=present_command,
-    own_keys=COMMAND_KEYS,
     required_keys=("output", "resource_uri"),
     like="raster reproject",
-    writes=True,
-    replaces=True,
+    **WRITES_OUTPUT,
 )

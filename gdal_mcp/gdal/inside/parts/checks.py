@@ -7,10 +7,22 @@ from gdal_mcp.gdal.inside.parts.datasets import fields, opened
 from gdal_mcp.gdal.inside.parts.extents import apart, outside, wgs84_box
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
-MOST_SOURCES = 10
+MAX_LAYERS = 10  # that are compared
 SAME_BYTES = 64 << 20
 SAME_PIXELS = 4 << 20  # of all bands together
 SAME_FEATURES = 20_000
+RASTER_KEYS = (
+    "size",
+    "band_count",
+    "block_size",
+    "overviews",
+    "compression",
+    "crs",
+    "extent",
+    "gcps",
+    "rotated",
+)
+BAND_KEYS = ("type", "nodata", "color")
 
 
 def of_output(path, dataset, facts, rows, sources):
@@ -18,58 +30,8 @@ def of_output(path, dataset, facts, rows, sources):
     if dataset.RasterCount:
         yield from raster_checks(dataset, facts, rows)
     if "layers" in facts:
-        yield from layer_checks(dataset, facts)
-    yield from compared(path, dataset, facts, sources)
-
-
-def raster_checks(dataset, facts, rows):
-    ignored = [one["color"] == "Alpha" for one in facts["bands"]]
-    seen = [row for row, alpha in zip(rows, ignored, strict=False) if not alpha]
-    if seen and all(seen):
-        yield from value_checks(facts, seen)
-    yield from place_checks(facts, dataset.GetSpatialRef())
-    if facts["extent"] is None and not located_otherwise(dataset):
-        yield {"code": "has_no_georeferencing"}
-
-
-def value_checks(facts, seen):
-    sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
-    if any(row.get("unreadable") for row in seen):
-        yield {"code": "pixels_unreadable"}
-    elif all(row.get("empty") for row in seen):
-        yield {"code": "all_nodata", **sampled}
-    elif all(row.get("empty") or row["min"] == row["max"] for row in seen) and facts["size"] != [1, 1]:
-        yield {"code": "constant", **sampled}
-
-
-def located_otherwise(dataset):
-    return bool(dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION"))
-
-
-def place_checks(facts, crs):
-    """Of a raster or of a layer."""
-    if facts["extent"] is None:
-        return
-    if crs is None:
-        yield {"code": "crs_missing"}
-    elif outside(facts["extent"], crs):
-        yield {"code": "extent_outside_crs"}
-
-
-def layer_checks(dataset, facts):
-    rows = facts["layers"]
-    if rows and all(row["features"] == 0 for row in rows):
-        yield {"code": "zero_features"}
-        return
-    for number, row in enumerate(rows[:20]):
-        if row["features"] == 0:
-            yield {"code": "empty_layer", "layer": number}
-        for check in place_checks(row, dataset.GetLayer(number).GetSpatialRef()):
-            yield {**check, "layer": number}
-
-
-def compared(path, dataset, facts, sources):
-    """Against what the command read: nothing changed, or the output lies elsewhere."""
+        yield from layer_checks(dataset, facts["layers"])
+    # against what the command read: nothing changed, or the output lies elsewhere
     boxes = []
     for number, (name, source) in enumerate(sources):
         if source is None:
@@ -80,6 +42,44 @@ def compared(path, dataset, facts, sources):
     own = [box for one in (facts, *facts.get("layers", ())) if (box := one.get("wgs84"))]
     if own and boxes and all(apart(one, other) for one in own for other in boxes):
         yield {"code": "no_overlap"}
+
+
+def raster_checks(dataset, facts, rows):
+    seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
+    if seen and all(seen):
+        sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
+        if any(row.get("unreadable") for row in seen):
+            yield {"code": "pixels_unreadable"}
+        elif all(row.get("empty") for row in seen):
+            yield {"code": "all_nodata", **sampled}
+        elif all(row.get("empty") or row["min"] == row["max"] for row in seen) and facts["size"] != [1, 1]:
+            yield {"code": "constant", **sampled}
+    yield from crs_checks(facts, dataset.GetSpatialRef())
+    if facts["extent"] is None and not (
+        dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION")
+    ):
+        yield {"code": "has_no_georeferencing"}
+
+
+def layer_checks(dataset, rows):
+    if rows and all(row["features"] == 0 for row in rows):
+        yield {"code": "zero_features"}
+        return
+    for number, row in enumerate(rows[:20]):
+        if row["features"] == 0:
+            yield {"code": "empty_layer", "layer": number}
+        for check in crs_checks(row, dataset.GetLayer(number).GetSpatialRef()):
+            yield {**check, "layer": number}
+
+
+def crs_checks(facts, crs):
+    """Of a raster or of a layer."""
+    if facts["extent"] is None:
+        return
+    if crs is None:
+        yield {"code": "crs_missing"}
+    elif outside(facts["extent"], crs):
+        yield {"code": "extent_outside_crs"}
 
 
 def same_bytes(one, other):
@@ -93,38 +93,29 @@ def same_content(dataset, facts, name, found):
     """Also true of another file whose structure, values and metadata are all the same."""
     if facts["driver"] != found["driver"]:
         return False
-    if dataset.RasterCount and not same_structure(facts, found):
-        return False
+    if dataset.RasterCount:
+        width, height = facts["size"]
+        bands = [
+            [[band[key] for key in BAND_KEYS] for band in one.get("bands", ())] for one in (facts, found)
+        ]
+        alike = bands[0] == bands[1] and all(facts.get(key) == found.get(key) for key in RASTER_KEYS)
+        if width * height * facts["band_count"] > SAME_PIXELS or not alike:
+            return False
     with quiet() as aside:
         source = opened(name, aside)
         if source is None:
             return False
         if dataset.RasterCount:
-            return same_raster(dataset, source)
-        return "layers" in facts and "layers" in found and same_layers(dataset, source)
-
-
-RASTER_KEYS = (
-    *("size", "band_count", "bands", "block_size", "overviews", "compression"),
-    *("crs", "extent", "gcps", "rotated"),
-)
-BAND_KEYS = ("type", "nodata", "color")
-
-
-def same_structure(facts, found):
-    def structure(one):
-        rows = [[band[key] for key in BAND_KEYS] for band in one.get("bands", ())]
-        return [rows if key == "bands" else one.get(key) for key in RASTER_KEYS]
-
-    width, height = facts["size"]
-    return width * height * facts["band_count"] <= SAME_PIXELS and structure(facts) == structure(found)
-
-
-def same_raster(dataset, source):
-    return dataset.GetMetadata() == source.GetMetadata() and all(
-        same_band(dataset.GetRasterBand(i + 1), source.GetRasterBand(i + 1))
-        for i in range(dataset.RasterCount)
-    )
+            return dataset.GetMetadata() == source.GetMetadata() and all(
+                same_band(dataset.GetRasterBand(i + 1), source.GetRasterBand(i + 1))
+                for i in range(dataset.RasterCount)
+            )
+        count = dataset.GetLayerCount()
+        if "layers" not in facts or "layers" not in found:
+            return False
+        if count != source.GetLayerCount() or count > MAX_LAYERS:
+            return False
+        return all(same_layer(dataset.GetLayer(i), source.GetLayer(i)) for i in range(count))
 
 
 def same_band(one, other):
@@ -136,18 +127,16 @@ def same_band(one, other):
     return about(one) == about(other) and one.Checksum() == other.Checksum()
 
 
-def same_layers(dataset, source):
-    count = dataset.GetLayerCount()
-    if count != source.GetLayerCount() or count > MOST_SOURCES:
-        return False
-    return all(same_layer(dataset.GetLayer(i), source.GetLayer(i)) for i in range(count))
-
-
 def same_layer(one, other):
     def about(layer):
         rows = [(field.GetName(), field.GetType()) for field in fields(layer.GetLayerDefn())]
         crs = layer.GetSpatialRef()
         return layer.GetName(), layer.GetGeomType(), rows, crs.ExportToWkt() if crs else None
+
+    def content(feature):
+        geometry = feature.GetGeometryRef()
+        values = [feature.GetFieldAsString(i) for i in range(feature.GetFieldCount())]
+        return bytes(geometry.ExportToIsoWkb()) if geometry is not None else None, values
 
     count = one.GetFeatureCount()
     if count > SAME_FEATURES or count != other.GetFeatureCount() or about(one) != about(other):
@@ -155,9 +144,3 @@ def same_layer(one, other):
     one.ResetReading()
     other.ResetReading()
     return all(content(a) == content(b) for a, b in zip(one, other, strict=False))
-
-
-def content(feature):
-    geometry = feature.GetGeometryRef()
-    values = [feature.GetFieldAsString(i) for i in range(feature.GetFieldCount())]
-    return bytes(geometry.ExportToIsoWkb()) if geometry is not None else None, values

@@ -7,7 +7,7 @@ from osgeo import osr
 from gdal_mcp.gdal.inside.parts.reporting import plain, print_json
 
 MOST = 50
-MOST_TEXT = 300  # characters of an area's description
+MAX_TEXT = 300  # characters of an area's description
 TYPES = {
     osr.OSR_CRS_TYPE_GEOGRAPHIC_2D: "geographic 2D",
     osr.OSR_CRS_TYPE_GEOGRAPHIC_3D: "geographic 3D",
@@ -49,45 +49,48 @@ LONG, WORLD = 40, 120  # words of an area; some of the whole world name every co
 def run_find_crs(job, _report):
     """Prints a list, best first: code, name, type, area and its box in degrees, whether it is deprecated."""
     limit = min(int(job["limit"]), MOST)
-    print_json([row(info) for info in found(job["query"], osr.GetCRSInfoListFromDatabase(None))[:limit]])
+    rows = []
+    for info in found(job["query"], osr.GetCRSInfoListFromDatabase(None))[:limit]:
+        box = (info.west_lon_degree, info.south_lat_degree, info.east_lon_degree, info.north_lat_degree)
+        box = map(plain, box) if info.bbox_valid else (None,) * 4
+        rows.append(
+            {
+                "code": f"{info.auth_name}:{info.code}",
+                "name": info.name[:MAX_TEXT],
+                "type": TYPES.get(info.type, "other"),
+                "area": (info.area_name or "")[:MAX_TEXT],
+                **dict(zip(("west", "south", "east", "north"), box, strict=True)),
+                "deprecated": bool(info.deprecated),
+            }
+        )
+    print_json(rows)
     return True
 
 
 def found(query, infos):
     text = query.lower().strip()
-    by_code = coded(text, infos)
-    if by_code:
-        return by_code
-    wanted = words_of(spoken(text))
-    if not wanted:
-        return []
-    scored = [(fitting, merit, info) for info in infos for fitting, merit in [score(wanted, info)] if fitting]
+    if match := CODE.fullmatch(text):
+        authority, code, number = match.groups()
+        wanted = code or number  # a number may come without its authority; a word is more likely to be a name
+        same = [
+            info
+            for info in infos
+            if info.code.lower() == wanted and authority in (None, info.auth_name.lower())
+        ]
+        if same:
+            return sorted(same, key=lambda info: (info.auth_name != "EPSG", info.auth_name))
+    for pattern, replacement in SPOKEN:
+        text = re.sub(pattern, replacement, text)
+    words = WORD.findall(text)
+    scored = [(fitting, merit, info) for info in infos for fitting, merit in [score(words, info)] if fitting]
     most = max((fitting for fitting, _, _ in scored), default=0)
     best = [(merit, info) for fitting, merit, info in scored if fitting == most]
-    return [info for _, info in sorted(best, key=lambda one: (-one[0], one[1].auth_name, order(one[1].code)))]
 
+    def rank(one):
+        merit, info = one
+        return -merit, info.auth_name, (0, int(info.code), "") if info.code.isdigit() else (1, 0, info.code)
 
-def coded(text, infos):
-    """Those of that code; EPSG's first where no authority is said."""
-    match = CODE.fullmatch(text)
-    if match is None:
-        return []
-    authority, code, number = match.groups()
-    wanted = code or number  # a number is said without its authority, a word is more likely to be a name
-    same = [
-        info for info in infos if info.code.lower() == wanted and authority in (None, info.auth_name.lower())
-    ]
-    return sorted(same, key=lambda info: (info.auth_name != "EPSG", info.auth_name))
-
-
-def spoken(text):
-    for pattern, words in SPOKEN:
-        text = re.sub(pattern, words, text)
-    return text
-
-
-def words_of(text):
-    return WORD.findall(text)
+    return [info for _, info in sorted(best, key=rank)]
 
 
 def score(wanted, info):
@@ -95,7 +98,7 @@ def score(wanted, info):
     texts = info.name.lower(), (info.area_name or "").lower()
     if not any(word in text for word in wanted for text in texts):
         return 0, 0
-    name, area = map(words_of, texts)
+    name, area = map(WORD.findall, texts)
     area = area if len(area) < WORLD else ["world"]
     points = [fit(word, name, area) for word in wanted]
     fitting = sum(1.0 if one >= IN_AREA else 0.9 for one in points if one)
@@ -122,23 +125,3 @@ def fit(word, name, area):
     if any(one.startswith(word) for one in name):
         return STARTS_NAME
     return STARTS_AREA if any(one.startswith(word) for one in area) else 0
-
-
-def order(code):
-    return (0, int(code), "") if code.isdigit() else (1, 0, code)
-
-
-def row(info):
-    box = (info.west_lon_degree, info.south_lat_degree, info.east_lon_degree, info.north_lat_degree)
-    west, south, east, north = (plain(one) for one in box) if info.bbox_valid else (None,) * 4
-    return {
-        "code": f"{info.auth_name}:{info.code}",
-        "name": info.name[:MOST_TEXT],
-        "type": TYPES.get(info.type, "other"),
-        "area": (info.area_name or "")[:MOST_TEXT],
-        "west": west,
-        "south": south,
-        "east": east,
-        "north": north,
-        "deprecated": bool(info.deprecated),
-    }

@@ -1,4 +1,4 @@
-"""What a dataset is: `facts` (numbers, switches, GDAL's own words) and `names` (text of the file), joined by their order."""
+"""Describes datasets by `facts` (numbers, switches, GDAL's own words) and `names` (text of the file), joined by their order."""
 
 import os
 
@@ -15,7 +15,7 @@ from gdal_mcp.gdal.inside.parts.outputs import bytes_of
 from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
 
 MOST = 1000  # bands, layers and fields that are listed; the counts are whole
-MOST_GROUPS = 200
+MAX_GROUPS = 200
 CLASSIC = gdal.OF_RASTER | gdal.OF_VECTOR
 
 
@@ -33,13 +33,18 @@ def opened(path, errors):
 
 
 def facts_and_names(path, dataset, *, whole=True):
-    """Of an open dataset. Unless `whole`, nothing is read that the format does not hold ready, and nothing is transformed."""
+    """Of an open dataset. Unless `whole`, nothing is transformed, and only what the format has at hand is read."""
     facts, names = {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)}, {}
     parts = []
     if dataset.RasterCount:
         parts.append(raster(dataset, whole=whole))
     if dataset.GetLayerCount():
-        parts.append(layers(dataset, whole=whole))
+        found = [dataset.GetLayer(i) for i in range(min(dataset.GetLayerCount(), MOST))]
+        rows = [layer_facts_and_names(layer, whole=whole) for layer in found]
+        count = dataset.GetLayerCount()
+        parts.append(
+            ({"layer_count": count, "layers": [row for row, _ in rows]}, {"layers": [row for _, row in rows]})
+        )
     group = dataset.GetRootGroup() if not parts else None
     if group is not None:
         parts.append(multidimensional(group))
@@ -58,7 +63,14 @@ def raster(dataset, *, whole):
     facts = {
         "size": [dataset.RasterXSize, dataset.RasterYSize],
         "band_count": dataset.RasterCount,
-        "bands": [band_facts(band) for band in bands],
+        "bands": [
+            {
+                "type": gdal.GetDataTypeName(band.DataType),
+                "nodata": plain(band.GetNoDataValue()),
+                "color": gdal.GetColorInterpretationName(band.GetColorInterpretation()),
+            }
+            for band in bands
+        ],
         "block_size": bands[0].GetBlockSize(),
         "overviews": bands[0].GetOverviewCount(),
         "compression": dataset.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE"),
@@ -72,110 +84,76 @@ def raster(dataset, *, whole):
     return facts, {"crs": crs_name(crs), "bands": [band.GetDescription() for band in bands]}
 
 
-def band_facts(band):
-    return {
-        "type": gdal.GetDataTypeName(band.DataType),
-        "nodata": plain(band.GetNoDataValue()),
-        "color": gdal.GetColorInterpretationName(band.GetColorInterpretation()),
-    }
-
-
-def layers(dataset, *, whole):
-    found = [dataset.GetLayer(i) for i in range(min(dataset.GetLayerCount(), MOST))]
-    facts = {
-        "layer_count": dataset.GetLayerCount(),
-        "layers": [layer_facts(layer, whole=whole) for layer in found],
-    }
-    return facts, {"layers": [layer_names(layer) for layer in found]}
-
-
-def layer_facts(layer, *, whole):
+def layer_facts_and_names(layer, *, whole):
     definition, crs = layer.GetLayerDefn(), layer.GetSpatialRef()
-    # some formats read the whole file for what they are asked without force; what they call fast they hold ready
+    # some formats read the whole file to answer these, even without force; what they call fast they have at hand
     count = layer.GetFeatureCount() if whole or layer.TestCapability(ogr.OLCFastFeatureCount) else -1
     extent = layer_extent(layer) if whole or layer.TestCapability(ogr.OLCFastGetExtent) else None
-    return {
+    facts = {
         "geometry": ogr.GeometryTypeToName(layer.GetGeomType()),
         "features": count if count >= 0 else None,
         "field_count": definition.GetFieldCount(),
-        "fields": [field_facts(field) for field in fields(definition)],
+        "fields": [],
         "crs": crs_facts(crs),
         "extent": extent,
         **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
     }
+    for field in fields(definition):
+        row = {"type": field.GetTypeName()}
+        if field.GetSubType() != ogr.OFSTNone:
+            row["subtype"] = ogr.GetFieldSubTypeName(field.GetSubType())
+        facts["fields"].append(row)
+    names = [field.GetName() for field in fields(definition)]
+    return facts, {"name": layer.GetName(), "crs": crs_name(crs), "fields": names}
 
 
 def fields(definition):
     return [definition.GetFieldDefn(i) for i in range(min(definition.GetFieldCount(), MOST))]
 
 
-def field_facts(field):
-    facts = {"type": field.GetTypeName()}
-    if field.GetSubType() != ogr.OFSTNone:
-        facts["subtype"] = ogr.GetFieldSubTypeName(field.GetSubType())
-    return facts
-
-
-def layer_names(layer):
-    return {
-        "name": layer.GetName(),
-        "crs": crs_name(layer.GetSpatialRef()),
-        "fields": [field.GetName() for field in fields(layer.GetLayerDefn())],
-    }
-
-
 def multidimensional(root):
-    groups = below(root)
-    arrays = [(group, name) for group in groups for name in group.GetMDArrayNames() or ()]
-    opened_arrays = [group.OpenMDArray(name) for group, name in arrays[:MOST]]
-    opened_arrays = [array for array in opened_arrays if array is not None]
+    groups = [root]  # and the groups in it, breadth first; the list grows while it is read
+    for group in groups:
+        room = MAX_GROUPS - len(groups)
+        inner = (group.OpenGroup(name) for name in (group.GetGroupNames() or ())[:room])
+        groups += [one for one in inner if one is not None]
+    named = [(group, name) for group in groups for name in group.GetMDArrayNames() or ()]
+    arrays = [array for group, name in named[:MOST] if (array := group.OpenMDArray(name)) is not None]
     dimensions = [one for group in groups for one in group.GetDimensions() or ()][:MOST]
     facts = {
         "group_count": len(groups),
-        "array_count": len(arrays),
+        "array_count": len(named),
         "dimensions": [{"size": one.GetSize(), "kind": one.GetType() or None} for one in dimensions],
-        "arrays": [array_facts(array) for array in opened_arrays],
+        "arrays": [
+            {
+                "type": array_type(array.GetDataType()),
+                "shape": [one.GetSize() for one in array.GetDimensions()],
+                "nodata": plain(array.GetNoDataValueAsDouble()),
+                "block_size": list(array.GetBlockSize() or ()),
+                "crs": crs_facts(array.GetSpatialRef()),
+            }
+            for array in arrays
+        ],
     }
     names = {
         "dimensions": [one.GetFullName() for one in dimensions],
-        "arrays": [array_names(array) for array in opened_arrays],
+        "arrays": [
+            {
+                "name": array.GetFullName(),
+                "unit": array.GetUnit() or None,
+                "dimensions": [one.GetName() for one in array.GetDimensions()],
+                "crs": crs_name(array.GetSpatialRef()),
+            }
+            for array in arrays
+        ],
     }
     return facts, names
-
-
-def below(root):
-    """The root and the groups in it, breadth first; never more than MOST_GROUPS."""
-    groups = [root]
-    for group in groups:
-        room = MOST_GROUPS - len(groups)
-        inner = (group.OpenGroup(name) for name in (group.GetGroupNames() or ())[:room])
-        groups += [one for one in inner if one is not None]
-    return groups
-
-
-def array_facts(array):
-    return {
-        "type": array_type(array.GetDataType()),
-        "shape": [one.GetSize() for one in array.GetDimensions()],
-        "nodata": plain(array.GetNoDataValueAsDouble()),
-        "block_size": list(array.GetBlockSize() or ()),
-        "crs": crs_facts(array.GetSpatialRef()),
-    }
 
 
 def array_type(kind):
     if kind.GetClass() == gdal.GEDTC_NUMERIC:
         return gdal.GetDataTypeName(kind.GetNumericDataType())
     return "String" if kind.GetClass() == gdal.GEDTC_STRING else "Compound"
-
-
-def array_names(array):
-    return {
-        "name": array.GetFullName(),
-        "unit": array.GetUnit() or None,
-        "dimensions": [one.GetName() for one in array.GetDimensions()],
-        "crs": crs_name(array.GetSpatialRef()),
-    }
 
 
 def write_only_driver(path):

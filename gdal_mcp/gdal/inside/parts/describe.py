@@ -8,14 +8,14 @@ from osgeo import gdal, osr
 from gdal_mcp.gdal.inside.parts import checks, outputs
 from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened, write_only_driver
 from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees
-from gdal_mcp.gdal.inside.parts.pixels import look
+from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
 from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
 
-MOST_NAMED = 1000  # files of one request
-MOST_INPUTS = 10  # that are described before the work
-MOST_LAYERS = 100  # of an input
-# GDAL gives such a warning once in a process: the job would not hear it any more once the description has
+MAX_NAMED = 1000  # files of one request
+MAX_INPUTS = 10  # that are described before the work
+MAX_LAYERS = 100  # of an input
+# GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
 BRIEF = (
     *("driver", "bytes", "size", "band_count", "block_size", "overviews", "compression", "crs", "extent"),
@@ -25,8 +25,8 @@ BRIEF_LAYER = ("geometry", "features", "crs", "extent")
 
 
 def describe_inputs(job, report, errors):
-    """What each of the first inputs is, or None; the host is told before the work begins, and not waited for."""
-    sources = job.get("sources", job["inputs"])[:MOST_INPUTS]
+    """What each of the first inputs is, or None; the host is told before the work begins, which does not wait for it."""
+    sources = job.get("sources", job["inputs"])[:MAX_INPUTS]
     rows, heard = [None] * len(sources), []
 
     def describe():
@@ -44,47 +44,33 @@ def describe_inputs(job, report, errors):
 
 def run_describe(job, _report):
     """Prints a list in the order of the inputs, null for what does not open. No pixels and no features are read."""
-    print_json([brief(described_input(path, job.get("crs", ()), [])) for path in job["inputs"][:MOST_NAMED]])
+    print_json([brief(described_input(path, job.get("crs", ()), [])) for path in job["inputs"][:MAX_NAMED]])
     return True
 
 
 def described_input(path, crs_names, heard):
-    """What the format holds ready, and where the data lies in each of the CRSs, by name; None for what does not open."""
+    """What the format has at hand, and where the data lies in each of the CRSs, by name; None for what does not open."""
     try:
         with Errors(quiet=True) as here:
             dataset = opened(path, here)
             if dataset is None:
                 return None
             facts, _ = facts_and_names(path, dataset, whole=False)
-            boxes = located(dataset, facts)
-            row = {
-                "facts": facts,
-                "elsewhere": {name: elsewhere(boxes, name) for name in crs_names},
-                "boxes": boxes,
-            }
+            if dataset.RasterCount:
+                boxes = [(facts["extent"], dataset.GetSpatialRef())]
+            else:
+                layers = enumerate(facts.get("layers", ()))
+                boxes = [(layer["extent"], dataset.GetLayer(i).GetSpatialRef()) for i, layer in layers]
+            elsewhere = {name: in_crs(boxes, name) for name in crs_names}
             dataset.Close()
         heard += here.heard
-    except (
-        RuntimeError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        MemoryError,
-    ):  # the job will stumble over it, too
+    except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail at it, too
         return None
-    return decoded(row)
+    return decoded({"facts": facts, "elsewhere": elsewhere, "boxes": boxes})
 
 
-def located(dataset, facts):
-    """The extents of a raster or of each layer, with their CRSs."""
-    if dataset.RasterCount:
-        return [(facts["extent"], dataset.GetSpatialRef())]
-    layers = enumerate(facts.get("layers", ()))
-    return [(layer["extent"], dataset.GetLayer(number).GetSpatialRef()) for number, layer in layers]
-
-
-def elsewhere(boxes, name):
-    """Whether a CRS counts in degrees, and the box of the data in it; None for what is no CRS."""
+def in_crs(boxes, name):
+    """Whether a CRS is in degrees, and the box of the data in it; None for what is no CRS."""
     target = osr.SpatialReference()
     if target.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
         return None
@@ -93,7 +79,7 @@ def elsewhere(boxes, name):
 
 
 def brief(row):
-    """What the host weighs of a description; bounded, whatever the dataset."""
+    """What the host uses of a description; bounded, whatever the dataset."""
     if row is None:
         return None
     facts = row["facts"]
@@ -101,9 +87,7 @@ def brief(row):
     if "bands" in facts:
         short["bands"] = facts["bands"][:1]
     if "layers" in facts:
-        short["layers"] = [
-            {key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MOST_LAYERS]
-        ]
+        short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
     return {"facts": short, "elsewhere": row["elsewhere"]}
 
 
@@ -111,7 +95,7 @@ def run_identify(job, _report):
     """Prints an object: every input, and the short name of the driver that takes it, or null."""
     kinds = gdal.OF_RASTER | gdal.OF_VECTOR | gdal.OF_MULTIDIM_RASTER
     with quiet():
-        drivers = {path: gdal.IdentifyDriverEx(path, kinds) for path in job["inputs"][:MOST_NAMED]}
+        drivers = {path: gdal.IdentifyDriverEx(path, kinds) for path in job["inputs"][:MAX_NAMED]}
         print_json({path: driver and driver.ShortName for path, driver in drivers.items()})
     return True
 
@@ -122,33 +106,29 @@ def describe_outputs(job, inputs, errors):
     An output that is not there or does not open is an error of the command.
     """
     sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
-    return [decoded(described_output(output, sources, errors)) for output in job["outputs"]]
+    rows = (described_output(one["path"], one["kind"], sources, errors) for one in job["outputs"])
+    return [decoded({"facts": facts, "names": names, "checks": found}) for facts, names, found in rows]
 
 
-def described_output(output, sources, errors):
-    path, kind = output["path"], output["kind"]
+def described_output(path, kind, sources, errors):
     if not os.path.lexists(path):
         errors.fail(f"{os.path.basename(path)} was not created")
-        return answer({})
+        return {}, {}, ()
     if kind in outputs.KINDS:
-        return answer(*outputs.KINDS[kind](path))
+        return *outputs.KINDS[kind](path), ()
     with quiet() as heard:
         dataset = opened(path, heard)
     if dataset is None and (driver := write_only_driver(path)):
-        return answer({"driver": driver, **outputs.file(path)[0]})
+        return {"driver": driver, "bytes": outputs.bytes_of(path)}, {}, ()
     errors.take(heard)
     if dataset is None:
-        return answer({})
-    with quiet():  # what only the description fails at is no fault of the command
+        return {}, {}, ()
+    with quiet():  # what fails only while describing is no fault of the command
         facts, names = facts_and_names(path, dataset)
-        rows = look(dataset) if dataset.RasterCount else []
+        rows = value_ranges(dataset) if dataset.RasterCount else []
         for band, row in zip(facts.get("bands", ()), rows, strict=False):
             if row and "min" in row:
                 band.update(min=row["min"], max=row["max"], exact=row["exact"])
         found = list(checks.of_output(path, dataset, facts, rows, sources))
         dataset.Close()
-    return answer(facts, names, found)
-
-
-def answer(facts, names=None, found=()):
-    return {"facts": facts, "names": names or {}, "checks": found}
+    return facts, names, found

@@ -1,4 +1,4 @@
-"""Where data lies: CRS and extents, as facts and as names."""
+"""CRS and extents of datasets."""
 
 import math
 
@@ -13,13 +13,21 @@ BEYOND = 1.01  # a box of a geographic CRS may stick out by a pixel
 
 
 def crs_facts(crs):
-    """Authority code, kind, and whether it counts in degrees or metres; None without a CRS."""
+    """Authority code, kind, and whether its unit is the degree or the metre; None without a CRS."""
     if crs is None:
         return None
     authority, code = crs.GetAuthorityName(None), crs.GetAuthorityCode(None)
+    kinds = {
+        "compound": crs.IsCompound,
+        "geographic": crs.IsGeographic,
+        "projected": crs.IsProjected,
+        "geocentric": crs.IsGeocentric,
+        "vertical": crs.IsVertical,
+        "local": crs.IsLocal,
+    }
     return {
         "code": f"{authority}:{code}" if authority and code else None,
-        "kind": next((kind for kind, fits in KINDS.items() if fits(crs)), "other"),
+        "kind": next((kind for kind, applies in kinds.items() if applies()), "other"),
         "degrees": in_degrees(crs),
         "metres": bool(crs.IsProjected()) and abs(crs.GetLinearUnits() - 1) < 1e-9,
     }
@@ -27,16 +35,6 @@ def crs_facts(crs):
 
 def in_degrees(crs):
     return bool(crs.IsGeographic()) and abs(crs.GetAngularUnits() - DEGREE) < 1e-12
-
-
-KINDS = {
-    "compound": lambda crs: crs.IsCompound(),
-    "geographic": lambda crs: crs.IsGeographic(),
-    "projected": lambda crs: crs.IsProjected(),
-    "geocentric": lambda crs: crs.IsGeocentric(),
-    "vertical": lambda crs: crs.IsVertical(),
-    "local": lambda crs: crs.IsLocal(),
-}
 
 
 def crs_name(crs):
@@ -67,15 +65,24 @@ def is_box(box):
 
 
 def wgs84_box(box, crs):
-    """[west, south, east, north] in degrees, west above east across the antimeridian; None where it cannot be told."""
+    """[west, south, east, north] in degrees, west above east across the antimeridian; None where it is not known."""
     target = osr.SpatialReference()
     target.ImportFromEPSG(4326)
     found = box_in(box, crs, target)
-    return around_the_earth(box, found) if found else None
+    if found is None:
+        return None
+    west, south, east, north = found
+    collapsed = (west == east and box[0] < box[2]) or (south == north and box[1] < box[3])
+    if collapsed or south < -90 * BEYOND or north > 90 * BEYOND:
+        return None
+    if east - west >= 360:
+        west, east = -180.0, 180.0
+    west, east = (x if -180 <= x <= 180 else (x + 180) % 360 - 180 for x in (west, east))
+    return [west, max(south, -90.0), east, min(north, 90.0)]
 
 
 def box_in(box, crs, target):
-    """A box of one CRS in another, around its sides, which may be curves there; None where it cannot be told."""
+    """A box of one CRS in another, around its sides, which may be curves there; None where it is not known."""
     if crs is None or not is_box(box) or outside(box, crs):
         return None
     with quiet():
@@ -87,38 +94,22 @@ def box_in(box, crs, target):
     return list(found) if is_box(found) else None
 
 
-def around_the_earth(box, found):
-    west, south, east, north = found
-    collapsed = (west == east and box[0] < box[2]) or (south == north and box[1] < box[3])
-    if collapsed or south < -90 * BEYOND or north > 90 * BEYOND:
-        return None
-    if east - west >= 360:
-        west, east = -180.0, 180.0
-    return [turned(west), max(south, -90.0), turned(east), min(north, 90.0)]
-
-
-def turned(longitude):
-    return longitude if -180 <= longitude <= 180 else (longitude + 180) % 360 - 180
-
-
 def outside(box, crs):
-    """Whether coordinates cannot be those of their CRS: degrees beyond the poles or twice around."""
+    """Whether coordinates cannot belong to their CRS: degrees beyond the poles or twice around the earth."""
     if not is_box(box) or crs is None or not in_degrees(crs):
         return False
     return min(box[1], -box[3]) < -90 * BEYOND or box[0] < -360 * BEYOND or box[2] > 540 * BEYOND
 
 
 def apart(one, other):
-    """Whether two boxes in WGS 84 have no point in common; across the antimeridian counts as two boxes."""
+    """Whether two boxes in WGS 84 have no point in common; a box across the antimeridian counts as two."""
+
+    def halves(box):
+        west, south, east, north = box
+        return [box] if west <= east else [[west, south, 180.0, north], [-180.0, south, east, north]]
+
     return not any(
         a[0] <= b[2] and b[0] <= a[2] and a[1] <= b[3] and b[1] <= a[3]
         for a in halves(one)
         for b in halves(other)
     )
-
-
-def halves(box):
-    west, south, east, north = box
-    if west <= east:
-        return [box]
-    return [[west, south, 180.0, north], [-180.0, south, east, north]]

@@ -1,8 +1,8 @@
-"""Loads the libraries that libgdal needs one after the other, before it is loaded itself.
+"""Loads the libraries that libgdal needs one after the other, before libgdal itself.
 
-Loaded together, every symbol is looked for in all of them in turn, 45 of 143 on the average; loaded alone, a library's symbols
-are looked for among its own needs. That saves a fifth of the time that GDAL takes to load. Only a matter of speed: what is not
-found here, or does not load alone, is loaded with libgdal as ever.
+Loaded together, every symbol is looked up in all of them in turn, 45 of 143 on average; loaded alone, a library's symbols
+are looked up among its own dependencies. That saves a fifth of the time that GDAL takes to load. Only speed is at stake: what
+is not found here, or does not load alone, is loaded with libgdal as usual.
 """
 
 import _ctypes  # ctypes makes a class for each library
@@ -31,7 +31,7 @@ def load_each():
 
 
 def libgdal():
-    """Raises LookupError where it is not to be seen."""
+    """Its path. Raises LookupError where it is not in a usual folder."""
     for folder in FOLDERS:
         with contextlib.suppress(OSError):
             names = [name for name in os.listdir(folder) if name.startswith("libgdal.so.")]
@@ -41,31 +41,27 @@ def libgdal():
 
 
 def needed(path):
-    """The names of the libraries that a library names as its needs."""
+    """The names of the libraries that a library depends on."""
     with open(path, "rb") as file:
-        segments = program_headers(file)
+
+        def read(offset, count):
+            file.seek(offset)
+            return file.read(count)
+
+        head = read(0, 64)
+        if not head.startswith(ELF64):
+            raise ValueError("not a library for this kind of machine")
+        (start,) = struct.unpack_from("<Q", head, 32)
+        size, count = struct.unpack_from("<HH", head, 54)
+        # kind, flags, offset, address, address, size in the file, size in memory and alignment of every segment
+        segments = [struct.unpack_from("<IIQQQQQQ", read(start + i * size, size)) for i in range(count)]
         (dynamic,) = (segment for segment in segments if segment[0] == DYNAMIC)
-        entries = list(struct.iter_unpack("<qQ", read(file, dynamic[2], dynamic[5])))
+        entries = list(struct.iter_unpack("<qQ", read(dynamic[2], dynamic[5])))
         strings = dict(entries)[STRINGS]
         (base,) = (
             start + strings - address
             for kind, _, start, address, _, size, _, _ in segments
             if kind == LOAD and address <= strings < address + size
         )
-        texts = [read(file, base + at, LONGEST_NAME) for tag, at in entries if tag == NEEDED]
+        texts = [read(base + at, LONGEST_NAME) for tag, at in entries if tag == NEEDED]
     return [text[: text.index(b"\0")].decode() for text in texts]
-
-
-def program_headers(file):
-    """Kind, flags, offset, address, address, size in the file, size in memory and alignment of every segment."""
-    head = read(file, 0, 64)
-    if not head.startswith(ELF64):
-        raise ValueError("no library of this kind of machine")
-    (start,) = struct.unpack_from("<Q", head, 32)
-    size, count = struct.unpack_from("<HH", head, 54)
-    return [struct.unpack_from("<IIQQQQQQ", read(file, start + i * size, size)) for i in range(count)]
-
-
-def read(file, offset, count):
-    file.seek(offset)
-    return file.read(count)

@@ -2,8 +2,8 @@
 
 import os
 
-MOST_ENTRIES = 200_000  # a folder's files that are counted; staging allows fewer
-MOST_SUFFIXES = 20
+MAX_ENTRIES = 200_000  # a folder's files that are counted; staging allows fewer
+MAX_SUFFIXES = 20
 CHUNK = 1 << 20
 
 
@@ -19,40 +19,28 @@ def array(path):
     import numpy
 
     found = numpy.load(path, mmap_mode="r", allow_pickle=False)
-    return {
-        "driver": "numpy",
-        "shape": list(found.shape),
-        "type": str(found.dtype),
-        "bytes": bytes_of(path),
-    }, {}
-
-
-def file(path):
-    return {"bytes": bytes_of(path)}, {}
+    facts = {"driver": "numpy", "shape": list(found.shape), "type": str(found.dtype)}
+    return {**facts, "bytes": bytes_of(path)}, {}
 
 
 def folder(path):
-    """Files by suffix, bytes, and the zoom levels of a tree of tiles."""
-    counts, total, files = {}, 0, 0
+    """Files by suffix, bytes, and the zoom levels of a tree of tiles `{z}/{x}/{y}`."""
+    counts, total = {}, 0
     for entry in entries(path):
-        files += 1
         total += entry.stat(follow_symlinks=False).st_size
         suffix = os.path.splitext(entry.name)[1].lower()
         counts[suffix] = counts.get(suffix, 0) + 1
-    common = sorted(counts, key=lambda one: (-counts[one], one))[:MOST_SUFFIXES]
-    facts = {"files": files, "bytes": total, "kinds": [{"files": counts[one]} for one in common]}
-    if levels := zoom_levels(path):
+    common = sorted(counts, key=lambda one: (-counts[one], one))[:MAX_SUFFIXES]
+    facts = {
+        "files": sum(counts.values()),
+        "bytes": total,
+        "kinds": [{"files": counts[one]} for one in common],
+    }
+    names = [entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    levels = [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 3]
+    if levels:
         facts["zoom"] = [min(levels), max(levels)]
     return facts, {"kinds": common}
-
-
-def zoom_levels(path):
-    """The levels of `{z}/{x}/{y}` below a folder."""
-    return [
-        int(entry.name)
-        for entry in os.scandir(path)
-        if entry.is_dir(follow_symlinks=False) and entry.name.isascii() and entry.name.isdigit() and len(entry.name) < 3
-    ]  # fmt: skip
 
 
 def entries(path):
@@ -61,7 +49,7 @@ def entries(path):
     while folders:
         for entry in os.scandir(folders.pop()):
             seen += 1
-            if seen > MOST_ENTRIES:
+            if seen > MAX_ENTRIES:
                 return
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
@@ -76,4 +64,9 @@ def bytes_of(path):
     return os.path.getsize(path) if os.path.isfile(path) else None
 
 
-KINDS = {"table": table, "array": array, "file": file, "folder": folder}
+KINDS = {
+    "table": table,
+    "array": array,
+    "file": lambda path: ({"bytes": bytes_of(path)}, {}),
+    "folder": folder,
+}

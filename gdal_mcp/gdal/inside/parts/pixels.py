@@ -13,7 +13,7 @@ LAZY = ("VRT", "GTI", "GDALG", "DERIVED")
 SIDE = 256  # of the sample that tells whether there is anything but NaN
 
 
-def look(dataset):
+def value_ranges(dataset):
     """One row for each band: `min`, `max`, `exact`, `empty`, `unreadable`; None for a band that was not looked at."""
     lazy = dataset.GetDriver().ShortName in LAZY
     left = WHOLE_LAZY if lazy else WHOLE
@@ -26,33 +26,30 @@ def look(dataset):
             rows.append(None)
             continue
         left -= pixels if exact else WHOLE // 4  # a sample is a few blocks; three more bands are worth one
-        rows.append({**measured(band, exact=exact), "exact": exact})
+        rows.append({**value_range(band, exact=exact), "exact": exact})
     return rows
 
 
-def measured(band, *, exact):
+def value_range(band, *, exact):
     """GDAL leaves out what nodata, a mask or alpha hides."""
     with Errors(quiet=True) as heard:
         found = band.ComputeRasterMinMax(not exact, can_return_none=True)
     if found is not None and not heard.failures:
-        whole = not is_float(band)
-        return dict(zip(("min", "max"), (plain(int(one) if whole else one) for one in found), strict=True))
+        low, high = found if is_float(band) else map(int, found)
+        return {"min": plain(low), "max": plain(high)}
     return {"empty": True} if nothing_valid(band, exact=exact) else {"unreadable": True}
 
 
-def mask_is_zero(band, *, exact):
-    with quiet():
-        return band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True) == (0, 0)
-
-
 def nothing_valid(band, *, exact):
-    """Of a band without a lowest value: told by its mask, else by its being all NaN; not by the words of an error."""
-    if not band.GetMaskFlags() & gdal.GMF_ALL_VALID and mask_is_zero(band, exact=exact):
-        return True
-    if not is_float(band):
-        return False
-    width, height = min(band.XSize, SIDE), min(band.YSize, SIDE)
+    """Of a band without a lowest value: its mask is zero, or it is all NaN. Does not rely on the words of an error."""
     with quiet():
+        if not band.GetMaskFlags() & gdal.GMF_ALL_VALID:
+            mask = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+            if mask == (0, 0):
+                return True
+        if not is_float(band):
+            return False
+        width, height = min(band.XSize, SIDE), min(band.YSize, SIDE)
         data = band.ReadRaster(buf_xsize=width, buf_ysize=height, buf_type=gdal.GDT_Float64)
     return bool(data) and all(math.isnan(one) for one in struct.unpack(f"{width * height}d", data))
 

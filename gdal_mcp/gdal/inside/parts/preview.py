@@ -5,15 +5,14 @@ from osgeo import gdal
 from gdal_mcp.gdal.inside.parts.datasets import CLASSIC
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 SMALLEST = 32  # pixels; below that there is nothing to see
 TRIES = 6
 NAME = "preview.png"
 QUICK, THOROUGH = 1, 6  # levels of zlib; the first takes a quarter of the time for a sixth more bytes
 DEFAULTS = {"pixels": 512, "bands": None, "color": "auto", "seconds": 10.0, "features": 50_000}
-UNASKED_FEATURES = 2_000  # a twentieth of a second
-UNASKED_SECONDS = 2.0  # for reading what is drawn of an output that nobody asked to see
-UNASKED = {"seconds": UNASKED_SECONDS, "features": UNASKED_FEATURES}
+# of an output that nobody asked to see; so many features take a twentieth of a second
+UNASKED = {"seconds": 2.0, "features": 2_000}
 
 
 def attach_preview(job, report):
@@ -38,51 +37,45 @@ def run_preview(job, report):
     if made is None:
         with quiet():
             known = gdal.IdentifyDriverEx(job["inputs"][0]) is not None
-        raise RuntimeError(NOTHING if known else UNKNOWN)
+        raise RuntimeError(
+            "there are no bands and no geometries to show"
+            if known
+            else "this is no dataset that GDAL can open"
+        )
     data, shown = made
     report.attach(NAME, data)
     print_json(shown)
     return True
 
 
-NOTHING = "there are no bands and no geometries to show"
-UNKNOWN = "this is no dataset that GDAL can open"
-
-
 def picture(path, asked):
     """PNG bytes and what they show, or None where there is nothing to show. Smaller than asked where bytes demand it."""
-    dataset = shown_dataset(path)
+    dataset = gdal.OpenEx(path, CLASSIC)
+    if dataset is not None and not (dataset.RasterCount or dataset.GetLayerCount()):
+        # a container that shows nothing by itself: its first subdataset. A name that stands in a file could lead
+        # anywhere; the driver's own name for a part of this file holds its path
+        inner = next(iter(dataset.GetSubDatasets() or ()), ("",))[0]
+        dataset = gdal.OpenEx(inner, gdal.OF_RASTER) if f'"{path}"' in inner else None
     if dataset is None:
         return None
     if dataset.RasterCount:
         from gdal_mcp.gdal.inside.parts import preview_raster as painter
     else:
         from gdal_mcp.gdal.inside.parts import preview_vector as painter
-    pixels, made = asked["pixels"], None
+    pixels = asked["pixels"]
     for _ in range(TRIES):
         made = painter.paint(dataset, {**asked, "pixels": pixels})
         if made is None:
             return None
         image, shown = made
+        size = [image.RasterXSize, image.RasterYSize]
         data = png(image, QUICK)
-        if len(data) > MOST_BYTES:
+        if len(data) > MAX_BYTES:
             data = png(image, THOROUGH)
-        if len(data) <= MOST_BYTES:
-            return data, {**shown, "size": [image.RasterXSize, image.RasterYSize], "bytes": len(data)}
-        pixels = max(
-            SMALLEST, int(max(image.RasterXSize, image.RasterYSize) * 0.9 * (MOST_BYTES / len(data)) ** 0.5)
-        )
+        if len(data) <= MAX_BYTES:
+            return data, {**shown, "size": size, "bytes": len(data)}
+        pixels = max(SMALLEST, int(max(size) * 0.9 * (MAX_BYTES / len(data)) ** 0.5))
     return None
-
-
-def shown_dataset(path):
-    """The dataset, or the first subdataset of a container that shows nothing by itself."""
-    dataset = gdal.OpenEx(path, CLASSIC)
-    if dataset is None or dataset.RasterCount or dataset.GetLayerCount():
-        return dataset
-    inner = next(iter(dataset.GetSubDatasets() or ()), ("",))[0]
-    # a name that stands in a file could lead anywhere; the driver's own name for a part of this file holds its path
-    return gdal.OpenEx(inner, gdal.OF_RASTER) if f'"{path}"' in inner else None
 
 
 def png(image, level):

@@ -11,46 +11,57 @@ from gdal_mcp.gdal.inside.parts.extents import in_degrees
 from gdal_mcp.gdal.inside.parts.preview_vector import COLORS
 from gdal_mcp.gdal.inside.parts.reporting import plain
 
-MOST_TOUCHED = 1 << 30  # pixels of the blocks that a decimated read may touch; above, fewer are read
+MAX_DECODED = 1 << 30  # pixels of the blocks that a decimated read may decode; above, fewer are read
 FEWEST = 32  # rows and columns of such a read
-MOST_AVERAGED = 16 << 20  # pixels of a raster that is averaged and not picked from
-SAMPLE = 20_000  # values that the stretch is found from
-LOW, HIGH = 0.02, 0.98  # of the valid values, in order
+MAX_AVERAGED = 16 << 20  # pixels of a raster that is averaged rather than sampled
+SAMPLE = 20_000  # values that the stretch is computed from
+LOW, HIGH = 0.02, 0.98  # quantiles of the valid values
 ENOUGH_BYTES = 100  # grey levels between those two that need no stretch
 ENLARGED, NARROWEST = 256, 8  # pixels: of the longer side of a tiny raster's picture, and of any shorter side
 METRES_A_DEGREE = 111_320.0
 RELIEF = 0.1  # height over width to which a flat terrain is exaggerated, so that its shading shows
-MOST_EXAGGERATED = 20.0
+MAX_EXAGGERATION = 20.0
 RGB = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand)
 
 
 def paint(dataset, asked):
-    """A dataset of grey or colour bands and alpha in memory, and what it shows."""
-    mode, numbers = chosen(dataset, asked)
-    read = reading(dataset, numbers, asked, mode)
-    made = PAINTERS[mode](read)
+    """A dataset of grey or colour bands and alpha in memory, and a description of what it shows."""
+    mode, numbers = color_mode(dataset, asked)
+    source = Source(dataset, numbers, asked, averages=mode != "palette")
+    made = PAINTERS[mode](source)
     shown = {
         "kind": "raster",
         "color": mode,
         "bands": list(numbers),
         "source_size": [dataset.RasterXSize, dataset.RasterYSize],
-        "coarse": read.coarse,
+        "coarse": source.coarse,
         "stretch": [[plain(low), plain(high)] for low, high in made.stretch],
         "empty": made.alpha is not None and not any(made.alpha),
     }
-    return enlarged(image(read, made), asked["pixels"]), shown
+    bands = [*made.channels, *([made.alpha] if made.alpha is not None else [])]
+    image = gdal.GetDriverByName("MEM").Create("", source.width, source.height, len(bands), gdal.GDT_Byte)
+    colors = [*(RGB if len(made.channels) == 3 else [gdal.GCI_GrayIndex]), gdal.GCI_AlphaBand]
+    for number, (data, color) in enumerate(zip(bands, colors, strict=False), 1):
+        image.GetRasterBand(number).WriteRaster(0, 0, source.width, source.height, data)
+        image.GetRasterBand(number).SetColorInterpretation(color)
+    return enlarged(image, asked["pixels"]), shown
 
 
-class Reading(NamedTuple):
-    """What is read, and at which size."""
+class Source:
+    """The bands to draw, and the size at which they are read."""
 
-    dataset: Any
-    bands: tuple
-    width: int
-    height: int
-    coarse: bool  # fewer rows and columns than the picture could have
-    averaged: bool
-    end: float  # of time.monotonic()
+    def __init__(self, dataset, numbers, asked, *, averages):
+        self.dataset, self.bands = dataset, [dataset.GetRasterBand(number) for number in numbers]
+        columns, rows = dataset.RasterXSize, dataset.RasterYSize
+        shrink = min(1.0, asked["pixels"] / max(columns, rows))
+        width, height = max(1, round(columns * shrink)), max(1, round(rows * shrink))
+        self.coarse = False  # whether it has fewer rows and columns than the picture could have
+        while decoded_pixels(self.bands[0], width, height) > MAX_DECODED and max(width, height) > FEWEST:
+            width, height, self.coarse = max(1, width // 2), max(1, height // 2), True
+        self.width, self.height = width, height
+        averages = averages and columns * rows <= MAX_AVERAGED
+        self._resampling = gdal.GRIORA_Average if averages else gdal.GRIORA_NearestNeighbour
+        self._end = time.monotonic() + asked["seconds"]
 
     def values(self, band, kind):
         """A buffer of a band at the picture's size. Raises RuntimeError when it cannot be read in time."""
@@ -58,8 +69,8 @@ class Reading(NamedTuple):
             buf_xsize=self.width,
             buf_ysize=self.height,
             buf_type=kind,
-            resample_alg=gdal.GRIORA_Average if self.averaged else gdal.GRIORA_NearestNeighbour,
-            callback=lambda *_: int(time.monotonic() < self.end),
+            resample_alg=self._resampling,
+            callback=lambda *_: int(time.monotonic() < self._end),
         )
         if data is None:
             raise RuntimeError(
@@ -67,8 +78,19 @@ class Reading(NamedTuple):
             )
         return data
 
+    def mask(self, band):
+        """Bytes that are zero where a band has no value; None where it has one everywhere."""
+        all_valid = band.GetMaskFlags() & gdal.GMF_ALL_VALID
+        return None if all_valid else self.values(band.GetMaskBand(), gdal.GDT_Byte)
 
-class Made(NamedTuple):
+    def in_memory(self, data):
+        """A raster of the picture's size with these 8-byte floats."""
+        made = gdal.GetDriverByName("MEM").Create("", self.width, self.height, 1, gdal.GDT_Float64)
+        made.GetRasterBand(1).WriteRaster(0, 0, self.width, self.height, data, buf_type=gdal.GDT_Float64)
+        return made
+
+
+class Painted(NamedTuple):
     """Channels of bytes, alpha or None, and the values that became black and white."""
 
     channels: list
@@ -76,52 +98,29 @@ class Made(NamedTuple):
     stretch: list
 
 
-def chosen(dataset, asked):
-    """The way of drawing, and the numbers of its bands. Raises RuntimeError for bands that are not there."""
+def color_mode(dataset, asked):
+    """The painter's name, and the numbers of its bands. Raises RuntimeError for bands that are not there."""
     count, color, numbers = dataset.RasterCount, asked["color"], asked["bands"]
     for number in numbers or ():
         if not 1 <= number <= count:
             raise RuntimeError(f"band {number} is asked for; the dataset has bands 1 to {count}")
+    interpreted = {}
+    for number in range(1, min(count, 1000) + 1):
+        interpreted.setdefault(dataset.GetRasterBand(number).GetColorInterpretation(), number)
+    natural = [interpreted[one] for one in RGB] if all(one in interpreted for one in RGB) else None
     if color == "auto":
-        color = fitting(dataset, numbers)
+        if len(numbers) >= 3 if numbers else natural:
+            color = "rgb"
+        else:
+            has_palette = dataset.GetRasterBand((numbers or [1])[0]).GetColorTable() is not None
+            color = "palette" if has_palette else "gray"
     if color != "rgb":
         return color, (numbers or [1])[:1]
-    numbers = numbers[:3] if numbers else natural(dataset) or [1, 2, 3][:count]
+    numbers = numbers[:3] if numbers else natural or [1, 2, 3][:count]
     return ("rgb", numbers) if len(numbers) == 3 else ("gray", numbers[:1])
 
 
-def fitting(dataset, numbers):
-    if numbers:
-        return "rgb" if len(numbers) >= 3 else of_one(dataset.GetRasterBand(numbers[0]))
-    return "rgb" if natural(dataset) else of_one(dataset.GetRasterBand(1))
-
-
-def of_one(band):
-    return "palette" if band.GetColorTable() is not None else "gray"
-
-
-def natural(dataset):
-    """The numbers of the red, green and blue band, or None."""
-    found = {}
-    for number in range(1, min(dataset.RasterCount, 1000) + 1):
-        found.setdefault(dataset.GetRasterBand(number).GetColorInterpretation(), number)
-    return [found[color] for color in RGB] if all(color in found for color in RGB) else None
-
-
-def reading(dataset, numbers, asked, mode):
-    bands = tuple(dataset.GetRasterBand(number) for number in numbers)
-    columns, rows = dataset.RasterXSize, dataset.RasterYSize
-    shrink = min(1.0, asked["pixels"] / max(columns, rows))
-    width, height = max(1, round(columns * shrink)), max(1, round(rows * shrink))
-    coarse = False
-    while touched(bands[0], width, height) > MOST_TOUCHED and max(width, height) > FEWEST:
-        width, height, coarse = max(1, width // 2), max(1, height // 2), True
-    averaged = columns * rows <= MOST_AVERAGED and mode != "palette"
-    end = time.monotonic() + asked["seconds"]
-    return Reading(dataset, bands, width, height, coarse, averaged, end)
-
-
-def touched(band, width, height):
+def decoded_pixels(band, width, height):
     """Pixels of the blocks that a read at this size has to decode."""
     overviews = (band.GetOverview(i) for i in range(band.GetOverviewCount()))
     sizes = [(one.XSize, one.YSize) for one in overviews if one is not None and one.XSize >= width]
@@ -130,62 +129,71 @@ def touched(band, width, height):
     return min(columns, width * across) * min(rows, height * down)
 
 
-def paint_palette(read):
-    band = read.bands[0]
-    table = band.GetColorTable()
-    entries = [table.GetColorEntry(i) for i in range(min(table.GetCount(), 256))] if table else invented()
-    index = read.values(band, gdal.GDT_Byte)
+def paint_palette(source):
+    band = source.bands[0]
+    if table := band.GetColorTable():
+        entries = [table.GetColorEntry(i) for i in range(min(table.GetCount(), 256))]
+    else:  # colours for classes without any; zero, mostly the background, stays clear
+        entries = [(0, 0, 0, 0), *((*COLORS[i % len(COLORS)], 255) for i in range(255))]
+    index = source.values(band, gdal.GDT_Byte)
     entries += [(0, 0, 0, 0)] * (256 - len(entries))
     red, green, blue, alpha = (index.translate(bytes(channel)) for channel in zip(*entries, strict=True))
-    return Made([red, green, blue], both(alpha, mask(read)), [])
+    return Painted([red, green, blue], both(alpha, source.mask(band)), [])
 
 
-def invented():
-    """Colours for classes without any; zero, mostly the ground, stays clear."""
-    return [(0, 0, 0, 0), *((*COLORS[i % len(COLORS)], 255) for i in range(255))]
+def paint_stretched(source):
+    """One band in grey or three in colour."""
+    channels = [read_channel(source, band) for band in source.bands]
+    ranges = [one.range for one in channels]
+    if all(one.is_byte for one in channels):  # stretched together, so that colours stay what they are
+        low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+        ranges = [(0.0, 255.0) if high - low >= ENOUGH_BYTES else (low, high)] * len(ranges)
+    pixels = []
+    for one, (low, high) in zip(channels, ranges, strict=True):
+        if low < high:
+            scaled = gdal.Translate(
+                "",
+                source.in_memory(one.data),
+                format="MEM",
+                outputType=gdal.GDT_Byte,
+                scaleParams=[[low, high, 0, 255]],
+            )
+            pixels.append(bytes(scaled.GetRasterBand(1).ReadRaster()))
+        else:  # a band of one value is grey
+            pixels.append(bytes([128]) * (source.width * source.height))
+    return Painted(pixels, alpha_of(channels), ranges)
 
 
-def paint_rgb(read):
-    small = [channel(read, band) for band in read.bands]
-    ranges = [one.range for one in small]
-    if all(one.is_byte for one in small):  # together, so that colours stay what they are
-        ranges = [bytes_range(min(low for low, _ in ranges), max(high for _, high in ranges))] * 3
-    return Made(
-        [scaled(read, one, *limits) for one, limits in zip(small, ranges, strict=True)],
-        mask(read, small),
-        ranges,
-    )
-
-
-def paint_gray(read):
-    small = channel(read, read.bands[0])
-    limits = bytes_range(*small.range) if small.is_byte else small.range
-    return Made([scaled(read, small, *limits)], mask(read, [small]), [limits])
-
-
-def paint_hillshade(read):
-    small = channel(read, read.bands[0])
-    source = in_memory(read, small.data, gdal.GDT_Float64)
-    nodata = read.bands[0].GetNoDataValue()
-    source.GetRasterBand(1).SetNoDataValue(math.nan if nodata is None else nodata)
-    metres = placed(source, read)
-    low, high = small.range
+def paint_hillshade(source):
+    channel = read_channel(source, source.bands[0])
+    heights, nodata = source.in_memory(channel.data), source.bands[0].GetNoDataValue()
+    heights.GetRasterBand(1).SetNoDataValue(math.nan if nodata is None else nodata)
+    transform = source.dataset.GetGeoTransform(can_return_null=True)
+    crs, columns = source.dataset.GetSpatialRef(), source.dataset.RasterXSize
+    if transform is None or crs is None:
+        heights.SetGeoTransform((0, 1, 0, 0, 0, -1))
+        metres = float(source.width)
+    else:  # heights and distances in the same unit
+        across, down = columns / source.width, source.dataset.RasterYSize / source.height
+        left, a, b, top, c, d = transform
+        heights.SetGeoTransform((left, a * across, b * down, top, c * across, d * down))
+        heights.SetSpatialRef(crs)  # GDAL converts degrees itself
+        metres = abs(a) * columns * (METRES_A_DEGREE if in_degrees(crs) else 1.0)
+    low, high = channel.range
     lift = RELIEF * metres / (high - low) if high > low else 1.0
-    options = {"zFactor": min(max(lift, 1.0), MOST_EXAGGERATED) if read.dataset.GetSpatialRef() else lift}
-    shaded = gdal.DEMProcessing("", source, "hillshade", format="MEM", computeEdges=True, **options)
+    lift = min(max(lift, 1.0), MAX_EXAGGERATION) if crs else lift
+    shaded = gdal.DEMProcessing("", heights, "hillshade", format="MEM", computeEdges=True, zFactor=lift)
     if shaded is None:
         raise RuntimeError("no hillshade could be made of this band")
     data = bytes(shaded.GetRasterBand(1).ReadRaster())
-    lit = data.translate(
-        bytes([0] + [255] * 255)
-    )  # GDAL gives zero to what has no slope for lack of neighbours
-    return Made([data], both(lit, mask(read, [small])), [small.range])
+    lit = data.translate(bytes([0] + [255] * 255))  # GDAL gives zero where a slope has no neighbours
+    return Painted([data], both(lit, alpha_of([channel])), [channel.range])
 
 
 PAINTERS = {
     "palette": paint_palette,
-    "rgb": paint_rgb,
-    "gray": paint_gray,
+    "rgb": paint_stretched,
+    "gray": paint_stretched,
     "hillshade": paint_hillshade,
 }
 
@@ -193,37 +201,29 @@ PAINTERS = {
 class Channel(NamedTuple):
     """A band at the picture's size as 8-byte floats; `valid` is None where every value counts."""
 
-    data: bytes
+    data: Any
     is_byte: bool
     valid: bytes | None
     range: tuple
 
 
-def channel(read, band):
-    data = (
-        magnitudes(read, band)
-        if gdal.DataTypeIsComplex(band.DataType)
-        else read.values(band, gdal.GDT_Float64)
-    )
-    values = memoryview(data).cast("d")
-    valid = band_mask(read, band)
-    if "Float" in gdal.GetDataTypeName(band.DataType) and not all_finite(values):
+def read_channel(source, band):
+    if gdal.DataTypeIsComplex(band.DataType):
+        parts = array("d", source.values(band, gdal.GDT_CFloat64))
+        data = array("d", map(math.hypot, parts[::2], parts[1::2])).tobytes()
+    else:
+        data = source.values(band, gdal.GDT_Float64)
+    values, valid = memoryview(data).cast("d"), source.mask(band)
+    # a sum is quicker, and finite only where all values are; large ones may overflow it as well
+    if "Float" in gdal.GetDataTypeName(band.DataType) and not (
+        math.isfinite(sum(values)) or all(map(math.isfinite, values))
+    ):
         valid = both(bytes(255 if math.isfinite(one) else 0 for one in values), valid)
     return Channel(data, band.DataType == gdal.GDT_Byte, valid, stretch(values, valid))
 
 
-def all_finite(values):
-    """A value that is not makes the sum so too, which is told sooner; large ones can as well."""
-    return math.isfinite(sum(values)) or all(map(math.isfinite, values))
-
-
-def magnitudes(read, band):
-    parts = array("d", read.values(band, gdal.GDT_CFloat64))
-    return array("d", map(math.hypot, parts[::2], parts[1::2])).tobytes()
-
-
 def stretch(values, valid):
-    """The values that become black and white: nearly the lowest and nearly the highest, so that strays do not count."""
+    """The values that become black and white: low and high quantiles, so that outliers do not count."""
     step = max(1, len(values) // SAMPLE) | 1  # odd, so that it does not follow the columns
     some = values[::step].tolist()
     if valid is not None:
@@ -237,73 +237,21 @@ def stretch(values, valid):
     return (low, high) if low < high else (ordered[0], ordered[-1])
 
 
-def bytes_range(low, high):
-    return (0.0, 255.0) if high - low >= ENOUGH_BYTES else (low, high)
-
-
-def scaled(read, small, low, high):
-    """Bytes of 0 to 255; a band of one value is grey."""
-    if not low < high:
-        return bytes([128]) * (read.width * read.height)
-    source = in_memory(read, small.data, gdal.GDT_Float64)
-    made = gdal.Translate(
-        "", source, format="MEM", outputType=gdal.GDT_Byte, scaleParams=[[low, high, 0, 255]]
-    )
-    return bytes(made.GetRasterBand(1).ReadRaster())
-
-
-def mask(read, small=()):
-    """Alpha: a pixel is clear where no band of the picture has a value. None where all have."""
-    masks = [one.valid for one in small] or [band_mask(read, band) for band in read.bands]
-    if any(one is None for one in masks):
+def alpha_of(channels):
+    """A pixel is clear where no band of the picture has a value. None where all have one."""
+    if any(one.valid is None for one in channels):
         return None
     combined = 0
-    for one in masks:
-        combined |= int.from_bytes(one, "big")
-    return combined.to_bytes(read.width * read.height, "big")
-
-
-def band_mask(read, band):
-    if band.GetMaskFlags() & gdal.GMF_ALL_VALID:
-        return None
-    return read.values(band.GetMaskBand(), gdal.GDT_Byte)
+    for one in channels:
+        combined |= int.from_bytes(one.valid, "big")
+    return combined.to_bytes(len(channels[0].valid), "big")
 
 
 def both(one, other):
-    """What is kept by both masks."""
+    """The pixels that both masks keep; None keeps all."""
     if one is None or other is None:
         return one if other is None else other
     return (int.from_bytes(one, "big") & int.from_bytes(other, "big")).to_bytes(len(one), "big")
-
-
-def in_memory(read, data, kind):
-    made = gdal.GetDriverByName("MEM").Create("", read.width, read.height, 1, kind)
-    made.GetRasterBand(1).WriteRaster(0, 0, read.width, read.height, data, buf_type=kind)
-    return made
-
-
-def placed(source, read):
-    """Gives the small raster its place, so that heights and distances have the same unit; returns its width in metres."""
-    transform = read.dataset.GetGeoTransform(can_return_null=True)
-    crs = read.dataset.GetSpatialRef()
-    if transform is None or crs is None:
-        source.SetGeoTransform((0, 1, 0, 0, 0, -1))
-        return float(read.width)
-    across, down = read.dataset.RasterXSize / read.width, read.dataset.RasterYSize / read.height
-    left, a, b, top, c, d = transform
-    source.SetGeoTransform((left, a * across, b * down, top, c * across, d * down))
-    source.SetSpatialRef(crs)  # GDAL takes degrees for what they are
-    return abs(a) * read.dataset.RasterXSize * (METRES_A_DEGREE if in_degrees(crs) else 1.0)
-
-
-def image(read, made):
-    bands = [*made.channels, *([made.alpha] if made.alpha is not None else [])]
-    out = gdal.GetDriverByName("MEM").Create("", read.width, read.height, len(bands), gdal.GDT_Byte)
-    colors = list(RGB) if len(made.channels) == 3 else [gdal.GCI_GrayIndex]
-    for number, (data, color) in enumerate(zip(bands, [*colors, gdal.GCI_AlphaBand], strict=False), 1):
-        out.GetRasterBand(number).WriteRaster(0, 0, read.width, read.height, data)
-        out.GetRasterBand(number).SetColorInterpretation(color)
-    return out
 
 
 def enlarged(small, pixels):

@@ -15,7 +15,8 @@ from osgeo import gdal
 from gdal_mcp.gdal.inside.parts.reporting import decoded, print_text, quiet
 
 NAME = re.compile(r"[a-z][a-z-]*")
-WORTH_A_LOOK = 16 << 20  # bytes; what is smaller is read in some milliseconds either way
+LARGE = 16 << 20  # bytes; what is smaller is read in some milliseconds either way
+VALIDATING = (["driver", "cog", "validate"], ["driver", "gpkg", "validate"])
 
 
 class Ended(NamedTuple):
@@ -61,107 +62,90 @@ def run_algorithm(job, report):
     ):
         path.append(words.pop(0))
         algorithm = algorithm.InstantiateSubAlgorithm(path[-1])
-    if not algorithm.ParseCommandLineArguments([*read_with(algorithm, job), *words]):
-        return Ended(False)
+    if not algorithm.ParseCommandLineArguments([*read_options(algorithm, job), *words]):
+        return False
     done = algorithm.Run(progress(report))
-    text = printed(algorithm.GetActualAlgorithm())
-    code = return_code(algorithm.GetActualAlgorithm(), path, done, text)
-    done = algorithm.Finalize() and (done or code is not None)
-    if done:
-        print_text(text)
-    return Ended(bool(done), code if done else None)
+    actual, text, code = algorithm.GetActualAlgorithm(), "", None
+    if "output-string" in actual.GetArgNames():
+        text = decoded(actual.GetArg("output-string").GetAsString()) or ""
+    if path in VALIDATING:
+        # a validation that finds faults says False, as one that failed does; only the first has a report
+        code = 0 if done else 1 if text else None
+    elif done and "return-code" in actual.GetArgNames():
+        code = actual.GetArg("return-code").GetAsInteger()
+    if not (algorithm.Finalize() and (done or code is not None)):
+        return False
+    print_text(text)
+    return Ended(True, code)
 
 
-def read_with(algorithm, job):
-    """Words that make no difference but to the time: large inputs without compression are read by one thread."""
+def read_options(algorithm, job):
+    """Options that change nothing but speed: large uncompressed inputs are read by one thread.
+
+    GDAL_NUM_THREADS makes GDAL hand each strip of a GeoTIFF to a thread, which takes longer than copying it.
+    """
+
+    def uncompressed(path):
+        if not os.path.isfile(path) or os.path.getsize(path) < LARGE:
+            return False
+        with quiet():
+            found = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=["GTiff"])
+        return found is not None and found.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE") is None
+
     names, sources = algorithm.GetArgNames(), job.get("sources", ())
-    takes_it = "open-option" in names or job["options"][0] == "convert"  # which hands on what it is given
+    takes_it = "open-option" in names or job["options"][0] == "convert"  # which passes on what it is given
     own = any(word.startswith(("--open-option", "--input-open-option", "--oo")) for word in job["options"])
-    if own or not takes_it or "pipeline" in names or not sources or not all(map(in_plain_blocks, sources)):
+    if own or not takes_it or "pipeline" in names or not sources or not all(map(uncompressed, sources)):
         return []
     return ["--open-option=NUM_THREADS=1"]
 
 
-def in_plain_blocks(path):
-    """A large GeoTIFF with nothing to decode: GDAL_NUM_THREADS makes GDAL hand each of its strips to a thread, which
-    takes longer than copying it.
-    """
-    if not os.path.isfile(path) or os.path.getsize(path) < WORTH_A_LOOK:
-        return False
-    with quiet():
-        found = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=["GTiff"])
-    return found is not None and found.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE") is None
-
-
-def printed(algorithm):
-    if "output-string" not in algorithm.GetArgNames():
-        return ""
-    return decoded(algorithm.GetArg("output-string").GetAsString()) or ""
-
-
-def return_code(algorithm, path, done, text):
-    """What the program would end with, of the algorithms whose answer that is; None of the others."""
-    if path in VALIDATING:
-        # one that finds faults says False, as one that could not look does; only the first has a report
-        return 0 if done else 1 if text else None
-    if done and "return-code" in algorithm.GetArgNames():
-        return algorithm.GetArg("return-code").GetAsInteger()
-    return None
-
-
-VALIDATING = (["driver", "cog", "validate"], ["driver", "gpkg", "validate"])
-
-
-def open_raster(path):
-    return gdal.OpenEx(path, gdal.OF_RASTER | gdal.OF_VERBOSE_ERROR)
+def opened(path, kind):
+    """By its name alone the library would open an input without reporting errors."""
+    return gdal.OpenEx(path, kind | gdal.OF_VERBOSE_ERROR)
 
 
 def run_info(job, _report):
-    source = open_raster(job["inputs"][0])
+    source = opened(job["inputs"][0], gdal.OF_RASTER)
     if source is None:
         return False
-    report = gdal.Info(source, options=gdal.InfoOptions(options=job["options"], deserialize=False))
-    print_text(decoded(report))
+    print_text(
+        decoded(gdal.Info(source, options=gdal.InfoOptions(options=job["options"], deserialize=False)))
+    )
     return True
 
 
-def run_translate(job, report):
-    source = open_raster(job["inputs"][0])
-    if source is None:
-        return False
-    return closed(gdal.Translate(job["output"], source, options=job["options"], callback=progress(report)))
+def run_on_one(utility, kind):
+    """A utility that makes one output of one input."""
+
+    def run_one(job, report):
+        source = opened(job["inputs"][0], kind)
+        if source is None:
+            return False
+        return closed(utility(job["output"], source, options=job["options"], callback=progress(report)))
+
+    return run_one
 
 
 def run_warp(job, report):
     """Into an existing output when there is one, as the program does; it is a copy in staging."""
-    sources = [open_raster(path) for path in job["inputs"]]  # by name the library opens them without a word
-    if None in sources:
-        return False
+    sources = [opened(path, gdal.OF_RASTER) for path in job["inputs"]]
     target = job["output"]
-    if os.path.exists(target):
-        target = gdal.OpenEx(target, gdal.OF_RASTER | gdal.OF_UPDATE | gdal.OF_VERBOSE_ERROR)
-        if target is None:
-            return False
+    updates = os.path.exists(target)
+    if updates and None not in sources:
+        target = opened(target, gdal.OF_RASTER | gdal.OF_UPDATE)
+    if None in sources or target is None:
+        return False
     done = gdal.Warp(target, sources, options=job["options"], callback=progress(report))
-    if not isinstance(target, str):
+    if updates:
         target.Close()
         return bool(done)
     return closed(done)
 
 
 def run_build_vrt(job, report):
-    return closed(
-        gdal.BuildVRT(
-            job["output"], job["inputs"], options=job["options"], callback=progress(report), strict=True
-        )
-    )
-
-
-def run_rasterize(job, report):
-    source = gdal.OpenEx(job["inputs"][0], gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR)
-    if source is None:
-        return False
-    return closed(gdal.Rasterize(job["output"], source, options=job["options"], callback=progress(report)))
+    how = {"options": job["options"], "callback": progress(report), "strict": True}
+    return closed(gdal.BuildVRT(job["output"], job["inputs"], **how))
 
 
 def closed(dataset):
@@ -170,7 +154,7 @@ def closed(dataset):
 
 
 class OnTerminal:
-    """Hears of the progress that GDAL's Python scripts print, which is printed all the same."""
+    """Reports the progress that GDAL's Python scripts print, which is printed all the same."""
 
     printed = staticmethod(gdal.TermProgress_nocb)
     report = None
@@ -204,17 +188,12 @@ def run_xyz(job, report):
     from osgeo_utils.gdal2xyz import gdal2xyz
 
     OnTerminal.report = report
-
     x, y, data, _nodata = gdal2xyz(job["inputs"][0], None, return_np_arrays=True, **job["as_array"])
     gdal.DontUseExceptions()
     rows = numpy.column_stack([x, y, numpy.atleast_2d(data).reshape(-1, len(x)).T])
     with open(job["output"], "wb") as file:  # by name numpy would add .npy to a name that ends otherwise
         numpy.save(file, rows.astype("float64"))
     return True
-
-
-def run_version(_job, _report):
-    return True  # the version is part of every answer
 
 
 def ours(module, name):
@@ -228,13 +207,13 @@ def ours(module, name):
 
 
 RUNNERS = {
-    "version": run_version,
+    "version": lambda _job, _report: True,  # the version is part of every answer
     "gdal": run_algorithm,
     "gdalinfo": run_info,
-    "gdal_translate": run_translate,
+    "gdal_translate": run_on_one(gdal.Translate, gdal.OF_RASTER),
     "gdalwarp": run_warp,
     "gdalbuildvrt": run_build_vrt,
-    "gdal_rasterize": run_rasterize,
+    "gdal_rasterize": run_on_one(gdal.Rasterize, gdal.OF_VECTOR),
     "gdal2xyz": run_xyz,
     "gdal_merge": run_script("gdal_merge"),
     "gdal_polygonize": run_script("gdal_polygonize"),

@@ -29,7 +29,7 @@ def decoded(value):
 class Errors:
     """Collects what GDAL reports and, unless `quiet`, prints it as the programs do.
 
-    Listens below GDAL's Python binding, which cannot pass on a message that is not UTF-8 and fails whatever runs.
+    Works below GDAL's Python binding, in which a message that is not UTF-8 makes whatever runs fail.
     """
 
     _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
@@ -73,24 +73,24 @@ class Errors:
         self(FAILURE, 1, message)
 
     def take(self, other):
-        """What another one heard counts as if it had been said here."""
+        """Counts what another one collected."""
         for level, number, message in other.heard:
             self(level, number, message)
         self.memory |= other.memory
 
 
 def quiet():
-    """For what may fail without the command failing: nothing is printed or counted."""
+    """For what may fail without the command failing: nothing is printed."""
     return Errors(quiet=True)
 
 
 class ProgressReporter:
-    """The progress of a GDAL job, in `title`'s words where GDAL has none. A job that is quick says nothing.
+    """The progress of a GDAL job, named `title` where GDAL has no message. A quick job reports none.
 
-    The programs' part of the scale ends at `share`; what is left is for what is done with the outputs.
+    The program's part of the scale ends at `share`; the rest is for what is done with the outputs.
     """
 
-    QUICK = 0.1  # seconds; a client would hear of the end before it heard of this
+    QUICK = 0.1  # seconds; a client would hear of the end before this
 
     def __init__(self, report, title, share):
         self._report, self._title, self._share = report, title, share
@@ -99,15 +99,13 @@ class ProgressReporter:
 
     def progress(self, fraction, message=""):
         """Of the program, 0 to 1."""
-        self._tell(min(max(fraction, 0.0), 1.0) * self._share, message or self._title)
+        if time.monotonic() >= self._from:
+            self._report.progress(min(max(fraction, 0.0), 1.0) * self._share, message or self._title)
 
     def phase(self, fraction, message):
         """Of the whole job, once its program is done."""
-        self._tell(fraction, message, at_once=True)
-
-    def _tell(self, *what, **how):
         if time.monotonic() >= self._from:
-            self._report.progress(*what, **how)
+            self._report.progress(fraction, message, at_once=True)
 
 
 def print_text(text):
@@ -121,6 +119,4 @@ def print_json(value):
 
 def plain(number):
     """A number that JSON can hold, or its name as text."""
-    if number is None or math.isfinite(number):
-        return number
-    return str(number)
+    return number if number is None or math.isfinite(number) else str(number)

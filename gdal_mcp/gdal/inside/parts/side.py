@@ -1,8 +1,8 @@
 """A thread for what must leave no trace on the job.
 
-PROJ keeps what it has read for each thread, and puts a CRS in other words once it has met its datum in another way. So the
-warm-up and the description of the inputs happen in this thread, whose PROJ has everything at hand by then, and the job has the
-main thread's PROJ to itself.
+PROJ caches what it has read for each thread, and words a CRS differently once it has met its datum in another way. So the
+warm-up and the description of the inputs happen in this thread, whose cache is warm by then, and the job has the main
+thread's PROJ to itself.
 """
 
 import os

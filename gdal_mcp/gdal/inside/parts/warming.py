@@ -1,8 +1,8 @@
-"""Tiny jobs that are done while the real one has not come, so that what GDAL, PROJ and Python do at first use is done by then.
+"""Tiny jobs that run while the worker waits for the real one, so that what GDAL, PROJ and Python do at first use is done by then.
 
-Nothing may be seen of them afterwards: no file, no setting, no message of GDAL's (it says some only once), nothing printed. Nor
-may the job's answer differ: the tiny jobs run in the side thread (see `side`), and the thread of the real job meets a CRS that
-hardly any data is in.
+They leave no trace: no file, no setting, no message of GDAL's (some it gives only once), nothing printed. Nor may the job's
+answer differ: the tiny jobs run in the side thread (see `side`), and the real job's thread meets only a CRS that hardly any
+data is in.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ ALGORITHMS = (
     *("raster reproject", "raster clip", "raster hillshade", "raster pipeline"),
     *("vector info", "vector reproject", "vector pipeline"),
 )
-SETTLED = 1.0  # seconds without a job, before what few programs need and what cannot be interrupted
+IDLE = 1.0  # seconds without a job, before the imports that few programs need and that cannot be interrupted
 LATE = (
     *("numpy", "osgeo.gdal_array"),
     *("osgeo_utils.gdal_merge", "osgeo_utils.gdal_polygonize", "osgeo_utils.gdal2xyz"),
@@ -38,17 +38,27 @@ def steps(run):
     for name in PARTS:
         importlib.import_module(f"gdal_mcp.gdal.inside.parts.{name}")
         yield
-    for step in (look_up, transform, read_crs):
+    for step in (lambda: rare(RARE), transform, read_crs):  # the first opens PROJ's database
         silently(step)
         yield
     with folder():
-        for step in (write_raster, *jobs(run), write_layer, *vector_jobs(run)):
+        for step in (
+            write_raster,
+            lambda: job(run, "info --output-format=json", RASTER),
+            lambda: job(run, "raster info", RASTER),
+            lambda: job(run, "convert --output-format=COG", RASTER, WRITTEN),
+            lambda: os.unlink(WRITTEN),
+            lambda: job(run, f"raster reproject --output-crs=EPSG:{RARE_DEGREES}", RASTER, WRITTEN),
+            write_layer,
+            lambda: job(run, "vector info --output-format=json", LAYERS),
+            lambda: job(run, "vector convert", LAYERS, COPIED),
+        ):
             SIDE_THREAD.do(lambda step=step: silently(step))
             yield
     for path in ALGORITHMS:
-        silently(lambda path=path: instance(path.split()))
+        silently(lambda path=path: instantiate(*path.split()))
         yield
-    yield SETTLED
+    yield IDLE
     for name in LATE:
         silently(lambda name=name: importlib.import_module(name))
         yield
@@ -74,11 +84,6 @@ def folder():
             for name in os.listdir(PLACE):
                 os.unlink(f"{PLACE}/{name}")
             os.rmdir(PLACE)
-
-
-def look_up():
-    """Opens PROJ's database."""
-    rare(RARE)
 
 
 def transform():
@@ -112,27 +117,14 @@ def write_raster():
     made.Close()
 
 
-def job(*options, source, output=None):
-    """As the host asks for an algorithm of the `gdal` program."""
-    outputs = [{"path": output, "kind": "dataset"}] if output else []
-    words = [*options, source, *([output] if output else [])]
-    return {
-        "program": "gdal",
-        "options": words,
-        "inputs": [],
-        "sources": [source],
-        "outputs": outputs,
-        "preview_pixels": PIXELS,
-    }
-
-
-def jobs(run):
-    yield lambda: run(job("info", "--output-format=json", source=RASTER), Unheard())
-    yield lambda: run(job("raster", "info", source=RASTER), Unheard())
-    yield lambda: run(job("convert", "--output-format=COG", source=RASTER, output=WRITTEN), Unheard())
-    yield lambda: os.unlink(WRITTEN)
-    words = ("raster", "reproject", "--output-crs=EPSG:4293")
-    yield lambda: run(job(*words, source=RASTER, output=WRITTEN), Unheard())
+def job(run, command, source, output=None):
+    """Runs an algorithm of the `gdal` program as the host asks for it."""
+    words = [*command.split(), source]
+    request = {"program": "gdal", "inputs": [], "sources": [source], "preview_pixels": PIXELS}
+    if output is None:
+        return run({**request, "options": words, "outputs": []}, NoReport())
+    outputs = [{"path": output, "kind": "dataset"}]
+    return run({**request, "options": [*words, output], "outputs": outputs}, NoReport())
 
 
 def write_layer():
@@ -145,26 +137,15 @@ def write_layer():
     made.Close()
 
 
-def vector_jobs(run):
-    yield lambda: run(job("vector", "info", "--output-format=json", source=LAYERS), Unheard())
-    yield lambda: run(job("vector", "convert", source=LAYERS, output=COPIED), Unheard())
-
-
-def instance(path):
-    algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(path[0])
-    for name in path[1:]:
+def instantiate(root, *names):
+    algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(root)
+    for name in names:
         algorithm = algorithm.InstantiateSubAlgorithm(name)
     algorithm.GetArgNames()
 
 
-class Unheard:
-    """A report to nobody."""
-
+class NoReport:
     def progress(self, *_, **__):
         pass
 
-    def interim(self, *_):
-        pass
-
-    def attach(self, *_):
-        pass
+    interim = attach = progress
