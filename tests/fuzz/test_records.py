@@ -371,7 +371,7 @@ def test_an_image_reference_is_taken_apart_and_put_together_again(reference: str
         version = parse_version(labels, reference)
     assert reference.startswith(repository)
     assert all(part is None or str(part) in reference or str(part) == "latest" for part in rest)
-    if version is not None:
+    if version:
         assert tuple(int(part) for part in version.split(".")) >= (3,)
 
 
