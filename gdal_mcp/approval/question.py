@@ -1,6 +1,6 @@
-"""The question about a plan: its parts as data for a page, and as plain text for everything else. Pure.
+"""The question about a plan: its parts as data for the console, and as plain text for everything else. Pure.
 
-What is written comes before what may be long, and every value is on one line, so that none can hide or forge another.
+The effects come before the parts that can be long, and every value is on one line, so that none can hide or forge another.
 """
 
 import shlex
@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from gdal_mcp.approval.model import Approval, Question
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Draft, Output, Plan
+from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.untrusted import shown_text
 from sandbox.workspace import Located
 
-MAX_LISTED: Final = 20  # places of one kind that a person is shown
-MAX_COMMAND: Final = 2000  # characters of the command that a person is shown
+MAX_LISTED: Final = 20  # paths of one kind that are shown
+MAX_COMMAND: Final = 2000  # characters of the command that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a call runs, in words of the host."""
+    """The image and isolation that a call runs with."""
 
     image: str = ""
     digest: str = ""
@@ -33,6 +33,18 @@ def parts(
 ) -> dict[str, Any]:
     """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds."""
     draft = plan.draft
+    writes = [
+        {
+            "path": _name(one.target),
+            "changes": one.update,
+            "replaces": _some([_name(old) for old in one.replaces]),
+            "may_replace": _some([_name(old) for old in one.shared]),
+        }
+        for one in draft.outputs
+    ]
+    reads = [{"path": _name(one), "bytes": one.identity.size if one.identity else 0} for one in draft.inputs]
+    mounts = _some([shown_text(one) for one in plan.mounts])
+    shown_mounts = [*mounts["shown"], *(line.strip() for line in _more(mounts))]
     return {
         "sentence": sentence(plan),
         "reason": reason,
@@ -40,13 +52,13 @@ def parts(
         "principal": plan.principal,
         "effect": str(plan.effect),
         "command": [shown_text(word, MAX_COMMAND) for word in draft.command.argv[:200]],
-        "writes": _some([_written(one) for one in draft.outputs]),
+        "writes": _some(writes),
         "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
         "removes": _some([_name(one) for one in draft.removes]),
-        "reads": _some([{"path": _name(one), "bytes": _bytes(one)} for one in draft.inputs]),
+        "reads": _some(reads),
         "estimate": dict(estimate) if estimate else None,
         "limits": asdict(plan.limits),
-        "where": {**asdict(where), "network": "none", "mounts": _mounts(plan)},
+        "where": {**asdict(where), "network": "none", "mounts": shown_mounts},
         "plan": plan.digest,
     }
 
@@ -74,12 +86,20 @@ def question_text(told: Mapping[str, Any]) -> str:
     lines += _block("Takes away (kept, `gdal-mcp undo` restores):", told["removes"], str)
     lines += _block("Moves:", told["moves"], lambda one: f"{one['from']} -> {one['to']}")
     for one in told["writes"]["shown"]:
-        lines += _effects(one)
+        verb = "Changes a copy of, then replaces" if one["changes"] else "Writes"
+        lines += [f"{verb}:", f"  {one['path']}"]
+        lines += _block("May replace, as it may belong to it:", one["may_replace"], str)
+        replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], str)
+        lines += replaced or ["Replaces nothing."]
     lines += _more(told["writes"])
     lines += _block("Reads:", told["reads"], lambda one: f"{one['path']} ({_size(one['bytes'])})")
     lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
     if told["estimate"]:
-        lines.append(_expected(told["estimate"]))
+        count, seconds = told["estimate"]["output_bytes"], told["estimate"]["seconds"]
+        size = "an unknown size" if count is None else f"about {_size(count)}"
+        lines.append(
+            f"Expected: {size} of output in about {seconds:.1f} s; estimates may be wrong by a factor of ten."
+        )
     limits, where = told["limits"], told["where"]
     lines += ["Sees of the workspaces, and cannot change there:", *(f"  {one}" for one in where["mounts"])]
     lines.append(
@@ -87,35 +107,6 @@ def question_text(told: Mapping[str, Any]) -> str:
         f"{limits['cpus']:g} CPUs and {limits['wall_seconds']:g} s at most, and is then destroyed."
     )
     return "\n".join(lines)
-
-
-def _mounts(plan: Plan) -> list[str]:
-    some = _some([shown_text(one) for one in plan.mounts])
-    return [*some["shown"], *(line.strip() for line in _more(some))]
-
-
-def _written(output: Output) -> dict[str, Any]:
-    return {
-        "path": _name(output.target),
-        "changes": output.update,
-        "replaces": _some([_name(one) for one in output.replaces]),
-        "may_replace": _some([_name(one) for one in output.shared]),
-    }
-
-
-def _effects(one: Mapping[str, Any]) -> list[str]:
-    verb = "Changes a copy of, then replaces" if one["changes"] else "Writes"
-    lines = [f"{verb}:", f"  {one['path']}"]
-    lines += _block("May replace, as it may belong to it:", one["may_replace"], str)
-    if not one["replaces"]["shown"]:
-        return [*lines, "Replaces nothing."]
-    return [*lines, *_block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], str)]
-
-
-def _expected(estimate: Mapping[str, Any]) -> str:
-    bytes_, seconds = estimate["output_bytes"], estimate["seconds"]
-    size = "an unknown size" if bytes_ is None else f"about {_size(bytes_)}"
-    return f"Expected: {size} of output in about {seconds:.1f} s; estimates may be wrong by a factor of ten."
 
 
 def _some(values: list[Any]) -> dict[str, Any]:
@@ -143,10 +134,6 @@ def _name(located: Located) -> str:
     return shown_text(str(located))
 
 
-def _bytes(located: Located) -> int:
-    return located.identity.size if located.identity else 0
-
-
 def _size(count: float) -> str:
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
@@ -163,7 +150,7 @@ def waiting_text(question: Question, command: str) -> str:
 
 
 def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -> ToolError:
-    """For a call that nobody approved while it waited: what to show to a person, and that it can be sent again."""
+    """For a call that nobody approved while it waited: what to show the person, and that it can be sent again."""
     told = {
         "call_id": plan.call_id,
         "approval": row.id,

@@ -179,29 +179,28 @@ class ApprovalQueue:
                 raised.append(error)
             group.cancel_scope.cancel()
 
+        async def asked() -> Approval | None:
+            """The row as the client's user decided it; None if the client asks nobody, after the call's patience."""
+            decision = await approver.ask(question) if approver is not None else None
+            if decision is not None:
+                return await _thread(self.service.decide, question.approval_id, decision)
+            await anyio.sleep(self.patience.wait_seconds)  # meanwhile the row is watched
+            return None
+
+        async def watched() -> Approval | None:
+            """The row once it is no longer open, whoever decided."""
+            while True:
+                row = await _thread(self.service.approvals.look, question.approval_id)
+                if row is None or row.state != "pending":
+                    return row
+                await anyio.sleep(LOOK_SECONDS)
+
         async with anyio.create_task_group() as group:
-            group.start_soon(race, partial(self._decided, question))
-            group.start_soon(race, partial(self._put_to_client, approver, question))
+            group.start_soon(race, watched)
+            group.start_soon(race, asked)
         if raised:
             raise raised[0]
         return next((row for row in found if row is not None), None)
-
-    async def _put_to_client(self, approver: Approver | None, question: Question) -> Approval | None:
-        """The row as the client's user decided it; None if the client asks nobody, after the call's patience."""
-        decision = await approver.ask(question) if approver is not None else None
-        if decision is not None:
-            row: Approval | None = await _thread(self.service.decide, question.approval_id, decision)
-            return row
-        await anyio.sleep(self.patience.wait_seconds)  # meanwhile the row is watched
-        return None
-
-    async def _decided(self, question: Question) -> Approval | None:
-        """The row once it is no open question any more, whoever decided."""
-        while True:
-            row: Approval | None = await _thread(self.service.approvals.look, question.approval_id)
-            if row is None or row.state != "pending":
-                return row
-            await anyio.sleep(LOOK_SECONDS)
 
 
 async def _thread(work: Callable[..., _T], *given: Any) -> _T:

@@ -79,19 +79,16 @@ class Live:
         """As things were at most LOOK_SECONDS ago. Raises RegistryUnavailable."""
         async with self._lock:
             if time.monotonic() - self._at >= LOOK_SECONDS:
-                self._seen = await self._look()
+                approvals, own = self.app.approvals.approvals, self.app.owner.id
+
+                def read() -> tuple[tuple[Approval, ...], tuple[Approval, ...], tuple[Call, ...]]:
+                    others = tuple(one for one in self.app.registry.unfinished() if one.server != own)
+                    return approvals.pending(), approvals.decided(_DECIDED), others
+
+                pending, decided, others = await anyio.to_thread.run_sync(read)
+                self._seen = Snapshot(pending, decided, self.app.pipeline.activity.all(), others)
                 self._at = time.monotonic()
             return self._seen
-
-    async def _look(self) -> Snapshot:
-        approvals, registry, own = self.app.approvals.approvals, self.app.registry, self.app.owner.id
-
-        def read() -> tuple[tuple[Approval, ...], tuple[Approval, ...], tuple[Call, ...]]:
-            others = tuple(one for one in registry.unfinished() if one.server != own)
-            return approvals.pending(), approvals.decided(_DECIDED), others
-
-        pending, decided, others = await anyio.to_thread.run_sync(read)
-        return Snapshot(pending, decided, self.app.pipeline.activity.all(), others)
 
     @contextmanager
     def room(self, viewer: Viewer) -> Iterator[None]:
