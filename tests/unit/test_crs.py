@@ -243,32 +243,10 @@ def test_the_longest_texts_are_decided_on_at_once() -> None:
 
 HOSTILE = st.sampled_from(
     [
-        *(
-            "/etc/passwd", "../x", "./x", "~/x", "@null", "/vsicurl/http://h/x", "http://h/x", "file:///x",
-            "x.gsb", "\\\\h\\x",
-        ),
-        *(
-            "+nadgrids=x",
-            "+geoidgrids=/x",
-            "+init=epsg:1",
-            "+step",
-            "+proj=pipeline",
-            "PROJ x.gtx",
-            "DICT:x,1",
-            "grids=x",
-        ),
-        *(
-            'EXTENSION["PROJ4","+proj=x"]',
-            'PARAMETERFILE["a","b"]',
-            '"',
-            "]",
-            ",",
-            "[",
-            "\n",
-            "\0",
-            "=?",
-            "--config",
-        ),
+        "/etc/passwd", "../x", "./x", "~/x", "@null", "/vsicurl/http://h/x", "http://h/x", "file:///x",
+        "x.gsb", "\\\\h\\x", "+nadgrids=x", "+geoidgrids=/x", "+init=epsg:1", "+step", "+proj=pipeline",
+        "PROJ x.gtx", "DICT:x,1", "grids=x", 'EXTENSION["PROJ4","+proj=x"]', 'PARAMETERFILE["a","b"]', '"',
+        "]", ",", "[", "\n", "\0", "=?", "--config",
     ]
 )  # fmt: skip
 GOOD = st.sampled_from(

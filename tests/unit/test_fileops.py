@@ -207,11 +207,6 @@ def test_a_folder_is_renamed_or_copied_over_another_on_demand(root):
         assert after == {**left, "c2.zarr/zarr.json": b"{}", "c2.zarr/c/0": b"0"}
 
 
-def test_a_dataset_goes_into_a_folder_that_is_named(root):
-    after = done(root, "dataset rename", source="dem.tif", destination="maps/")
-    assert {"maps/dem.tif", "maps/dem.tif.aux.xml", "maps/dem.tfw"} <= set(after)
-
-
 def test_an_existing_dataset_is_only_replaced_on_demand_and_whole(root):
     for operation in ["dataset rename", "dataset copy"]:
         given = {"source": "dem.tif", "destination": "maps/old.tif"}

@@ -72,11 +72,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
     return ResultStore(tmp_path_factory.mktemp("kept"))
 
 
-def test_what_is_short_stays_as_it_is(kept: ResultStore):
-    result = {"size": [1, 2], "untrusted": {"report": "x" * 3000}, "receipt": RECEIPT}
-    assert fit(result, ID, LIMIT, kept) == result
-
-
 @pytest.mark.claim("resources.results-bounded")
 @given(
     given_result=st.dictionaries(st.text(max_size=8), json_values, max_size=6),

@@ -80,12 +80,6 @@ def ran(pool: str = "warm", cpu: Any = 0.5, memory: Any = 64 * MIB) -> dict[str,
 # What is counted
 
 
-def test_calls_are_counted_by_tool_and_outcome(book: Book):
-    for tool, outcome in [("info", "OK"), ("info", "OK"), ("info", "TIMEOUT"), ("convert", "OK")]:
-        book.run(tool, outcome)
-    assert book.counts() == {("info", "OK"): 2, ("info", "TIMEOUT"): 1, ("convert", "OK"): 1}
-
-
 def test_a_call_that_was_refused_before_it_ran_is_counted_too(book: Book):
     book.registry.add_refused(Call("r1", "ann", "info", {}, outcome=str(Code.BUSY)))
     assert book.counts() == {("info", "BUSY"): 1}
