@@ -46,7 +46,19 @@ def recover(
     kept = [one for area in areas.values() for one in area.kept()]
     registry.interrupted(alive, partial(_ended, kept, audit, registry, server))
     for call_id in {one.call_id for one in kept if one.is_undone}:
-        _retract(call_id, audit, registry, server)
+        # the undo was finished in the workspace but not recorded
+        listed = [one for one in registry.artifacts_of(call_id) if one.state != "retracted"]
+        if listed:
+            targets = [one.path for one in listed]
+            event = {
+                "type": "undo.recovered",
+                "call": call_id,
+                "outcome": str(Finding.UNDONE),
+                "targets": targets,
+            }
+            audit.append({**event, "source": {"server": server}})
+            registry.retract_artifacts(call_id)
+            _log.warning("undo_recovered", call=call_id)
 
 
 def _ended(
@@ -63,15 +75,3 @@ def _ended(
     event = {"type": "call.finished", "call": call.id, "outcome": "INTERNAL", "message": message}
     audit.append({**event, "source": {"server": server}, **({"outputs": list(rows)} if rows else {})})
     return CallEnd("INTERNAL", message, files=rows)
-
-
-def _retract(call_id: str, audit: AuditLog, registry: Registry, server: str) -> None:
-    """Retracts the artifacts of a call whose undo was finished in the workspace but not recorded."""
-    listed = [one for one in registry.artifacts_of(call_id) if one.state != "retracted"]
-    if not listed:
-        return
-    targets = [one.path for one in listed]
-    event = {"type": "undo.recovered", "call": call_id, "outcome": str(Finding.UNDONE), "targets": targets}
-    audit.append({**event, "source": {"server": server}})
-    registry.retract_artifacts(call_id)
-    _log.warning("undo_recovered", call=call_id)

@@ -72,6 +72,7 @@ class Summary:
 
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)  # by tool and outcome
     pool: Counter[str] = field(default_factory=Counter)  # by how their container was found
+    # arrays, as there may be millions of calls
     seconds: dict[str, "array[float]"] = field(
         default_factory=lambda: {name: array("d") for name in (*PHASES, TOTAL)}
     )

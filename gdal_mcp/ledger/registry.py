@@ -10,7 +10,6 @@ Every method raises RegistryUnavailable when the database cannot be used.
 
 import hashlib
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -246,20 +245,19 @@ class Registry:
         query = "SELECT * FROM artifacts WHERE call_id = :id AND state <> 'retracted' ORDER BY id"
         with self._rows.writing() as db:
             gone = self._rows.all(Artifact, query, id=call_id)
-            for artifact in gone:
-                self._retract(db, artifact)
+            for one in gone:
+                db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [one.id])
+                replaced = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
+                older = self._rows.one(Artifact, replaced, id=one.id)
+                if (
+                    older and one.state == "superseded"
+                ):  # the newer artifact at this URI now supersedes the older
+                    update = "UPDATE artifacts SET superseded_by = ? WHERE id = ?"
+                    db.execute(update, [one.superseded_by, older.id])
+                elif older and os.path.lexists(older.path):
+                    update = "UPDATE artifacts SET state = 'listed', superseded_by = NULL WHERE id = ?"
+                    db.execute(update, [older.id])
         return gone
-
-    def _retract(self, db: sqlite3.Connection, gone: Artifact) -> None:
-        db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [gone.id])
-        query = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
-        older = self._rows.one(Artifact, query, id=gone.id)
-        if older is None:
-            return
-        if gone.state == "superseded":  # something newer has the URI; it is now what superseded the older
-            db.execute("UPDATE artifacts SET superseded_by = ? WHERE id = ?", [gone.superseded_by, older.id])
-        elif os.path.lexists(older.path):
-            db.execute("UPDATE artifacts SET state = 'listed', superseded_by = NULL WHERE id = ?", [older.id])
 
     def artifacts(self, cursor: str | None = None, limit: int = 100, *, principal: str | None = None) -> Page:
         """Listed artifacts, newest first; if `principal` names a principal, only that principal's.

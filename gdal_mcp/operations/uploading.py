@@ -20,7 +20,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.access.identity import Principal
-from gdal_mcp.access.policy import Entry
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Nobody
 from gdal_mcp.calls.context import CallContext, Planned
@@ -194,7 +193,10 @@ class Uploads:
         reach = self.app.reaches.of(who.id)
         if reach.settings.read_only:
             raise reads_only()
-        if not reach.surface.permits(UPLOAD) or not _has(reach.entry):
+        entry = reach.entry
+        given = entry is None or entry.tools is None or any(fnmatchcase(UPLOAD, one) for one in entry.tools)
+        excluded = entry is not None and any(fnmatchcase(UPLOAD, one) for one in entry.exclude_tools)
+        if not reach.surface.permits(UPLOAD) or not given or excluded:
             raise denied("it leaves you no tool upload")
         arguments = {"path": f"{place[0].root}/{place[1]}", "bytes": declared or 0, "sha256": "0" * 64}
         draft = draft_upload(self.app, reach, who.id, {**arguments, "overwrite": overwrite})
@@ -238,11 +240,3 @@ class Uploads:
         context = CallContext(Request(UPLOAD, {"path": path}, who, client, Nobody()))
         self.app.pipeline.records.finished(context, None, error)
         return error.as_dict(context.call_id)
-
-
-def _has(entry: Entry | None) -> bool:
-    """Whether a principal's entry in the policy leaves this tool."""
-    if entry is None:
-        return True
-    named = entry.tools is None or any(fnmatchcase(UPLOAD, one) for one in entry.tools)
-    return named and not any(fnmatchcase(UPLOAD, one) for one in entry.exclude_tools)
