@@ -107,11 +107,10 @@ def _checked_document(text: str) -> str:
 def _projjson(text: str) -> str:
     """The same document, compact, without schema URL and prose."""
     try:
-        document = json.loads(
-            text, object_pairs_hook=_members, parse_constant=_no_number, parse_float=_finite
-        )
+        document = json.loads(text, object_pairs_hook=_members)
         root = str(document.get("type")) if isinstance(document, dict) else ""
-        compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        # NaN and 1e999, which is read as infinity, are not JSON
+        compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise CrsRefused("the text is not well-formed JSON.", SUGGESTION) from error
     if not re.fullmatch("[A-Za-z]{1,32}CRS", root):
@@ -124,15 +123,6 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         raise ValueError("a member stands twice")
     return {name: member for name, member in members.items() if name not in _PROSE}
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if abs(number) != float("inf") else _no_number(text)  # 1e999 is read as infinity
 
 
 def _authority(name: str) -> str | None:
