@@ -86,7 +86,11 @@ def check_crs(text: str) -> str:
         return _checked_document(_REMARK.sub("", " ".join(plain.split())))
     if plain.startswith("+") and "+proj=" in plain:
         return _checked_document(plain)
-    name = _WELL_KNOWN.get(plain.upper()) or _authority(plain) or (plain if _URN.fullmatch(plain) else None)
+    name = _WELL_KNOWN.get(plain.upper()) or (plain if _URN.fullmatch(plain) else None)
+    if match := _AUTHORITY.fullmatch(plain):
+        codes = (part.rpartition(":") for part in match.group("horizontal", "vertical") if part)
+        epoch = f"@{match['epoch']}" if match["epoch"] else ""
+        name = "+".join(f"{authority.upper()}{colon}{code}" for authority, colon, code in codes) + epoch
     if name is None:
         raise _unknown(plain)
     return _checked_document(name)
@@ -123,15 +127,6 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         raise ValueError("a member stands twice")
     return {name: member for name, member in members.items() if name not in _PROSE}
-
-
-def _authority(name: str) -> str | None:
-    match = _AUTHORITY.fullmatch(name)
-    if match is None:
-        return None
-    codes = (part.rpartition(":") for part in match.group("horizontal", "vertical") if part)
-    epoch = f"@{match['epoch']}" if match["epoch"] else ""
-    return "+".join(f"{authority.upper()}{colon}{code}" for authority, colon, code in codes) + epoch
 
 
 def _unknown(name: str) -> CrsRefused:
