@@ -1,4 +1,4 @@
-"""`gdal-mcp replay`: makes a recorded call again and says whether what comes out is the same."""
+"""`gdal-mcp replay`: makes a recorded call again and says whether the results are the same."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -28,7 +28,7 @@ _ONCE = frozenset({"changed", "moved", "removed"})
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A call made again. `changed` are the things that went in and are not as they were: what, was, is."""
+    """A call made again. `changed` lists what it used that differs from the record: what, was, is."""
 
     call: Call
     reply: Reply
@@ -105,7 +105,7 @@ def _replayed(app: App, call: Call) -> Replayed:
     changed = tuple(_changes(app, call))
     rehearsal = Rehearsal(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
     user = local_user()
-    # who typed the command says yes, as it changes nothing
+    # typing the command is approval enough, as it changes nothing
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
     request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=rehearsal)
     reply: Reply = anyio.run(partial(app.pipeline.call, request))
@@ -122,7 +122,7 @@ def _replayed(app: App, call: Call) -> Replayed:
 
 
 def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
-    """What goes into the call now and is not what was recorded."""
+    """What the call would use now that differs from the record."""
     tool = app.surface.callable.get(call.tool)
     toolbox = app.surface.toolbox_of(tool) if tool else app.toolboxes.items[0]
     host = app.hosting.ready(toolbox)
