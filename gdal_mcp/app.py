@@ -61,7 +61,7 @@ class App:
 
     @property
     def policy(self) -> Policy:
-        """Which calls run, are asked for or are refused."""
+        """Which calls run, need approval or are refused."""
         return self.pipeline.policy
 
     @property
@@ -76,7 +76,7 @@ class App:
 
     @property
     def changes(self) -> Changes:
-        """Where it is told what ends."""
+        """Where the ends of calls are announced."""
         return self.pipeline.changes
 
 
@@ -87,10 +87,10 @@ def running(
     approve_options: tuple[str, ...] = (),
     boxes: Toolboxes | None = None,
 ) -> Iterator[App]:
-    """A server's parts, recovered from whatever a predecessor left.
+    """A server's parts, after recovery from what its predecessors left.
 
-    `console_url` tells where calls can be approved on a page; `approve_options` are what `gdal-mcp approve` needs to find
-    this server's questions; `boxes` are the toolboxes, those of the settings by default.
+    `console_url` tells where calls can be approved on a page; `approve_options` are the options with which
+    `gdal-mcp approve` finds this server's questions; `boxes` are the toolboxes, by default those of the settings.
 
     Raises:
         SandboxError: no workspace, or one that may not be used.
@@ -98,7 +98,9 @@ def running(
         AuditUnavailable, RegistryUnavailable: the state folder cannot be used; nothing runs unrecorded.
     """
     boxes = boxes or toolboxes(settings)
-    workspaces = _workspaces(settings)
+    writable = [Workspace.at(path, writable=True) for path in settings.workspaces]
+    read_only = [Workspace.at(path, writable=False) for path in settings.workspaces_ro]
+    workspaces = Workspaces((*writable, *read_only))
     audit = AuditLog(settings.state.audit)
     with ExitStack() as stack:
         registry = Registry(settings.state.registry)
@@ -112,29 +114,21 @@ def running(
         reach = Entitlements.whole(settings, workspaces, boxes)
         policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
         resolver = EntitlementResolver(reach, policy, boxes)
-        ledger = _Ledger(audit, registry, owner)
+        records = Records(settings, audit, registry, owner.id, policy.digest)
         approvals = Approvals(registry.path)
         stack.callback(approvals.close)
         approvals.release_dead(lambda server: is_alive(server, owner))
         service = ApprovalService(approvals, audit.append, owner.id)
-        queue = ApprovalQueue(service, _patience(settings), console_url, approve_options)
-        pipeline = _pipeline(resolver, hosting, ledger, queue, stack)
+        patience = Patience(settings.approval_seconds, settings.approval_wait)
+        queue = ApprovalQueue(service, patience, console_url, approve_options)
+        pipeline = _pipeline(resolver, hosting, records, queue, stack)
         yield App(
             settings, workspaces, owner, hosting, registry, audit, areas, boxes, reach.surface, pipeline
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ledger:
-    """Where a server writes down what it does, and as whom."""
-
-    audit: AuditLog
-    registry: Registry
-    owner: Owner
-
-
 def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> Mapping[Path, OutputStore]:
-    """Where outputs are staged, by the root of the workspace; what is kept for undo is pruned behind the calls."""
+    """Where outputs are staged, by workspace root. What is kept for undo is pruned in a thread, outside the calls."""
     keep = Retention(settings.undo_calls, settings.undo_size)
     path_map = PathMap.parse(settings.path_map)
     pruning = ThreadPoolExecutor(1, "prune")
@@ -151,12 +145,11 @@ def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> Mapp
 def _pipeline(
     resolver: EntitlementResolver,
     hosting: Hosting,
-    ledger: _Ledger,
+    records: Records,
     approvals: ApprovalQueue,
     stack: ExitStack,
 ) -> Pipeline:
-    """The life of the calls of a server that has all of this reach."""
-    settings, policy, owner = resolver.whole.settings, resolver.policy, ledger.owner
+    settings, policy = resolver.whole.settings, resolver.policy
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
     return Pipeline(
@@ -166,7 +159,7 @@ def _pipeline(
         hosting=hosting,
         execution=Execution(settings, hosting),
         approvals=approvals,
-        records=Records(settings, ledger.audit, ledger.registry, owner.id, policy.digest),
+        records=records,
         results=store_of(settings),
         rates=rates,
         drafting=Drafting(settings, policy),
@@ -174,10 +167,6 @@ def _pipeline(
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),
     )
-
-
-def _patience(settings: Settings) -> Patience:
-    return Patience(settings.approval_seconds, settings.approval_wait)
 
 
 def _owner(folder: Path) -> Owner:
@@ -188,12 +177,6 @@ def _owner(folder: Path) -> Owner:
             f"the state folder {folder.parent} cannot be used: {error.strerror or error}. Give this user the folder, or name "
             "another with --state-dir."
         ) from error
-
-
-def _workspaces(settings: Settings) -> Workspaces:
-    writable = [Workspace.at(path, writable=True) for path in settings.workspaces]
-    read_only = [Workspace.at(path, writable=False) for path in settings.workspaces_ro]
-    return Workspaces((*writable, *read_only))
 
 
 def is_alive(server: str, owner: Owner) -> bool:

@@ -1,8 +1,8 @@
-"""What of a server one principal has: folders, tools, limits. Chosen by the policy, frozen at the server's start.
+"""What each principal may use of a server: workspaces, tools, limits. Set by the policy, fixed at the server's start.
 
 Invariants:
-* a reach is never wider than the server itself: entries of the policy only narrow;
-* a workspace that is not in a reach is in no mount, no list and no path of that principal's calls.
+* entitlements are never wider than the server itself: entries of the policy only narrow;
+* a workspace outside a principal's entitlements is in no mount, no list and no path of that principal's calls.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from sandbox.workspace import Workspaces
 
 @dataclass(frozen=True)
 class Entitlements:
-    """What one principal has."""
+    """What one principal may use."""
 
     settings: Settings
     workspaces: Workspaces
@@ -32,7 +32,7 @@ class Entitlements:
 
     @classmethod
     def whole(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
-        """All that a server has. Raises SettingsError."""
+        """Everything that a server has. Raises SettingsError."""
         limits = settings.limits()
         preflights = {box.name: box.preflight(limits) for box in toolboxes.items}
         return cls(settings, workspaces, toolboxes.surface(settings), limits, preflights)
@@ -43,7 +43,7 @@ class Entitlements:
 
 @dataclass(frozen=True)
 class EntitlementResolver:
-    """The reach of every principal. Made ahead, so that nothing is decided during a call."""
+    """The entitlements of every principal. Made ahead, so that nothing is decided during a call."""
 
     whole: Entitlements
     policy: Policy
@@ -56,7 +56,7 @@ class EntitlementResolver:
             self._narrowed[number] = narrowed(self.whole, entry, self.toolboxes)
 
     def of(self, principal: str) -> Entitlements:
-        """Raises ToolError (DENIED) for one whom the policy does not name."""
+        """Raises ToolError (DENIED) for a principal whom the policy does not name."""
         if self.policy.is_open:
             return self.whole
         entry = self.policy.entry(principal)
@@ -71,7 +71,7 @@ class EntitlementResolver:
 
 
 def narrowed(whole: Entitlements, entry: Entry, toolboxes: Toolboxes) -> Entitlements:
-    """What an entry leaves of the whole."""
+    """What an entry of the policy leaves of the whole. Raises PathRefused when no workspace is left."""
     limits = whole.limits
     limits = replace(
         limits,
@@ -79,46 +79,32 @@ def narrowed(whole: Entitlements, entry: Entry, toolboxes: Toolboxes) -> Entitle
         cpus=min(limits.cpus, entry.cpus or limits.cpus),
         wall_seconds=min(limits.wall_seconds, entry.timeout_seconds or limits.wall_seconds),
     )
-    workspaces = _workspaces(whole.workspaces, entry)
-    writable = any(one.writable for one in workspaces.items)
+    chosen = [
+        replace(one, writable=one.writable and not entry.read_only and one.root not in entry.workspaces_ro)
+        for one in whole.workspaces.items
+        if entry.workspaces is None or one.root in (*entry.workspaces, *entry.workspaces_ro)
+    ]
+    writable = any(one.writable for one in chosen)
+    names, given = toolboxes.names, entry.tools
+    excluded = sorted(name for name in names if _fits(name, entry.exclude_tools))
+    outside = () if given is None else tuple(name for name in names if not _fits(name, given))
     settings = whole.settings.model_copy(
         update={
             "read_only": whole.settings.read_only or entry.read_only or not writable,
             "memory": limits.memory_bytes,
             "cpus": limits.cpus,
             "timeout_seconds": limits.wall_seconds,
-            "exclude_tools": (*whole.settings.exclude_tools, *_excluded(entry, toolboxes.names)),
+            "exclude_tools": (*whole.settings.exclude_tools, *excluded),
         }
     )
     return Entitlements(
         settings,
-        workspaces,
-        toolboxes.surface(settings, _outside(entry, toolboxes.names)),
+        Workspaces(tuple(chosen)),
+        toolboxes.surface(settings, outside),
         limits,
         {name: one.within(limits) for name, one in whole.preflights.items()},
         entry,
     )
-
-
-def _workspaces(all_of_them: Workspaces, entry: Entry) -> Workspaces:
-    """Raises PathRefused when none is left."""
-    chosen = [
-        replace(one, writable=one.writable and not entry.read_only and one.root not in entry.workspaces_ro)
-        for one in all_of_them.items
-        if entry.workspaces is None or one.root in (*entry.workspaces, *entry.workspaces_ro)
-    ]
-    return Workspaces(tuple(chosen))
-
-
-def _excluded(entry: Entry, names: frozenset[str]) -> tuple[str, ...]:
-    """The names of tools and operations that an entry excludes."""
-    return tuple(sorted(name for name in names if _fits(name, entry.exclude_tools)))
-
-
-def _outside(entry: Entry, names: frozenset[str]) -> tuple[str, ...]:
-    """Those that an entry's list of what is given does not name."""
-    given = entry.tools
-    return () if given is None else tuple(name for name in names if not _fits(name, given))
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:

@@ -39,18 +39,10 @@ def configure(level: str, format: Literal["console", "json"]) -> None:
         cache_logger_on_first_use=False,
     )
     render: Processor = structlog.processors.JSONRenderer() if format == "json" else _console
-    _take_over(_formatter(shared, render), ours)
-
-
-def _formatter(shared: list[Processor], render: Processor) -> logging.Formatter:
     last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, render]
-    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last)
-
-
-def _take_over(formatter: logging.Formatter, ours: int) -> None:
     theirs = max(ours, logging.WARNING)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last))
     handler.addFilter(lambda record: record.levelno >= theirs or record.name.split(".")[0] in _OURS)
     # force: a library that has set up logging of its own may write elsewhere
     logging.basicConfig(handlers=[handler], level=theirs, force=True)

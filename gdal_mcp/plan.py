@@ -68,7 +68,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a tool makes of its arguments: a command, and the places it touches.
+    """What a tool makes of its arguments: a command, and the files it touches.
 
     Every output, transfer and removal is in one workspace: they are published together or not at all.
     """
@@ -79,12 +79,10 @@ class Draft:
     copies: tuple[Transfer, ...] = ()  # to the place of an output in staging, before the command runs
     transfers: tuple[Transfer, ...] = ()  # renamed in the workspace once the command has succeeded
     removes: tuple[Located, ...] = ()  # taken away then
-    listings: Mapping[PurePosixPath, str] = field(
-        default_factory=dict
-    )  # of folders that are renamed or taken away
-    verify: Callable[[Any], None] | None = field(
-        default=None, compare=False
-    )  # raises ToolError for what was printed
+    # of folders that are renamed or removed
+    listings: Mapping[PurePosixPath, str] = field(default_factory=dict)
+    # raises ToolError for what was printed
+    verify: Callable[[Any], None] | None = field(default=None, compare=False)
     always_asked: bool = False  # a person decides, whatever the server's setting
     wants_json: bool = False  # what is printed is JSON
     looked_at: tuple[Located, ...] = ()  # opened as well, but nothing is made of them: no digests
@@ -94,13 +92,12 @@ class Draft:
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its arguments by canonical name
     chain: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = ()  # of a pipeline: its steps with theirs
     steps: tuple[str, ...] = ()  # of a pipeline: the algorithms of all of them, those of branches too
-    present: Callable[[Any], Mapping[str, Any]] | None = field(
-        default=None, compare=False
-    )  # instead of the tool's own
+    # instead of the tool's own
+    present: Callable[[Any], Mapping[str, Any]] | None = field(default=None, compare=False)
 
     @property
     def output(self) -> Output | None:
-        """The output that the tool is about; the others go with it."""
+        """The main output; the others accompany it."""
         return self.outputs[0] if self.outputs else None
 
     @property
@@ -138,9 +135,8 @@ class Plan:
     runtime: str
     mounts: tuple[str, ...]
     arguments: Mapping[str, Any] = field(compare=False)
-    confines: Any = field(
-        default=None, compare=False
-    )  # as the hosting understands them; limits and mounts above are theirs
+    # for the hosting, which derives limits and mounts above from it
+    confines: Any = field(default=None, compare=False)
 
     @property
     def effect(self) -> Effect:
@@ -148,7 +144,7 @@ class Plan:
 
     @cached_property
     def canonical(self) -> str:
-        """The plan as canonical JSON: everything that an approval is about, without the call's own id."""
+        """The plan as canonical JSON: everything that an approval covers, without the call's id."""
         draft = self.draft
         value = {
             "tool": self.tool,
@@ -156,7 +152,16 @@ class Plan:
             "argv": [self._nameless(word) for word in draft.command.argv],
             "extra": dict(draft.command.extra),
             "inputs": [_place(located) for located in draft.inputs],
-            "outputs": [self._output(output) for output in draft.outputs],
+            "outputs": [
+                {
+                    "path": self._nameless(str(output.target)),
+                    "kind": output.kind,
+                    "update": output.update,
+                    "replaces": [_place(located) for located in output.replaces],
+                    "shared": [_place(located) for located in output.shared],
+                }
+                for output in draft.outputs
+            ],
             "copies": [[_place(one.source), _place(one.target)] for one in draft.copies],
             "transfers": [[_place(one.source), _place(one.target)] for one in draft.transfers],
             "listings": {str(path): listing for path, listing in draft.listings.items()},
@@ -172,17 +177,8 @@ class Plan:
     def digest(self) -> str:
         return hashlib.sha256(self.canonical.encode()).hexdigest()
 
-    def _output(self, output: Output) -> dict[str, Any]:
-        return {
-            "path": self._nameless(str(output.target)),
-            "kind": output.kind,
-            "update": output.update,
-            "replaces": [_place(located) for located in output.replaces],
-            "shared": [_place(located) for located in output.shared],
-        }
-
     def _nameless(self, word: str) -> str:
-        """A name that the server makes up differs with every call and never replaces anything: not part of the digest."""
+        """The word without names that the server makes up: they differ with every call and never replace anything."""
         for output in self.draft.outputs:
             if output.server_named:
                 word = word.replace(output.target.name, "<new file>")

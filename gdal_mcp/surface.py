@@ -14,7 +14,7 @@ from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.toolbox import Tool, Toolbox, spelling
 
-# what a policy may name too: HTTP takes files in by it, and no tool of the protocol is it
+# a policy may name it too: it receives files over HTTP, and is no tool of the protocol
 BESIDES = ("upload",)
 
 
@@ -60,10 +60,10 @@ class Toolboxes:
         )
 
     def surface(self, settings: Settings, outside: Iterable[str] = ()) -> Surface:
-        """The tools that the settings ask for, but for the names `outside` a list of what is given.
+        """The tools that the settings ask for, without those whose names are `outside` a principal's list of tools.
 
-        Such a list says nothing of what its tools run, as an exclusion does: who is given `info` alone may use it. Raises
-        SettingsError for a name that is no tool.
+        Unlike an exclusion, that list does not concern what its tools run: a principal with `info` alone may use it.
+        Raises SettingsError for a name that is no tool.
         """
         self._refuse_unknown(settings)
         aliases, excluded_names = self.aliases, {spelling(name) for name in settings.exclude_tools}
@@ -78,7 +78,10 @@ class Toolboxes:
             hidden = tool.pictures and settings.lockdown
             return not (gone or hidden or (settings.read_only and tool.writes))
 
-        chosen = [tool for tool in self._asked(settings) if allowed(tool)]
+        asked: dict[str, Tool] = {}
+        for tool in self._asked(settings):
+            asked.setdefault(tool.name, tool)
+        chosen = [tool for tool in asked.values() if allowed(tool)]
         first = self.items[0]
         default = settings.toolsets == (next(iter(first.toolsets)),)
         unlisted = [tool for name in first.unlisted for tool in first.toolsets[name]()] if default else []
@@ -88,14 +91,7 @@ class Toolboxes:
         return Surface(tuple(chosen), MappingProxyType(by_name), excluded, MappingProxyType(owners))
 
     def _asked(self, settings: Settings) -> Iterator[Tool]:
-        """Every tool that is asked for, once."""
-        seen: set[str] = set()
-        for tool in self._every(settings):
-            if tool.name not in seen:
-                seen.add(tool.name)
-                yield tool
-
-    def _every(self, settings: Settings) -> Iterator[Tool]:
+        """The tools that the settings name, some of them more than once."""
         for number, box in enumerate(self.items):
             wanted = tuple(box.toolsets) if "all" in settings.toolsets else settings.toolsets
             # what a further toolbox has is listed when the operator turned it on

@@ -49,13 +49,17 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
     else:
         some = text[: limit * 2]
         seen = some.translate(dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter)))
-        kept = _few_marks(unicodedata.normalize("NFC", _short_runs(seen)))
+        kept = unicodedata.normalize("NFC", _short_runs(seen))
+        kept = kept if kept.isascii() else _piled(kept).sub(r"\1", kept)
     return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + CUT
 
 
 def shown_text(text: str, limit: int = MAX_TEXT) -> str:
     """One line for a person who decides by it: what hides, reorders or breaks lines is shown as an escape."""
-    kept = "".join(letter if _shown(letter) else _escape(letter) for letter in text[:limit])
+    kept = "".join(
+        letter if _visible(letter) and letter not in _KEPT_CONTROLS else _escape(letter)
+        for letter in text[:limit]
+    )
     kept = _piled(kept).sub(lambda found: found[1] + "".join(map(_escape, found[2])), kept)
     return kept if len(text) <= limit else kept + CUT
 
@@ -75,7 +79,7 @@ def _locked(value: Any) -> Any:
 
 
 def _short_runs(text: str) -> str:
-    """The text with few enough marks in a row that putting them in order does not take for ever: normalising is quadratic."""
+    """The text without the marks beyond MAX_RUN in a row, since normalising takes quadratic time in their number."""
     kept: list[str] = []
     run = 0
     for letter in text:
@@ -85,12 +89,8 @@ def _short_runs(text: str) -> str:
     return "".join(kept)
 
 
-def _few_marks(text: str) -> str:
-    return text if text.isascii() else _piled(text).sub(r"\1", text)
-
-
 def _piled(text: str) -> re.Pattern[str]:
-    """Finds the marks on one letter: in group 1 those that may stay, in group 2 those beyond."""
+    """Finds too many marks on one letter: in group 1 those that may stay, in group 2 the rest."""
     marks = "".join(re.escape(letter) for letter in set(text) if unicodedata.category(letter) in _MARKS)
     return re.compile(f"([{marks}]{{{MAX_MARKS}}})([{marks}]+)" if marks else r"(?!)()")
 
@@ -99,10 +99,6 @@ def _visible(letter: str) -> bool:
     if letter in _KEPT_CONTROLS:
         return True
     return unicodedata.category(letter) not in _FORMATS and ord(letter) not in _HIDDEN
-
-
-def _shown(letter: str) -> bool:
-    return _visible(letter) and letter not in _KEPT_CONTROLS
 
 
 def _escape(letter: str) -> str:

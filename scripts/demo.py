@@ -211,7 +211,7 @@ async def look(session: Session, cog: Mapping[str, Any]) -> None:
     for name in (
         "image",
         "image_digest",
-        "gdal_version",
+        "tool_version",
         "stand_in",
         "engine",
         "tier",

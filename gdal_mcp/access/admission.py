@@ -1,12 +1,12 @@
-"""Who may run now: a bounded number of calls at once, and a bounded, fair queue in front of them.
+"""Admission control: a bounded number of calls at once, and a bounded, fair queue in front of them.
 
 Invariants:
-* never more places are taken than there are, and none stays free while a call waits;
+* never more permits are out than there are, and none is unused while a call waits;
 * a principal's calls are served in the order they came;
-* a place goes to the principal that has the fewest, and of equals to the one that has had none for longest: principals
-  take turns, and while one without a place waits, no other is given more than one, however many calls it has sent;
-* one principal fills at most half of what the others leave of the queue, so that there is room for the next one;
-* a call that leaves, even in the moment in which it is given a place, leaves nothing behind.
+* a permit goes to the principal with the fewest, and among equals to the one that has had none for longest: principals take
+  turns, and while one without a permit waits, no other gets a second one, however many calls it has sent;
+* one principal fills at most half of the queue that the others leave, so that there is room for the next one;
+* a call that leaves, even in the moment in which it gets a permit, leaves nothing behind.
 
 For one event loop: not to be used from threads.
 """
@@ -22,9 +22,9 @@ import anyio
 
 from gdal_mcp.errors import Code, Stage, ToolError
 
-_FIRST_GUESS = 1.0  # seconds that a call takes, while none has ended
-_NEWEST_PART = 0.2  # of the newest call in what calls take: some ten decide
-_LONGEST_HINT = 600.0  # seconds; nobody plans further ahead by an estimate
+_FIRST_GUESS = 1.0  # seconds: the duration of a call until one has ended
+_NEWEST_PART = 0.2  # weight of the newest call in the average duration: about ten calls count
+_LONGEST_HINT = 600.0  # seconds; a longer estimate helps nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class QueueDepth:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How full it is now. `turned_away` is counted since the start."""
+    """The present load. `turned_away` counts since the start."""
 
     concurrent: int
     queue_length: int
@@ -56,38 +56,39 @@ class Load:
 
 @dataclass(slots=True)
 class _Line:
-    """What one principal has, and the calls of its that wait."""
+    """One principal's running and waiting calls."""
 
-    turn: int  # counts up: when it last gave a place back, or came for the first time
+    turn: int  # counts up: when it last gave a permit back, or first came
     running: int = 0
     waiting: deque[anyio.Event] = field(default_factory=deque)
 
 
 class Admission:
-    """The places of one server."""
+    """The permits of one server."""
 
     def __init__(self, concurrent: int, queue_length: int, queue_seconds: float) -> None:
         if min(concurrent - 1, queue_length, queue_seconds) < 0:
-            raise ValueError("at least one call runs at once, and a queue is not shorter than nothing")
+            raise ValueError("concurrent must be at least 1, and the queue's bounds not negative")
         self.queue_length = queue_length
         self.queue_seconds = queue_seconds
         self._concurrent = concurrent
-        self._lines: dict[str, _Line] = {}  # of who has a call here; of who had one too, while anybody waits
+        # by principal: those with calls here, and while anybody waits also those that had some
+        self._lines: dict[str, _Line] = {}
         self._running = 0
         self._waiting = 0
         self._turns = count()
         self._turned_away = 0
         self._typical = _FIRST_GUESS
-        self._newest = 0.0  # when the last place was given out
+        self._newest = 0.0  # when the last permit was given out
 
     @asynccontextmanager
     async def permit(
         self, principal: str, on_wait: Callable[[], None] | None = None
     ) -> AsyncIterator[Permit]:
-        """Waits for a permit and gives it back at the end; `on_wait` is called if there is none at once.
+        """Waits for a permit and gives it back at the end; `on_wait` is called if none is free at once.
 
-        Raises ToolError (BUSY, with an estimate of when to try again) when the queue is full for this principal, or when
-        none was free within `queue_seconds`.
+        Raises ToolError (BUSY, with an estimate of when to try again) if the queue is full for this principal, or no permit
+        became free within `queue_seconds`.
         """
         arrived = anyio.current_time()
         if self._running < self._concurrent:
@@ -98,13 +99,14 @@ class Admission:
         try:
             yield Permit(taken - arrived)
         finally:
-            self._learn(anyio.current_time() - taken)
+            seconds = anyio.current_time() - taken
+            self._typical += (seconds - self._typical) * _NEWEST_PART
             self._give_back(principal)
 
     def resize(self, concurrent: int) -> None:
-        """More places are given out at once; fewer as soon as so many calls have ended."""
+        """Changes the number of permits. Additional ones are given out at once; fewer as calls end."""
         if concurrent < 1:
-            raise ValueError("at least one call runs at once")
+            raise ValueError("concurrent must be at least 1")
         self._concurrent = concurrent
         self._serve()
 
@@ -119,8 +121,13 @@ class Admission:
         )
 
     async def _wait(self, principal: str, on_wait: Callable[[], None] | None) -> None:
-        """Returns with a place. Every other way out leaves none."""
-        mine = self._join(principal)
+        """Returns with a permit, or raises without one."""
+        known = self._lines.get(principal)
+        if (len(known.waiting) if known else 0) >= self.queue_length - self._waiting:
+            raise self._busy(f"{self._waiting} calls are waiting already.")
+        mine = anyio.Event()
+        self._line(principal).waiting.append(mine)
+        self._waiting += 1
         try:
             if on_wait is not None:
                 on_wait()
@@ -131,20 +138,10 @@ class Admission:
             raise
         if not mine.is_set():
             self._withdraw(principal, mine)
-            raise self._busy(f"no place was free for it within {self.queue_seconds:g} s.")
-
-    def _join(self, principal: str) -> anyio.Event:
-        line = self._lines.get(principal)
-        if (len(line.waiting) if line else 0) >= self.queue_length - self._waiting:
-            raise self._busy(f"{self._waiting} calls wait already, as many as may.")
-        line = self._line(principal)
-        mine = anyio.Event()
-        line.waiting.append(mine)
-        self._waiting += 1
-        return mine
+            raise self._busy(f"the call could not start within {self.queue_seconds:g} s.")
 
     def _withdraw(self, principal: str, mine: anyio.Event) -> None:
-        """Out of the queue; a place that was given in the same moment goes to the next call."""
+        """Leaves the queue; a permit that was given in the same moment goes to the next call."""
         if mine.is_set():
             self._give_back(principal)
             return
@@ -157,16 +154,17 @@ class Admission:
         line.turn = next(self._turns)
         self._running -= 1
         self._serve()
-        if not self._waiting:  # whose turn it is matters only while somebody waits
+        if not self._waiting:  # turns matter only while somebody waits
             self._lines = {name: one for name, one in self._lines.items() if one.running}
 
     def _serve(self) -> None:
-        """Gives out what is free."""
+        """Gives out the free permits."""
         while self._waiting and self._running < self._concurrent:
-            heir = min((line for line in self._lines.values() if line.waiting), key=_claim)
-            heir.waiting.popleft().set()
+            waiting = (line for line in self._lines.values() if line.waiting)
+            following = min(waiting, key=lambda line: (line.running, line.turn))
+            following.waiting.popleft().set()
             self._waiting -= 1
-            self._take(heir)
+            self._take(following)
 
     def _take(self, line: _Line) -> None:
         line.running += 1
@@ -177,24 +175,16 @@ class Admission:
             self._lines[principal] = _Line(next(self._turns))
         return self._lines[principal]
 
-    def _learn(self, seconds: float) -> None:
-        self._typical += (seconds - self._typical) * _NEWEST_PART
-
     def _busy(self, why: str) -> ToolError:
-        """Try again when those that wait now will have had their turn."""
+        """The error of a call that is turned away: try again when the calls that wait now will have run."""
         self._turned_away += 1
-        # what runs now has run for at least so long
+        # the running calls have run for at least this long
         each = max(self._typical, anyio.current_time() - self._newest)
         hint = math.ceil(min((self._waiting + 1) * each / self._concurrent, _LONGEST_HINT))
         return ToolError(
             Code.BUSY,
             Stage.QUEUE,
             f"the server is busy: {why}",
-            f"Nothing was run. Call again in about {hint} s.",
+            f"The call did not run. Call again in about {hint} s.",
             retry_after=float(hint),
         )
-
-
-def _claim(line: _Line) -> tuple[int, int]:
-    """The lowest is next."""
-    return line.running, line.turn

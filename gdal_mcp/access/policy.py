@@ -1,10 +1,10 @@
 """Decides whether a call may run. Pure: the same answer for the same call and the same policy.
 
 Invariants:
-* the first rule that fits decides; without one the default of the approval mode does;
-* a rule that allows fits only a call all of whose workspaces it names; one that refuses or asks fits with any of them;
-* what moves, deletes or synchronises files is put to a person every time: no rule, mode or grant stands in for one there;
-* who is named by no `principal` entry, where there are any, may do nothing.
+* the first matching rule decides; without one, the default of the approval mode does;
+* a rule that allows matches only if it names all workspaces of a call; one that denies or asks, if it names any of them;
+* a call that moves, deletes or synchronises files needs a person's approval every time, whatever rule, mode or grant there is;
+* if there are `principal` entries, a principal that none of them names may do nothing.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ WAYS: Final[frozenset[Way]] = frozenset({"elicitation", "console", "terminal"})
 _REASONS = {
     Effect.CREATE: "it writes a new file",
     Effect.REPLACE: "it replaces files",
-    Effect.DESTROY: "it takes files away",
+    Effect.DESTROY: "it removes files",
 }
 
 
@@ -35,7 +35,7 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class RequireApproval:
-    """A person decides, in one of the `ways`. `grantable` is whether a yes given beforehand counts."""
+    """A person decides, in one of the `ways`. `grantable`: whether approval in advance counts."""
 
     reason: str
     ways: frozenset[Way] = WAYS
@@ -52,7 +52,7 @@ Verdict = Allow | RequireApproval | Deny
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What one rule of the file says. Names may hold `*`; what is left out fits everything."""
+    """One rule of the file. Names may contain `*`; omitted fields match everything."""
 
     decision: Literal["allow", "require", "deny"]
     tools: tuple[str, ...] = ("*",)  # of tools, or of algorithms such as `raster hillshade`
@@ -65,11 +65,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What the file gives to principals. It narrows what the server has; None leaves that as it is."""
+    """What the file gives to principals. It narrows the server's settings; None leaves them as they are."""
 
     principals: tuple[str, ...]
     workspaces: tuple[Path, ...] | None = None
-    workspaces_ro: tuple[Path, ...] = ()  # of those, or besides, only to be read
+    workspaces_ro: tuple[Path, ...] = ()  # read-only, whether they are in `workspaces` or not
     read_only: bool = False
     tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
@@ -84,9 +84,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of one server, frozen at its start. `digest` names the file's text in every record; `aliases` tells which
-    names stand for others.
-    """
+    """The rules of one server, frozen at its start. `digest` identifies the file in every record."""
 
     mode: ApprovalMode = "writes"
     rules: tuple[Rule, ...] = ()
@@ -101,13 +99,13 @@ class Policy:
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether everybody who is let in has everything that the server has."""
+        """Whether every authenticated principal has everything that the server has."""
         return not self.entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What a decision depends on. `workspaces` are those that the call writes to, or of a call that reads, reads from."""
+    """What a decision depends on. `workspaces` are those that the call writes to; if it only reads, those that it reads."""
 
     tool: str
     principal: str
@@ -119,21 +117,22 @@ class Case:
 
 
 def case(draft: Draft, tool: str, principal: str) -> Case:
-    """The case that a draft is."""
+    """The case of a draft."""
     effect = effect_of(draft)
+    read = (located.workspace.root for located in draft.inputs)
     return Case(
         tool=tool,
         principal=principal,
         effect=effect,
         algorithm=draft.algorithm,
         steps=draft.steps,
-        workspaces=frozenset(draft.touched if effect is not Effect.READ else _read(draft)),
+        workspaces=frozenset(read if effect is Effect.READ else draft.touched),
         always_asked=draft.always_asked,
     )
 
 
 def decide(asked: Case, policy: Policy) -> Verdict:
-    """Whether a call runs, runs after a yes, or does not run."""
+    """Whether a call runs, runs after approval, or is denied."""
     return explained(asked, policy)[0]
 
 
@@ -144,7 +143,7 @@ def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
         return Deny(rule.reason or "a rule of the policy denies it"), rule
     if asked.always_asked:
         ways = rule.ways if rule is not None and rule.decision == "require" else WAYS
-        reason = "it moves or takes away files, which a person decides every time"
+        reason = "it moves or removes files, which a person decides every time"
         return RequireApproval(reason, ways, grantable=False), rule
     if rule is None:
         return _default(asked.effect, policy.mode), None
@@ -155,7 +154,7 @@ def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
 
 
 def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
-    """Reads run, writes need a yes; `always` asks for both and `never`, a deliberate setting, for none."""
+    """Reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither."""
     if mode == "never":
         return Allow("the server runs with --approval never")
     if mode == "always":
@@ -168,16 +167,18 @@ def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
 
 
 def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:
+    named = asked.workspaces & set(rule.workspaces)
+    if rule.workspaces and (not named or (rule.decision == "allow" and named != asked.workspaces)):
+        return False
     return (
         asked.effect in rule.effects
         and _calls(rule, asked, aliases)
         and _named(asked.principal, rule.principals)
-        and _covers(rule, asked.workspaces)
     )
 
 
 def _calls(rule: Rule, asked: Case, aliases: Aliases) -> bool:
-    """A rule that denies or asks fits with anything that the call may run; one that allows must fit with all of it."""
+    """A rule that denies or asks matches anything that the call may run; one that allows must match all of it."""
     patterns = tuple(_spelled(one) for one in rule.tools)
 
     def fits(name: str) -> bool:
@@ -196,16 +197,5 @@ def _spelled(name: str) -> str:
     return name.replace(" ", "_").replace("-", "_")
 
 
-def _covers(rule: Rule, touched: frozenset[Path]) -> bool:
-    if not rule.workspaces:
-        return True
-    named = touched & set(rule.workspaces)
-    return bool(touched) and named == touched if rule.decision == "allow" else bool(named)
-
-
 def _named(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _read(draft: Draft) -> Iterable[Path]:
-    return (located.workspace.root for located in draft.inputs)

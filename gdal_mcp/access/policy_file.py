@@ -1,15 +1,15 @@
-"""The policy file: TOML in, a frozen `Policy` out. A word that is not known is an error, so that no rule is lost to a slip.
+"""Reads the policy file, TOML, into a frozen `Policy`. Unknown words are errors, so that no rule is lost to a typo.
 
-[[rule]]                       # the first that fits decides
+[[rule]]                       # the first match decides
 decision = "require"           # or "allow", "deny"
 tools = ["raster_*"]
 effects = ["replace"]          # of read, create, replace, destroy
 workspaces = ["/srv/maps"]
 principals = ["oauth:*"]
-ways = ["console"]             # in which a yes counts: elicitation, console, terminal
+ways = ["console"]             # in which approval counts: elicitation, console, terminal
 reason = "maps are shared"
 
-[[principal]]                  # what somebody has; without such entries everybody has all
+[[principal]]                  # what somebody has; without such entries everybody has everything
 principals = ["token:alice"]
 workspaces = ["/srv/maps"]
 memory = "512MiB"
@@ -21,7 +21,6 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,7 +28,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gdal_mcp.access.aliases import NO_ALIASES, Aliases
-from gdal_mcp.access.policy import WAYS, ApprovalMode, Entry, Policy, Rule, Way
+from gdal_mcp.access.policy import WAYS, Entry, Policy, Rule, Way
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
@@ -76,25 +75,38 @@ class _File(_Table):
 def load_policy(
     settings: Settings, names: Callable[[], Iterable[str]], aliases: Aliases = NO_ALIASES
 ) -> Policy:
-    """The policy of a server with these settings; `names` gives those of every tool and algorithm there is, and `aliases`
-    which of them stand for others.
+    """The policy of a server with these settings; `names` gives the names of all tools and algorithms.
 
     Raises SettingsError with every problem found.
     """
-    if settings.policy is None:
+    path = settings.policy
+    if path is None:
         return Policy(settings.approval, aliases=aliases)
-    data = _read(settings.policy)
+    data = _read(path)
     try:
         parsed = _File.model_validate(tomllib.loads(data.decode()))
     except ValidationError as error:
-        raise SettingsError(*(_sentence(settings.policy, row) for row in error.errors())) from error
-    except (ValueError, RecursionError) as error:  # TOML's and Unicode's, and of brackets in brackets
-        raise SettingsError(f"Policy file {settings.policy} is not TOML: {error}.") from error
-    made = _made(parsed, settings.approval, settings.policy, hashlib.sha256(data).hexdigest())
-    policy = replace(made, aliases=aliases)
-    problems = [*_unknown_tools(policy, frozenset(names())), *_unknown_workspaces(policy, settings)]
-    if problems:
-        raise SettingsError(*(f"Policy file {settings.policy}: {problem}" for problem in problems))
+        raise SettingsError(
+            *(
+                f"Policy file {path}, {'.'.join(map(str, row['loc']))}: {row['msg'][:1].lower()}{row['msg'][1:]}."
+                for row in error.errors()
+            )
+        ) from error
+    except (ValueError, RecursionError) as error:  # of TOML, of Unicode, and of deeply nested brackets
+        raise SettingsError(f"Policy file {path} is not TOML: {error}.") from error
+    policy = Policy(
+        settings.approval,
+        tuple(
+            Rule(**_values(one), effects=frozenset(one.effects), ways=frozenset(one.ways))
+            for one in parsed.rule
+        ),
+        tuple(Entry(**_values(one)) for one in parsed.principal),
+        str(path),
+        hashlib.sha256(data).hexdigest(),
+        aliases,
+    )
+    if problems := [*_unknown_tools(policy, frozenset(names())), *_unknown_workspaces(policy, settings)]:
+        raise SettingsError(*(f"Policy file {path}: {problem}" for problem in problems))
     return policy
 
 
@@ -108,27 +120,13 @@ def _read(path: Path) -> bytes:
         raise SettingsError(f"Policy file {path} cannot be read: {error.strerror}.") from error
 
 
-def _made(parsed: _File, mode: ApprovalMode, path: Path, digest: str) -> Policy:
-    rules = tuple(
-        Rule(
-            decision=one.decision,
-            tools=one.tools,
-            effects=frozenset(one.effects),
-            workspaces=tuple(place.resolve() for place in one.workspaces),
-            principals=one.principals,
-            ways=frozenset(one.ways),
-            reason=one.reason,
-        )
-        for one in parsed.rule
-    )
-    return Policy(mode, rules, tuple(_entry(one) for one in parsed.principal), str(path), digest)
-
-
-def _entry(one: _Entry) -> Entry:
-    values = {name: getattr(one, name) for name in _Entry.model_fields}
-    own = None if one.workspaces is None else tuple(place.resolve() for place in one.workspaces)
-    read = tuple(place.resolve() for place in one.workspaces_ro)
-    return Entry(**{**values, "workspaces": own, "workspaces_ro": read})
+def _values(table: _Rule | _Entry) -> dict[str, Any]:
+    """The fields of a table that need no other type, and its folders with their links resolved."""
+    values = {name: value for name, value in table if name not in ("effects", "ways")}
+    folders = {name: value for name, value in values.items() if name.startswith("workspaces")}
+    return values | {
+        name: value and tuple(folder.resolve() for folder in value) for name, value in folders.items()
+    }
 
 
 def _unknown_tools(policy: Policy, names: frozenset[str]) -> Iterable[str]:
@@ -137,7 +135,7 @@ def _unknown_tools(policy: Policy, names: frozenset[str]) -> Iterable[str]:
     said += [pattern for entry in policy.entries for pattern in entry.exclude_tools]
     for pattern in said:
         if not any(fnmatchcase(name, pattern) for name in names):
-            yield f"{pattern!r} fits no tool and no algorithm; `gdal-mcp tools --all` lists them."
+            yield f"{pattern!r} matches no tool and no algorithm; `gdal-mcp tools --all` lists them."
 
 
 def _unknown_workspaces(policy: Policy, settings: Settings) -> Iterable[str]:
@@ -146,9 +144,4 @@ def _unknown_workspaces(policy: Policy, settings: Settings) -> Iterable[str]:
     said += [place for entry in policy.entries for place in (*(entry.workspaces or ()), *entry.workspaces_ro)]
     for place in said:
         if place not in roots:
-            yield f"{place} is no workspace of this server. Name one that is, as a whole."
-
-
-def _sentence(path: Path, row: Any) -> str:
-    place = ".".join(str(part) for part in row["loc"])
-    return f"Policy file {path}, {place}: {row['msg'][:1].lower()}{row['msg'][1:]}."
+            yield f"{place} is not a workspace of this server. Name one of its workspaces, not a folder inside."

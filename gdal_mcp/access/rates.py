@@ -1,14 +1,14 @@
-"""How much one principal may ask for: calls a minute and at once, processor time and output a day.
+"""Limits for one principal: calls a minute and at once, processor time and output a day.
 
 Invariants:
-* however many threads ask, never more calls pass than the bounds allow, and none that may pass is refused;
-* a call that is refused counts for nothing;
-* what a day allows is kept on disk: a restart gives nobody a new day, and servers with one state folder share it.
+* whatever the number of threads, exactly the calls within the limits are admitted;
+* a refused call does not count;
+* the use of a day is on disk: it survives a restart, and servers with one state folder share it.
 
-A day is one of UTC, since people can tell when it ends. What a call uses is known at its end: those that run when the
-allowance is used up end as they would, so it can be passed by as much as may run at once.
+Days are in UTC, so that people know when they end. The use of a call is known only at its end: calls that run when the
+allowance is used up may finish, so it can be exceeded by the calls that run at once.
 
-Minutes are kept in memory: after a restart a principal has its whole minute.
+The calls of a minute are counted in memory: a restart forgets them.
 """
 
 import math
@@ -32,9 +32,9 @@ _log = structlog.get_logger()
 
 _MINUTE: Final = 60.0  # seconds
 _DAY: Final = 86_400
-_KEPT_DAYS: Final = 35  # for whoever wants to see last month's use
+_KEPT_DAYS: Final = 35  # so that last month's use can be seen
 _BUSY_SECONDS: Final = 5.0
-_SOON: Final = 1.0  # seconds: nobody knows when a call of one's own will end
+_SOON: Final = 1.0  # seconds: when a running call will end is unknown
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS usage (
     day INTEGER NOT NULL, principal TEXT NOT NULL, cpu_seconds REAL NOT NULL, output_bytes INTEGER NOT NULL,
     PRIMARY KEY (day, principal)) WITHOUT ROWID"""
@@ -44,7 +44,7 @@ _ADD: Final = """INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one principal may have; None is as much as there is."""
+    """The limits of one principal; None is no limit."""
 
     calls_per_minute: int | None = None
     concurrent: int | None = None
@@ -53,20 +53,20 @@ class Bounds:
 
     @property
     def by_day(self) -> bool:
-        """Whether what calls used has to be kept."""
+        """Whether the use of calls has to be recorded."""
         return self.cpu_seconds_a_day is not None or self.output_bytes_a_day is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one principal used on one day."""
+    """The use of one principal on one day."""
 
     cpu_seconds: float = 0.0
     output_bytes: int = 0
 
 
 class Rates:
-    """The principals of one server. Threads may share it."""
+    """The use of all principals of one server. Thread-safe."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         """`path` is a database of the state folder; `clock` tells which day it is, in seconds since 1970."""
@@ -78,19 +78,27 @@ class Rates:
         self._using = threading.Lock()
         self._open: sqlite3.Connection | None = None
         self._unwritten: list[tuple[int, str, float, int]] = []
-        self._tidied = 0  # the newest day on which old ones were dropped
+        self._tidied = 0  # the last day on which old days were deleted
 
     @contextmanager
     def admit(self, principal: str, bounds: Bounds) -> Iterator[None]:
-        """One call of this principal, while it lasts. Raises ToolError (RATE_LIMITED, with the time to wait)."""
-        self._enter(principal, bounds)
+        """Admits one call of this principal, while it lasts. Raises ToolError (RATE_LIMITED, with the time to wait)."""
+        self._require_allowance(principal, bounds)
+        with self._lock:
+            running = self._running[principal]
+            if bounds.concurrent is not None and running >= bounds.concurrent:
+                raise _limited(f"{running} of your calls are running, which is your limit", _SOON)
+            if bounds.calls_per_minute is not None:
+                self._require_minute(principal, bounds.calls_per_minute)
+            self._running[principal] += 1
         try:
             yield
         finally:
-            self._leave(principal)
+            with self._lock:
+                self._running -= Counter([principal])  # which drops what is zero
 
     def spent(self, principal: str, cpu_seconds: float, output_bytes: int) -> None:
-        """Adds what a call used, however it ended. What cannot be written now counts too, and is written with the next."""
+        """Adds the use of a call, however it ended. If it cannot be written now, it is written with the next one."""
         with self._using:
             self._unwritten.append((self._day(), principal, max(cpu_seconds, 0.0), max(output_bytes, 0)))
         try:
@@ -100,7 +108,7 @@ class Rates:
             _log.warning("use_not_kept", reason=error.message)
 
     def used(self, principal: str) -> Use:
-        """What it used today. Raises ToolError when that cannot be told."""
+        """Its use today. Raises ToolError if the database cannot be used."""
         query = "SELECT cpu_seconds, output_bytes FROM usage WHERE day = ? AND principal = ?"
         with self._database() as db:
             row = db.execute(query, (self._day(), principal)).fetchone()
@@ -112,30 +120,14 @@ class Rates:
                 self._open.close()
                 self._open = None
 
-    def _enter(self, principal: str, bounds: Bounds) -> None:
-        self._require_allowance(principal, bounds)
-        with self._lock:
-            running = self._running[principal]
-            if bounds.concurrent is not None and running >= bounds.concurrent:
-                raise _limited(f"{running} calls of yours run, as many as may at once", _SOON)
-            if bounds.calls_per_minute is not None:
-                self._require_minute(principal, bounds.calls_per_minute)
-            self._running[principal] += 1
-
-    def _leave(self, principal: str) -> None:
-        with self._lock:
-            self._running[principal] -= 1
-            if not self._running[principal]:
-                del self._running[principal]
-
     def _require_minute(self, principal: str, calls: int) -> None:
-        """Counts a call, unless so many began within the last minute."""
+        """Counts a call, unless as many as allowed began within the last minute."""
         now, made = time.monotonic(), self._made[principal]
         while made and made[0] <= now - _MINUTE:
             made.popleft()
         if len(made) >= calls:
             wait = (made[-calls] if calls else now) + _MINUTE - now
-            raise _limited(f"you made {calls} calls within a minute, as many as may", wait)
+            raise _limited(f"you made {calls} calls within a minute, which is your limit", wait)
         made.append(now)
 
     def _require_allowance(self, principal: str, bounds: Bounds) -> None:
@@ -144,44 +136,41 @@ class Rates:
         used = self.used(principal)
         left = (self._day() + 1) * _DAY - self._clock()
         if bounds.cpu_seconds_a_day is not None and used.cpu_seconds >= bounds.cpu_seconds_a_day:
-            raise _limited(f"you used today's {bounds.cpu_seconds_a_day:g} s of processor time", left)
+            limit = f"{bounds.cpu_seconds_a_day:g} s of processor time"
+            raise _limited(f"you have used up today's {limit}", left)
         if bounds.output_bytes_a_day is not None and used.output_bytes >= bounds.output_bytes_a_day:
-            raise _limited(f"you wrote today's {bounds.output_bytes_a_day} bytes", left)
+            raise _limited(f"you have used up today's {bounds.output_bytes_a_day} bytes of output", left)
 
     def _day(self) -> int:
         return int(self._clock() // _DAY)
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
-        """A transaction in which everything that was spent is written. Raises ToolError."""
+        """A transaction, which first writes everything that was spent. Raises ToolError."""
         try:
             with self._using:
                 self._open = self._open or _opened(self._path)
                 with self._open as db:
-                    self._write(db)
+                    if self._unwritten:
+                        db.executemany(_ADD, self._unwritten)
+                        if self._tidied != self._day():
+                            self._tidied = self._day()
+                            db.execute("DELETE FROM usage WHERE day < ?", (self._tidied - _KEPT_DAYS,))
                     yield db
                 self._unwritten.clear()
         except (sqlite3.Error, OSError) as error:
             raise ToolError(
                 Code.INTERNAL,
                 Stage.QUEUE,
-                f"what was used today cannot be kept in {self._path.name}: {error}",
-                "See that the disk of the state folder works and has room.",
+                f"today's use cannot be recorded in {self._path.name}: {error}",
+                "Check that the disk of the state folder works and is not full.",
             ) from error
-
-    def _write(self, db: sqlite3.Connection) -> None:
-        if not self._unwritten:
-            return
-        db.executemany(_ADD, self._unwritten)
-        if self._tidied != self._day():
-            self._tidied = self._day()
-            db.execute("DELETE FROM usage WHERE day < ?", (self._tidied - _KEPT_DAYS,))
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """What is lost in a power cut is the use of the last moments: not worth a wait for the disk after each call."""
+    """A power cut loses the use of the last moments, which is not worth waiting for the disk after each call."""
     with suppress(FileExistsError):
-        # not open: closing any descriptor of a database drops the locks that SQLite has on it in this process
+        # not open(): closing any descriptor of a database drops the locks that SQLite has on it in this process
         os.mknod(path, stat.S_IFREG | 0o600)
     db = sqlite3.connect(path, _BUSY_SECONDS, check_same_thread=False)
     try:
@@ -201,6 +190,6 @@ def _limited(why: str, seconds: float) -> ToolError:
         Code.RATE_LIMITED,
         Stage.QUEUE,
         f"{why}.",
-        f"Nothing was run. Call again in about {wait:g} s.",
+        f"The call did not run. Call again in about {wait:g} s.",
         retry_after=wait,
     )

@@ -1,14 +1,13 @@
-"""Static tokens: secrets that a small team hands out to its clients, without an issuer of their own.
+"""Static tokens: secrets that a small team without an issuer gives to its clients.
 
 A token is `gdalmcp_ID_SECRET`. The id finds its row, the secret proves it.
 
 Invariants:
-* the secret is shown once, when it is made, and kept nowhere: the file holds its SHA-256. It is 256 random bits, so nobody
-  guesses it from its digest however fast that is computed, and a slow hash, which passwords need, would only let strangers
-  keep this server busy;
-* the file can be written by its owner alone, or no token is good;
-* what is written holds from the next request on, in every process: nothing is kept in memory;
-* two tokens never have the same name at once, since a name is a principal.
+* the secret is shown once, when it is made, and stored nowhere: the file holds its SHA-256. It is 256 random bits, so it
+  cannot be guessed from its digest, and a slow hash, which passwords need, would only let strangers keep this server busy;
+* if others than its owner can write the file, no token is valid;
+* changes apply from the next request on, in every process: nothing is cached in memory;
+* no two tokens have the same name at once, since the name identifies the principal.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ from typing import Final
 
 from gdal_mcp.access.identity import SCOPES, Principal
 
-PREFIX: Final = "gdalmcp_"  # of its own, so that scanners for leaked secrets can know it
+PREFIX: Final = "gdalmcp_"  # distinctive, so that scanners for leaked secrets can recognize it
 _ID_BYTES: Final = 8
 _SECRET_BYTES: Final = 32
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
@@ -45,12 +44,12 @@ class TokensUnavailable(Exception):
 
 
 class TokenRefused(Exception):
-    """A token cannot be made as asked; the message says why."""
+    """A token cannot be made as requested; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is kept of a token. Times are seconds since 1970; one without an end holds until it is revoked."""
+    """The stored part of a token. Times are seconds since 1970; without an expiry it is valid until revoked."""
 
     name: str
     scopes: tuple[str, ...]
@@ -62,15 +61,26 @@ class Token:
 
 
 class TokenStore:
-    """The tokens of one state folder. Threads and processes may share it."""
+    """The tokens of one state folder. Safe for threads and processes."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.path = path
         self._clock = clock
 
     def new(self, name: str, scopes: tuple[str, ...], days: float | None) -> str:
-        """Makes a token and returns its text, which cannot be had again. Raises TokenRefused, TokensUnavailable."""
-        _check(name, scopes, days)
+        """Makes a token and returns its text, the only copy. Raises TokenRefused, TokensUnavailable."""
+        if not _NAME.fullmatch(name):
+            raise TokenRefused(
+                f"{name[:80]!r} is not a valid token name: up to 64 lowercase letters, digits, dots, dashes and underscores, "
+                "with a letter or digit at both ends."
+            )
+        unknown = sorted(set(scopes) - set(SCOPES))
+        if unknown or not scopes:
+            raise TokenRefused(
+                f"a token has scopes of {', '.join(SCOPES)}; not {', '.join(unknown) or 'none'}."
+            )
+        if days is not None and not 0 < days <= 36_500:  # a century: a longer time is a mistake
+            raise TokenRefused("a token is valid for more than zero days and less than a century.")
         token_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
         now = self._clock()
         row = (token_id, name, _digest(secret), " ".join(scopes), now, now + days * _DAY if days else None)
@@ -80,23 +90,23 @@ class TokenStore:
                 db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", row)
             except sqlite3.IntegrityError:
                 raise TokenRefused(
-                    f"there is a token {name!r}. Revoke it first, or choose another name."
+                    f"there already is a token {name!r}. Revoke it first, or choose another name."
                 ) from None
         return f"{PREFIX}{token_id}_{secret}"
 
     def revoke(self, name: str) -> bool:
-        """Whether there was one. It is good for nothing from now on. Raises TokensUnavailable."""
+        """Deletes a token; whether there was one. Raises TokensUnavailable."""
         with self._writing() as db:
             return db.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount > 0
 
     def all(self) -> tuple[Token, ...]:
-        """By name, those that have ended too. Raises TokensUnavailable."""
+        """All tokens by name, including expired ones. Raises TokensUnavailable."""
         with self._reading() as db:
             rows = db.execute("SELECT name, scopes, created, expires FROM tokens ORDER BY name") if db else ()
             return tuple(_token(*row) for row in rows)
 
     def find(self, text: str) -> Token | None:
-        """The token of this text, if it is good now. Raises TokensUnavailable."""
+        """The token of this text, if it is valid now. Raises TokensUnavailable."""
         parts = _TOKEN.fullmatch(text)
         if parts is None:
             return None
@@ -110,7 +120,7 @@ class TokenStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """None when no token was ever made."""
+        """None if no token was ever made."""
         with self._explained():
             try:
                 _require_private(self.path)
@@ -138,29 +148,16 @@ class TokenStore:
             yield
         except (sqlite3.Error, OSError) as error:
             raise TokensUnavailable(
-                f"the tokens in {self.path} cannot be used: {error}. See that the disk works and that this user may write it."
+                f"the tokens in {self.path} cannot be used: {error}. Check that the disk works and this user can write the file."
             ) from error
-
-
-def _check(name: str, scopes: tuple[str, ...], days: float | None) -> None:
-    if not _NAME.fullmatch(name):
-        raise TokenRefused(
-            f"{name[:80]!r} is no name for a token: up to 64 small letters, digits, dots, dashes and underscores, "
-            "a letter or digit at both ends."
-        )
-    unknown = sorted(set(scopes) - set(SCOPES))
-    if unknown or not scopes:
-        raise TokenRefused(f"a token has scopes of {', '.join(SCOPES)}; not {', '.join(unknown) or 'none'}.")
-    if days is not None and not 0 < days <= 36_500:  # a century: farther away is a mistake
-        raise TokenRefused("a token holds for more than no day and less than a century.")
 
 
 def _require_private(path: Path) -> None:
     mode = path.lstat().st_mode
     if not stat.S_ISREG(mode) or mode & _OTHERS_MAY_WRITE:
         raise TokensUnavailable(
-            f"{path} could be written by others, so no token in it is believed. Look who did, make the tokens anew, and "
-            "run chmod 600 on it."
+            f"others could have written {path}, so none of its tokens is accepted. Find out who did, run chmod 600 on it, and "
+            "make new tokens."
         )
 
 

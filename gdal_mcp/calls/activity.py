@@ -1,4 +1,4 @@
-"""The calls that are under way in this process: what they are, how far they are, and how a person ends one.
+"""The calls that are running in this process: what they do, how far they are, and how a person cancels one.
 
 For one event loop; `report` alone may be called from other threads.
 """
@@ -56,7 +56,7 @@ class Activity:
         return tuple(self._running.values())
 
     def cancel(self, call_id: str, by: str) -> bool:
-        """Ends a call as its client could: its container is stopped and removed. False for one that is not under way."""
+        """Cancels a call as its client could: its container is stopped and removed. False if it is not running."""
         found = self._running.get(call_id)
         if found is None:
             return False

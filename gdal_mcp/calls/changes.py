@@ -1,6 +1,6 @@
-"""What the end of a call, or of an undo, changed for whoever watches: told to listeners in this process.
+"""Announces to listeners in this process what the end of a call, or an undo, changed.
 
-On the event loop, in the order in which things ended. What other processes do is not seen here.
+On the event loop, in the order in which calls ended. Changes by other processes are not seen.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from gdal_mcp.calls.context import Done
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The record of a call of that principal, and the outputs at these URIs; with any of them the list of outputs too."""
+    """A principal's call whose record changed, and the URIs of changed outputs; with any, the list of outputs too."""
 
     principal: str
     call_id: str
@@ -30,7 +30,7 @@ class Changes:
 
 
 def changed_by(principal: str, call_id: str, done: Done | None) -> Changed:
-    """What a call changed that ended, however it did."""
+    """What a call changed, however it ended."""
     published = done.published if done else None
     if published is None:
         return Changed(principal, call_id)

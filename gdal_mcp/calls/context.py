@@ -1,7 +1,7 @@
-"""A call on its way: the request, what is known of it after each step, and the reply.
+"""The states of a call: its request, what is known after each step, and the reply.
 
-The steps are values that are made once and handed on: `Admitted`, `Planned`, `Ran`. `CallContext` is the one thing that
-changes: it notes the newest of them, for the records of a call that ends early, and how long each step took.
+Each step makes a frozen value for the next: `Admitted`, `Planned`, `Ran`. Only `CallContext` changes: it holds the newest of
+them, for the records of a call that ends early, and how long each step took.
 """
 
 import secrets
@@ -56,7 +56,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Exactly what would run, and where. `approval` says how that was allowed, once it was."""
+    """Exactly what would run, and where. `approval` says how it was allowed; empty before that."""
 
     admitted: Admitted
     plan: Plan
@@ -70,7 +70,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a call that succeeded has to tell. All text in it is cleaned; `outputs` are in the order of the draft's."""
+    """What a successful call produced. All text in it is cleaned; `outputs` are in the order of the draft's."""
 
     usage: Usage
     printed: str
@@ -101,21 +101,14 @@ class CallContext:
     begun: float = field(default_factory=time.monotonic)
     durations: dict[str, float] = field(default_factory=dict)
     step: Admitted | Planned | Ran | None = None  # the last that was reached
-    preflight: Report = field(
-        default_factory=NoReport
-    )  # the newest: more is known once its container has looked
+    preflight: Report = field(default_factory=NoReport)  # the newest; the container's look adds to it
     usage: Usage | None = None  # of its container, however the call ended
     running: Running | None = None  # as the console shows it
 
     @property
     def planned(self) -> Planned | None:
-        return (
-            self.step.planned
-            if isinstance(self.step, Ran)
-            else self.step
-            if isinstance(self.step, Planned)
-            else None
-        )
+        step = self.step.planned if isinstance(self.step, Ran) else self.step
+        return step if isinstance(step, Planned) else None
 
     @property
     def done(self) -> Done | None:
@@ -129,12 +122,12 @@ class CallContext:
         self.request.on_progress(fraction, message)
 
     def enter(self, stage: str) -> None:
-        """Tells the console what the call is doing, in plain words."""
+        """Sets the stage that the console shows."""
         if self.running is not None:
             self.running.stage = stage
 
     def cpu_seconds(self) -> float:
-        """As the container says, up to what it can have had; all of that for one that was cut before it could say."""
+        """CPU time as the container reports it, at most what its limits allow; without a report, all of that."""
         if self.usage is None or self.planned is None:
             return 0.0
         limits = self.planned.plan.limits

@@ -1,12 +1,12 @@
-"""How the arguments of a call become a draft, and how many may become one at a time.
+"""Makes drafts from the arguments of calls, a bounded number at a time.
 
-A draft is made in a thread, before its call has a place: it looks up paths and reads headers, so a file system that hangs
-holds it for as long as it likes. Nobody can end a thread from outside.
+A draft is made in a thread before its call is admitted to the queue. It looks up paths, so a hanging file system can block
+it for any time, and a thread cannot be ended from outside.
 
 Invariants of `Drafts`:
-* never more than `at_once` threads make drafts, nor more than `of_one` for the same principal, which is less: what hangs
-  for one principal leaves room for the others;
-* a thread counts until it has ended, also one that nobody waits for any more;
+* at most `at_once` threads make drafts, and at most `of_one` (fewer) for the same principal, so that one principal's
+  hanging files leave room for the others;
+* a thread counts until it has ended, even after its caller gave up;
 * every caller is answered within twice `seconds`.
 """
 
@@ -17,8 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 from pydantic import ValidationError
@@ -134,20 +133,24 @@ class Drafts:
         )
 
     def _begin(self, principal: str, work: Callable[[], T]) -> tuple[Future[T], anyio.Event]:
-        """What a thread makes, and when it has. Not one of anyio's threads: the program's end would wait for those."""
+        """Starts a thread; returns its result and when it has ended. Not anyio's threads: the program would wait for them."""
         made: Future[T] = Future()
         ended = anyio.Event()
+        loop = asyncio.get_running_loop()
 
         def over() -> None:
             self._give_back(principal)
             ended.set()
 
-        thread = threading.Thread(
-            target=copy_context().run,
-            args=(_make, work, made, partial(asyncio.get_running_loop().call_soon_threadsafe, over)),
-            name="draft",
-            daemon=True,
-        )
+        def make() -> None:
+            try:
+                made.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the draft is waited for
+                made.set_exception(error)
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(over)
+
+        thread = threading.Thread(target=copy_context().run, args=(make,), name="draft", daemon=True)
         try:
             thread.start()
         except BaseException:
@@ -156,7 +159,7 @@ class Drafts:
         return made, ended
 
     async def _turn(self, line: _Line) -> None:
-        """First the principal's own, so that who waits for that is in nobody's way."""
+        """Waits for the principal's own turn first, so that this wait holds up nobody else."""
         with anyio.move_on_after(self.seconds):
             await line.turns.acquire()
             try:
@@ -182,12 +185,3 @@ class Drafts:
         line.callers -= 1
         if not line.callers:
             del self._lines[principal]
-
-
-def _make(work: Callable[[], T], made: Future[T], tell: Callable[[], Any]) -> None:
-    try:
-        made.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the draft is waited for
-        made.set_exception(error)
-    with suppress(RuntimeError):  # the event loop has ended
-        tell()

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -44,8 +44,7 @@ class Execution:
             with self._lease(planned, cancel) as lease:
                 context.record_duration("claim", begun)
                 declined: list[ToolError] = []
-                job = replace(self._job(planned, lease), on_interim=_judging(planned, declined))
-                result = lease.run(job, cancel)
+                result = lease.run(self._job(planned, lease, declined), cancel)
                 context.usage = result.usage
                 context.record_duration("run", time.monotonic() - result.usage.run_seconds)
                 if declined:
@@ -59,7 +58,9 @@ class Execution:
                     done if lease.staging is None else self._published(planned, lease.staging, done, cancel)
                 )
         except LaunchCancelled:
-            return ended_before(planned.admitted.toolbox)
+            ended = judge(SandboxResult(Cancelled(), Usage("cold")), planned.admitted.toolbox)
+            assert ended is not None
+            return ended
         except SandboxError as error:
             if isinstance(error, EngineUnavailable | ImageMissing):
                 self.hosting.lost()
@@ -78,16 +79,33 @@ class Execution:
         alone = self.settings.mount_scope == "inputs"  # a container that waits has the mounts of no call
         return (host.pool.start if alone else host.pool.claim)(kind, plan.call_id, cancel)
 
-    def _job(self, planned: Planned, lease: Lease) -> Job:
-        """What the container is asked to do, once what it works on lies in its staging."""
+    def _job(self, planned: Planned, lease: Lease, declined: list[ToolError]) -> Job:
+        """The container's job, once the files it changes are in its staging folder.
+
+        What the container reports of the inputs before it works is judged; a refusal ends the job and is added to `declined`.
+        """
+        admitted = planned.admitted
+
+        def judge_inputs(value: Mapping[str, Any]) -> bool:
+            preflight = admitted.entitlements.preflight(admitted.toolbox)
+            try:
+                planned.context.preflight = preflight.heard(planned.plan.draft, value)
+            except ToolError as error:
+                declined.append(error)
+            return not declined
+
         plan, staging, operation = planned.plan, lease.staging, planned.context.request.operation
-        # a picture can show words, so that a server in lockdown makes none
+        # a picture can show words, so a server in lockdown makes none
         pictures = self.settings.preview and not self.settings.lockdown
-        request = planned.admitted.toolbox.request(
-            plan.draft, self.settings.preview_pixels if pictures else 0
+        job = Job(
+            plan.call_id,
+            lease.template,
+            admitted.toolbox.request(plan.draft, self.settings.preview_pixels if pictures else 0),
+            staging,
+            planned.context.report_progress,
+            on_interim=judge_inputs,
+            answers=staging is None,
         )
-        progress = planned.context.report_progress
-        job = Job(plan.call_id, lease.template, request, staging, progress, answers=staging is None)
         if staging is not None and operation.copies(plan.draft):
             lease.hold(job)
             operation.copy_in(planned, staging, self.hosting.seen)
@@ -105,7 +123,7 @@ class Execution:
         return done
 
     def _done(self, planned: Planned, result: SandboxResult) -> Done:
-        """What the container said, which may be anything, as what a caller is told."""
+        """The result for the caller, made from the container's answer, which may be anything."""
         toolbox, draft = planned.admitted.toolbox, planned.plan.draft
         final = result.final or {}
         printed = result.stdout.decode("utf-8", "replace")
@@ -134,37 +152,15 @@ class Execution:
         return ToolError(failure.code, failure.stage, failure.message, suggestion, untrusted)
 
 
-def _judging(planned: Planned, declined: list[ToolError]) -> Callable[[Mapping[str, Any]], bool]:
-    """Hears what the container says of the inputs before it works; False, and the reason, to end it."""
-    admitted = planned.admitted
-    preflight = admitted.entitlements.preflight(admitted.toolbox)
-
-    def heard(value: Mapping[str, Any]) -> bool:
-        try:
-            planned.context.preflight = preflight.heard(planned.plan.draft, value)
-        except ToolError as error:
-            declined.append(error)
-        return not declined
-
-    return heard
-
-
-def ended_before(toolbox: Toolbox) -> ToolError:
-    """Of a call that was cancelled while its container was not ready."""
-    failure = judge(SandboxResult(Cancelled(), Usage("cold")), toolbox)
-    assert failure is not None
-    return failure
-
-
 def _placed(text: str, draft: Draft) -> str:
-    """An output is named by its place in the container; the caller knows it by its own."""
+    """The text with each output's path in the container replaced by its path in the workspace."""
     for output in draft.outputs:
         text = text.replace(output.inside, str(output.target))
     return text
 
 
 def _make_outputs_folder(target: Located) -> None:
-    """The folder for outputs that nobody named, owned as the workspace is."""
+    """Makes the folder for outputs without a given name, with the workspace's owner."""
     with open_folder(target.workspace, PurePosixPath()) as root:
         name = str(target.relative.parent)
         try:
@@ -180,7 +176,7 @@ def _make_outputs_folder(target: Located) -> None:
 
 
 def _give_new(name: str, root: int) -> None:
-    """Gives a folder that was just made to the workspace's owner, who can exchange the name for another at any time."""
+    """Gives a folder that was just made to the workspace's owner, who may replace it with another at any time."""
     folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
     try:
         with os.scandir(folder) as inside:

@@ -53,7 +53,9 @@ def fit(
     if _size(whole) <= limit:
         return dict(result)
     uri = result_uri(call_id) if store.keep(call_id, whole, owner) else None
-    return {**_fitting(result, limit - NOTE), WHOLE: {"bytes": _size(whole), "limit": limit, "uri": uri}}
+    fitting = (cut for cut in _cuts(result) if _size(json_text(cut)) <= limit - NOTE)
+    longest = next(fitting, _mark(0, len(result)))
+    return {**longest, WHOLE: {"bytes": _size(whole), "limit": limit, "uri": uri}}
 
 
 def presented(
@@ -84,12 +86,6 @@ def json_text(value: Any) -> str:
 
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
-
-
-def _fitting(result: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """The longest of the cuts that fits."""
-    found = (cut for cut in _cuts(result) if _size(json_text(cut)) <= limit)
-    return next(found, _mark(0, len(result)))
 
 
 def _cuts(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -181,17 +177,16 @@ class ResultStore:
     def prune(self) -> None:
         """Forgets what is too old, too many or too large, the oldest first; also what a crash left half written."""
         total = count = 0
-        for path, status in sorted(self._found(), key=lambda one: one[1].st_mtime, reverse=True):
+        found: list[tuple[Path, os.stat_result]] = []
+        with suppress(OSError):
+            for path in self.folder.iterdir():
+                with suppress(OSError):  # another server removed it first
+                    found.append((path, path.lstat()))
+        for path, status in sorted(found, key=lambda one: one[1].st_mtime, reverse=True):
             total, count = total + status.st_size, count + 1
             if self._is_old(status) or count > self.max_kept or total > self.max_bytes:
                 with suppress(OSError):
                     path.unlink()
-
-    def _found(self) -> Iterator[tuple[Path, os.stat_result]]:
-        with suppress(OSError):
-            for path in self.folder.iterdir():
-                with suppress(OSError):  # another server forgot it first
-                    yield path, path.lstat()
 
     def _is_old(self, status: os.stat_result) -> bool:
         return self.clock() - status.st_mtime > self.max_age

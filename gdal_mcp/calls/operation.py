@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Draft, Output
+from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Tool
 from gdal_mcp.untrusted import clean_text
 from sandbox.outputs.store import OutputFolder, Publication, Published
@@ -42,8 +42,13 @@ class Operation:
             staging.copy_in(located, name, limits, seen(located.workspace.root))
 
     def publish(self, planned: "Planned", staging: OutputFolder, _cancel: Cancellation) -> Published:
-        """What becomes of what the command left in staging. Raises ToolError, SandboxError."""
-        return publish(planned, staging)
+        """Publishes what the command left in staging. Raises ToolError for a file that belongs to no output, SandboxError."""
+        plan, draft, belongs = planned.plan, planned.plan.draft, planned.admitted.toolbox.belongs
+        publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))
+        gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
+        return staging.publish(
+            plan.call_id, publications, removes=gone, transfers=draft.transfers, listings=draft.listings
+        )
 
     def explain(self, error: ToolError) -> ToolError:
         """What the caller is told of a job that failed."""
@@ -53,35 +58,20 @@ class Operation:
 ORDINARY = Operation()
 
 
-def publish(planned: "Planned", staging: OutputFolder) -> Published:
-    """Publishes what the command left in staging that belongs to an output. Raises ToolError when anything else is there."""
-    plan, draft, belongs = planned.plan, planned.plan.draft, planned.admitted.toolbox.belongs
-    publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))
-    gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
-    return staging.publish(
-        plan.call_id, publications, removes=gone, transfers=draft.transfers, listings=draft.listings
-    )
-
-
 def _publication(name: str, draft: Draft, belongs: Callable[[str, str], int]) -> Publication:
     """Where a staged name goes. Raises ToolError for one that belongs to no output, or would replace a stranger."""
-    output = _owner(name, draft.outputs, belongs)
-    if output is None:
+    closeness = [belongs(name, output.target.name) for output in draft.outputs]
+    best = max(closeness, default=0)
+    closest = [one for one, close in zip(draft.outputs, closeness, strict=True) if best and close == best]
+    if len({output.target.path.parent for output in closest}) != 1:  # none, or in several folders
         raise _rejected(name, "the command wrote a file that does not belong to the output")
+    output = closest[0]
     known = {located.name: located for located in (*output.replaces, *output.shared)}
     if name in known:
         return Publication(name, known[name])
     if os.path.lexists(output.target.path.parent / name):
         raise _rejected(name, "a file of the output would replace one that is no part of the old output")
     return Publication(name, Located(output.target.workspace, output.target.relative.parent / name))
-
-
-def _owner(name: str, outputs: tuple[Output, ...], belongs: Callable[[str, str], int]) -> Output | None:
-    """The output that a name belongs to most closely; None where that would be in several folders."""
-    closeness = [belongs(name, output.target.name) for output in outputs]
-    best = max(closeness, default=0)
-    found = [one for one, close in zip(outputs, closeness, strict=True) if best and close == best]
-    return found[0] if len({output.target.path.parent for output in found}) == 1 else None
 
 
 def _rejected(name: str, why: str) -> ToolError:

@@ -1,4 +1,4 @@
-"""What is written down about a call: the audit records before and after it, its registry rows, and its receipt."""
+"""The records of a call: audit records before and after it, its registry rows, and its receipt."""
 
 import hashlib
 import mimetypes
@@ -16,7 +16,7 @@ from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry, RegistryUnavailable
 from gdal_mcp.ledger.rows import json_text
-from gdal_mcp.plan import Draft, Plan
+from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Described
 from sandbox.outcome import Usage
@@ -60,12 +60,11 @@ class Records:
     watched: dict[str, Materials] = field(default_factory=dict)  # the inputs of the calls that run
 
     def started(self, planned: Planned) -> None:
-        """Before anything runs; from here on the inputs are watched. Raises ToolError when it cannot be written."""
+        """Records the start, before anything runs, and begins to digest the inputs. Raises ToolError when it cannot."""
         context = planned.context
         try:
-            self.registry.begin_call(
-                self._call(context)
-            )  # first: the next server ends what is begun in there
+            # first, since the next server ends what the registry has as begun
+            self.registry.begin_call(self._call(context))
             try:
                 self.audit.append({**self._event(context, "call.started"), "outcome": "started"})
             except AuditUnavailable as error:
@@ -78,21 +77,21 @@ class Records:
         )
 
     def answered(self, context: CallContext) -> None:
-        """Before an answer that needs no container. Raises ToolError when it cannot be written."""
+        """Records an answer that needs no container, before it is given. Raises ToolError when it cannot."""
         try:
             self.audit.append({**self._event(context, "call.started"), "outcome": "started"})
         except AuditUnavailable as error:
             raise _unrecorded(error) from error
 
     def suspended(self, context: CallContext) -> None:
-        """The client was asked and will call again."""
+        """Records that the client was asked for approval and will call again."""
         try:
             self.audit.append({**self._event(context, "approval.requested"), "outcome": "asked"})
         except AuditUnavailable:
             _log.exception("audit_failed", call=context.call_id)
 
     def finished(self, context: CallContext, done: Done | None, error: ToolError | None) -> ToolError | None:
-        """After everything. Returns a failure when it cannot be written, since the call itself is over."""
+        """Records the end of a call. Returns an error instead of raising one, since the call itself is over."""
         finish = self._finish(context, done, error)
         _log.info(
             "call",
@@ -135,7 +134,7 @@ class Records:
         )
 
     def _call(self, context: CallContext) -> Call:
-        """What is known of a call: all of it if there is a plan."""
+        """What is known of a call so far; most of it comes from its plan."""
         request, planned = context.request, context.planned
         call = Call(
             context.call_id, request.principal, request.tool[:100], dict(request.arguments), self.server
@@ -173,7 +172,7 @@ class Records:
         return event
 
     def _finish(self, context: CallContext, done: Done | None, error: ToolError | None) -> CallEnd:
-        """How the call ended, with all that can be told; what was published is told whatever fails of the rest."""
+        """How the call ended. What was published is always in it, even when gathering the rest fails."""
         published = done.published if done else None
         ended = CallEnd(
             outcome=str(error.code) if error else "OK",
@@ -193,8 +192,8 @@ class Records:
         watched, planned = self.watched.pop(context.call_id, None), context.planned
         if watched is None:
             return ()
-        touched = _touched(planned.plan) if planned and done and done.published else frozenset()
-        # an answer that only read is not held up for digests, as nothing will be traced back to it
+        touched = _touched(planned.plan.draft) if planned and done and done.published else frozenset()
+        # an answer that only read does not wait for digests, as nothing will be traced back to it
         patience = 0.0 if done is None else PATIENCE if done.published is not None else _READ_PATIENCE
         return tuple(one.row() for one in watched.result(touched=touched, patience=patience))
 
@@ -212,17 +211,15 @@ class Records:
         }
 
     def _register(self, context: CallContext, done: Done | None, finish: CallEnd) -> None:
-        """Into the registry, also what failed before it ran; an answer without a container is in the audit log alone."""
+        """Registers the end, also of a call that failed before it ran. An answer without a container is only audited."""
         if done is not None and done.published is not None:
-            # before its end: what is not ended, a restart looks after
-            artifacts = [_artifact(file) for file in done.published.files]
+            # before the end is recorded, as a restart finishes calls without one
+            artifacts = [artifact_of(file) for file in done.published.files]
             self.registry.add_artifacts(context.call_id, artifacts)
         self.registry.finish_call(context.call_id, finish)
         if done is None and finish.outcome != "OK":
             told = replace(self._call(context), outcome=finish.outcome, message=finish.message)
-            if (
-                context.planned is None
-            ):  # what was not understood may hold a password: its digest alone is kept
+            if context.planned is None:  # what was not understood may hold a password: keep only its digest
                 told = replace(told, arguments={}, arguments_digest=_digest(context.request.arguments))
             self.registry.add_refused(replace(told, durations=finish.durations))
 
@@ -237,8 +234,18 @@ class Records:
             "arguments_sha256": _digest(request.arguments),
         }
         if planned is not None:
-            host = planned.host
-            event["object"] = _object(planned.plan)
+            host, plan, draft = planned.host, planned.plan, planned.plan.draft
+            event["object"] = {
+                "argv": list(draft.command.argv),
+                "inputs": [place_row(located) for located in draft.inputs],
+                "outputs": [str(output.target) for output in draft.outputs],
+                "transfers": [[str(one.source), str(one.target)] for one in draft.transfers],
+                "removes": [str(located) for located in draft.removes],
+                "effect": str(plan.effect),
+                "plan": plan.digest,
+                "mounts": list(plan.mounts),
+                "limits": asdict(plan.limits),
+            }
             event["approval"] = planned.approval
             event["policy"] = {"mode": self.settings.approval, "sha256": self.policy or None}
             event["where"] = {
@@ -253,24 +260,8 @@ class Records:
         return event
 
 
-def _object(plan: Plan) -> dict[str, Any]:
-    """What a call works on, as its audit records say it."""
-    draft = plan.draft
-    return {
-        "argv": list(draft.command.argv),
-        "inputs": [place_row(located) for located in draft.inputs],
-        "outputs": [str(output.target) for output in draft.outputs],
-        "transfers": [[str(one.source), str(one.target)] for one in draft.transfers],
-        "removes": [str(located) for located in draft.removes],
-        "effect": str(plan.effect),
-        "plan": plan.digest,
-        "mounts": list(plan.mounts),
-        "limits": asdict(plan.limits),
-    }
-
-
 def _cost(usage: Usage, laps: Mapping[str, float]) -> dict[str, Any]:
-    """What a call took, in the words of its receipt."""
+    """What a call used, as fields of its receipt."""
     own = {"create": usage.create_seconds, "start": usage.start_seconds, "remove": usage.remove_seconds}
     return {
         "pool": usage.pool,
@@ -285,7 +276,7 @@ def _digest(arguments: Mapping[str, Any]) -> str:
 
 
 def _answer(done: Done) -> str:
-    """The digest of what a call answered: text, code, and the picture of one that only looks."""
+    """The digest of a call's answer: its text, its code, and the picture of a call that only read."""
     total = hashlib.sha256(done.printed.encode("utf-8", "surrogatepass"))
     total.update(f"\0{done.return_code}\0".encode())
     if done.published is None and done.preview:
@@ -293,17 +284,16 @@ def _answer(done: Done) -> str:
     return total.hexdigest()
 
 
-def _touched(plan: Plan) -> frozenset[Path]:
-    """Where a call that published put, replaced, moved or took away something."""
-    draft = plan.draft
+def _touched(draft: Draft) -> frozenset[Path]:
+    """Where a call that published put, replaced, moved or removed something."""
     places = [located for one in draft.outputs for located in (one.target, *one.replaces, *one.shared)]
     places += [located for one in draft.transfers for located in (one.source, one.target)]
     return frozenset(located.path for located in (*places, *draft.removes))
 
 
 def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any], ...]:
-    """What a call that published did to the workspace, dataset by dataset: written, changed, moved or removed."""
-    places = [_where(one) for one in found] + [{}] * (len(draft.outputs) - len(found))
+    """What a call that published did to each dataset: written, changed, moved or removed."""
+    places = [_extents(one) for one in found] + [{}] * (len(draft.outputs) - len(found))
     rows = list(zip(draft.outputs, places, strict=False))
     written = [{"path": str(one.target), "kind": one.kind, **at} for one, at in rows if not one.update]
     changed = [{"path": str(one.target), "kind": "changed", **at} for one, at in rows if one.update]
@@ -312,13 +302,10 @@ def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any
     return (*written, *changed, *moved, *removed)
 
 
-def _where(one: Described) -> dict[str, Any]:
-    """Where on earth an output lies: [west, south, east, north] in degrees, of each layer that can be told."""
-    boxes = [
-        one.facts.get("wgs84"),
-        *(layer.get("wgs84") for layer in one.facts.get("layers") or () if layer),
-    ]
-    known = [box for box in boxes if box]
+def _extents(one: Described) -> dict[str, Any]:
+    """The extent of each layer of an output where it is known: [west, south, east, north] in degrees."""
+    boxes = [one.facts, *(layer for layer in one.facts.get("layers") or () if layer)]
+    known = [box["wgs84"] for box in boxes if box.get("wgs84")]
     return {"wgs84": known[:_MAX_BOXES]} if known else {}
 
 
@@ -331,7 +318,8 @@ def _unrecorded(error: Exception) -> ToolError:
     )
 
 
-def _artifact(file: PublishedFile) -> Artifact:
+def artifact_of(file: PublishedFile) -> Artifact:
+    """A published file or folder as it is registered."""
     located = file.located
     kind = "inode/directory" if located.is_folder else media_type(located.name)
     return Artifact(located.uri, str(located), located.name, file.size, kind, file.sha256)

@@ -1,4 +1,4 @@
-"""What a call is told that does not run, or not to its end. Pure."""
+"""Errors of calls that are refused or do not finish. Pure."""
 
 from difflib import get_close_matches
 
@@ -9,7 +9,7 @@ from gdal_mcp.surface import Surface
 
 
 def ended_by(who: str) -> ToolError:
-    """Somebody cancelled the call; without a name that is its own client."""
+    """The call was cancelled; without a name, by its own client."""
     return ToolError(Code.CANCELLED, Stage.RUN, f"{who or 'the client'} cancelled the call.")
 
 
@@ -66,7 +66,7 @@ def invalid(error: ValidationError) -> ToolError:
 
 
 def failed(call_id: str, *, published: bool = False) -> ToolError:
-    """A fault of ours, without its text; `published` when it came after the call's outputs were in their places."""
+    """A bug of the server, without its text; `published` when the outputs were published before it."""
     stands = f" What it published stands; `gdal-mcp undo {call_id}` takes it back." if published else ""
     return ToolError(
         Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}.{stands}"

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from gdal_mcp.calls.context import Done, Ran
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolbox import Answer, Described
+from gdal_mcp.toolbox import Answer
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Located
 
@@ -66,10 +66,18 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
 
 
 def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
-    """Every output as it was re-opened in the container, and every file that was published, replaced or taken away."""
+    """Every output as it was re-opened in the container, and every file that was published, replaced or removed."""
     described = zip(draft.outputs, done.outputs, strict=False)
     told: dict[str, Any] = {
-        "outputs": [_output(output.target, one) for output, one in described],
+        "outputs": [
+            {
+                "path": str(output.target),
+                "uri": output.target.uri,
+                "description": dict(one.facts),
+                "checks": [dict(check) for check in one.checks],
+            }
+            for output, one in described
+        ],
         "files": [file_row(file) for file in published.files],
         "replaced": [str(one) for one in published.replaced],
     }
@@ -80,17 +88,8 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
     return told
 
 
-def _output(target: Located, described: Described) -> dict[str, Any]:
-    return {
-        "path": str(target),
-        "uri": target.uri,
-        "description": dict(described.facts),
-        "checks": [dict(check) for check in described.checks],
-    }
-
-
 def _untrusted(done: Done) -> dict[str, Any]:
-    """Only what there is: names in the data by output, GDAL's report or text, its messages."""
+    """Names in the data by output, the report or text, and messages, as far as there are any."""
     parts: dict[str, Any] = {}
     if done.parsed is not None:
         parts["report"] = done.parsed

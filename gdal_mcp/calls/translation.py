@@ -1,4 +1,4 @@
-"""Turns what the sandbox says into what a caller is told. Pure."""
+"""Turns outcomes and errors of the sandbox into errors for the caller. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -81,22 +81,38 @@ def explain(error: SandboxError, stage: Stage) -> ToolError:
 def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> ToolError | None:
     """None when the job succeeded, else why not; `writes` when it had an output."""
     outcome = result.outcome
-    if isinstance(outcome, Exited):
-        return _failed(result, toolbox, writes=writes) if outcome.code else None
-    code, message, suggestion = _told(outcome, toolbox)
-    return ToolError(code, Stage.RUN, message, suggestion, stderr_of(result))
+    if not isinstance(outcome, Exited):
+        code, message, suggestion = _explained(outcome, toolbox)
+        return ToolError(code, Stage.RUN, message, suggestion, stderr_of(result))
+    if not outcome.code:
+        return None
+    final = result.final or {}
+    said = [message for level, message in reported(final) if level != "warning"][:_FIRST]
+    done = "finished with errors" if final.get("done") is True else "failed"
+    message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
+    suggestion = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
+    return ToolError(
+        toolbox.failure, Stage.RUN, message, suggestion, {toolbox.name: said, **stderr_of(result)}
+    )
 
 
 _LIMIT_ADVICE = "Use a smaller window, a coarser resolution or compression, or raise the limit: {}."
 
 
-def _told(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
+def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
     """Code, message and suggestion for a job that did not end by itself."""
     match outcome:
         case Cancelled():
             return Code.CANCELLED, "the call was cancelled and its container removed.", ""
+        case Killed(from_outside=True):
+            return (
+                Code.ENGINE_UNAVAILABLE,
+                f"the container was ended from outside (exit code {outcome.exit_code}), as by an engine that stops or restarts.",
+                "Nothing was published. Call again; if it ends like that each time, the file is damaged or hostile.",
+            )
         case Killed():
-            return _killed(outcome, toolbox)
+            message = f"{toolbox.title} crashed (exit code {outcome.exit_code})."
+            return toolbox.failure, message, "The file may be damaged or hostile."
         case DiskLow():
             message = (
                 "the disk of the workspace was nearly full, so the call was ended before it took the rest."
@@ -110,7 +126,7 @@ def _told(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
 
 
 def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
-    """The same for one that came to a limit which a setting raises."""
+    """The same for a job that reached a limit which a setting can raise."""
     match outcome:
         case TimedOut(seconds=limit):
             advice = _LIMIT_ADVICE.format("--timeout-seconds")
@@ -130,30 +146,8 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
             return Code.OUTPUT_LIMIT, message, "Ask for less, or write to a file."
 
 
-def _killed(outcome: Killed, toolbox: Toolbox) -> tuple[Code, str, str]:
-    if outcome.from_outside:
-        return (
-            Code.ENGINE_UNAVAILABLE,
-            f"the container was ended from outside (exit code {outcome.exit_code}), as by an engine that stops or restarts.",
-            "Nothing was published. Call again; if it ends like that each time, the file is damaged or hostile.",
-        )
-    message = f"{toolbox.title} crashed (exit code {outcome.exit_code})."
-    return toolbox.failure, message, "The file may be damaged or hostile."
-
-
-def _failed(result: SandboxResult, toolbox: Toolbox, *, writes: bool) -> ToolError:
-    final = result.final or {}
-    said = [message for level, message in reported(final) if level != "warning"][:_FIRST]
-    done = "finished with errors" if final.get("done") is True else "failed"
-    message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
-    suggestion = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
-    return ToolError(
-        toolbox.failure, Stage.RUN, message, suggestion, {toolbox.name: said, **stderr_of(result)}
-    )
-
-
 def reported(final: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Level and cleaned text of what GDAL reported; anything that is no such row is left out."""
+    """Level and cleaned text of the library's messages; malformed rows are left out."""
     rows = final.get("errors")
     found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return [(str(row.get("level")), clean_text(str(row.get("message", "")), 500)) for row in found]

@@ -4,32 +4,23 @@ import json
 
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, say
-from gdal_mcp.ledger.audit import Verification, tail, verify
+from gdal_mcp.ledger.audit import tail, verify
 from gdal_mcp.ledger.audit_record import Checkpoint
 from gdal_mcp.settings import Settings, SettingsError
 
 
 def check(settings: Settings, checkpoint: str | None) -> Exit:
     """Prints whether the chain is whole and holds the checkpoint. Raises SettingsError, AuditUnavailable."""
-    kept = _checkpoint(checkpoint) if checkpoint is not None else None
-    path = settings.state.audit
-    found = verify(path, kept)
-    out(f"{path}: {found.records} records, {_verdict(found)}; ends at {found.last}")
-    return Exit.DONE if found.ok else Exit.FAILED
-
-
-def _checkpoint(text: str) -> Checkpoint:
     try:
-        return Checkpoint.parse(text)
+        kept = Checkpoint.parse(checkpoint) if checkpoint is not None else None
     except ValueError as error:
         raise SettingsError(f"--checkpoint: {error}") from error
-
-
-def _verdict(found: Verification) -> str:
-    if found.ok:
-        return "OK"
+    path = settings.state.audit
+    found = verify(path, kept)
     where = f" at record {found.first_bad}" if found.first_bad else ""
-    return f"BROKEN{where}: {found.reason}"
+    verdict = "OK" if found.ok else f"BROKEN{where}: {found.reason}"
+    out(f"{path}: {found.records} records, {verdict}; ends at {found.last}")
+    return Exit.DONE if found.ok else Exit.FAILED
 
 
 def show_last(settings: Settings, count: int) -> Exit:

@@ -45,7 +45,8 @@ def show(settings: Settings) -> Exit:
         say(str(error))
         return Exit.FAILED
     out(found.summary)
-    out(f"source: {source(settings, text)}")
+    stored = f"{settings.state_dir / store.FOLDER}, for {settings.image or 'the image that set-up found'}"
+    out(f"source: {'packaged' if text == load.packaged_text() else stored}")
     return Exit.DONE
 
 
@@ -61,7 +62,7 @@ def after_setup(settings: Settings, image: Image) -> Exit:
 
     Images of one release differ in their drivers. Where what such an image says cannot be served, the packaged data is.
     """
-    same = _release(image.version) == load.RELEASE
+    same = tuple(image.version.split(".")[:2]) == tuple(map(str, load.RELEASE))
     if same and image.standin:
         store.forget(settings.state_dir, settings.image)
         return Exit.DONE
@@ -89,14 +90,3 @@ def _asked(settings: Settings) -> tuple[Image, str]:
     with closing(open_engine(settings.engine)) as engine:
         image = resolve(engine.images, GDAL_IMAGE, settings.image)
         return image, captured(engine, image.id)
-
-
-def source(settings: Settings, text: str) -> str:
-    """Where the data of these settings is from."""
-    if text == load.packaged_text():
-        return "packaged"
-    return f"{settings.state_dir / store.FOLDER}, for {settings.image or 'the image that set-up found'}"
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2]) if version else ()

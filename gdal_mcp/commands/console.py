@@ -2,7 +2,6 @@
 
 import time
 import webbrowser
-from collections.abc import Callable
 from contextlib import closing
 from typing import Final
 
@@ -35,8 +34,8 @@ def show(settings: Settings, *, opens: bool) -> Exit:
     for one, address in zip(found, addresses, strict=True):
         say(f"console of the server on {', '.join(one.workspaces)}; the link works once, for a minute")
         out(address)
-    if opens:
-        _open(addresses[0])
+    if opens and not webbrowser.open(addresses[0]):
+        say("there is no browser to open here; open the address above yourself.")
     return Exit.DONE
 
 
@@ -53,18 +52,7 @@ def _found(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
         if not any(alive(server) for server in others):
             return runtime_file.living(state.root, alive)
         runtime_file.ask(state.root)
-        return _awaited(lambda: runtime_file.living(state.root, alive))
-
-
-def _awaited(
-    look: Callable[[], tuple[runtime_file.Advertisement, ...]],
-) -> tuple[runtime_file.Advertisement, ...]:
-    end = time.monotonic() + WAIT_SECONDS
-    while not (found := look()) and time.monotonic() < end:
-        time.sleep(_LOOK_SECONDS)
-    return found
-
-
-def _open(address: str) -> None:
-    if not webbrowser.open(address):
-        say("there is no browser to open here; open the address above yourself.")
+        end = time.monotonic() + WAIT_SECONDS
+        while not (found := runtime_file.living(state.root, alive)) and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
+        return found

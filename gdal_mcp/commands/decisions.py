@@ -2,15 +2,16 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.commands.exits import Exit
-from gdal_mcp.commands.streams import out, out_json, say, seconds_of
+from gdal_mcp.commands.streams import out, out_either, say, seconds_of
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.untrusted import shown_text
@@ -31,14 +32,26 @@ def _user() -> str:
     return local_user().id
 
 
-def approve(settings: Settings, question: str, answer: bool | None) -> Exit:  # noqa: FBT001 - yes, no, or ask
-    """Decides one open question; without an answer, the person at the terminal is asked. Raises SettingsError."""
+def approve(settings: Settings, question: str | None, *, answer: bool | None, as_json: bool = False) -> Exit:
+    """Decides one open question; without an answer, the person at the terminal is asked. Raises SettingsError.
+
+    Without a question, those that wait for an answer are printed.
+    """
     with _service(settings) as service:
+        if question is None:
+            _show_questions(service.approvals.pending(), as_json=as_json)
+            return Exit.DONE
         row = service.approvals.approval(question)
         if row is None or row.state != "pending":
             say(f"there is no open question {question[:64]!r}; `gdal-mcp approve` lists the open ones.")
             return Exit.FAILED
-        yes = _ask(row) if answer is None else answer
+        if answer is None and not sys.stdin.isatty():
+            raise SettingsError("there is no terminal to ask at; say --yes or --no")
+        yes = answer
+        if yes is None:
+            sys.stderr.write(f"{row.summary}\n\nApprove? [y/N] ")
+            sys.stderr.flush()
+            yes = sys.stdin.readline().strip().lower() in ("y", "yes")
         decision = Decision(approved=yes, by=_user(), how="gdal-mcp approve", way="terminal")
         after = service.decide(row.id, decision)
         out(f"{row.id}: {after.state if after else 'gone'}")
@@ -46,42 +59,19 @@ def approve(settings: Settings, question: str, answer: bool | None) -> Exit:  # 
         return Exit.DONE if held or not yes else Exit.FAILED
 
 
-def _ask(row: Approval) -> bool:
-    if not sys.stdin.isatty():
-        raise SettingsError("there is no terminal to ask at; say --yes or --no")
-    sys.stderr.write(f"{row.summary}\n\nApprove? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def show_questions(settings: Settings, *, as_json: bool) -> Exit:
-    """Prints the questions that wait for an answer."""
-    with _service(settings) as service:
-        rows = service.approvals.pending()
-    if as_json:
-        out_json(
-            [
-                {
-                    "id": one.id,
-                    "call": one.call_id,
-                    "tool": one.tool,
-                    "principal": one.principal,
-                    "plan": one.plan_digest,
-                    "expires": one.expires,
-                    "ways": list(one.ways),
-                    "question": dict(one.details),
-                }
-                for one in rows
-            ]
-        )
-        return Exit.DONE
+def _show_questions(rows: Sequence[Approval], *, as_json: bool) -> None:
+    told, lines = [], []
     for one in rows:
         left = max(0, one.expires - time.time())
         sentence = shown_text(str(one.details.get("sentence", one.tool)), 300)
-        out(f"{one.id}  {left / 60:.0f} min left  {sentence}")
-    if not rows:
+        lines.append(f"{one.id}  {left / 60:.0f} min left  {sentence}")
+        about: dict[str, Any] = {"id": one.id, "call": one.call_id, "tool": one.tool, "ways": list(one.ways)}
+        about |= {"principal": one.principal, "plan": one.plan_digest, "expires": one.expires}
+        told.append({**about, "question": dict(one.details)})
+    if rows or as_json:
+        out_either(told, "\n".join(lines), as_json=as_json)
+    else:
         say("no call waits for approval.")
-    return Exit.DONE
 
 
 def show_grants(settings: Settings, *, as_json: bool) -> Exit:
@@ -101,12 +91,11 @@ def show_grants(settings: Settings, *, as_json: bool) -> Exit:
         }
         for one in found
     ]
-    if as_json:
-        out_json(rows)
-        return Exit.DONE
-    for row in rows:
-        out("  ".join(str(row[key]) for key in ("id", "state", "principal", "tool", "workspace")))
-    if not rows:
+    keys = ("id", "state", "principal", "tool", "workspace")
+    if rows or as_json:
+        lines = "\n".join("  ".join(str(row[key]) for key in keys) for row in rows)
+        out_either(rows, lines, as_json=as_json)
+    else:
         say("there is no grant; `gdal-mcp grants new TOOL FOLDER` makes one.")
     return Exit.DONE
 

@@ -1,29 +1,74 @@
-"""`gdal-mcp doctor`: what this host has of what calls need, as a table or as JSON."""
+"""`gdal-mcp doctor`: what calls need and what this host has of it; with `--escape`, what hostile code in a container could not do."""
 
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Final
+
+from gdal_mcp.app import running
 from gdal_mcp.commands.exits import Exit
-from gdal_mcp.commands.streams import out, out_json
-from gdal_mcp.operations.examine import Report, examine
+from gdal_mcp.commands.streams import out_either
+from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.registry import RegistryUnavailable
+from gdal_mcp.operations.examine import Report, examine, some_workspace
 from gdal_mcp.settings import Settings
+from sandbox.attestation import Escape
+from sandbox.errors import SandboxError
+from sandbox.isolation.cis import BENCHMARK
+
+_ROW_MARKS: Final = {"ok": "ok  ", "warning": "WARN", "failed": "FAIL"}
+_MARKS: Final = {"held": "ok  ", "failed": "OUT ", "warning": "WARN", "note": "note", "n/a": "n/a "}
+_TITLES: Final = {
+    "escape": "Ways out, each tried",
+    "sight": "What a job sees of the host",
+    "container": "What the container is, as it measures itself",
+    "limits": "Limits in force, as this host was attested",
+    BENCHMARK: f"{BENCHMARK}, section 5, as docker-bench-security checks it",
+}
+_CIS_WIDTH: Final = 30  # the most numbers that stand beside one row
 
 
-def show(settings: Settings, *, as_json: bool) -> Exit:
-    """Prints what was found on this host."""
-    report = examine(settings)
-    if as_json:
-        out_json(report.as_dict())
-    else:
-        out(render(report))
-    return Exit.DONE if report.ok else Exit.NOT_READY
+def show(settings: Settings, *, escape: bool = False, as_json: bool) -> Exit:
+    """Prints what was found on this host: NOT_READY when a call would not run.
+
+    With `escape` it is tried to get out of a container: FAILED when something got out, NOT_READY when nothing could be tried.
+    """
+    if not escape:
+        report = examine(settings)
+        out_either(report.as_dict(), "\n".join(_rows(report)), as_json=as_json)
+        return Exit.DONE if report.ok else Exit.NOT_READY
+    try:
+        # in a container as calls with these settings get it
+        with some_workspace(settings) as (complete, _), running(complete) as app:
+            found = app.hosting.try_to_escape()
+    except (SandboxError, AuditUnavailable, CatalogueBroken, RegistryUnavailable) as error:
+        text = f"Nothing was tried: {error}"
+        out_either({"ok": False, "error": text, "rows": []}, text, as_json=as_json)
+        return Exit.NOT_READY
+    told = {"ok": found.ok, "rows": [asdict(row) for row in found.rows]}
+    out_either(told, "\n".join(table(found)), as_json=as_json)
+    return Exit.DONE if found.ok else Exit.FAILED
 
 
-def render(report: Report) -> str:
-    """The table for people."""
-    marks = {"ok": "ok  ", "warning": "WARN", "failed": "FAIL"}
-    lines = []
+def _rows(report: Report) -> Iterator[str]:
     for row in report.rows:
-        lines.append(f"{marks[row.state]}  {row.group:<11}  {row.name:<28}  {row.found}")
+        yield f"{_ROW_MARKS[row.state]}  {row.group:<11}  {row.name:<28}  {row.found}"
         if row.fix and row.state != "ok":
-            lines.append(f"{'':>21}-> {row.fix}")
-    lines.append("")
-    lines.append("Ready." if report.ok else "Not ready: see the rows marked FAIL.")
-    return "\n".join(lines)
+            yield f"{'':>21}-> {row.fix}"
+    yield ""
+    yield "Ready." if report.ok else "Not ready: see the rows marked FAIL."
+
+
+def table(found: Escape) -> Iterator[str]:
+    """The lines for people: verdict, CIS numbers, what was tried, what was found."""
+    width = max(len(row.name) for row in found.rows)
+    for group, title in _TITLES.items():
+        yield f"{title}:"
+        for row in found.rows:
+            if row.group == group:
+                yield f"  {_MARKS[row.verdict]}  {row.cis:<{_CIS_WIDTH}}  {row.name:<{width}}  {row.found}"
+        yield ""
+    out = [row.name for row in found.rows if row.verdict == "failed"]
+    yield (
+        f"Something got out: {'; '.join(out)}. Do not run calls on this host." if out else "Nothing got out."
+    )

@@ -56,8 +56,11 @@ def guarded(work: Callable[[], Exit]) -> Exit:
         say(str(error))
         return Exit.USAGE
     except (
-        *(StagingFailed, AuditUnavailable, CatalogueBroken),
-        *(RegistryUnavailable, TokensUnavailable),
+        StagingFailed,
+        AuditUnavailable,
+        CatalogueBroken,
+        RegistryUnavailable,
+        TokensUnavailable,
     ) as error:
         say(str(error))
         return Exit.FAILED

@@ -6,6 +6,7 @@ Help shows the options of the command and the settings that most people need, na
 import argparse
 import difflib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 from gdal_mcp.commands.exits import Exit, guarded
@@ -28,12 +29,9 @@ class _BriefUsage(argparse.HelpFormatter):
 
 def add_command(commands: Any, name: str, run: Run, text: str) -> argparse.ArgumentParser:
     """A command whose `run` gets what was typed and the settings; the program's own failures become exit codes."""
-
-    def started(given: argparse.Namespace) -> Exit:
-        settings = settings_of(given)
-        return guarded(lambda: run(given, settings))
-
-    return add_early_command(commands, name, started, text)
+    return add_early_command(
+        commands, name, lambda given: guarded(partial(run, given, settings_of(given))), text
+    )
 
 
 def add_early_command(

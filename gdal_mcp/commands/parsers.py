@@ -1,25 +1,46 @@
 """Every command of the program with its options. What a command needs is imported when it runs, so that help is quick."""
 
 import argparse
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gdal_mcp.access.identity import READ, SCOPES
 from gdal_mcp.commands.exits import Exit, guarded
-from gdal_mcp.commands.options import add_command, add_early_command, add_group, settings_of
+from gdal_mcp.commands.options import Run, add_command, add_early_command, add_group, settings_of
 from gdal_mcp.commands.streams import json_object, out
 from gdal_mcp.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gdal_mcp.app import App
 
 
 def add_commands(commands: Any) -> None:
     """All of them, in the order in which help lists them."""
     for add in (_add_calls, _add_host, _add_clients, _add_decisions, _add_records):
         add(commands)
+
+
+def _imported(function: str, *names: str, in_app: bool = False) -> Run:
+    """Runs `module.function` of this folder with the settings, or a running app, and the typed values of these names."""
+    module, _, name = function.partition(".")
+
+    def run(given: argparse.Namespace, settings: Settings) -> Exit:
+        work = getattr(import_module(f"gdal_mcp.commands.{module}"), name)
+        values = {one: getattr(given, one) for one in names}
+        ended: Exit
+        if not in_app:
+            ended = work(settings, **values)
+            return ended
+        from gdal_mcp.app import running
+
+        settings.require_workspaces()
+        with running(settings) as app:
+            ended = work(app, **values)
+        return ended
+
+    return run
+
+
+def _add_json(parser: Any, text: str = "as JSON") -> None:
+    parser.add_argument("--json", action="store_true", dest="as_json", help=text)
 
 
 def _add_calls(commands: Any) -> None:
@@ -29,11 +50,12 @@ def _add_calls(commands: Any) -> None:
     )
     call = add_command(commands, "call", _call, "run one tool and print its structured result as JSON")
     _add_tool_call(call)
-    call.add_argument("--yes", action="store_true", help="approve the call; for scripts")
+    call.add_argument("--yes", action="store_true", dest="assume_yes", help="approve the call; for scripts")
 
-    tools = add_command(commands, "tools", _tools, "list the tools that a server with these settings has")
-    tools.add_argument("--json", action="store_true", help="with their schemas")
-    tools.add_argument("--all", action="store_true", help="every tool there is")
+    text = "list the tools that a server with these settings has"
+    tools = add_command(commands, "tools", _imported("calls.list_tools", "every", "as_json"), text)
+    _add_json(tools, "with their schemas")
+    tools.add_argument("--all", action="store_true", dest="every", help="every tool there is")
 
 
 def _add_tool_call(parser: argparse.ArgumentParser) -> None:
@@ -56,56 +78,31 @@ def _serve(given: argparse.Namespace) -> Exit:
 
 
 def _call(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands.calls import call_once, end_on_signals
+    from gdal_mcp.commands.calls import end_on_signals
 
     settings.require_workspaces()
-    arguments = json_object(given.arguments)
+    given.arguments = json_object(given.arguments)
     end_on_signals()
-    return _with_app(settings, lambda app: call_once(app, given.tool, arguments, assume_yes=given.yes))
-
-
-def _with_app(settings: Settings, work: "Callable[[App], Exit]") -> Exit:
-    from gdal_mcp.app import running
-
-    settings.require_workspaces()
-    with running(settings) as app:
-        return work(app)
-
-
-def _tools(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands.calls import list_tools
-
-    return list_tools(settings, every=given.all, as_json=given.json)
+    run = _imported("calls.call_once", "tool", "arguments", "assume_yes", in_app=True)
+    return run(given, settings)
 
 
 def _add_host(commands: Any) -> None:
     text = "check engine, image, isolation and workspaces, with the fix for each failure"
-    doctor = add_command(commands, "doctor", _doctor, text)
+    doctor = add_command(commands, "doctor", _imported("doctor.show", "escape", "as_json"), text)
     doctor.add_argument("--escape", action="store_true", help="try to get out of a container")
-    doctor.add_argument("--json", action="store_true", help="as JSON")
+    _add_json(doctor)
 
-    add_command(commands, "setup", _setup, "bring the GDAL image onto this host")
+    add_command(commands, "setup", _imported("catalogue.setup"), "bring the GDAL image onto this host")
     add_command(commands, "settings", _settings, "explain every setting")
 
     catalogue = add_group(commands, "catalogue", "build or show what is known of a GDAL")
-    build = add_command(catalogue, "build", _build, "ask the image what its GDAL can be told")
-    build.add_argument(
-        "--output", type=Path, metavar="FILE", help="write it there, not into the state folder"
-    )
-    add_command(catalogue, "show", _show, "show which catalogue a server with these settings uses")
-
-
-def _doctor(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import doctor, escape
-
-    show = escape.show if given.escape else doctor.show
-    return show(settings, as_json=given.json)
-
-
-def _setup(_given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import catalogue
-
-    return catalogue.setup(settings)
+    text = "ask the image what its GDAL can be told"
+    build = add_command(catalogue, "build", _imported("catalogue.build", "output"), text)
+    text = "write it there, not into the state folder"
+    build.add_argument("--output", type=Path, metavar="FILE", help=text)
+    text = "show which catalogue a server with these settings uses"
+    add_command(catalogue, "show", _imported("catalogue.show"), text)
 
 
 def _settings(_given: argparse.Namespace, _settings: Settings) -> Exit:
@@ -117,91 +114,51 @@ def _settings(_given: argparse.Namespace, _settings: Settings) -> Exit:
     return Exit.DONE
 
 
-def _build(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import catalogue
-
-    return catalogue.build(settings, given.output)
-
-
-def _show(_given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import catalogue
-
-    return catalogue.show(settings)
-
-
 def _add_clients(commands: Any) -> None:
     tokens = add_group(commands, "token", "make, list or revoke tokens of clients")
-    new = add_command(tokens, "new", _token_new, "make a token and print it, once")
+    run = _imported("tokens.new", "name", "scopes", "days")
+    new = add_command(tokens, "new", run, "make a token and print it, once")
     new.add_argument("name", metavar="NAME", help="whose it is; calls are recorded as token:NAME")
-    new.add_argument(
-        "--scope",
-        action="append",
-        choices=SCOPES,
-        dest="scopes",
-        help=f"what it may do; repeatable (default: {READ})",
-    )
+    text = f"what it may do; repeatable (default: {READ})"
+    new.add_argument("--scope", action="append", choices=SCOPES, dest="scopes", help=text)
     new.add_argument("--days", type=float, metavar="N", help="how long it is valid (default: until revoked)")
-    add_command(tokens, "list", _token_list, "list the tokens, without their secrets")
-    revoke = add_command(tokens, "revoke", _token_revoke, "end a token at once")
+    add_command(tokens, "list", _imported("tokens.show"), "list the tokens, without their secrets")
+    revoke = add_command(tokens, "revoke", _imported("tokens.revoke", "name"), "end a token at once")
     revoke.add_argument("name", metavar="NAME", help="the name that it was made with")
 
     text = "print the address of the web page on which people decide and look"
-    console = add_command(commands, "console", _console, text)
-    console.add_argument("--open", action="store_true", help="open it in the browser of this machine too")
-
-
-def _token_new(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import tokens
-
-    return tokens.new(settings, given.name, given.scopes or [READ], given.days)
-
-
-def _token_list(_given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import tokens
-
-    return tokens.show(settings)
-
-
-def _token_revoke(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import tokens
-
-    return tokens.revoke(settings, given.name)
-
-
-def _console(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import console
-
-    return console.show(settings, opens=given.open)
+    console = add_command(commands, "console", _imported("console.show", "opens"), text)
+    text = "open it in the browser of this machine too"
+    console.add_argument("--open", action="store_true", dest="opens", help=text)
 
 
 def _add_decisions(commands: Any) -> None:
-    approve = add_command(commands, "approve", _approve, "answer a question that waits for approval")
-    approve.add_argument(
-        "question",
-        nargs="?",
-        metavar="ID",
-        help="of the question; without one, all open questions are listed",
-    )
+    run = _imported("decisions.approve", "question", "answer", "as_json")
+    approve = add_command(commands, "approve", run, "answer a question that waits for approval")
+    text = "of the question; without one, all open questions are listed"
+    approve.add_argument("question", nargs="?", metavar="ID", help=text)
     answer = approve.add_mutually_exclusive_group()
-    answer.add_argument("--yes", action="store_true", help="approve it without being asked again")
-    answer.add_argument("--no", action="store_true", help="deny it")
-    approve.add_argument("--json", action="store_true", help="the list as JSON")
+    text = "approve it without being asked again"
+    answer.add_argument("--yes", action="store_const", const=True, dest="answer", help=text)
+    answer.add_argument("--no", action="store_const", const=False, dest="answer", help="deny it")
+    _add_json(approve, "the list as JSON")
 
     grants = add_group(commands, "grants", "list, make or revoke approvals given in advance")
-    listing = add_command(grants, "list", _grants_list, "list grants, the valid ones first")
-    listing.add_argument("--json", action="store_true", help="as JSON")
-    new = add_command(grants, "new", _grants_new, "let calls of a tool write to a workspace for some time")
+    run = _imported("decisions.show_grants", "as_json")
+    _add_json(add_command(grants, "list", run, "list grants, the valid ones first"))
+    run = _imported("decisions.grant", "tool", "folder", "span", "principal")
+    new = add_command(grants, "new", run, "let calls of a tool write to a workspace for some time")
     new.add_argument("tool", metavar="TOOL", help="the tool's name")
     new.add_argument("folder", type=Path, metavar="FOLDER", help="the workspace")
     span = "such as 30m or 8h, 24h at most (default: 30m)"
     new.add_argument("--for", dest="span", default="30m", metavar="TIME", help=span)
     _add_principal(new, "for whom")
-    revoke = add_command(grants, "revoke", _grants_revoke, "end a grant at once")
-    revoke.add_argument("grant", metavar="ID", help="as listed")
+    revoke = add_command(grants, "revoke", _imported("decisions.revoke", "grant_id"), "end a grant at once")
+    revoke.add_argument("grant_id", metavar="ID", help="as listed")
 
     policy = add_group(commands, "policy", "explain what the policy says")
-    text = "say whether a call would run, and which rule decides"
-    check = add_command(policy, "check", _check, text)
+    run = _imported("policy_check.check", "tool", "arguments", "principal")
+    check = add_command(policy, "check", run, "say whether a call would run, and which rule decides")
     _add_tool_call(check)
     _add_principal(check, "whose call it would be")
 
@@ -210,89 +167,31 @@ def _add_principal(parser: argparse.ArgumentParser, whose: str) -> None:
     parser.add_argument("--principal", metavar="NAME", help=f"{whose} (default: this system's user)")
 
 
-def _approve(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import decisions
-
-    if given.question is None:
-        return decisions.show_questions(settings, as_json=given.json)
-    answer = True if given.yes else False if given.no else None
-    return decisions.approve(settings, given.question, answer)
-
-
-def _grants_list(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import decisions
-
-    return decisions.show_grants(settings, as_json=given.json)
-
-
-def _grants_new(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import decisions
-
-    return decisions.grant(settings, given.tool, given.folder, given.span, given.principal)
-
-
-def _grants_revoke(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import decisions
-
-    return decisions.revoke(settings, given.grant)
-
-
-def _check(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import policy_check
-
-    return policy_check.check(given, settings)
-
-
 def _add_records(commands: Any) -> None:
     audit = add_group(commands, "audit", "verify or show the audit log")
-    verify = add_command(audit, "verify", _verify, "check every record of the hash chain")
+    run = _imported("audit.check", "checkpoint")
+    verify = add_command(audit, "verify", run, "check every record of the hash chain")
     text = "a checkpoint printed earlier and kept elsewhere; the log must still contain it"
     verify.add_argument("--checkpoint", metavar="SEQ:HASH", help=text)
-    tail = add_command(audit, "tail", _tail, "show the last records")
-    tail.add_argument("-n", type=int, default=10, metavar="COUNT", help="how many (default: 10)")
+    tail = add_command(audit, "tail", _imported("audit.show_last", "count"), "show the last records")
+    text = "how many (default: 10)"
+    tail.add_argument("-n", type=int, default=10, metavar="COUNT", dest="count", help=text)
 
-    stats = add_command(commands, "stats", _stats, "show what calls did and took, and what runs now")
+    run = _imported("stats.show", "since", "form")
+    stats = add_command(commands, "stats", run, "show what calls did and took, and what runs now")
     age = "how far back, such as 30m, 24h or 7d (default: 24h)"
     stats.add_argument("--since", default="24h", metavar="AGE", help=age)
-    form = stats.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as JSON")
-    form.add_argument("--prometheus", action="store_true", help="as Prometheus text, of all that is kept")
+    stats.set_defaults(form="text")
+    forms = stats.add_mutually_exclusive_group()
+    for form, text in {"json": "as JSON", "prometheus": "as Prometheus text, of all that is kept"}.items():
+        forms.add_argument(f"--{form}", action="store_const", const=form, dest="form", help=text)
 
     text = "repeat a recorded call without publishing anything, and compare the results"
-    replay = add_command(commands, "replay", _replay, text)
-    replay.add_argument("call", metavar="CALL", help="the call's id, as in its receipt")
-    replay.add_argument("--json", action="store_true", help="as JSON")
+    run = _imported("replay.replay_call", "call_id", "as_json", in_app=True)
+    replay = add_command(commands, "replay", run, text)
+    replay.add_argument("call_id", metavar="CALL", help="the call's id, as in its receipt")
+    _add_json(replay)
 
-    undo = add_command(commands, "undo", _undo, "restore what a call replaced and remove what it made")
-    undo.add_argument("call", metavar="CALL", help="the call's id, as in its receipt")
-
-
-def _verify(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import audit
-
-    return audit.check(settings, given.checkpoint)
-
-
-def _tail(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import audit
-
-    return audit.show_last(settings, given.n)
-
-
-def _stats(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands import stats
-
-    form: stats.Form = "json" if given.json else "prometheus" if given.prometheus else "text"
-    return stats.show(settings, given.since, form)
-
-
-def _replay(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands.replay import replay_call
-
-    return _with_app(settings, lambda app: replay_call(app, given.call, as_json=given.json))
-
-
-def _undo(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands.calls import undo_call
-
-    return _with_app(settings, lambda app: undo_call(app, given.call))
+    run = _imported("calls.undo_call", "call_id", in_app=True)
+    undo = add_command(commands, "undo", run, "restore what a call replaced and remove what it made")
+    undo.add_argument("call_id", metavar="CALL", help="the call's id, as in its receipt")

@@ -1,6 +1,5 @@
 """`gdal-mcp policy check`: what the policy says of a call that is not made. Nothing is recorded, no container is started."""
 
-import argparse
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,15 +18,15 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import ImmediateResult
 
 
-def check(given: argparse.Namespace, settings: Settings) -> Exit:
+def check(settings: Settings, tool: str, arguments: str, principal: str | None) -> Exit:
     """Prints the decision as JSON. Raises SettingsError and what `running` does."""
     settings.require_workspaces()
-    told = explain(settings, given.tool, json_object(given.arguments), given.principal or local_user().id)
+    told = _decision(settings, tool, json_object(arguments), principal or local_user().id)
     out_json(told)
     return Exit.FAILED if told["decision"] == "error" else Exit.DONE
 
 
-def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], principal: str) -> dict[str, Any]:
+def _decision(settings: Settings, tool: str, arguments: Mapping[str, Any], principal: str) -> dict[str, Any]:
     """The decision with the rule that made it; `error` of a call that would not come so far."""
     with running(settings) as app:
         try:
@@ -41,7 +40,7 @@ def explain(settings: Settings, tool: str, arguments: Mapping[str, Any], princip
         asked = case(draft, tool, principal)
         verdict, rule = explained(asked, app.policy)
         return {
-            "decision": _word(verdict),
+            "decision": {Allow: "allow", Deny: "deny"}.get(type(verdict), "require"),
             "reason": verdict.reason,
             "effect": str(asked.effect),
             "workspaces": sorted(map(str, asked.workspaces)),
@@ -64,10 +63,6 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
     return tool.draft(
         arguments, toolbox.context(app.pipeline.drafting.scope(reach, toolbox, principal, "0" * 16))
     )
-
-
-def _word(verdict: Verdict) -> str:
-    return "allow" if isinstance(verdict, Allow) else "deny" if isinstance(verdict, Deny) else "require"
 
 
 def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""`gdal-mcp replay`: makes a recorded call again and says whether what comes out is the same."""
+"""`gdal-mcp replay`: makes a recorded call again and says whether the results are the same."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,12 @@ import anyio
 from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.commands.exits import Exit, exit_of
-from gdal_mcp.commands.streams import out, out_json
+from gdal_mcp.commands.streams import out_either
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import Call
 from gdal_mcp.operations.comparison import Verdict
 from gdal_mcp.operations.rehearsal import Rehearsal
 from gdal_mcp.pipeline import Reply, Request
-from gdal_mcp.toolbox import Toolbox
 from sandbox.errors import PathMissing, PathRefused
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _ONCE = frozenset({"changed", "moved", "removed"})
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A call made again. `changed` are the things that went in and are not as they were: what, was, is."""
+    """A call made again. `changed` lists what it used that differs from the record: what, was, is."""
 
     call: Call
     reply: Reply
@@ -80,10 +80,7 @@ def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
     told = done.as_dict()
     outcome = "OK" if done.same else str(done.reply.error.code) if done.reply.error else "DIFFERS"
     app.audit.append({**event, "type": "replay.finished", "outcome": outcome, "replay": told})
-    if as_json:
-        out_json(told)
-    else:
-        out(_text(done))
+    out_either(told, _text(done), as_json=as_json)
     return done.exit_code
 
 
@@ -108,7 +105,7 @@ def _replayed(app: App, call: Call) -> Replayed:
     changed = tuple(_changes(app, call))
     rehearsal = Rehearsal(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
     user = local_user()
-    # who typed the command says yes, as it changes nothing
+    # typing the command is approval enough, as it changes nothing
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
     request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=rehearsal)
     reply: Reply = anyio.run(partial(app.pipeline.call, request))
@@ -125,7 +122,7 @@ def _replayed(app: App, call: Call) -> Replayed:
 
 
 def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
-    """What goes into the call now and is not what was recorded."""
+    """What the call would use now that differs from the record."""
     tool = app.surface.callable.get(call.tool)
     toolbox = app.surface.toolbox_of(tool) if tool else app.toolboxes.items[0]
     host = app.hosting.ready(toolbox)
@@ -138,37 +135,24 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
         if was != now:
             yield {"what": what, "was": was, "is": now}
     before = {str(row["path"]): row for row in call.inputs}
-    after = _inputs_now(app, toolbox, [path for path, row in before.items() if not row.get("companion")])
+    found: list[Located] = []
+    for path in (path for path, row in before.items() if not row.get("companion")):
+        with suppress(PathRefused):
+            located = app.workspaces.input(path)
+            found += [located] if str(located) == path else []
+    watched = Materials.start(found, app.settings.digest_size, toolbox.companions())
+    after = {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
     for path in dict.fromkeys((*before, *after)):
         old, new = _state(before.get(path)), _state(after.get(path))
-        if _differ(old, new):
+        # by digest where both have one, else by size and time
+        keys = ["sha256"] if old and new and old["sha256"] and new["sha256"] else ["bytes", "modified"]
+        if not (old and new) or any(old[key] != new[key] for key in keys):
             yield {"what": "input", "path": path, "was": old, "is": new}
-
-
-def _inputs_now(app: App, toolbox: Toolbox, paths: list[str]) -> dict[str, Mapping[str, Any]]:
-    found: list[Located] = []
-    for path in paths:
-        try:
-            located = app.workspaces.input(path)
-        except PathRefused:
-            continue
-        found += [located] if str(located) == path else []
-    watched = Materials.start(found, app.settings.digest_size, toolbox.companions())
-    return {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
 
 
 def _state(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """What identifies an input; None for one that is not there."""
     return {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
-
-
-def _differ(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
-    """By digest where both have one, else by size and time."""
-    if old is None or new is None:
-        return old != new
-    if old["sha256"] and new["sha256"]:
-        return bool(old["sha256"] != new["sha256"])
-    return (old["bytes"], old["modified"]) != (new["bytes"], new["modified"])
 
 
 def _text(done: Replayed) -> str:

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import Any, Literal
 
 from gdal_mcp.commands.exits import Exit
-from gdal_mcp.commands.streams import out, out_json, say, seconds_of
+from gdal_mcp.commands.streams import out, out_either, say, seconds_of
 from gdal_mcp.ledger.figures import Now, containers, figures, staging_folders
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes import toolboxes
@@ -38,10 +38,7 @@ def show(settings: Settings, since: str, form: Form) -> Exit:
     ]
     told = {"since": since, **figures(registry, known, begin)}
     told |= {"containers": None if found is None else rows, "staging_folders": staging}
-    if form == "json":
-        out_json(told)
-    else:
-        out("\n".join(lines(told)))
+    out_either(told, "\n".join(lines(told)), as_json=form == "json")
     return Exit.DONE
 
 

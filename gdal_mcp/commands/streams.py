@@ -28,6 +28,14 @@ def out_json(value: object) -> None:
     out(json.dumps(value, indent=2))
 
 
+def out_either(value: object, text: str, *, as_json: bool) -> None:
+    """Prints a result for programs, or its text for people. Raises Unread."""
+    if as_json:
+        out_json(value)
+    else:
+        out(text)
+
+
 def say(text: str) -> None:
     """Prints a message for the person to stderr."""
     sys.stderr.write(f"gdal-mcp: {text}\n")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gdal_mcp.access.identity import READ
 from gdal_mcp.access.tokens import TokenRefused, TokenStore
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, say
@@ -12,9 +13,9 @@ from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.settings import Settings, SettingsError
 
 
-def new(settings: Settings, name: str, scopes: Sequence[str], days: float | None) -> Exit:
+def new(settings: Settings, name: str, scopes: Sequence[str] | None, days: float | None) -> Exit:
     """Makes a token and prints it, once. Raises SettingsError, TokensUnavailable, AuditUnavailable."""
-    store, scopes = TokenStore(settings.state.tokens), tuple(dict.fromkeys(scopes))
+    store, scopes = TokenStore(settings.state.tokens), tuple(dict.fromkeys(scopes or (READ,)))
     try:
         text = store.new(name, scopes, days)
     except TokenRefused as error:

@@ -1,10 +1,10 @@
-"""Who may come in, and with what a request must come to be anybody's.
+"""Authentication of the console's requests.
 
 Invariants:
-* nothing of anybody's is told or done without a session, or in HTTP mode a token, that is good at that moment and may read;
-* of a stranger nothing is read but what lets people in, and that within seconds; who is slow makes room for who comes;
-* a request that a page elsewhere had a browser send is nobody's: it has a foreign Origin, and never the key of a session;
-* what changes something comes as JSON, from a page of our own.
+* every request needs a session, or in HTTP mode a token, that is valid at that moment and may read;
+* from a stranger only a login is read, within seconds; the slowest ones make room for new ones;
+* requests that another site makes a browser send are refused: they have a foreign Origin, and never the key of a session;
+* requests that change something are JSON, from a page of our own.
 """
 
 import json
@@ -23,16 +23,16 @@ from gdal_mcp.http.guard import TooLarge, TooSlow, whole_body
 
 KEY_HEADER: Final = "X-Console-Key"
 BODY_BYTES: Final = 16 << 10  # the longest is a token with many claims
-TICKET_BYTES: Final = 1 << 10  # of what lets in where no token does; a ticket has a hundred
-BODY_SECONDS: Final = 5.0  # what a page sends is there at once
-STRANGERS: Final = 16  # whose way in is being read at once
-_OURS: Final = ("same-origin", "none")  # of Sec-Fetch-Site
+TICKET_BYTES: Final = 1 << 10  # of a login where only login tokens are accepted; one has a hundred
+BODY_SECONDS: Final = 5.0  # a page sends its whole body at once
+STRANGERS: Final = 16  # logins that are read at once
+_OURS: Final = ("same-origin", "none")  # accepted values of Sec-Fetch-Site
 
 Verify = Callable[[str], Awaitable[Principal | None]]
 
 
 class Refused(Exception):
-    """A request that is not answered as asked: its HTTP status and why, in a sentence."""
+    """A refused request: its HTTP status, and the reason in a sentence."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -41,30 +41,30 @@ class Refused(Exception):
 
 
 class LoginThrottle:
-    """Where strangers stand while it is read what they bring. For one event loop."""
+    """Bounds the logins that are being read. For one event loop."""
 
     def __init__(self) -> None:
-        self._standing: list[anyio.CancelScope] = []
+        self._reading: list[anyio.CancelScope] = []
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """There always is one: the one who has stood for longest goes. Raises Refused for that one."""
-        while len(self._standing) >= STRANGERS:
-            self._standing.pop(0).cancel()
+        """Always gives a slot, if need be by cancelling the oldest holder. Raises Refused for that one."""
+        while len(self._reading) >= STRANGERS:
+            self._reading.pop(0).cancel()
         with anyio.CancelScope() as mine:
-            self._standing.append(mine)
+            self._reading.append(mine)
             try:
                 yield
             finally:
-                if mine in self._standing:
-                    self._standing.remove(mine)
+                if mine in self._reading:
+                    self._reading.remove(mine)
         if mine.cancelled_caught:
-            raise Refused(408, "Others came meanwhile. Try again.")
+            raise Refused(408, "Too many logins at once. Try again.")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAuth:
-    """The way into one console. `cookie` is its name, `origins` those of its own page, `verify` tells whose a token is."""
+    """Authenticates for one console. `origins` are those of its own page; `verify` tells whose a token is."""
 
     local: Principal
     tickets: LoginTokens
@@ -75,7 +75,7 @@ class ConsoleAuth:
     throttle: LoginThrottle = field(default_factory=LoginThrottle)
 
     async def enter(self, request: Request) -> Session:
-        """A session for a good ticket or token. Raises Refused."""
+        """A session for a valid login token or token. Raises Refused."""
         given: dict[str, Any] = {}
         with self.throttle.slot():
             given = await self.body(request, BODY_BYTES if self.verify else TICKET_BYTES)
@@ -83,33 +83,29 @@ class ConsoleAuth:
         if isinstance(ticket, str):
             if self.tickets.take(ticket):
                 return self.sessions.open(self.local, None)
-            raise Refused(401, "This link was used already, or is older than a minute.")
-        principal = await self._owner(token) if isinstance(token, str) else None
-        if principal is None:
-            raise Refused(401, "That token is not good here.")
-        assert isinstance(token, str)
-        return self.sessions.open(principal, token)
+            raise Refused(401, "This link was already used, or is older than a minute.")
+        if isinstance(token, str) and (principal := await self._owner(token)) is not None:
+            return self.sessions.open(principal, token)
+        raise Refused(401, "That token is not valid here.")
 
     async def viewer(self, request: Request) -> Viewer:
-        """Who sent a request. Raises Refused when that is nobody."""
+        """Who sent a request. Raises Refused without a valid session or token."""
         self._require_own_page(request)
         if "authorization" in request.headers:
             kind, _, token = request.headers["authorization"].partition(" ")
             principal = await self._owner(token.strip()) if kind.lower() == "bearer" else None
             if principal is None:
-                raise Refused(401, "That token is not good here.")
+                raise Refused(401, "That token is not valid here.")
             return Viewer(principal, "token")
         session = self._session(request)
-        if session is None or not await self.is_good(session):
-            raise Refused(401, "You are not signed in here, or not any more.")
-        return session.viewer
-
-    async def is_good(self, session: Session) -> bool:
-        """Whether what a session was opened with still holds, with the same scopes. Raises Refused."""
-        if session.token is None or await self._owner(session.token) == session.principal:
-            return self.sessions.find(session.id, session.key) is not None
-        self.sessions.close(session.id)
-        return False
+        if session is not None:
+            # the token of the session must still be valid, with the same scopes
+            if session.token is None or await self._owner(session.token) == session.principal:
+                if self.sessions.find(session.id, session.key) is not None:
+                    return session.viewer
+            else:
+                self.sessions.close(session.id)
+        raise Refused(401, "You are not signed in here, or your session has ended.")
 
     def leave(self, request: Request) -> None:
         session = self._session(request)
@@ -119,7 +115,7 @@ class ConsoleAuth:
     async def body(self, request: Request, most: int = BODY_BYTES) -> dict[str, Any]:
         """The JSON object that one of our own pages sent. Raises Refused."""
         if request.headers.get("origin") is None and "authorization" not in request.headers:
-            raise Refused(403, "What changes something must come from the console's own page.")
+            raise Refused(403, "Changes are accepted only from the console's own page.")
         self._require_own_page(request)
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "It must be JSON.")
@@ -128,7 +124,7 @@ class ConsoleAuth:
         except TooLarge:
             raise Refused(413, "That is too long.") from None
         except (TooSlow, ClientDisconnect):
-            raise Refused(408, "It did not come in time.") from None
+            raise Refused(408, "The request did not arrive in time.") from None
         except (ValueError, RecursionError):
             raise Refused(400, "It is not JSON.") from None
         if not isinstance(given, dict):
@@ -140,14 +136,14 @@ class ConsoleAuth:
         return self.sessions.find(request.cookies.get(self.cookie, ""), key) if key else None
 
     async def _owner(self, token: str) -> Principal | None:
-        """Whose token it is. Raises Refused for a good one that may not read."""
+        """Whose token it is. Raises Refused for a valid one that may not read."""
         found = await self.verify(token) if self.verify is not None and token else None
         if found is not None and not found.holds(READ):
-            raise Refused(403, f"That token lacks the scope {READ}, without which nothing is told.")
+            raise Refused(403, f"That token lacks the scope {READ}, which the console needs.")
         return found
 
     def _require_own_page(self, request: Request) -> None:
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site", "same-origin")
         if (origin is not None and origin not in self.origins) or site not in _OURS:
-            raise Refused(403, "Only the console's own page may ask that.")
+            raise Refused(403, "Only the console's own page may send this.")

@@ -1,18 +1,17 @@
-"""Small pictures of outputs, each made once by the tool `preview`, in a container like every other call.
+"""Thumbnails of outputs, each made once by the tool `preview`, in a container like every other call.
 
 Invariants:
-* a picture is made only for a viewer whom the policy lets read the dataset without being asked;
-* pictures are made one after another, so that a gallery never takes the places of calls;
-* what is drawn is the very file that was published, before the drawing and after it, so that no other content is ever kept
-  as its picture. What a file draws on besides, such as the sources of a VRT, is as it was then;
-* a picture is of one output of one call, and is shown to those who have its workspace: two files that read alike can show
-  different things, as a VRT with relative paths does.
+* a thumbnail is made only for a viewer whom the policy lets read the dataset without approval;
+* thumbnails are made one at a time, so that a gallery never takes the permits of calls;
+* the file is checked to be the published one before and after it is drawn, so that no other content is kept as its thumbnail.
+  Other files that it reads, such as the sources of a VRT, are as they are then;
+* a thumbnail belongs to one output of one call, and is shown to those who have its workspace: two files with equal bytes can
+  show different things, as a VRT with relative paths does.
 """
 
 import hashlib
 import os
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,10 +34,10 @@ from sandbox.workspace import Workspaces
 
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
-MOST: Final = 2000  # kept pictures, some 100 MB; the oldest make room
-REMEMBERED: Final = 10_000  # outputs without a picture
-WAITING: Final = 64  # requests for one; a page of the gallery has 24
-# refusals that say nothing about the dataset
+MOST: Final = 2000  # thumbnails kept, some 100 MB; the oldest make room
+REMEMBERED: Final = 10_000  # outputs that cannot be drawn
+WAITING: Final = 64  # requests; a page of the gallery has 24
+# errors that say nothing about the dataset
 _PASSING: Final = frozenset(
     {Code.BUSY, Code.RATE_LIMITED, Code.ENGINE_UNAVAILABLE, Code.CANCELLED, Code.TIMEOUT}
 )
@@ -49,19 +48,20 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(slots=True)
 class Pictures:
-    """Of one server. For one event loop."""
+    """The thumbnails of one server. For one event loop."""
 
     app: App
     shelf: ArtifactStore
     _one: anyio.Lock = field(default_factory=anyio.Lock)
-    _without: set[str] = field(default_factory=set)  # keys of what has no picture
+    _without: set[str] = field(default_factory=set)  # keys of outputs that cannot be drawn
 
     async def of(self, artifact: Artifact, viewer: Viewer, workspaces: Workspaces) -> bytes | None:
-        """The PNG of a dataset for one who has these workspaces; None where there is none to be had, as of folders.
+        """The PNG of a dataset for a viewer with these workspaces; None if it cannot be drawn, as a folder.
 
-        Raises Refused when too many are asked for.
+        Raises Refused when too many requests wait.
         """
-        key = _key(artifact)
+        identity = f"{artifact.call_id}\0{artifact.path}\0{artifact.sha256}"
+        key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
         has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
         if not has or not _DIGEST.fullmatch(artifact.sha256) or key in self._without:
             return None
@@ -70,27 +70,23 @@ class Pictures:
         path = self.app.settings.state_dir / FOLDER / f"{key}.png"
         async with self._one:
             kept = await anyio.to_thread.run_sync(_kept, path)
-            return kept if kept is not None else await self._new(artifact, viewer, workspaces, path)
-
-    async def _new(
-        self, artifact: Artifact, viewer: Viewer, workspaces: Workspaces, path: Path
-    ) -> bytes | None:
-        try:
-            opened = await anyio.to_thread.run_sync(self.shelf.open, artifact, workspaces)
-        except (Absent, Gone, Busy):
-            return None  # nothing can be drawn that is sure to be what was published
-        try:
-            made = await self._made(artifact, viewer)
-            same = await anyio.to_thread.run_sync(_is_still_there, opened)
-        finally:
-            opened.close()
-        if not same:
-            return None
-        if made is not None:
+            if kept is not None:
+                return kept
+            try:
+                opened = await anyio.to_thread.run_sync(self.shelf.open, artifact, workspaces)
+            except (Absent, Gone, Busy):
+                return None  # it is not certain that the published file would be drawn
+            try:
+                made = await self._made(artifact, viewer, key)
+                same = await anyio.to_thread.run_sync(_is_still_there, opened)
+            finally:
+                opened.close()
+            if made is None or not same:
+                return None
             await anyio.to_thread.run_sync(_keep, path, made)
-        return made
+            return made
 
-    async def _made(self, artifact: Artifact, viewer: Viewer) -> bytes | None:
+    async def _made(self, artifact: Artifact, viewer: Viewer, key: str) -> bytes | None:
         reply = None
         with anyio.CancelScope() as scope:
             arguments = {"path": artifact.path, "max_size": PIXELS}
@@ -100,18 +96,15 @@ class Pictures:
         if picture is not None and picture.startswith(_PNG) and len(picture) <= _MAX_BYTES:
             return picture
         if reply is not None and not (reply.error and reply.error.code in _PASSING):
-            self._remember(_key(artifact))
+            if len(self._without) >= REMEMBERED:
+                self._without.clear()
+            self._without.add(key)
         return None
-
-    def _remember(self, without: str) -> None:
-        if len(self._without) >= REMEMBERED:
-            self._without.clear()
-        self._without.add(without)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unasked:
-    """Nobody is asked for a picture: a call that needs a yes ends."""
+    """Nobody is asked for a thumbnail: a call that needs approval is cancelled."""
 
     scope: anyio.CancelScope
 
@@ -127,14 +120,8 @@ class _Unasked:
         raise AssertionError
 
 
-def _key(artifact: Artifact) -> str:
-    """A name for a file of its picture."""
-    parts = (artifact.call_id, artifact.path, artifact.sha256)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-
-
 def _is_still_there(opened: Opened) -> bool:
-    """Whether what was opened is unchanged, and still is what its place leads to."""
+    """Whether the opened file is unchanged, and still at its path."""
     try:
         now = os.open(opened.artifact.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -155,13 +142,8 @@ def _kept(path: Path) -> bytes | None:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    """A disk that is full has no pictures, and nothing else suffers."""
-    with suppress(OSError):
+    with suppress(OSError):  # on a full disk thumbnails are not kept, and all else goes on
         put_private(path, data)
-        for old in _beyond(path.parent):
+        found = sorted(path.parent.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
+        for old in found[MOST:]:
             old.unlink()
-
-
-def _beyond(folder: Path) -> Iterator[Path]:
-    found = sorted(folder.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
-    yield from found[MOST:]

@@ -1,4 +1,4 @@
-"""What is told of each thing, as JSON values. Pure. Texts go to the page as they are, which shows them as text alone."""
+"""The console's JSON for each kind of record. Pure. Texts are not escaped: the page inserts them as text only."""
 
 import shlex
 from collections.abc import Mapping
@@ -15,18 +15,15 @@ _COMMAND: Final = 300  # characters of a command in a list
 _MESSAGE: Final = 300
 
 
+def _fields(row: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
+
+
 def question(row: Approval, viewer: Viewer) -> dict[str, Any]:
     """An open question, with all that a person needs to decide."""
     return {
-        "id": row.id,
+        **_fields(row, "id", "tool", "principal", "effect", "created", "expires", "ways", "workspaces"),
         "call": row.call_id,
-        "tool": row.tool,
-        "principal": row.principal,
-        "effect": row.effect,
-        "created": row.created,
-        "expires": row.expires,
-        "ways": list(row.ways),
-        "workspaces": list(row.workspaces),
         "details": dict(row.details) or {"sentence": row.summary},
         "decidable": viewer.decides and "console" in row.ways,
         "deniable": viewer.decides,
@@ -35,20 +32,17 @@ def question(row: Approval, viewer: Viewer) -> dict[str, Any]:
 
 
 def can_be_granted(row: Approval) -> bool:
-    """Whether a yes beforehand would count for such calls: not for those that a person decides every time."""
+    """Whether approval in advance would count for such calls: not for those that a person decides every time."""
     asked_always = any((row.details.get(key) or {}).get("shown") for key in ("moves", "removes"))
     return bool(row.workspaces) and row.effect != Effect.DESTROY and not asked_always
 
 
 def decision(row: Approval) -> dict[str, Any]:
-    """A question that is not open any more."""
+    """A question that is no longer open."""
     return {
-        "id": row.id,
+        **_fields(row, "id", "tool", "principal", "state"),
         "call": row.call_id,
-        "tool": row.tool,
-        "principal": row.principal,
         "sentence": shown_text(str(row.details.get("sentence", row.tool)), _MESSAGE),
-        "state": row.state,
         "by": row.decided_by,
         "how": row.decided_how,
         "at": row.decided_at or row.created,
@@ -56,14 +50,10 @@ def decision(row: Approval) -> dict[str, Any]:
 
 
 def running(one: Running, viewer: Viewer) -> dict[str, Any]:
-    """A call of this server."""
+    """A running call of this server."""
     return {
+        **_fields(one, "tool", "principal", "client", "begun", "stage"),
         "id": one.call_id,
-        "tool": one.tool,
-        "principal": one.principal,
-        "client": one.client,
-        "begun": one.begun,
-        "stage": one.stage,
         "fraction": round(one.fraction, 3),
         "message": shown_text(one.message, _MESSAGE),
         "cancellable": viewer.governs(one.principal),
@@ -71,11 +61,9 @@ def running(one: Running, viewer: Viewer) -> dict[str, Any]:
 
 
 def elsewhere(call: Call) -> dict[str, Any]:
-    """A call of another server, of which nothing but its beginning is known here."""
+    """A running call of another server, of which only the start is known here."""
     return {
-        "id": call.id,
-        "tool": call.tool,
-        "principal": call.principal,
+        **_fields(call, "id", "tool", "principal"),
         "client": "another server",
         "begun": call.started,
         "stage": "running",
@@ -88,12 +76,8 @@ def elsewhere(call: Call) -> dict[str, Any]:
 def listed(call: Call) -> dict[str, Any]:
     """A call as a row of the history."""
     return {
-        "id": call.id,
-        "tool": call.tool,
-        "principal": call.principal,
-        "started": call.started,
+        **_fields(call, "id", "tool", "principal", "started", "outcome"),
         "seconds": round(call.finished - call.started, 3) if call.finished is not None else None,
-        "outcome": call.outcome,
         "message": shown_text(call.message, _MESSAGE),
         "command": shown_text(shlex.join(call.argv[:40]), _COMMAND),
         "files": len(call.files),
@@ -103,14 +87,9 @@ def listed(call: Call) -> dict[str, Any]:
 def artifact(one: Artifact, dataset: Mapping[str, Any] | None) -> dict[str, Any]:
     """An output; `dataset` is what its call recorded of it, if it is one of the call's datasets."""
     return {
-        "id": one.id,
+        **_fields(one, "id", "path", "name", "media_type", "created", "state"),
         "call": one.call_id,
-        "path": one.path,
-        "name": one.name,
         "bytes": one.size,
-        "media_type": one.media_type,
-        "created": one.created,
-        "state": one.state,
         "pictured": dataset is not None,
         "folder": one.media_type == "inode/directory",
         "wgs84": list(dataset.get("wgs84", ())) if dataset else [],
@@ -118,17 +97,11 @@ def artifact(one: Artifact, dataset: Mapping[str, Any] | None) -> dict[str, Any]
 
 
 def grant(one: Grant, now: float, viewer: Viewer) -> dict[str, Any]:
+    may_revoke = viewer.is_admin or (viewer.decides and one.granted_by == viewer.name)
     return {
-        "id": one.id,
-        "principal": one.principal,
-        "tool": one.tool,
-        "workspace": one.workspace,
+        **_fields(one, "id", "principal", "tool", "workspace", "created", "expires", "revoked_by"),
         "by": one.granted_by,
         "how": one.granted_how,
-        "created": one.created,
-        "expires": one.expires,
         "state": one.state(now),
-        "revoked_by": one.revoked_by,
-        "revocable": one.holds(now)
-        and (viewer.is_admin or (viewer.decides and one.granted_by == viewer.name)),
+        "revocable": one.holds(now) and may_revoke,
     }

@@ -1,10 +1,10 @@
-"""What a viewer is told, and what a viewer does: the console without HTTP.
+"""What a viewer sees and does: the console without HTTP.
 
 Invariants:
-* nothing of a principal's is told to another who may not see it, and it looks to that one as if it were not there;
-* whoever decides, undoes or revokes is in the audit log before it happens; whoever cancels, in the record of the call's end.
+* to a viewer who may not see a principal's records, they do not exist;
+* decisions, undos and revocations are in the audit log before they happen; a cancellation is in the record of the call's end.
 
-Methods are for threads, `running` and `cancel` for the event loop. They raise Refused for what is not there or not allowed.
+Methods are for threads, except `cancel`, which is for the event loop. They raise Refused for what is missing or not allowed.
 """
 
 import time
@@ -25,13 +25,13 @@ from gdal_mcp.operations.undoing import TakenBack, can_undo, undo
 ROWS: Final = 50  # of the history at once
 TILES: Final = 24  # outputs at once
 GRANT_MINUTES: Final = (15, 30, 60)
-_AUDIT_LOOK: Final = 2000  # records from the end that are looked through for those of one call
-_WORDS: Final = 8  # of a search; each is looked for in every row
+_AUDIT_LOOK: Final = 2000  # records at the end of the log that are searched for those of one call
+_WORDS: Final = 8  # in a search; each is looked for in every row
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a decision. `yours` is False when the question had been decided already, or was too late."""
+    """The outcome of a decision. `yours` is False if the question was already decided, or expired."""
 
     row: Approval
     yours: bool
@@ -51,7 +51,7 @@ class ConsoleService:
         return self.app.approvals.approvals
 
     def decide(self, viewer: Viewer, approval_id: str, *, approved: bool) -> Answer:
-        """Raises ToolError for a yes in a way that the policy does not accept, AuditUnavailable."""
+        """Raises ToolError if the policy does not accept approval by the console, AuditUnavailable."""
         row = self._question(viewer, approval_id)
         if not viewer.decides:
             raise Refused(403, "Deciding needs the scope gdal:approve.")
@@ -67,13 +67,12 @@ class ConsoleService:
         return Answer(after, yours=mine and said)
 
     def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> Answer:
-        """A yes to this question, and to further calls of its tool in its workspaces for some minutes."""
-        if minutes not in GRANT_MINUTES or isinstance(minutes, bool):
-            raise Refused(400, f"A yes for some time is for {GRANT_MINUTES} minutes.")
-        assert isinstance(minutes, int)
+        """Approves this question, and for some minutes further calls of its tool in its workspaces."""
+        if not isinstance(minutes, int) or isinstance(minutes, bool) or minutes not in GRANT_MINUTES:
+            raise Refused(400, f"Approval in advance is for one of {GRANT_MINUTES} minutes.")
         row = self._question(viewer, approval_id)
         if not serializers.can_be_granted(row):
-            raise Refused(409, "Such calls are decided one by one.")
+            raise Refused(409, "Such calls are approved one by one.")
         answer = self.decide(viewer, approval_id, approved=True)
         for workspace in row.workspaces if answer.yours else ():
             made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how)
@@ -82,11 +81,7 @@ class ConsoleService:
 
     def question(self, viewer: Viewer, approval_id: str) -> dict[str, Any]:
         row = self._question(viewer, approval_id)
-        return {
-            "state": row.state,
-            "question": serializers.question(row, viewer),
-            **serializers.decision(row),
-        }
+        return {"question": serializers.question(row, viewer), **serializers.decision(row)}
 
     def _question(self, viewer: Viewer, approval_id: str) -> Approval:
         row = self.approvals.approval(approval_id)
@@ -95,18 +90,18 @@ class ConsoleService:
         return row
 
     def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
-        running = {one.call_id: one for one in self.app.pipeline.activity.all()}
-        found = running.get(call_id)
+        activity = self.app.pipeline.activity
+        found = next((one for one in activity.all() if one.call_id == call_id), None)
         if found is None or not viewer.governs(found.principal):
             raise Refused(404, "That call does not run here, or has ended.")
-        return {"cancelled": self.app.pipeline.activity.cancel(call_id, viewer.name)}
+        return {"cancelled": activity.cancel(call_id, viewer.name)}
 
     def history(
         self, viewer: Viewer, words: tuple[str, ...], outcome: str, cursor: str | None
     ) -> dict[str, Any]:
-        """Calls with all of the words somewhere, newest first."""
+        """Calls that contain all of the words, newest first."""
         if len(words) > _WORDS:
-            raise Refused(400, f"Look for at most {_WORDS} words.")
+            raise Refused(400, f"Search for at most {_WORDS} words.")
         wanted = CallQuery(words=words, outcome=outcome, principal=viewer.of, cursor=cursor)
         try:
             found = self.app.registry.search(wanted, ROWS)
@@ -119,12 +114,17 @@ class ConsoleService:
         call = self._call(viewer, call_id)
         datasets = {str(row["path"]): row for row in call.outputs}
         artifacts = self.app.registry.artifacts_of(call.id)
+        audited = [
+            {"seq": one.seq, "time": one.time, "type": one.event.get("type"), "hash": one.hash}
+            for one in tail(self.app.audit.path, _AUDIT_LOOK)
+            if one.event.get("call") == call.id
+        ]
         return {
             "principal": call.principal,
             "record": record(call),
             "statement": statement(call),
             "artifacts": [serializers.artifact(one, datasets.get(one.path)) for one in artifacts],
-            "audit": self._audited(call.id),
+            "audit": audited,
             "undoable": viewer.may_undo(call.principal) and can_undo(self.app, call.id),
         }
 
@@ -134,21 +134,11 @@ class ConsoleService:
             raise Refused(404, "There is no such call.")
         return call
 
-    def _audited(self, call_id: str) -> list[dict[str, Any]]:
-        """Its records among the last of the log."""
-        return [
-            {"seq": one.seq, "time": one.time, "type": one.event.get("type"), "hash": one.hash}
-            for one in tail(self.app.audit.path, _AUDIT_LOOK)
-            if one.event.get("call") == call_id
-        ]
-
     def undo(self, viewer: Viewer, call_id: str) -> TakenBack:
-        """Raises SandboxError when it cannot be taken back."""
+        """Raises SandboxError when it cannot be undone."""
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
-            raise Refused(
-                403, "Taking it back needs the scope gdal:approve, or gdal:admin for the calls of others."
-            )
+            raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")
         return undo(self.app, call.id, viewer.name)
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
@@ -167,7 +157,7 @@ class ConsoleService:
     def artifact(self, viewer: Viewer, number: int) -> Artifact:
         found = self.app.registry.artifact_numbered(number, viewer.of)
         if found is None:
-            raise Refused(404, "There is no such output, or it was taken back.")
+            raise Refused(404, "There is no such output, or it was undone.")
         return found
 
     def grants(self, viewer: Viewer) -> dict[str, Any]:
@@ -183,4 +173,4 @@ class ConsoleService:
         if found.holds(now) and not serializers.grant(found, now, viewer)["revocable"]:
             raise Refused(403, "Revoking it needs the scope gdal:admin.")
         after = self.app.approvals.revoke(grant_id, viewer.name)
-        return serializers.grant(after or found, time.time(), viewer)
+        return serializers.grant(after or found, now, viewer)

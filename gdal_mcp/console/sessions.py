@@ -1,10 +1,10 @@
-"""Who looks at the page, and what that one may see and do there.
+"""The viewers of the page, what they may see and do, and their sessions.
 
 Invariants:
-* a session is known by two secrets: one in a cookie, which the browser keeps from every script, and one in a header, which
-  it keeps from every other page and port. A cookie alone, which browsers send to all ports of a host, opens nothing;
-* what was opened with a token is good for as long as the token is;
-* there are at most so many sessions, each for so long.
+* a session needs two secrets: one in a cookie, which the browser keeps from every script, and one in a header, which it keeps
+  from every other page and port. The cookie alone, which browsers send to all ports of a host, opens nothing;
+* a session that was opened with a token is valid only as long as the token;
+* the number of sessions and their duration are bounded.
 """
 
 import hmac
@@ -16,14 +16,14 @@ from typing import Final
 
 from gdal_mcp.access.identity import ADMIN, APPROVE, Principal
 
-SECONDS: Final = 12 * 3600.0  # of one session: a working day
+SECONDS: Final = 12 * 3600.0  # for one session: a working day
 MOST: Final = 64  # sessions at once; the oldest makes room
-MOST_OF_ONE: Final = 8  # of one principal
+MOST_OF_ONE: Final = 8  # for one principal
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """A principal at a page. `session` tells two windows of one person apart in records; it opens nothing."""
+    """A principal at a page. `session` tells two windows of one person apart in records; it is not secret."""
 
     principal: Principal
     session: str
@@ -42,30 +42,30 @@ class Viewer:
 
     @property
     def of(self) -> str | None:
-        """Whose records are told: this principal's, or everybody's when None."""
+        """Whose records this viewer sees: this principal's, or everybody's when None."""
         return None if self.is_admin else self.name
 
     @property
     def how(self) -> str:
-        """How this viewer decides, as records say it."""
+        """How this viewer decides, for the records."""
         return f"console, session {self.session}"
 
     def sees_question(self, principal: str) -> bool:
-        """Whether what this principal asks is told: those who decide see what waits."""
+        """Whether this viewer sees questions about calls of `principal`: approvers see all that wait."""
         return self.decides or self.is_admin or principal == self.name
 
     def governs(self, principal: str) -> bool:
-        """Whether calls of this principal may be ended."""
+        """Whether this viewer may cancel calls of `principal`."""
         return self.is_admin or principal == self.name
 
     def may_undo(self, principal: str) -> bool:
-        """An undo changes files, so it takes somebody who could have said yes to that."""
+        """An undo changes files, so it needs somebody who could have approved that."""
         return self.is_admin or (principal == self.name and self.decides)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One window's way back in. `token` is what it was opened with; None for one that a ticket opened."""
+    """The session of one window. `token` is what it was opened with; None if that was a login token."""
 
     id: str
     key: str
@@ -87,16 +87,15 @@ class Sessions:
         self._open: dict[str, Session] = {}
 
     def open(self, principal: Principal, token: str | None) -> Session:
-        self._tidy()
+        now = self._clock()
+        self._open = {name: one for name, one in self._open.items() if now < one.ends}
         mine = [one.id for one in self._open.values() if one.principal == principal]
-        for oldest in mine[: len(mine) + 1 - MOST_OF_ONE] if len(mine) >= MOST_OF_ONE else []:
-            self.close(oldest)  # one who opens many ends the own ones, nobody else's
+        for oldest in mine[: max(0, len(mine) + 1 - MOST_OF_ONE)]:
+            self.close(oldest)  # whoever opens many ends their own ones, nobody else's
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
-        ends = self._clock() + SECONDS
-        made = Session(
-            secrets.token_urlsafe(32), secrets.token_urlsafe(32), principal, ends, token, secrets.token_hex(2)
-        )
+        session_id, key = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        made = Session(session_id, key, principal, now + SECONDS, token, secrets.token_hex(2))
         self._open[made.id] = made
         return made
 
@@ -112,7 +111,3 @@ class Sessions:
 
     def close(self, session_id: str) -> None:
         self._open.pop(session_id, None)
-
-    def _tidy(self) -> None:
-        now = self._clock()
-        self._open = {name: one for name, one in self._open.items() if now < one.ends}

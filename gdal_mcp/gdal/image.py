@@ -7,11 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gdal_mcp.host.image import Image, ensure, resolve
 from gdal_mcp.toolbox import ImageSpec
 from sandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from gdal_mcp.host.image import Image
 
 OFFICIAL: Final = "ghcr.io/osgeo/gdal:ubuntu-small-3.13.3"
 OLDEST: Final = (3, 11)  # the first with the `gdal` program, which every tool is built on
@@ -47,7 +49,7 @@ def too_old(reference: str, version: str) -> str:
 GDAL_IMAGE: Final = ImageSpec(OFFICIAL, STANDIN, parse_version, too_old)
 
 
-def version_warning(image: Image) -> str | None:
+def version_warning(image: "Image") -> str | None:
     """What to tell a person about the GDAL version, None when there is nothing."""
     if not image.version or _parts(image.version) >= OLDEST_SAFE:
         return None
@@ -70,7 +72,9 @@ def main(arguments: list[str]) -> int:
     if arguments not in (["ensure"], ["show"]):
         sys.stderr.write("usage: python -m gdal_mcp.gdal.image ensure|show\n")
         return 2
-    from sandbox.engines.opening import open_engine  # noqa: PLC0415 - with the engine's client library, which takes its time
+    # what a server does not need before its first call
+    from gdal_mcp.host.image import ensure, resolve  # noqa: PLC0415
+    from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
     named = os.environ.get("GDAL_MCP_IMAGE") or None
     try:

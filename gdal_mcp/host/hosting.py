@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from gdal_mcp.host.image import Image, ImageUnsuitable, resolve, suitable
 from gdal_mcp.host.nested import prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
@@ -37,13 +38,10 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 if TYPE_CHECKING:
-    from gdal_mcp.host.image import Image
     from sandbox.attestation import Escape
 
 NOBODY = 65534
-ATTESTATION_SECONDS = (
-    24 * 3600
-)  # how long one attestation of an unchanged host is believed by later processes
+ATTESTATION_SECONDS = 24 * 3600  # how long later processes believe an attestation of an unchanged host
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class Host:
     pool: SlotProvider
     concurrent: int  # calls that fit at once
     toolbox: Toolbox
-    image: "Image"
+    image: Image
     attested: tuple[Row, ...] = ()
 
     def places(self, settings: Settings) -> int:
@@ -174,21 +172,38 @@ class Hosting:
 
     def _connect(self, toolbox: Toolbox, *, fresh: bool) -> Host:
         # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
-        from gdal_mcp.host.image import ImageUnsuitable, resolve, suitable  # noqa: PLC0415
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
         engine = open_engine(self._settings.engine)
         first = toolbox is self._toolboxes[0]  # the image that the settings name is its
         image = resolve(engine.images, toolbox.image, self._settings.image if first else None)
         info = engine.info()
-        runner = Runner(engine, self._owner.id, self._capacity_of(info))
+        # of the engine's machine; one that does not say stands on this one
+        memory = info.memory_bytes or machine_memory().get("MemTotal", 0)
+        runner = Runner(engine, self._owner.id, self._shared_capacity(memory))
         sweep(self._settings.state_dir / "views", self._owner)
         runner.unremoved = self._unremoved
         self._reap(engine)
-        _refuse_absent(self._settings.runtime, info)
+        runtime = self._settings.runtime
+        if runtime and runtime not in info.runtimes:
+            raise AttestationFailed(
+                f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
+                "setting out."
+            )
         pool = WarmPool(runner, self._settings.sizes(), partial(self._standing, toolbox, image))
-        host = Host(engine, info, runner, pool, self._concurrent(info), toolbox, image)
-        attested = (*self._proven(host), *self._attested(host, fresh=fresh))
+        concurrent = capacity(
+            info.cpus or os.cpu_count() or 1,
+            memory,
+            self._settings.limits(),
+            self._settings.memory_share,
+            self._settings.concurrent,
+        )
+        host = Host(engine, info, runner, pool, concurrent, toolbox, image)
+        proven: tuple[Row, ...] = ()
+        if self._path_map.pairs:
+            # by every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right
+            proven = prove(runner, self.template(host, None), self._staging_areas(), self._cancel)
+        attested = (*proven, *self._attested(host, fresh=fresh))
         if not image.version:
             image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
         if reason := toolbox.unfit(image.version):
@@ -197,42 +212,26 @@ class Hosting:
             pool.keep()
         return replace(host, image=image, attested=attested)
 
-    def _capacity_of(self, info: EngineInfo) -> LockFileCapacity:
+    def _shared_capacity(self, memory_bytes: int) -> LockFileCapacity:
         """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
-        total = int(_memory_bytes(info) * self._settings.memory_share)
+        total = int(memory_bytes * self._settings.memory_share)
         if self._capacity is None:
             self._capacity = LockFileCapacity(self._settings.state_dir / "memory.lock", total)
         self._capacity.total_bytes = total
         return self._capacity
 
-    def _concurrent(self, info: EngineInfo) -> int:
-        """Calls at once. Raises CapacityExhausted when not even one fits."""
-        cpus = info.cpus or os.cpu_count() or 1
-        settings = self._settings
-        return capacity(
-            cpus, _memory_bytes(info), settings.limits(), settings.memory_share, settings.concurrent
-        )
-
-    def _standing(self, toolbox: Toolbox, image: "Image") -> tuple[SlotKey, ...]:
-        """What is kept waiting even when nobody asks: one kind that reads, and one that writes to the first workspace."""
-        writable = None if self._settings.read_only else next(iter(self._areas), None)
-        homes = (None, *([writable] if writable is not None else []))
-        return tuple(self._key(toolbox, image, home, None) for home in homes)
+    def _standing(self, toolbox: Toolbox, image: Image) -> tuple[SlotKey, ...]:
+        """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""
+        template = self._template(toolbox, image, None, None)
+        writable = [] if self._settings.read_only else [*self._areas.values()][:1]
+        return tuple(SlotKey(template, area) for area in (None, *writable))
 
     def kind(self, host: Host, home: Path | None, scope: SandboxScope | None = None) -> SlotKey:
         """The containers for calls that write to the workspace at `home`, or for those that only read."""
-        return self._key(host.toolbox, host.image, home, scope)
-
-    def _key(
-        self, toolbox: Toolbox, image: "Image", home: Path | None, scope: SandboxScope | None
-    ) -> SlotKey:
-        template = self._template(toolbox, image, None, scope)
-        return SlotKey(template, self._areas[home] if home is not None else None)
+        return SlotKey(self.template(host, None, scope), self._areas[home] if home is not None else None)
 
     def _asked_version(self, host: Host) -> str:
         """The library's own word for its version, from a container of an image that does not say it."""
-        from gdal_mcp.host.image import ImageUnsuitable  # noqa: PLC0415 - as above
-
         toolbox, found = host.toolbox, ""
         if toolbox.version_request is not None:
             job = Job(f"version-{self._owner.id}", self.template(host, None), toolbox.version_request)
@@ -254,7 +253,7 @@ class Hosting:
         return self._template(host.toolbox, host.image, staging, scope)
 
     def _template(
-        self, toolbox: Toolbox, image: "Image", staging: Mount | None, scope: SandboxScope | None
+        self, toolbox: Toolbox, image: Image, staging: Mount | None, scope: SandboxScope | None
     ) -> SandboxTemplate:
         scope = scope or self._confines
         limits, user = scope.limits, self.user()
@@ -323,9 +322,8 @@ class Hosting:
         """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
         uid, gid = os.geteuid(), os.getegid()
         if uid == 0:
-            owner = next(
-                (one for one in self._workspaces.items if one.writable), self._workspaces.items[0]
-            ).root.stat()
+            workspaces = self._workspaces.items
+            owner = next((one for one in workspaces if one.writable), workspaces[0]).root.stat()
             uid, gid = owner.st_uid, owner.st_gid
         return (uid or NOBODY, gid or NOBODY)
 
@@ -334,19 +332,25 @@ class Hosting:
         user = self.user()
         return may(self._views.source(root, user).stat(), user, READ | ENTER)
 
-    def _proven(self, host: Host) -> tuple[Row, ...]:
-        """By every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right."""
-        if not self._path_map.pairs:
-            return ()
-        return prove(host.runner, self.template(host, None), self._staging_areas(), self._cancel)
-
     def _staging_areas(self) -> tuple[OutputStore, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
         own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self._path_map.source)
         return tuple(self._areas.values()) or (own,)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
-        key = self._attestation_key(host)
+        template = self.template(host, None)
+        depends_on = [  # another engine, boot, image, setting or code is attested anew
+            {**asdict(host.info), "rlimits": sorted(host.info.rlimits)},
+            template.image,
+            template.user,
+            asdict(template.limits),
+            template.runtime,
+            [str(mount.target) for mount in template.mounts],
+            dict(template.environment),
+            fingerprint(),
+            self._settings.path_map,
+        ]
+        key = hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=str).encode()).hexdigest()
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
         if not fresh and (rows := _remembered(path, key)):
             return rows
@@ -355,21 +359,6 @@ class Hosting:
             found = attest(host.runner, template, staging.path, self._cancel)
         _remember(path, key, found)
         return found
-
-    def _attestation_key(self, host: Host) -> str:
-        """Everything that an attestation depends on: another engine, boot, image, setting or code is attested anew."""
-        template = self.template(host, None)
-        engine = {**asdict(host.info), "rlimits": sorted(host.info.rlimits)}
-        parts = [
-            engine,
-            template.image,
-            template.user,
-            asdict(template.limits),
-            template.runtime,
-        ]
-        parts += [[str(mount.target) for mount in template.mounts], dict(template.environment), fingerprint()]
-        parts += [self._settings.path_map]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 CALLS_PER_CPU = 2  # more only take turns
@@ -389,19 +378,6 @@ def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurr
             f"which is {share:.0%} of this machine's. Lower --memory, or raise --memory-share."
         )
     return min(fitting, concurrent or CALLS_PER_CPU * max(cpus, 1))
-
-
-def _refuse_absent(runtime: str, info: EngineInfo) -> None:
-    if runtime and runtime not in info.runtimes:
-        raise AttestationFailed(
-            f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
-            "setting out."
-        )
-
-
-def _memory_bytes(info: EngineInfo) -> int:
-    """Of the engine's machine; one that does not say stands on this one."""
-    return info.memory_bytes or machine_memory().get("MemTotal", 0)
 
 
 def _remembered(path: Path, key: str) -> tuple[Row, ...]:

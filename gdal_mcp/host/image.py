@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gdal_mcp.toolbox import ImageSpec
-from sandbox.engine import ImageInfo, Images
+from sandbox.engine import Images
 from sandbox.errors import ImageMissing, PullFailed
 
 STANDIN_LABEL = "io.gdal-mcp.standin"
@@ -46,7 +46,9 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
         raise ImageMissing(
             f"the image {named or spec.reference} is not on this host. Run `make setup` or `gdal-mcp setup` to bring it."
         )
-    return suitable(_image(found, spec), spec)
+    standin = found.labels.get(STANDIN_LABEL) == "true"
+    version = spec.version(found.labels, found.reference)
+    return suitable(Image(found.reference, found.id, found.digest, version, standin), spec)
 
 
 def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[[str], None]) -> Image:
@@ -84,13 +86,8 @@ def _preferred(tags: Iterable[str], spec: ImageSpec) -> str | None:
         tag for tag in tags if spec.standin and tag.removeprefix("localhost/").startswith(f"{spec.standin}:")
     ]
     versions = {tag: version for tag in standins if (version := spec.version({}, tag))}
-    return max(versions, key=lambda tag: _parts(versions[tag]), default=None)
 
+    def parts(tag: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in versions[tag].split(".") if part.isdigit())
 
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
-
-
-def _image(found: ImageInfo, spec: ImageSpec) -> Image:
-    version = spec.version(found.labels, found.reference)
-    return Image(found.reference, found.id, found.digest, version, found.labels.get(STANDIN_LABEL) == "true")
+    return max(versions, key=parts, default=None)

@@ -6,10 +6,10 @@ inode, the folder that the server sees. A map that is wrong in one pair refuses 
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from sandbox.attestation import prove_folders
 from sandbox.errors import AttestationFailed, EngineUnavailable
@@ -41,16 +41,16 @@ def prove(
                 f"{error} If it is a folder that the engine does not find, correct path_map: INSIDE:HOST, with the folder as "
                 "this server sees it and as the engine's host does."
             ) from error
-    rows = tuple(replace(row, group="path map", name=_named(row.name, places)) for row in found)
+
+    def named(name: str) -> str:
+        """By the folder that this server sees, not by the place in the container that looked."""
+        target, _, rest = name.partition(" ")
+        return f"{places.get(PurePosixPath(target), target)} {rest}, through the path map"
+
+    rows = tuple(replace(row, group="path map", name=named(row.name)) for row in found)
     if wrong := told(rows):
         raise AttestationFailed(
             f"containers do not see this server's folders, so no call is run: {wrong}. Set path_map to pairs INSIDE:HOST, "
             "with each folder as this server sees it and as the engine's host does."
         )
     return rows
-
-
-def _named(name: str, places: Mapping[PurePosixPath, Path]) -> str:
-    """By the folder that this server sees, not by the place in the container that looked."""
-    target, _, rest = name.partition(" ")
-    return f"{places.get(PurePosixPath(target), target)} {rest}, through the path map"

@@ -1,12 +1,11 @@
 """Who sent a request, by the bearer token in it.
 
-The SDK's bearer middleware is not used: of two Authorization headers it takes the first, a token that cannot be checked now
-would be an error of the server, and of the scopes that are missing its challenge names one.
+The SDK's bearer middleware is not used: it takes the first of two Authorization headers, turns a token that cannot be checked
+now into a server error, and names only one missing scope in its challenge.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Protocol
 
 import anyio.to_thread
@@ -26,46 +25,50 @@ _MAX_TOKEN: Final = 16 << 10  # characters; signed ones with many claims have a 
 
 
 class Unavailable(Exception):
-    """Tokens cannot be checked now: nobody is let in, and no token is called bad."""
+    """Tokens cannot be checked now: nobody is let in, and no token is called invalid."""
 
 
 class Verifier(Protocol):
     async def verify(self, text: str) -> Principal | None:
-        """Whose token it is; None if it is not good. Raises Unavailable, TokensUnavailable."""
+        """Whose token it is; None if it is invalid. Raises Unavailable, TokensUnavailable."""
 
 
+@dataclass(frozen=True, slots=True)
 class TokenVerifier:
-    """Static tokens, which `gdal-mcp token` made, and those of issuers, if there are any."""
+    """Verifies static tokens, made by `gdal-mcp token`, and those of issuers, if there are any."""
 
-    def __init__(self, store: TokenStore, signed: Verifier | None) -> None:
-        self._store = store
-        self._signed = signed
+    store: TokenStore
+    signed: Verifier | None
 
     async def verify(self, text: str) -> Principal | None:
         if text.startswith(PREFIX):
-            found = await anyio.to_thread.run_sync(partial(self._store.find, text))
+            found = await anyio.to_thread.run_sync(self.store.find, text)
             return found.principal() if found else None
-        return await self._signed.verify(text) if self._signed else None
+        return await self.signed.verify(text) if self.signed else None
 
 
+@dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Lets in who shows a good token, as its principal, with a bounded number of requests of each."""
+    """Admits requests with a valid token, as its principal, and a bounded number of each principal at once.
 
-    def __init__(
-        self, verifier: Verifier | None, local: Principal, limit: RequestLimit, metadata: str
-    ) -> None:
-        """Without a verifier everybody is the local user. `metadata` is the address that challenges name, or empty."""
-        self._verifier = verifier
-        self._local = local
-        self._limit = limit
-        self._metadata = metadata
+    Without a verifier everybody is the local user. `metadata` is the address that challenges name, or empty.
+    """
+
+    verifier: Verifier | None
+    local: Principal
+    limit: RequestLimit
+    metadata: str
 
     async def principal(self, headers: Headers) -> Principal | None:
         """Who sent a request with these headers. Raises Unavailable, TokensUnavailable."""
-        if self._verifier is None:
-            return self._local
-        text = _token(headers)
-        return await self._verifier.verify(text) if text else None
+        if self.verifier is None:
+            return self.local
+        given = headers.getlist("authorization")
+        if len(given) != 1 or len(given[0]) > _MAX_TOKEN:
+            return None  # two headers could name two senders
+        kind, _, text = given[0].partition(" ")
+        text = text.strip()
+        return await self.verifier.verify(text) if text and kind.lower() == "bearer" else None
 
     def guarded(self, app: Callable[[Principal], ASGIApp], *scopes: str) -> "Guarded":
         """An application for principals with all these scopes, made for each request."""
@@ -81,7 +84,15 @@ class Authenticator:
             return replies.busy(503, "tokens cannot be checked now")
         if who is None:
             _log.info("stranger", host=headers.get("host", "")[:200])
-            return self._unauthorized(presented="authorization" in headers)
+            if "authorization" not in headers:
+                challenge = self._challenge(scope=READ)
+                return replies.refused(401, "invalid_token", "a token is needed", challenge)
+            challenge = self._challenge(
+                error="invalid_token", scope=READ
+            )  # what is wrong with it is not told
+            return replies.refused(
+                401, "invalid_token", "the token is not valid here, or no longer", challenge
+            )
         if not all(who.holds(one) for one in scopes):
             return self.forbidden(scopes)
         return self.limited(who.id, app(who))
@@ -91,7 +102,7 @@ class Authenticator:
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             try:
-                with self._limit.share(principal):
+                with self.limit.share(principal):
                     await app(scope, receive, send)
             except Full:
                 await replies.busy(429, "too many requests of yours are open")(scope, receive, send)
@@ -99,22 +110,15 @@ class Authenticator:
         return counted
 
     def forbidden(self, scopes: Iterable[str]) -> Response:
-        """The answer to a good token without these scopes; it names all that are needed (RFC 6750)."""
+        """The answer to a valid token without these scopes; it names all that are needed (RFC 6750)."""
         needed = " ".join(scopes)
         challenge = self._challenge(error="insufficient_scope", scope=needed)
         return replies.refused(403, "insufficient_scope", f"this needs the scopes {needed}", challenge)
 
-    def _unauthorized(self, *, presented: bool) -> Response:
-        """The answer to no token, or to one that is not good. What is wrong with it is not told."""
-        if not presented:
-            return replies.refused(401, "invalid_token", "a token is needed", self._challenge(scope=READ))
-        challenge = self._challenge(error="invalid_token", scope=READ)
-        return replies.refused(401, "invalid_token", "the token is not good here, or not any more", challenge)
-
     def _challenge(self, **parts: str) -> dict[str, str]:
-        """No part holds a quote: scopes are ours, and addresses are checked."""
-        if self._metadata:
-            parts["resource_metadata"] = self._metadata
+        """No part contains a quote: scopes are ours, and addresses are checked."""
+        if self.metadata:
+            parts["resource_metadata"] = self.metadata
         return {
             "WWW-Authenticate": "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items())
         }
@@ -131,12 +135,3 @@ class Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         chosen = await self.auth.answer(Headers(scope=scope), self.app, self.scopes)
         await chosen(scope, receive, send)
-
-
-def _token(headers: Headers) -> str | None:
-    """The token of a request. Two headers are none: whose request it is could be read in two ways."""
-    given = headers.getlist("authorization")
-    if len(given) != 1 or len(given[0]) > _MAX_TOKEN:
-        return None
-    kind, _, text = given[0].partition(" ")
-    return text.strip() or None if kind.lower() == "bearer" else None

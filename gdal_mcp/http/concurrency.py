@@ -1,4 +1,4 @@
-"""How many requests are open at once, in all and of one principal; all are cancelled when the server ends."""
+"""Bounds the open requests, in all and of one principal; cancels them when the server ends."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import anyio
 
 
 class Full(Exception):
-    """There is no room for this request now."""
+    """As many requests are open as may be."""
 
 
 class RequestLimit:
@@ -18,7 +18,7 @@ class RequestLimit:
         self._requests = requests
         self._each = each
         self._open: set[anyio.CancelScope] = set()
-        self._of: Counter[str] = Counter()
+        self._shares: Counter[str] = Counter()  # open requests by principal
         self.closed = False
 
     @property
@@ -41,18 +41,16 @@ class RequestLimit:
     @contextmanager
     def share(self, principal: str) -> Iterator[None]:
         """One open request of this principal. Raises Full."""
-        if self._of[principal] >= self._each:
+        if self._shares[principal] >= self._each:
             raise Full
-        self._of[principal] += 1
+        self._shares[principal] += 1
         try:
             yield
         finally:
-            self._of[principal] -= 1
-            if not self._of[principal]:
-                del self._of[principal]
+            self._shares -= Counter([principal])  # which drops what is zero
 
     def close(self) -> None:
-        """From now on no request begins, and those that are open are cancelled."""
+        """Cancels the open requests and admits no new ones."""
         self.closed = True
         for scope in tuple(self._open):
             scope.cancel()

@@ -1,8 +1,8 @@
-"""What stands in front of everything that is served over HTTP.
+"""The filter in front of everything that is served over HTTP.
 
 Invariants:
 * a request with a foreign Host or Origin reaches nothing;
-* a request that is answered before the end of its body is the last one of its connection: no stranger's body is read on;
+* a request that is answered before the end of its body is the last one of its connection: the rest is not read;
 * a body is bounded in size and in time.
 """
 
@@ -23,7 +23,7 @@ BODY_SECONDS: Final = 30.0  # for the whole body of one request of the protocol
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The values of two headers that are answered."""
+    """The accepted values of the headers Host and Origin."""
 
     hosts: Collection[str]
     origins: Collection[str]
@@ -33,7 +33,7 @@ class HostFilter:
     """Counts requests, ends them with the server, and refuses those with a foreign Host or Origin."""
 
     def __init__(self, app: ASGIApp, limit: RequestLimit, names: Names, anywhere: Collection[str]) -> None:
-        """`anywhere` are paths that are answered under any name, since they tell nothing."""
+        """`anywhere` are paths that are answered under any name, since they reveal nothing."""
         self._app = app
         self._limit = limit
         self._names = names
@@ -45,7 +45,8 @@ class HostFilter:
         reply = _Reply(scope, receive, send)
         try:
             with self._limit.request():
-                await self._named(scope)(scope, reply.receive, reply)
+                refusal = None if scope["path"] in self._anywhere else self._refusal(Headers(scope=scope))
+                await (refusal or self._app)(scope, reply.receive, reply)
         except Full:
             await replies.busy(503, "the server is busy")(scope, reply.receive, reply)
             return
@@ -54,20 +55,18 @@ class HostFilter:
         elif self._limit.closed:
             await replies.busy(503, "the server is ending")(scope, reply.receive, reply)
 
-    def _named(self, scope: Scope) -> ASGIApp:
-        headers = Headers(scope=scope)
-        if scope["path"] not in self._anywhere:
-            if headers.getlist("host") not in ([host] for host in self._names.hosts):
-                return replies.refused(421, "misdirected_request", "this server is not reached by that name")
-            if any(origin not in self._names.origins for origin in headers.getlist("origin")):
-                return replies.refused(403, "invalid_origin", "pages of that origin may not call this server")
-        return self._app
+    def _refusal(self, headers: Headers) -> ASGIApp | None:
+        if headers.getlist("host") not in ([host] for host in self._names.hosts):
+            return replies.refused(421, "misdirected_request", "this server is not reached by that name")
+        if any(origin not in self._names.origins for origin in headers.getlist("origin")):
+            return replies.refused(403, "invalid_origin", "pages of that origin may not call this server")
+        return None
 
 
 class _Reply:
-    """Passes a reply on. Ends one that was cut off, if it has no length: a stream has then ended well.
+    """Passes a reply on. Completes one that was cut off, if it has no length: a stream has then ended normally.
 
-    Who is answered while more of the request is to come is hung up on: the rest would be parsed for nothing.
+    Closes the connection if the reply comes before the end of the request, since the rest would be parsed for nothing.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +75,7 @@ class _Reply:
         self._send = send
         self._unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
         self.begun = False
-        self._open = False  # an end can be put to it
+        self._open = False  # the end of its body can still be sent
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -128,7 +127,7 @@ async def whole_body(receive: Receive, most: int, seconds: float = BODY_SECONDS)
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, once more, and then whatever else there is to receive."""
+    """Receives a body that was already read, and then whatever else comes."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:

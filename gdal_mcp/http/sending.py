@@ -15,20 +15,19 @@ from gdal_mcp.http.serving import TAKE_SECONDS
 
 _log = structlog.get_logger()
 
-_ONE_RANGE: Final = re.compile(
-    r"bytes=(\d{1,18}-\d{0,18}|-\d{1,18})", re.ASCII
-)  # no file has a size of more digits
+# no file size has more digits
+_ONE_RANGE: Final = re.compile(r"bytes=(\d{1,18}-\d{0,18}|-\d{1,18})", re.ASCII)
 
 
 class ChangedWhileSent(Exception):
-    """What is sent is not any more what it was."""
+    """The file was changed while it was sent."""
 
 
 class OpenFile(FileResponse):
-    """Sends a file that our own code opened, by its descriptor, so that what stands at its path does not matter.
+    """Sends a file that our own code opened, by its descriptor, whatever is at its path now.
 
-    An answer that is changed meanwhile, or not taken for a minute, is cut off before its length, which clients take for a
-    failure. `headers` must hold Content-Type, and ETag and Last-Modified if clients are to continue a download.
+    If the file changes meanwhile, or the client takes nothing for a minute, the reply is cut off before its declared length,
+    which clients see as a failure. `headers` must have Content-Type, and ETag and Last-Modified for resumable downloads.
     """
 
     chunk_size = 1 << 20
@@ -51,17 +50,17 @@ class OpenFile(FileResponse):
             with anyio.fail_after(TAKE_SECONDS):
                 await send(message)
 
+        given = Headers(scope=scope).getlist("range")
+        one = scope["method"] == "GET" and len(given) == 1 and _ONE_RANGE.fullmatch(given[0].strip())
+        if given and not one:  # any other Range is answered by the whole file, as RFC 9110 permits
+            scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}
         try:
-            await super().__call__(_with_one_range(scope), receive, checked)
-        except (ChangedWhileSent, TimeoutError, OSError) as error:  # without its end the connection is closed
+            await super().__call__(scope, receive, checked)
+        except (
+            ChangedWhileSent,
+            TimeoutError,
+            OSError,
+        ) as error:  # the incomplete reply closes the connection
             _log.warning("file_cut_off", reason=str(error) or "not taken")
         finally:
             self._close()
-
-
-def _with_one_range(scope: Scope) -> Scope:
-    """Without a Range that is not the one range of a GET: the whole file answers it, as RFC 9110 permits."""
-    given = Headers(scope=scope).getlist("range")
-    if not given or (scope["method"] == "GET" and len(given) == 1 and _ONE_RANGE.fullmatch(given[0].strip())):
-        return scope
-    return {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}

@@ -1,9 +1,9 @@
 """Runs an ASGI application on a port, inside a task group of the caller's.
 
 Invariants:
-* a client that is slower than a deadline to send the head of a request, or to take its answer, is disconnected, so that
-  silent connections do not fill the server;
-* the port is bound before anything is said of it, and the address that is said is the one that is bound;
+* a client that misses a deadline, for sending the head of a request or for taking its reply, is disconnected, so that silent
+  connections do not fill the server;
+* the port is bound before its address is announced;
 * a cancellation closes the port and returns within a bounded time.
 """
 
@@ -21,12 +21,12 @@ import uvicorn
 
 from gdal_mcp.settings import SettingsError
 
-HEADER_SECONDS: Final = 20.0  # for the head of a request, from the connection or the answer before it on
-TAKE_SECONDS: Final = 60.0  # for some of an answer to be taken
-SWEEP_SECONDS: Final = 1.0  # between two looks at the connections
-_KEEP_SECONDS: Final = 10  # an unused connection between two requests
+HEADER_SECONDS: Final = 20.0  # for the head of a request, since the connection or the reply before it
+TAKE_SECONDS: Final = 60.0  # for the client to take some of a reply
+SWEEP_SECONDS: Final = 1.0  # between two checks of the connections
+_KEEP_SECONDS: Final = 10  # an idle connection between two requests
 _HEAD_BYTES: Final = 32 << 10
-_END_SECONDS: Final = 5  # for responses that are under way to be cut, once their requests are cancelled
+_END_SECONDS: Final = 5  # for replies in progress to end, once their requests are cancelled
 _BACKLOG: Final = 256
 
 
@@ -42,7 +42,7 @@ class Listening:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A bound socket. Raises SettingsError when the address cannot be had."""
+    """A bound socket. Raises SettingsError if the address is not available."""
     try:
         family, kind, number, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -54,7 +54,7 @@ def bind(host: str, port: int) -> socket.socket:
             stack.pop_all()
     except OSError as error:
         raise SettingsError(
-            f"{host}:{port} cannot be listened on: {error.strerror or error}. Choose another --port or --host."
+            f"Cannot listen on {host}:{port}: {error.strerror or error}. Choose another --port or --host."
         ) from error
     return bound
 
@@ -63,20 +63,19 @@ def require_certificate(listening: Listening) -> None:
     """Raises SettingsError for a certificate and key that cannot be used."""
     if listening.tls_cert is None:
         return
+
+    def no_password() -> str:  # without it OpenSSL would prompt on the terminal
+        raise ValueError("the key has a password")
+
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-            listening.tls_cert, listening.tls_key, password=_no_password
+            listening.tls_cert, listening.tls_key, password=no_password
         )
     except (OSError, ValueError) as error:  # ssl's are OSErrors
         raise SettingsError(
-            f"the certificate {listening.tls_cert} and its key cannot be used: {error}. Both are PEM files of this user, the "
-            "key without a password."
+            f"the certificate {listening.tls_cert} and its key cannot be used: {error}. Both must be PEM files that this user "
+            "can read, the key without a password."
         ) from error
-
-
-def _no_password() -> str:
-    """In the place of a prompt on a terminal, which nobody may be at."""
-    raise ValueError("the key has a password")
 
 
 def port_of(bound: socket.socket) -> int:
@@ -94,10 +93,29 @@ async def serve_routes(
 ) -> None:
     """Serves until it is cancelled.
 
-    `started` is called once connections are taken, `ending` when the end begins: it must cancel what the application has
-    under way.
+    `started` is called once connections are accepted; `ending` at the start of the shutdown: it must cancel the
+    application's open requests.
     """
-    server = _Server(_config(app, listening), started)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # nothing here depends on the peer's address, and a header can claim anything
+        server_header=False,
+        limit_concurrency=listening.connections,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_SECONDS,
+        timeout_graceful_shutdown=_END_SECONDS,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        ssl_certfile=listening.tls_cert,
+        ssl_keyfile=listening.tls_key,
+    )
+    config.load()
+    server = _Server(config, started)
 
     async def until_cancelled() -> None:
         try:
@@ -113,31 +131,8 @@ async def serve_routes(
         group.cancel_scope.cancel()
 
 
-def _config(app: Any, listening: Listening) -> uvicorn.Config:
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    config = uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,  # nothing here goes by who the peer is, and a header can say anything
-        server_header=False,
-        limit_concurrency=listening.connections,
-        backlog=_BACKLOG,
-        timeout_keep_alive=_KEEP_SECONDS,
-        timeout_graceful_shutdown=_END_SECONDS,
-        h11_max_incomplete_event_size=_HEAD_BYTES,
-        ssl_certfile=listening.tls_cert,
-        ssl_keyfile=listening.tls_key,
-    )
-    config.load()
-    return config
-
-
 class _Server(uvicorn.Server):
-    """Leaves signals to this program, and says when it takes connections."""
+    """Leaves signals to this program, and reports when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -152,13 +147,13 @@ class _Server(uvicorn.Server):
 
 
 async def _disconnect_slow_clients(server: uvicorn.Server) -> None:
-    """Uvicorn itself bounds only the time between two requests: it waits for heads and for slow readers without end."""
+    """Uvicorn itself bounds only the time between two requests; it waits for ever for heads and slow readers."""
     states: dict[Any, tuple[object, float]] = {}  # by connection: what it waits for, and since when
     while True:
         await anyio.sleep(SWEEP_SECONDS)
         now = anyio.current_time()
         before, states = states, {}
-        connections: set[Any] = server.server_state.connections  # of the kind that `_config` chose
+        connections: set[Any] = server.server_state.connections  # uvicorn's H11Protocol
         for connection in tuple(connections):
             unsent = connection.transport.get_write_buffer_size()
             answering = connection.cycle is not None and not connection.cycle.response_complete

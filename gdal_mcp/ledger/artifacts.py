@@ -1,11 +1,11 @@
 """Published files, found by the call that made them and opened for those who may read them.
 
 Invariants:
-* only what the registry lists is found, and to one who may not see everybody's only what a call of theirs made;
-* a file is opened without following any link, at the very place where it was published;
-* no byte is given out of a file that is not what was published, as far as its digest or the kernel's clock can tell;
+* only what the registry lists is found; who may not see everybody's files finds only those of their own calls;
+* a file is opened at the path where it was published, without following any link;
+* no byte is served from a file that is not what was published, as far as its digest or the kernel's clock can tell;
 * a file that changes while it is read is not read further;
-* of nothing is it said that it is what was published unless that was seen.
+* a file is called unchanged only after that was checked.
 """
 
 import os
@@ -36,16 +36,16 @@ class Absent(Exception):
 
 
 class Gone(Exception):
-    """There was such a file; the message says what became of it, in few words."""
+    """There was such a file; the message says briefly what became of it."""
 
 
 class Busy(Exception):
-    """A large file has to be compared with what was published, and another one is just now."""
+    """A large file has to be digested, and another one is being digested now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a file looked like. The change time cannot be set by programs, so no write leaves all of it as it was."""
+    """A file's metadata. Programs cannot set the change time, so every write changes at least that."""
 
     device: int
     inode: int
@@ -69,7 +69,7 @@ class Opened:
     close: Callable[[], None]
 
     def read(self, start: int, length: int) -> bytes:
-        """Bytes of what was published; fewer at its end. Raises Gone when it is not that any more."""
+        """Up to `length` bytes of the file. Raises Gone when it changed since it was opened."""
         data = os.pread(self.file, length, start)
         if Fingerprint.of(self.file) != self.fingerprint:
             raise Gone("it was changed while it was read")
@@ -88,7 +88,7 @@ class ArtifactStore:
     _digesting_large: threading.Lock = field(default_factory=threading.Lock)
 
     def owner(self, call_id: str, viewer: Principal | None = None) -> str:
-        """Whose call it is; if `viewer` is given, only of calls that this one may see. Raises Absent."""
+        """The principal whose call it is. Raises Absent, also for a call that `viewer`, if given, may not see."""
         mine = viewer.id if viewer is not None and not viewer.holds(ADMIN) else None
         call = self.registry.call(call_id, mine) if _CALL.fullmatch(call_id) else None
         if call is None:
@@ -100,7 +100,7 @@ class ArtifactStore:
         return tuple(one for one in self.registry.artifacts_of(call_id) if one.state == "listed")
 
     def find(self, call_id: str, name: str) -> Artifact:
-        """A file of a call by its name, which no two of one call share. Raises Absent, Gone."""
+        """A file of a call by its name, which is unique within the call. Raises Absent, Gone."""
         made = [one for one in self.registry.artifacts_of(call_id) if one.name == name]
         if not made or made[-1].media_type == FOLDER:
             raise Absent
@@ -111,7 +111,7 @@ class ArtifactStore:
         return made[-1]
 
     def open(self, artifact: Artifact, workspaces: Workspaces) -> Opened:
-        """Raises Absent for a workspace that is not among these, Gone for anything but what was published, Busy."""
+        """Raises Absent for a file outside these workspaces, Gone for one that is not as published, and Busy."""
         with ExitStack() as stack:
             try:
                 located = workspaces.input(artifact.path)
@@ -128,7 +128,7 @@ class ArtifactStore:
             return Opened(artifact, file, seen, stack.pop_all().close)
 
     def is_unchanged(self, artifact: Artifact, file: int) -> bool | None:
-        """Whether an open file is what was published; None where only reading more of it than one request may would tell."""
+        """Whether an open file is what was published; None for a large one that would have to be digested to know."""
         seen = Fingerprint.of(file)
         if seen.size == artifact.size and seen.size > DIGEST_BYTES:
             return self._guess(artifact, seen)
@@ -138,7 +138,7 @@ class ArtifactStore:
             return False
 
     def quick_check(self, artifact: Artifact) -> bool | None:
-        """The same of what stands in its place, without reading any of it; None where that does not tell."""
+        """The same for the file at its path, without reading it; None where its metadata cannot tell."""
         try:
             now = os.lstat(artifact.path)
         except (OSError, ValueError):
@@ -156,35 +156,32 @@ class ArtifactStore:
         return same if compared == seen else None
 
     def _guess(self, artifact: Artifact, seen: Fingerprint) -> bool | None:
-        """The same, else what the kernel's clock tells: a file that is as it was when it was registered."""
+        """The same, else True for a file that was not changed since it was registered, by the kernel's clock."""
         known = self._recall(artifact, seen)
         return True if known is None and seen.changed_ns / 1e9 <= artifact.created else known
 
     def _verify(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
-        """Whether it is the same, by its digest where it is small or nothing else tells. Raises Gone, Busy."""
+        """Whether it is what was published; digests a small file, and a large one if nothing else tells. Raises Gone, Busy."""
         if seen.size != artifact.size:
             return False
         is_small = seen.size <= DIGEST_BYTES
         known = self._recall(artifact, seen) if is_small else self._guess(artifact, seen)
         if known is not None:
             return known
-        # small files wait for each other; of the large, nobody waits, so that no thread does
+        # small files take turns; for a large one no thread is made to wait
         lock = self._digesting if is_small else self._digesting_large
         if not lock.acquire(blocking=is_small):
             raise Busy
         try:
             known = self._recall(artifact, seen)  # another thread may just have compared it
-            return self._digest(artifact, file, seen) if known is None else known
+            if known is None:
+                known = digest(file) == artifact.sha256
+                if Fingerprint.of(file) != seen:
+                    raise Gone("it was changed")
+                with self._lock:
+                    self._compared[artifact.id] = (seen, known)
+                    while len(self._compared) > _REMEMBERED:
+                        self._compared.popitem(last=False)
+            return known
         finally:
             lock.release()
-
-    def _digest(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
-        """Compares it whole. Raises Gone."""
-        same = digest(file) == artifact.sha256
-        if Fingerprint.of(file) != seen:
-            raise Gone("it was changed")
-        with self._lock:
-            self._compared[artifact.id] = (seen, same)
-            while len(self._compared) > _REMEMBERED:
-                self._compared.popitem(last=False)
-        return same

@@ -30,12 +30,19 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gdal_mcp.ledger.audit_record import EMPTY, MAX_LINE, AuditRecord, Checkpoint, parse_line, write_line
+from gdal_mcp.ledger.audit_record import (
+    EMPTY,
+    MAX_LINE,
+    AuditRecord,
+    Checkpoint,
+    parse_line,
+    time_text,
+    write_line,
+)
 
 RECOVERED: Final = "audit.recovered"
 # Bytes. Within one sector, so that the head is replaced whole or not at all, without free space.
@@ -180,8 +187,7 @@ def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None
 
 def _write(files: _Files, at: Checkpoint, event: Mapping[str, Any], before: _Head) -> AuditRecord:
     """Append one record and move the head; on failure both are as before."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    line = write_line(at, now, event)
+    line = write_line(at, time_text(time.time()), event)
     record = parse_line(line)
     assert record is not None
     size = os.fstat(files.log).st_size
@@ -222,21 +228,20 @@ def _walk(log: int, size: int, *wanted: Checkpoint) -> _Walk:
             line = stream.readline(min(MAX_LINE, left))
             left -= len(line)
             record = parse_line(line)
-            problem = _problem(line, record, last)
-            if record is not None and not problem:
+            if not line.endswith(b"\n"):
+                problem = (
+                    "the line has no end: a crash while writing, something cut off, or longer than any record"
+                )
+            elif record is None:
+                problem = "the line is not a record"
+            elif record.seq != last.seq + 1:
+                problem = f"the record is number {record.seq} where {last.seq + 1} is expected"
+            elif record.previous != last.hash:
+                problem = "one of this record and the one before was changed"
+            else:
                 last = record.checkpoint
                 missing.discard(last)
     return _Walk(last, problem, frozenset(missing))
-
-
-def _problem(line: bytes, record: AuditRecord | None, last: Checkpoint) -> str:
-    if not line.endswith(b"\n"):
-        return "the line has no end: a crash while writing, something cut off, or longer than any record"
-    if record is None:
-        return "the line is not a record"
-    if record.seq != last.seq + 1:
-        return f"the record is number {record.seq} where {last.seq + 1} is expected"
-    return "" if record.previous == last.hash else "one of this record and the one before was changed"
 
 
 def _backwards(log: int) -> Iterator[bytes]:
@@ -295,22 +300,20 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
             raise
         yield
         return
+    deadline, held = time.monotonic() + _LOCK_SECONDS, False
     try:
-        _wait_for(lock, kind)
+        while not held:
+            try:
+                fcntl.flock(lock, kind | fcntl.LOCK_NB)
+                held = True
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    why = f"another process held its lock for {_LOCK_SECONDS:.0f} seconds"
+                    raise TimeoutError(why) from None
+                time.sleep(0.0005)  # about what one record takes
         yield
     finally:
         os.close(lock)
-
-
-def _wait_for(lock: int, kind: int) -> None:
-    deadline = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            return fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"another process held its lock for {_LOCK_SECONDS:.0f} seconds") from None
-            time.sleep(0.0005)  # about what one record takes
 
 
 @contextmanager

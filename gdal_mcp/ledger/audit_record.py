@@ -66,8 +66,19 @@ class AuditRecord:
 
 def write_line(after: Checkpoint, time: str, event: Mapping[str, Any]) -> bytes:
     """The line, without its end, of the record that follows a checkpoint."""
-    text = f'{{"event":{_fit(event)},"previous":"{after.hash}","seq":{after.seq + 1},"time":"{time}"}}'
-    return text.encode("ascii")
+    fields = {str(key): _canonical(_plain(value)) for key, value in event.items()}
+    over = sum(len(_canonical(key)) + len(text) + 2 for key, text in fields.items()) - _MAX_EVENT
+    for key in sorted(fields, key=lambda name: len(fields[name]), reverse=True):  # the largest are cut first
+        if over <= 0:
+            break
+        whole = fields[key]
+        fields[key] = _cut(whole)
+        over -= len(whole) - len(fields[key])
+    text = ",".join(f"{_canonical(key)}:{fields[key]}" for key in sorted(fields))
+    kept = f"{{{text}}}" if over <= 0 else f'{{"fields":{_cut(text)}}}'
+    return f'{{"event":{kept},"previous":"{after.hash}","seq":{after.seq + 1},"time":"{time}"}}'.encode(
+        "ascii"
+    )
 
 
 def parse_line(line: bytes) -> AuditRecord | None:
@@ -88,22 +99,8 @@ def _is_hash(text: Any) -> bool:
     return isinstance(text, str) and len(text) == len(_GENESIS) and not text.strip("0123456789abcdef")
 
 
-def _fit(event: Mapping[str, Any]) -> str:
-    """The event as canonical JSON of at most _MAX_EVENT bytes: the largest fields are cut first."""
-    fields = {str(key): _canonical(_plain(value)) for key, value in event.items()}
-    over = sum(len(_canonical(key)) + len(text) + 2 for key, text in fields.items()) - _MAX_EVENT
-    for key in sorted(fields, key=lambda name: len(fields[name]), reverse=True):
-        if over <= 0:
-            break
-        whole = fields[key]
-        fields[key] = _cut(whole)
-        over -= len(whole) - len(fields[key])
-    text = ",".join(f"{_canonical(key)}:{fields[key]}" for key in sorted(fields))
-    return f"{{{text}}}" if over <= 0 else f'{{"fields":{_cut(text)}}}'
-
-
 def _cut(text: str) -> str:
-    """What is left of a field that is too large: enough to recognise it and to prove what it was."""
+    """What is kept of a field that is too large: its start to recognise it, its digest to prove what it was."""
     digest = hashlib.sha256(text.encode("ascii")).hexdigest()
     return _canonical({"truncated": True, "start": text[:_START], "bytes": len(text), "sha256": digest})
 

@@ -1,7 +1,7 @@
-"""Figures about calls, from the registry and nothing else; and what of them is on this host now.
+"""Figures about calls, from the registry alone, and about what is on this host now.
 
-A figure counts what the registry holds: every call that reached a container or was refused on the way there. What was
-answered without one (a search, a description, the check of a call) is in the audit log alone.
+They count every call that reached a container or was refused on the way there. What is answered without one (a search, a
+description, the check of a call) is in the audit log alone.
 
 Invariants:
 * reading changes nothing: the database is opened for reading, and an absent one is an empty one;
@@ -15,7 +15,7 @@ import sqlite3
 from array import array
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -72,6 +72,7 @@ class Summary:
 
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)  # by tool and outcome
     pool: Counter[str] = field(default_factory=Counter)  # by how their container was found
+    # arrays, as there may be millions of calls
     seconds: dict[str, "array[float]"] = field(
         default_factory=lambda: {name: array("d") for name in (*PHASES, TOTAL)}
     )
@@ -93,7 +94,7 @@ class Summary:
         self.output_bytes += call.output_bytes
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON. `hit_rate` is of the calls with a container the part that found one waiting, None without such calls."""
+        """As JSON. `hit_rate` is the share of the calls with a container that found one waiting; None without such calls."""
         rows = [
             {"tool": tool, "outcome": outcome, "count": n}
             for (tool, outcome), n in sorted(self.calls.items())
@@ -130,22 +131,15 @@ def figures(path: Path, known: Container[str], since: float) -> dict[str, Any]:
 
 
 def ended_calls(path: Path, known: Container[str], after: int = 0) -> Iterator[tuple[int, EndedCall | None]]:
-    """The calls behind row `after`, with their numbers, as they came; None of one that has not ended.
+    """The calls after row `after` in order, with their row numbers; None for one that has not ended.
 
-    A tool that is not `known` is another one. Raises RegistryUnavailable.
+    A tool that is not `known` is counted as OTHER. Raises RegistryUnavailable.
     """
     if not path.exists():
         return
     query = "SELECT rowid, * FROM calls WHERE rowid > ? ORDER BY rowid"
-    with explained(path), _reading(path) as database:
-        for row in database.execute(query, [after]):
-            yield row["rowid"], _ended(row, known) if row["finished"] is not None else None
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     uri = f"{path.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as database:
+    with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as database:
         database.row_factory = sqlite3.Row
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if not _OLDEST <= version <= len(MIGRATIONS):
@@ -154,7 +148,8 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
                 f"the registry {path} was written by {wrong} version of this program (its format is {version}). "
                 "Use the version whose server runs on it."
             )
-        yield database
+        for row in database.execute(query, [after]):
+            yield row["rowid"], _ended(row, known) if row["finished"] is not None else None
 
 
 def _ended(row: sqlite3.Row, known: Container[str]) -> EndedCall:
@@ -178,7 +173,7 @@ def _ended(row: sqlite3.Row, known: Container[str]) -> EndedCall:
 
 
 def _amount(value: object, most: object = None) -> float | None:
-    """A number that is not below 0 and at most `most`, if that is one; None of anything else."""
+    """The value, at most `most` if that is a number too; None for anything that is no number from 0."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
         return None
     bound = _amount(most) if most is not None else None
@@ -186,14 +181,12 @@ def _amount(value: object, most: object = None) -> float | None:
 
 
 def _spread(amounts: "array[float]") -> dict[str, Any]:
-    """A quantile is the smallest amount that this part of all is not above; None of none."""
+    """Count, nearest-rank quantiles and maximum."""
     ordered = sorted(amounts)
-
-    def quantile(part: float) -> float | None:
-        return ordered[math.ceil(part * len(ordered)) - 1] if ordered else None
-
-    highest = round(ordered[-1], 6) if ordered else 0.0
-    return {"count": len(ordered), "p50": quantile(0.5), "p95": quantile(0.95), "max": highest}
+    if not ordered:
+        return {"count": 0, "p50": None, "p95": None, "max": 0.0}
+    p50, p95 = (ordered[math.ceil(part * len(ordered)) - 1] for part in (0.5, 0.95))
+    return {"count": len(ordered), "p50": p50, "p95": p95, "max": round(ordered[-1], 6)}
 
 
 def containers(engine: Engine, owner: Owner) -> Counter[tuple[str, str]]:

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from gdal_mcp import __version__
-from gdal_mcp.ledger.figures import POOLS, EndedCall, Now, ended_calls
+from gdal_mcp.ledger.figures import POOLS, Now, ended_calls
 
 # from a warm call to the longest that a default limit allows, and hours beyond
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
@@ -74,7 +74,16 @@ class Metrics:
                 continue
             if number not in self._counted:
                 self._counted.add(number)
-                self._observe(call)
+                self._calls.labels(call.tool, call.outcome).inc()
+                for phase, seconds in call.seconds.items():
+                    self._seconds.labels(phase).observe(seconds)
+                if call.pool is not None:
+                    self._pool.labels(call.pool).inc()
+                if call.peak_memory:
+                    self._memory.observe(call.peak_memory)
+                self._cpu.inc(call.cpu_seconds)
+                self._bytes.inc(call.output_bytes)
+                self._files.inc(call.output_files)
             if settled:
                 self._after = number
                 self._counted.remove(number)
@@ -85,18 +94,6 @@ class Metrics:
         present = CollectorRegistry(auto_describe=False)
         present.register(_Present(now))
         return (generate_latest(self._registry) + generate_latest(present)).decode()
-
-    def _observe(self, call: EndedCall) -> None:
-        self._calls.labels(call.tool, call.outcome).inc()
-        for phase, seconds in call.seconds.items():
-            self._seconds.labels(phase).observe(seconds)
-        if call.pool is not None:
-            self._pool.labels(call.pool).inc()
-        if call.peak_memory:
-            self._memory.observe(call.peak_memory)
-        self._cpu.inc(call.cpu_seconds)
-        self._bytes.inc(call.output_bytes)
-        self._files.inc(call.output_files)
 
 
 class _Present(Collector):

@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -102,7 +102,13 @@ class Materials:
         self._watched: list[_Watched] = []
         for located, companion in islice(_with_companions(inputs, companions), MAX_FILES):
             self._watched.append(self._watch(located, companion=companion))
-        self._thread = threading.Thread(target=self._work, name="digests", daemon=True)
+
+        def work() -> None:
+            for one in self._watched:
+                if one.identity is not None:
+                    one.material = self._digested(one)
+
+        self._thread = threading.Thread(target=work, name="digests", daemon=True)
 
     @classmethod
     def start(
@@ -122,7 +128,14 @@ class Materials:
         self._stop.set()
         self._thread.join()
         self._held.close()
-        return tuple(_ended(one, touched) for one in self._watched)
+        for one in self._watched:
+            if one.identity is not None and one.located.path not in touched:
+                try:
+                    same = Identity.of(_status(one.located)) == one.identity
+                except (OSError, PathRefused):
+                    same = False
+                one.material = one.material if same else replace(one.material, changed=True)
+        return tuple(one.material for one in self._watched)
 
     @staticmethod
     def digest(located: Located) -> str | None:
@@ -146,17 +159,12 @@ class Materials:
         known = replace(material, size=size, modified_ns=identity.mtime_ns, changed=changed)
         return _Watched(located, identity, known, file)
 
-    def _work(self) -> None:
-        for one in self._watched:
-            if one.identity is not None:
-                one.material = self._digested(one)
-
     def _digested(self, one: _Watched) -> Material:
         try:
             if one.located.is_folder:
                 return self._folder(one)
-            with _file_of(one) as file:
-                return replace(one.material, sha256=self._read(file))
+            with nullcontext(one.file) if one.file is not None else open_file(one.located) as file:
+                return replace(one.material, sha256=self._read(file, one.identity))
         except _NotDigested as why:
             return replace(one.material, reason=str(why))
         except (OSError, PathRefused):
@@ -183,9 +191,11 @@ class Materials:
         parts.sort(key=lambda part: os.fsencode(part.relative))
         return replace(one.material, size=sum(part.size for part in parts), sha256=tree_digest(parts))
 
-    def _read(self, file: int) -> str:
-        """The SHA-256 of an open file, in hex. Raises _NotDigested."""
+    def _read(self, file: int, known: Identity | None = None) -> str:
+        """The SHA-256 of an open file, in hex. Raises _NotDigested, also when it is not the file that was `known`."""
         before = Identity.of(os.fstat(file))
+        if known not in (None, before):
+            raise _NotDigested(_CHANGED)
         if before.size > self._left:
             raise _NotDigested(_TOO_LARGE)
         self._left -= before.size
@@ -218,25 +228,6 @@ def _with_companions(inputs: Iterable[Located], companions: Companions) -> Itera
             if path not in seen and path not in own:
                 seen.add(path)
                 yield Located(located.workspace, located.relative.parent / path.name), True
-
-
-@contextmanager
-def _file_of(one: _Watched) -> Iterator[int]:
-    """The descriptor that is held, or a new one. Raises OSError, PathRefused, _NotDigested when it is changed."""
-    with nullcontext(one.file) if one.file is not None else open_file(one.located) as file:
-        if Identity.of(os.fstat(file)) != one.identity:
-            raise _NotDigested(_CHANGED)
-        yield file
-
-
-def _ended(one: _Watched, touched: Collection[Path]) -> Material:
-    if one.identity is None or one.located.path in touched:
-        return one.material
-    try:
-        same = Identity.of(_status(one.located)) == one.identity
-    except (OSError, PathRefused):
-        same = False
-    return one.material if same else replace(one.material, changed=True)
 
 
 def _status(located: Located) -> os.stat_result:

@@ -1,8 +1,8 @@
 """The server's memory in one SQLite file: calls and the artifacts they made. Approvals and tasks have stores of their own.
 
 Invariants:
-* a URI is listed at most once; what a newer artifact replaced keeps its row and can be listed again;
-* to one who may not see everybody's, only what belongs to a call of that principal is there.
+* a URI is listed at most once; an artifact that a newer one replaced keeps its row and can be listed again;
+* given a principal, a query finds only what belongs to that principal's calls.
 
 Times are seconds since the epoch (UTC), as floats. Evidence is in the audit log, not here.
 Every method raises RegistryUnavailable when the database cannot be used.
@@ -10,7 +10,6 @@ Every method raises RegistryUnavailable when the database cannot be used.
 
 import hashlib
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -30,7 +29,6 @@ _LISTED = (
     " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
 )
 _SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files)"
-_NO_ROWS: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +72,9 @@ class CallEnd:
     tool_version: str = ""  # empty keeps what is known
     durations: Mapping[str, float] = field(default_factory=dict)
     receipt: Mapping[str, Any] = field(default_factory=dict)
-    inputs: tuple[Mapping[str, Any], ...] = _NO_ROWS
-    outputs: tuple[Mapping[str, Any], ...] = _NO_ROWS
-    files: tuple[Mapping[str, Any], ...] = _NO_ROWS
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    outputs: tuple[Mapping[str, Any], ...] = ()
+    files: tuple[Mapping[str, Any], ...] = ()
     removed: tuple[str, ...] = ()
     printed: str = ""
 
@@ -132,10 +130,6 @@ class _Number:
     id: str
 
 
-def _restarted(_call: Call) -> CallEnd:
-    return CallEnd("INTERNAL", "server restarted")
-
-
 class Registry:
     """The database at a path. Threads may share one instance, servers the file."""
 
@@ -187,24 +181,17 @@ class Registry:
         query = "SELECT * FROM calls WHERE id = :id AND (:principal IS NULL OR principal = :principal)"
         return self._rows.one(Call, query, id=call_id, principal=principal)
 
-    def calls(self, limit: int = 50, *, principal: str | None = None) -> tuple[Call, ...]:
-        """The latest calls, newest first; if `principal` names a principal, only that principal's."""
-        query = (
-            "SELECT * FROM calls WHERE :principal IS NULL OR principal = :principal"
-            " ORDER BY started DESC, rowid DESC LIMIT :n"
-        )
-        return self._rows.all(Call, query, n=max(limit, 0), principal=principal)
-
     def search(self, wanted: CallQuery, limit: int = 50) -> CallPage:
         """The calls that are wanted, newest first. Raises ValueError for a cursor that was not given out."""
         clauses = [
             "rowid < :before",
             "(:principal IS NULL OR principal = :principal)",
             "(:tool = '' OR tool = :tool)",
+            "(:outcome = '' OR outcome = :outcome)",
+            *(f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(wanted.words))),
         ]
-        clauses.append("(:outcome = '' OR outcome = :outcome)")
-        clauses += [f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(wanted.words))]
-        words = {f"word{number}": f"%{_plain(word)}%" for number, word in enumerate(wanted.words)}
+        escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})  # what means something to LIKE
+        words = {f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(wanted.words)}
         # every clause is written here; every value is bound
         query = f"SELECT rowid AS number, id FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
         values = {
@@ -220,7 +207,7 @@ class Registry:
         return CallPage(calls, str(shown[-1].number) if len(rows) > len(shown) else None)
 
     def interrupted(
-        self, alive: Callable[[str], bool], ending: Callable[[Call], CallEnd] = _restarted
+        self, alive: Callable[[str], bool], ending: Callable[[Call], CallEnd]
     ) -> tuple[Call, ...]:
         """End the unfinished calls of servers that are not alive any more, each as `ending` says; returns them."""
         unfinished = self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
@@ -235,47 +222,42 @@ class Registry:
 
         Raises ValueError for a call that is not there.
         """
+        rows: list[Artifact] = []
         with self._rows.writing() as db:
-            return tuple(self._add(db, replace(artifact, call_id=call_id)) for artifact in artifacts)
+            for artifact in artifacts:
+                older = self.artifact(artifact.uri)
+                if older:
+                    db.execute("UPDATE artifacts SET state = 'superseded' WHERE id = ?", [older.id])
+                now = self._clock()
+                added = replace(artifact, call_id=call_id, created=now, state="listed", superseded_by=None)
+                added = replace(added, id=insert(db, "artifacts", added))
+                if older:
+                    db.execute("UPDATE artifacts SET superseded_by = ? WHERE id = ?", [added.id, older.id])
+                rows.append(added)
+        return tuple(rows)
 
-    def _add(self, db: sqlite3.Connection, artifact: Artifact) -> Artifact:
-        older = self.artifact(artifact.uri)
-        if older:
-            db.execute("UPDATE artifacts SET state = 'superseded' WHERE id = ?", [older.id])
-        added = replace(artifact, created=self._clock(), state="listed", superseded_by=None)
-        added = replace(added, id=insert(db, "artifacts", added))
-        if older:
-            db.execute("UPDATE artifacts SET superseded_by = ? WHERE id = ?", [added.id, older.id])
-        return added
-
-    def retract_artifacts(
-        self, call_id: str, still_there: Callable[[Artifact], bool] | None = None
-    ) -> tuple[Artifact, ...]:
+    def retract_artifacts(self, call_id: str) -> tuple[Artifact, ...]:
         """Take an undone call's artifacts off the list; returns them as they were.
 
-        What they had superseded is listed again when `still_there`, by default when its path exists: put the
-        files back first.
+        What they had superseded is listed again if its path exists, so put the files back first.
         """
         # Oldest first: of two that took one place in turn, the later one lists again what was there before both.
         query = "SELECT * FROM artifacts WHERE call_id = :id AND state <> 'retracted' ORDER BY id"
         with self._rows.writing() as db:
             gone = self._rows.all(Artifact, query, id=call_id)
-            for artifact in gone:
-                self._retract(db, artifact, still_there or _on_disk)
+            for one in gone:
+                db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [one.id])
+                replaced = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
+                older = self._rows.one(Artifact, replaced, id=one.id)
+                if (
+                    older and one.state == "superseded"
+                ):  # the newer artifact at this URI now supersedes the older
+                    update = "UPDATE artifacts SET superseded_by = ? WHERE id = ?"
+                    db.execute(update, [one.superseded_by, older.id])
+                elif older and os.path.lexists(older.path):
+                    update = "UPDATE artifacts SET state = 'listed', superseded_by = NULL WHERE id = ?"
+                    db.execute(update, [older.id])
         return gone
-
-    def _retract(
-        self, db: sqlite3.Connection, gone: Artifact, still_there: Callable[[Artifact], bool]
-    ) -> None:
-        db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [gone.id])
-        query = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
-        older = self._rows.one(Artifact, query, id=gone.id)
-        if older is None:
-            return
-        if gone.state == "superseded":  # something newer has the URI; it is now what superseded the older
-            db.execute("UPDATE artifacts SET superseded_by = ? WHERE id = ?", [gone.superseded_by, older.id])
-        elif still_there(older):
-            db.execute("UPDATE artifacts SET state = 'listed', superseded_by = NULL WHERE id = ?", [older.id])
 
     def artifacts(self, cursor: str | None = None, limit: int = 100, *, principal: str | None = None) -> Page:
         """Listed artifacts, newest first; if `principal` names a principal, only that principal's.
@@ -314,12 +296,3 @@ def _parse_cursor(cursor: str | None) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and int(cursor) <= _MAX_ID):
         raise ValueError(f"{cursor[:40]!r} is not a cursor this server gave out. Start again without one.")
     return int(cursor)
-
-
-def _plain(word: str) -> str:
-    """A word without a meaning of its own to LIKE."""
-    return word.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-
-
-def _on_disk(artifact: Artifact) -> bool:
-    return os.path.lexists(artifact.path)

@@ -66,19 +66,20 @@ def insert(db: sqlite3.Connection, table: str, row: "DataclassInstance") -> int:
 
 def stored(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as SQLite takes them."""
-    return {name: _storable(value) for name, value in values.items()}
+    kept = {
+        name: json_text(value) if isinstance(value, Mapping | tuple) else value
+        for name, value in values.items()
+    }
+    # SQLite's text is UTF-8, which has no lone surrogates; JSON from a client may.
+    return {
+        name: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+        for name, value in kept.items()
+    }
 
 
 def json_text(value: Any) -> str:
     """Canonical JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
-
-
-def _storable(value: Any) -> Any:
-    if isinstance(value, Mapping | tuple):
-        return json_text(value)
-    # SQLite's text is UTF-8, which has no lone surrogates; JSON from a client may.
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _loaded(kind: type[_Row], row: sqlite3.Row) -> _Row:

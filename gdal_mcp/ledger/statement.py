@@ -1,4 +1,4 @@
-"""The record of a call as it is shown, and as a statement that other programs read. Pure.
+"""The record of a call as users see it, and as a statement for other programs. Pure.
 
 The statement has the shape of an in-toto statement with a provenance predicate of SLSA 0.2. It is not signed, and says
 itself that its list of materials is not complete: a container may read the whole of its workspaces.
@@ -36,7 +36,8 @@ def record(call: Call) -> dict[str, Any]:
         "approval": call.approval,
         "started": time_text(call.started),
         "finished": time_text(call.finished) if call.finished is not None else None,
-        "duration": _duration(call),
+        # seconds by the host's clock
+        "duration": round(call.finished - call.started, 3) if call.finished is not None else None,
         "outcome": call.outcome,
         "message": call.message,
         "seconds": dict(call.durations),
@@ -58,36 +59,32 @@ def statement(call: Call) -> dict[str, Any]:
         "predicate": {
             "builder": {"id": f"gdal://server/{__version__}"},
             "buildType": f"gdal://tools/{quote(call.tool, safe='')}",
-            "invocation": _invocation(call),
-            "metadata": _metadata(call),
+            "invocation": {
+                "configSource": {},
+                "parameters": {
+                    "tool": call.tool,
+                    "arguments": dict(call.arguments),
+                    "argv": list(call.argv),
+                },
+                "environment": {
+                    "tool_version": call.tool_version,
+                    "catalogue": call.catalogue,
+                    "tier": call.tier,
+                    "limits": dict(call.limits),
+                    "approval": call.approval,
+                    "plan": call.plan_digest,
+                },
+            },
+            "metadata": {
+                "buildInvocationId": f"{CALLS}{call.id}",
+                "buildStartedOn": time_text(call.started),
+                "buildFinishedOn": time_text(call.finished) if call.finished is not None else None,
+                "completeness": {"parameters": True, "environment": True, "materials": False},
+                "reproducible": False,
+                "outcome": call.outcome,
+            },
             "materials": list(_materials(call)),
         },
-    }
-
-
-def _invocation(call: Call) -> dict[str, Any]:
-    return {
-        "configSource": {},
-        "parameters": {"tool": call.tool, "arguments": dict(call.arguments), "argv": list(call.argv)},
-        "environment": {
-            "tool_version": call.tool_version,
-            "catalogue": call.catalogue,
-            "tier": call.tier,
-            "limits": dict(call.limits),
-            "approval": call.approval,
-            "plan": call.plan_digest,
-        },
-    }
-
-
-def _metadata(call: Call) -> dict[str, Any]:
-    return {
-        "buildInvocationId": f"{CALLS}{call.id}",
-        "buildStartedOn": time_text(call.started),
-        "buildFinishedOn": time_text(call.finished) if call.finished is not None else None,
-        "completeness": {"parameters": True, "environment": True, "materials": False},
-        "reproducible": False,
-        "outcome": call.outcome,
     }
 
 
@@ -106,8 +103,3 @@ def _digests(row: Mapping[str, Any]) -> dict[str, str]:
         return {}
     is_folder = row.get("folder") or "files" in row
     return {FOLDER_DIGEST if is_folder else "sha256": str(row["sha256"])}
-
-
-def _duration(call: Call) -> float | None:
-    """Seconds from the first record to the last, as the clock of the host told them."""
-    return round(call.finished - call.started, 3) if call.finished is not None else None

@@ -1,4 +1,4 @@
-"""What every server does besides serving, whichever way its clients come: gets ready, tidies up, and ends for certain."""
+"""Background work of every server, whatever its transport: warm up, tidy up, and shut down reliably."""
 
 import os
 import signal
@@ -14,19 +14,19 @@ from sandbox.errors import SandboxError
 _log = structlog.get_logger()
 
 REAP_SECONDS = 60.0
-END_SECONDS = 10.0  # for the containers of cancelled calls to be gone; it takes a fraction of a second
+END_SECONDS = 10.0  # for removing the containers of cancelled calls, which takes a fraction of a second
 
 
 async def get_ready(app: App) -> None:
-    """Attests the host and starts the first containers while the client says hello, so that no call waits for them."""
+    """Attests the host and starts the first containers during the client's handshake, so that no call waits for them."""
     try:
         await anyio.to_thread.run_sync(app.hosting.keep_warm, abandon_on_cancel=True)
-    except Exception as error:  # noqa: BLE001 - each call says it again, and tries again
+    except Exception as error:  # noqa: BLE001 - each call tries again, and reports it
         _log.warning("not_ready", reason=str(error))
 
 
 async def reap(app: App) -> None:
-    """Another server of this user may die while this one lives; its containers do not wait for its next start."""
+    """Removes the containers of this user's servers that died, without waiting for their next start."""
     while True:
         await anyio.sleep(REAP_SECONDS)
         await anyio.to_thread.run_sync(trim_heap)
@@ -40,17 +40,13 @@ async def reap(app: App) -> None:
 
 
 async def end_on_signal(serving: anyio.CancelScope, app: App) -> None:
-    """Threads cannot be interrupted, such as the one that reads stdin, so the process is ended once every call is."""
+    """Ends the process once every call has ended: threads, such as the one that reads stdin, cannot be interrupted."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             serving.cancel()
             with anyio.move_on_after(END_SECONDS):
-                await _until_quiet(app)
+                while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; an event is not worth keeping
+                    await anyio.sleep(0.02)
             await anyio.to_thread.run_sync(app.hosting.close)
             app.owner.close()
             os._exit(128 + number)
-
-
-async def _until_quiet(app: App) -> None:
-    while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; no event is worth keeping for that
-        await anyio.sleep(0.02)

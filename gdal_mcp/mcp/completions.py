@@ -1,9 +1,9 @@
 """Completions of prompt arguments and of resource templates.
 
 Invariants:
-* paths are told only from inside the workspaces, one folder at a time, and no link is followed to tell them;
-* at most MOST values of bounded length; what is not one visible line is left out;
-* a question about something unknown has no values.
+* paths come only from inside the workspaces, one folder at a time, and no link is followed;
+* at most MOST values of bounded length; whatever is not one visible line is left out;
+* an unknown prompt, template or argument has no values.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from typing import Final
 
 import mcp_types as t
 
-from gdal_mcp.gdal.datasets.browse import Kind, TreeTooLarge, walk
+from gdal_mcp.gdal.datasets.browse import Kind, opened
 from gdal_mcp.gdal.discovery.values import KINDS, beginning, statistics
 from gdal_mcp.mcp.prompts import PromptValue, prompts
 from gdal_mcp.untrusted import shown_text
@@ -21,17 +21,17 @@ from sandbox.errors import PathRefused
 from sandbox.workspace import Workspaces
 
 MOST: Final = 100  # the protocol's own bound
-MAX_VALUE: Final = 1024  # characters of what was typed
-_LOOKED_AT: Final = 5000  # names of one folder
+MAX_VALUE: Final = 1024  # characters typed
+_LOOKED_AT: Final = 5000  # names in one folder
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where values come from. Each part is asked at the time of the question."""
+    """Where values come from. The functions are called only when their values are needed."""
 
     workspaces: Workspaces
     outputs: Callable[[], Iterable[str]] = tuple  # paths of outputs that may be read as resources
-    calls: Callable[[], Iterable[str]] = tuple  # identifiers of calls, the newest first
+    calls: Callable[[], Iterable[str]] = tuple  # call ids, newest first
 
 
 def complete(
@@ -40,31 +40,25 @@ def complete(
     _context: t.CompletionContext | None,
     sources: Sources,
 ) -> t.CompleteResult:
-    """Values that begin as typed, or for codes and names also hold it."""
+    """Values that begin with what was typed; codes and names may also contain it."""
     typed = argument.value
+    found: Iterable[str] = ()
     if len(typed) > MAX_VALUE or shown_text(typed) != typed:
-        return _result([])
-    if isinstance(ref, t.PromptReference):
-        return _result(_of_prompt(ref.name, argument.name, typed, sources))
-    return _result(_of_template(ref.uri, argument.name, typed, sources))
-
-
-def _result(found: Iterable[str]) -> t.CompleteResult:
-    values = list(islice((one for one in found if _tellable(one)), MOST + 1))
+        pass
+    elif isinstance(ref, t.PromptReference):
+        prompt = prompts().get(ref.name)
+        known = [one for one in prompt.values if one.name == argument.name] if prompt else []
+        found = values_of(known[0], typed, sources) if known else ()
+    elif ref.uri.startswith("file://") and argument.name == "path":  # the templates of resources.py
+        found = beginning(sources.outputs(), typed)
+    elif ref.uri.startswith("gdal://calls/") and argument.name == "id":
+        found = beginning(sources.calls(), typed)
+    longest = 4 * MAX_VALUE
+    visible = (one for one in found if len(one) <= longest and shown_text(one, longest) == one)
+    values = list(islice(visible, MOST + 1))
     more = len(values) > MOST
     total = None if more else len(values)
     return t.CompleteResult(completion=t.Completion(values=values[:MOST], total=total, has_more=more))
-
-
-def _tellable(value: str) -> bool:
-    return len(value) <= 4 * MAX_VALUE and shown_text(value, 4 * MAX_VALUE) == value
-
-
-def _of_prompt(name: str, argument: str, typed: str, sources: Sources) -> Iterable[str]:
-    prompt = prompts().get(name)
-    known = prompt.values if prompt is not None else ()
-    value = next((one for one in known if one.name == argument), None)
-    return values_of(value, typed, sources) if value is not None else ()
 
 
 def values_of(value: PromptValue, typed: str, sources: Sources) -> Iterable[str]:
@@ -81,27 +75,17 @@ def values_of(value: PromptValue, typed: str, sources: Sources) -> Iterable[str]
     return KINDS[value.kind].propose(typed) if value.kind in KINDS else ()
 
 
-def _of_template(uri: str, argument: str, typed: str, sources: Sources) -> Iterable[str]:
-    """For the templates of gdal_mcp/mcp/resources.py."""
-    if uri.startswith("file://") and argument == "path":
-        return beginning(sources.outputs(), typed)
-    if uri.startswith("gdal://calls/") and argument == "id":
-        return beginning(sources.calls(), typed)
-    return ()
-
-
 def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
-    """Files and folders in the folder that is typed so far, in the way it is typed; folders end in a slash."""
+    """Files and folders in the folder typed so far, spelled as it was typed; folders end in a slash."""
     folder, slash, begun = typed.rpartition("/")
     try:
         located = workspaces.input(f"{folder}{slash}" if folder or slash else ".")
         if not located.is_folder:
             return
-        for found in walk(workspaces, located, depth=1, limit=_LOOKED_AT):
-            if found.kind in (Kind.FILE, Kind.FOLDER) and found.name.startswith(begun):
-                yield f"{folder}{slash}{found.name}" + ("/" if found.kind is Kind.FOLDER else "")
-    except TreeTooLarge:
-        pass  # what came before it was told
+        with opened(workspaces, located, limit=_LOOKED_AT) as there:
+            for name, kind in there.names.items():
+                if kind in (Kind.FILE, Kind.FOLDER) and name.startswith(begun):
+                    yield f"{folder}{slash}{name}" + ("/" if kind is Kind.FOLDER else "")
     except PathRefused:
         return
     if not typed:
@@ -109,7 +93,7 @@ def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
 
 
 def _last_word(typed: str, known: Sequence[str]) -> Iterator[str]:
-    """Completes the last name of a list with commas; names that are there already are not proposed again."""
+    """Completes the last name of a comma-separated list; names already in the list are not proposed again."""
     before, comma, begun = typed.rpartition(",")
     there = {word.strip() for word in before.split(",")}
     fresh = (word for word in known if word not in there)

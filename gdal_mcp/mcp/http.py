@@ -1,7 +1,7 @@
 """The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,8 +29,8 @@ _KEY: Final = "gdal_mcp.principal"  # of an ASGI scope
 class Bounds:
     """Of one server: `hosts` and `origins` that are answered, sizes in bytes, times in seconds."""
 
-    hosts: Sequence[str]
-    origins: Sequence[str]
+    hosts: Collection[str]
+    origins: Collection[str]
     body_bytes: int
     sessions: int
     sessions_each: int
@@ -39,15 +39,14 @@ class Bounds:
 
 
 class Protocol:
-    """The protocol of one server, both eras. Every request must have been marked with its principal."""
+    """The protocol of one server, both eras. Every request must have been given its principal by `marked`."""
 
     def __init__(self, app: App, bounds: Bounds) -> None:
         self._bounds = bounds
         self._opening: Counter[str] = Counter()
-        server = build(app, who, bounds.downloads)
         self._manager = StreamableHTTPSessionManager(
-            server,
-            json_response=False,  # progress and cancellation would be lost
+            build(app, who, bounds.downloads),
+            json_response=False,  # with True, progress and cancellation would be lost
             security_settings=TransportSecuritySettings(
                 enable_dns_rebinding_protection=True,
                 allowed_hosts=list(bounds.hosts),
@@ -60,22 +59,21 @@ class Protocol:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serves while it lasts; at its end every session and task is cancelled, and waited for."""
+        """Serves while the context lasts; then cancels every session and task, and waits for them."""
         async with self._manager.run():
             yield
 
     @property
     def sessions(self) -> Collection[str]:
-        """The ids of those that are open."""
-        return self._manager._session_owners.keys()  # noqa: SLF001 - no public name has them
+        """The ids of the open sessions."""
+        return self._manager._session_owners.keys()  # noqa: SLF001 - the SDK has no public name for them
 
     def room(self, principal: Principal) -> Callable[[], None] | None:
-        """Room for a session that a request is about to open; None when this principal has as many as it may have.
+        """Reserves room for a session that a request is about to open; None if this principal has its maximum.
 
-        It is taken at once, since the SDK makes the session only later, and given back by the function that is returned:
-        once the session is there, or will not be.
+        The SDK makes the session only later, so call the returned function once the session exists or never will.
         """
-        owners = self._manager._session_owners.values()  # noqa: SLF001 - the SDK bounds all sessions together alone
+        owners = self._manager._session_owners.values()  # noqa: SLF001 - the SDK bounds only all sessions together
         mine = authorization_context(_user(principal))
         if sum(owner == mine for owner in owners) + self._opening[principal.id] >= self._bounds.sessions_each:
             return None
@@ -100,12 +98,12 @@ class Protocol:
 
 
 def marked(scope: Scope, principal: Principal) -> None:
-    """From here on the request is this principal's."""
+    """Marks the request as this principal's."""
     scope.setdefault("state", {})[_KEY] = principal
 
 
 def who(ctx: Context) -> Principal:
-    """Who sent this very request, whatever session it came in. Raises KeyError for one that nobody vouched for."""
+    """Who sent this very request, whatever session it came in. Raises KeyError if it was not `marked`."""
     assert ctx.request is not None
     principal = ctx.request.scope["state"][_KEY]
     assert isinstance(principal, Principal)
@@ -113,7 +111,7 @@ def who(ctx: Context) -> Principal:
 
 
 def _user(principal: Principal) -> AuthenticatedUser:
-    """As the SDK knows a principal: sessions are bound to what of it does not change. The token itself stays outside."""
+    """A principal as the SDK knows it: sessions are bound to its lasting parts. The token itself is left out."""
     access = AccessToken(
         token="", client_id=principal.id, scopes=sorted(principal.scopes), subject=principal.id
     )

@@ -1,15 +1,15 @@
-"""Icons as data: URIs, so that showing one asks no other host. Small, since they are in every list."""
+"""Icons as data: URIs, so that showing one contacts no other host. Small, since they are in every list."""
 
 from typing import Final
 from urllib.parse import quote
 
 import mcp_types as t
 
-_PLAIN: Final = "=:/'-."  # what a URI and JSON both take as it is
+_PLAIN: Final = "=:/'-."  # needs no escape in a URI or in JSON
 
 
 def _icon(drawing: str) -> t.Icon:
-    """A drawing on 24 by 24 units, in strokes of a grey that is seen on light and on dark."""
+    """Strokes on 24 by 24 units, in a green that shows on light and on dark."""
     svg = (
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='#3a8a6e' stroke-width='2'>"
         f"<path d='{drawing}'/></svg>"

@@ -1,11 +1,11 @@
 """Calls that may outlive their requests: each runs in the server's own task group, and a long one becomes a task.
 
 Invariants:
-* a call ends once: as the reply of its request, or as its task;
-* a request that is cancelled takes its call along, until the task is the reply;
+* a call ends once: as the reply to its request, or as its task;
+* cancelling a request cancels its call, until the task is the reply;
 * a task is on disk before its reply goes out, and nothing is pending once its end is on disk;
-* what a call that writes asks is answered by nobody who may not write, whoever's credential it is;
-* what a task asks for is asked under a key that this task never used before.
+* only a credential that may write answers the questions of a call that writes;
+* each question of a task has a key that the task never used before.
 """
 
 import time
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -32,8 +32,6 @@ from gdal_mcp.mcp.progress import RUNNING, Tell
 
 _log = structlog.get_logger()
 
-_WAITING: Final = "waiting for an answer"
-
 Answer = t.CallToolResult | t.InputRequiredResult
 Work = Callable[[t.CallToolRequestParams, Tell], Awaitable[Answer]]
 
@@ -48,7 +46,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Open questions: by the key that the client sees, the key of the work's own and the question."""
+    """Open questions, by the key that the client sees: the work's own key, and the question."""
 
     keys: Mapping[str, str]
     questions: Mapping[str, t.InputRequest]
@@ -57,27 +55,26 @@ class Asked:
 
 @dataclass(eq=False)
 class Job:
-    """One call that may outlive its request. `work` is done again from its start with the answers to what it asks."""
+    """One call that may outlive its request. If `work` asks something, it is run again from its start with the answers."""
 
     principal: str
     params: t.CallToolRequestParams
     work: Work
-    told: Tell  # to the request that is still open
-    # whether its tool can write, so that answers to what it asks need the scope for that
-    writes: bool = False
+    told: Tell  # reports progress to the open request
+    writes: bool = False  # its tool can write, so answers to its questions need the scope for that
     task: Task | None = None
     asked: Asked | None = None
-    result: Answer | MCPError | None = None  # None of one that was cancelled
+    result: Answer | MCPError | None = None  # None if it was cancelled
     why: str = ""  # it was cancelled
-    report: tuple[str, float] = (RUNNING, 0.0)  # the newest words, and since when
+    report: tuple[str, float] = (RUNNING, 0.0)  # the newest progress message, and its time
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
     answered: anyio.Event = field(default_factory=anyio.Event)
     answers: dict[str, t.InputResponse] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)  # keys of questions, of all rounds
+    used: set[str] = field(default_factory=set)  # keys of all questions so far
 
     def tell(self, fraction: float, message: str) -> None:
-        """From any thread."""
+        """Reports progress. Any thread may call it."""
         self.report = (f"{message} ({fraction:.0%})", time.time())
         self.told(fraction, message)
 
@@ -87,19 +84,16 @@ class Job:
 
     def ask(self, question: t.InputRequiredResult) -> None:
         requests = question.input_requests or {}
-        keys = {self._fresh(key): key for key in requests}
+        keys = {key if key not in self.used else f"{key}-{len(self.used)}": key for key in requests}
         self.used |= keys.keys()
         self.asked = Asked(
             keys, {shown: requests[key] for shown, key in keys.items()}, question.request_state
         )
         self.answers, self.answered = {}, anyio.Event()
-        self.report = (_WAITING, time.time())
-
-    def _fresh(self, key: str) -> str:
-        return key if key not in self.used else f"{key}-{len(self.used)}"
+        self.report = ("waiting for an answer", time.time())
 
     def answer(self, responses: Mapping[str, Any]) -> None:
-        """Takes answers to open questions. Raises ValidationError for one that is none."""
+        """Takes answers to open questions. Raises ValidationError for a malformed one."""
         if self.asked is None:
             return
         open_ones = self.asked.questions.keys() - self.answers.keys()
@@ -111,7 +105,7 @@ class Job:
             self.answered.set()
 
     def repeated(self) -> t.CallToolRequestParams:
-        """The call with the answers, as a client sends it again."""
+        """The call with the answers, as a client would send it again."""
         assert self.asked is not None
         responses = {self.asked.keys[key]: value for key, value in self.answers.items()}
         self.params = self.params.model_copy(
@@ -141,7 +135,7 @@ class Jobs:
     """The calls of this process that may become tasks, and those that are."""
 
     def __init__(self, group: anyio.abc.TaskGroup, store: TaskStore, rules: Rules, pending: set[str]) -> None:
-        """`pending` names what must be recorded before the process may end."""
+        """`pending` holds a mark for each job that must be recorded before the process may end."""
         self._group, self._store, self._rules, self._pending = group, store, rules, pending
         self._live: dict[str, Job] = {}
 
@@ -166,9 +160,15 @@ class Jobs:
         return job.result
 
     async def _hand_over(self, job: Job) -> Task | None:
-        """Makes the task of a running job. None when there can be none now, or need be none any more."""
-        with anyio.CancelScope(shield=True):  # a row that is made is told of, or dropped, or ends
-            task = await self._created(job)
+        """Makes the task of a running job. None if it cannot be made, or the job has ended meanwhile."""
+        with anyio.CancelScope(shield=True):  # a row that was made is replied, dropped or ended
+            try:
+                task = await anyio.to_thread.run_sync(
+                    self._store.create, job.principal, job.params.name[:100]
+                )
+            except RegistryUnavailable:
+                _log.exception("no_task")
+                return None
             if task is None:
                 return None
             if job.ended.is_set():
@@ -176,15 +176,8 @@ class Jobs:
                 return None
             job.task = task
             self._live[task.id] = job
-        await anyio.lowlevel.checkpoint_if_cancelled()  # from here on the reply goes out
+        await anyio.lowlevel.checkpoint_if_cancelled()  # from here on the task is the reply
         return job.now()
-
-    async def _created(self, job: Job) -> Task | None:
-        try:
-            return await anyio.to_thread.run_sync(self._store.create, job.principal, job.params.name[:100])
-        except RegistryUnavailable:
-            _log.exception("no_task")
-            return None
 
     async def _run(self, job: Job) -> None:
         mark = f"task-{id(job):x}"
@@ -200,14 +193,14 @@ class Jobs:
             self._pending.discard(mark)
 
     async def _rounds(self, job: Job) -> Answer | MCPError | None:
-        """Works until there is something other than a question, or a request that takes the question."""
+        """Works until there is a result or error, or a question that the open request can carry."""
         params = job.params
         while True:
             try:
                 result = await job.work(params, job.tell)
             except MCPError as error:
                 return error
-            except Exception:  # noqa: BLE001 - the outermost handler of what outlives its request; its text may hold data
+            except Exception:  # noqa: BLE001 - the outermost handler of a job; the error's text may hold data
                 _log.exception("task_failed", tool=job.params.name[:100])
                 return MCPError(t.INTERNAL_ERROR, "Internal error")
             if isinstance(result, t.CallToolResult) or job.task is None:
@@ -221,8 +214,16 @@ class Jobs:
             params = job.repeated()
 
     async def _record(self, job: Job, task: Task) -> None:
-        """The end on disk. While it cannot be written it is kept here, for as long as this server lives."""
-        status, message, payload = _ending(job)
+        """Writes the end to disk. If that fails the end is kept in memory, for as long as this server lives."""
+        status: Status = "cancelled"
+        message, payload = job.why or "cancelled", None
+        if isinstance(job.result, MCPError):
+            error = job.result.error
+            status, message = "failed", error.message
+            payload = error.model_dump(by_alias=True, mode="json", exclude_none=True)
+        elif isinstance(job.result, t.CallToolResult):
+            status, message = "completed", "ended with an error" if job.result.is_error else "done"
+            payload = job.result.model_dump(by_alias=True, mode="json", exclude_none=True)
         try:
             job.task = await anyio.to_thread.run_sync(self._store.end, task, status, message, payload)
         except RegistryUnavailable:
@@ -232,23 +233,21 @@ class Jobs:
             del self._live[task.id]
 
     async def get(self, task_id: str, principal: str) -> Task:
-        """The task as it is. Raises MCPError for one that is not this principal's, or not kept."""
+        """The task as it is. Raises MCPError for one that is another principal's, or no longer kept."""
         job = self._live.get(task_id)
         if job is not None and job.principal == principal:
             return job.now()
         found = await anyio.to_thread.run_sync(self._store.get, task_id, principal)
         if found is None:
             raise MCPError(
-                t.INVALID_PARAMS, "There is no such task. It may have been kept for its time and dropped."
+                t.INVALID_PARAMS, "There is no such task. Its record may have been dropped after its time."
             )
         return found
 
     async def update(
         self, task_id: str, principal: str, responses: Mapping[str, Any], *, may_write: bool = False
     ) -> None:
-        """Raises MCPError as `get` does and for one who may not write what is asked about, ValidationError for an answer
-        that is none.
-        """
+        """Raises MCPError as `get` does, and for a lack of the scope to write; ValidationError for a malformed answer."""
         await self.get(task_id, principal)
         if (job := self._live.get(task_id)) is not None:
             if job.writes and not may_write:
@@ -258,7 +257,7 @@ class Jobs:
             job.answer(responses)
 
     async def cancel(self, task_id: str, principal: str) -> None:
-        """Stops a running task; one that has ended, or that another server runs, is left as it is."""
+        """Stops a running task; leaves one that has ended, or that another server runs."""
         await self.get(task_id, principal)
         if (job := self._live.get(task_id)) is not None:
             job.cancel("the client cancelled the task")
@@ -266,29 +265,17 @@ class Jobs:
 
 @lru_cache(maxsize=1)
 def _response() -> TypeAdapter[t.InputResponse]:
-    """Made when the first answer comes: it takes time that a start has not."""
+    """Made with the first answer, since it would slow down every start."""
     return TypeAdapter(t.InputResponse)
-
-
-def _ending(job: Job) -> tuple[Status, str, Mapping[str, Any] | None]:
-    match job.result:
-        case t.CallToolResult() as result:
-            payload = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-            return "completed", "ended with an error" if result.is_error else "done", payload
-        case MCPError() as failure:
-            error = failure.error.model_dump(by_alias=True, mode="json", exclude_none=True)
-            return "failed", failure.error.message, error
-        case _:
-            return "cancelled", job.why or "cancelled", None
 
 
 @asynccontextmanager
 async def running(
     _server: Server[Any], store: TaskStore, rules: Rules, pending: set[str]
 ) -> AsyncIterator[Jobs]:
-    """The lifespan of a server with tasks: at its end those that still run are cancelled, and waited for.
+    """The lifespan of a server with tasks: at its end the running ones are cancelled, and waited for.
 
-    What they leave in the store is judged by whoever looks next: a task of a server that is gone has failed.
+    Whoever reads the store next sees an unfinished task of a dead server as failed.
     """
     try:
         async with anyio.create_task_group() as group:

@@ -1,4 +1,4 @@
-"""Settings of a server's process, so that it starts fast and does not grow."""
+"""Garbage collection and heap of a server's process, so that it starts fast and does not grow."""
 
 import ctypes
 import gc
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 # of glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _ARENAS = 2
-_LARGE = 256 << 10  # bytes; results and pictures, which come and go
+_LARGE = 256 << 10  # bytes; results and previews, which come and go
 
 
 @contextmanager
 def no_gc() -> Iterator[None]:
-    """For a start: there is no garbage yet, and each collection would look at everything that was imported."""
+    """For startup: there is no garbage yet, and each collection would scan everything that was imported."""
     gc.disable()
     try:
         yield
@@ -22,11 +22,11 @@ def no_gc() -> Iterator[None]:
 
 
 def freeze_gc() -> None:
-    """Ends a start, before there are threads: what was imported is never garbage and is not looked at again.
+    """Call it at the end of startup, before there are threads: imported objects are not scanned again.
 
-    glibc gives threads heaps of their own, eight for each processor, which fill with holes as those of calls end. Two were
-    enough to keep a server at its size over a thousand calls. What is large is mapped and unmapped, however often: by
-    default glibc keeps ever larger pieces in those heaps. Another C library has nothing to set.
+    glibc gives threads up to eight heaps per processor, which fragment as calls end. With two, a server kept its size over
+    a thousand calls. Large blocks are always mapped and unmapped: by default glibc keeps ever larger ones in those heaps.
+    Other C libraries have nothing to set.
     """
     gc.freeze()
     gc.enable()

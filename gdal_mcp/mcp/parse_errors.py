@@ -1,7 +1,6 @@
-"""Answers the requests that the SDK cannot read. It only logs them, and whoever asked would wait for ever.
+"""Answers the requests that the SDK cannot parse: it only logs them, and the client would wait for ever.
 
-A request whose id can still be read is answered by that id, any other line that is no message by none, as JSON-RPC says.
-A notification and an answer are never answered.
+The answer has the request's id if that can still be read, else none, as JSON-RPC says. Notifications and responses get none.
 """
 
 import json
@@ -14,11 +13,11 @@ from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-_ADVICE = "Send one JSON-RPC 2.0 message per line, as plain JSON: whole characters, numbers of fewer than 4300 digits, 200 levels deep at most."
+_ADVICE = "Send one JSON-RPC 2.0 message per line, as plain JSON: valid characters, numbers of fewer than 4300 digits, 200 levels deep at most."
 
 
 class Answered:
-    """A server's incoming messages without what could not be read, which is answered here."""
+    """A server's incoming messages, without those that could not be parsed, which are answered here."""
 
     def __init__(
         self, reading: ReadStream[SessionMessage | Exception], writing: WriteStream[SessionMessage]
@@ -28,7 +27,7 @@ class Answered:
 
     @property
     def last_context(self) -> Any:
-        """The context in which the last message was sent; the SDK runs its handler there."""
+        """The context of the last message; the SDK runs its handler there."""
         return getattr(self._reading, "last_context", None)
 
     async def receive(self) -> SessionMessage:
@@ -60,41 +59,38 @@ class Answered:
 
 
 def refusal(error: Exception) -> t.JSONRPCError | None:
-    """The answer to a line that failed with this error; None where none is due."""
+    """The answer to a line that failed with this error; None if it gets no answer."""
     if not isinstance(error, ValidationError):
         return None
     problems = error.errors(include_url=False)
     first, unreadable = problems[0], problems[0]["type"] == "json_invalid"
-    # of a JSON that is no message, some problem is about the whole of it
-    given = _leniently(first["input"]) if unreadable else max((one["input"] for one in problems), key=_whole)
+    if unreadable:
+        given, why = _leniently(first["input"]), f": {first['ctx']['error']}"
+    else:  # JSON, but no message: one of the problems is about the whole of it
+        inputs = [one["input"] for one in problems]
+        given = next((one for one in inputs if isinstance(one, dict) and "method" in one), inputs[0])
+        why = ""
     if given == "" or (isinstance(given, dict) and not {"id", "method"} <= given.keys()):
         return None
-    why = f": {first['ctx']['error']}" if unreadable else ""
     said = t.ErrorData(
         code=t.PARSE_ERROR if unreadable else t.INVALID_REQUEST,
         message=f"The message is no {'JSON that can be read' if unreadable else 'JSON-RPC request'}{why}. {_ADVICE}",
     )
-    return t.JSONRPCError(jsonrpc="2.0", id=_identifier(given), error=said)
-
-
-def _whole(part: Any) -> bool:
-    return isinstance(part, dict) and "method" in part
+    one = given.get("id") if isinstance(given, dict) else None
+    readable = isinstance(one, str) and one.isprintable()  # half of a surrogate pair cannot be written back
+    if not (readable or (isinstance(one, int) and not isinstance(one, bool))):
+        one = None
+    return t.JSONRPCError(jsonrpc="2.0", id=one, error=said)
 
 
 def _leniently(line: Any) -> Any:
-    """The line as JSON if Python can make anything of it, the empty text for one of blanks, else None."""
+    """The line as JSON if Python can parse it at all, "" for a blank line, else None."""
     text = str(line).strip()
+
+    def short(digits: str) -> int:
+        return int(digits) if len(digits) < 20 else 0  # no id needs more digits
+
     try:
-        return json.loads(text, parse_int=_short, strict=False) if text else ""
+        return json.loads(text, parse_int=short, strict=False) if text else ""
     except (ValueError, RecursionError):
         return None
-
-
-def _short(digits: str) -> int:
-    return int(digits) if len(digits) < 20 else 0  # what no id needs is not read
-
-
-def _identifier(given: Any) -> str | int | None:
-    one = given.get("id") if isinstance(given, dict) else None
-    readable = isinstance(one, str) and one.isprintable()  # half of a surrogate pair cannot be written back
-    return one if readable or (isinstance(one, int) and not isinstance(one, bool)) else None

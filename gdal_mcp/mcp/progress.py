@@ -1,9 +1,9 @@
 """Progress of a call, from whichever thread runs it to the client that waits for it.
 
 Invariants:
-* what is told grows, and every report has words;
-* at most ten reports a second leave, the last one included;
-* who tells never waits: a slow client loses reports, always the older ones.
+* progress only grows, and every report has a message;
+* at most ten reports a second are sent, including the last one;
+* the reporter never waits: a slow client loses reports, always the older ones.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,10 +15,10 @@ from mcp.server.context import ServerRequestContext
 
 from gdal_mcp.untrusted import shown_text
 
-Tell = Callable[[float, str], None]  # a part of 1 and some words; from any thread
+Tell = Callable[[float, str], None]  # a fraction and a message; from any thread
 Send = Callable[[float, float | None, str | None], Awaitable[None]]
 
-GAP: Final = 0.125  # seconds between two reports; with the one at the end that is at most nine in a second
+GAP: Final = 0.125  # seconds between two reports; with the last one that is at most nine in a second
 RUNNING: Final = "running"
 _MAX_WORDS: Final = 100  # characters
 
@@ -26,7 +26,7 @@ _Result = TypeVar("_Result")
 
 
 def worded(tell: Tell, *, locked: bool) -> Tell:
-    """Cleans what a container says of its progress: one visible line, and nothing but the number in lockdown."""
+    """Sanitizes the progress messages of a container: one visible line, and in lockdown only the number."""
 
     def told(fraction: float, message: str) -> None:
         tell(fraction, RUNNING if locked or not message.strip() else shown_text(message, _MAX_WORDS))
@@ -35,7 +35,7 @@ def worded(tell: Tell, *, locked: bool) -> Tell:
 
 
 async def relayed(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_Result]]) -> _Result:
-    """Does the work and passes its progress on to a client that asked for progress, until the work ends."""
+    """Does the work, and meanwhile sends its progress to a client that asked for it."""
     if ctx.meta is None or "progress_token" not in ctx.meta:
         return await work(lambda _fraction, _message: None)
     relay = Relay(ctx.session.report_progress)
@@ -53,7 +53,7 @@ async def relayed(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_R
 
 
 class Relay:
-    """The newest report, and its way to one client."""
+    """Sends the newest report to one client."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -65,21 +65,18 @@ class Relay:
             self._newest = (fraction, message)
 
     def stop(self) -> None:
-        """What is newest now is the last that is sent."""
+        """The report that is newest now is the last one to be sent."""
         self._stopped.set()
 
     async def run(self) -> None:
-        """Sends until it is stopped, or until the client is gone."""
+        """Sends until it is stopped, or the client is gone."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             ended = False
             while not ended:
                 with anyio.move_on_after(GAP):
                     await self._stopped.wait()
                 ended = self._stopped.is_set()
-                await self._pass_on()
-
-    async def _pass_on(self) -> None:
-        fraction, message = self._newest
-        if fraction > self._sent:
-            await self._send(fraction, 1.0, message or RUNNING)
-            self._sent = fraction
+                fraction, message = self._newest
+                if fraction > self._sent:
+                    await self._send(fraction, 1.0, message or RUNNING)
+                    self._sent = fraction

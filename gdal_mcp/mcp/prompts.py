@@ -1,13 +1,13 @@
-"""The prompts: texts that tell a model which tools to call in which order, with the user's values in them.
+"""The prompts: texts that tell a model which tools to call in which order, with the user's values filled in.
 
 Invariants:
-* a value is one visible line of bounded length, checked by the kind of its argument, and put in as a JSON string;
+* a value is one visible line of bounded length, checked by the kind of its argument, and inserted as a JSON string;
 * a prompt reads no file and starts nothing.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from gdal_mcp.gdal.discovery.values import KINDS
 from gdal_mcp.mcp.icons import PROMPT
 from gdal_mcp.untrusted import shown_text
 
-MAX_VALUE: Final = 1024  # characters; a path that people type, with room
+MAX_VALUE: Final = 1024  # characters; more than any path that people type
 _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([a-z_]+)\}")
 _WORDS: Final = re.compile(r"[A-Za-z0-9_]{1,40}(\s*,\s*[A-Za-z0-9_]{1,40}){0,31}")
 
@@ -54,18 +54,43 @@ class PromptText:
 
 def list_prompts() -> t.ListPromptsResult:
     """Every prompt with its arguments; always the same."""
-    return t.ListPromptsResult(prompts=[_listed(one) for one in prompts().values()])
+    listed = []
+    for prompt in prompts().values():
+        arguments = []
+        for one in prompt.values:
+            choices = f" One of {', '.join(one.choices)}." if one.choices else ""
+            default = f" Default: {one.default}." if one.default else ""
+            text = f"{one.description}.{choices}{default}"
+            arguments.append(t.PromptArgument(name=one.name, description=text, required=one.required))
+        listed.append(
+            t.Prompt(
+                name=prompt.name,
+                title=prompt.title,
+                description=prompt.description,
+                arguments=arguments,
+                icons=[PROMPT],
+            )
+        )
+    return t.ListPromptsResult(prompts=listed)
 
 
 def get_prompt(name: str, arguments: Mapping[str, str] | None) -> t.GetPromptResult:
-    """The message of a prompt with these values. Raises MCPError for an unknown prompt or a value that is refused."""
+    """The message of a prompt with these values. Raises MCPError for an unknown prompt or an invalid value."""
     prompt = prompts().get(name)
     if prompt is None:
         raise MCPError(t.INVALID_PARAMS, f"There is no such prompt. The prompts are: {', '.join(prompts())}.")
-    values = _checked(prompt, arguments or {})
-    content = t.TextContent(
-        text=f"{str(read('prompts.toml')['preamble']).strip()}\n\n{_filled(prompt.text, values)}"
-    )
+    given = arguments or {}
+    unknown = sorted(set(given) - {one.name for one in prompt.values})
+    if unknown:
+        raise _refused(shown_text(unknown[0], 60), "this prompt has no such argument")
+    values = {one.name: _value(one, given.get(one.name, "") or one.default) for one in prompt.values}
+
+    def fill(match: re.Match[str]) -> str:
+        return match[0][0] if match[1] is None else json.dumps(values[match[1]], ensure_ascii=False)
+
+    # one pass, so that a placeholder in a value stays as it is
+    text = _PLACEHOLDER.sub(fill, prompt.text)
+    content = t.TextContent(text=f"{str(read('prompts.toml')['preamble']).strip()}\n\n{text}")
     return t.GetPromptResult(
         description=prompt.description, messages=[t.PromptMessage(role="user", content=content)]
     )
@@ -84,33 +109,6 @@ def prompts() -> Mapping[str, PromptText]:
     return MappingProxyType(found)
 
 
-def _listed(prompt: PromptText) -> t.Prompt:
-    arguments = [
-        t.PromptArgument(name=one.name, description=_help(one), required=one.required)
-        for one in prompt.values
-    ]
-    return t.Prompt(
-        name=prompt.name,
-        title=prompt.title,
-        description=prompt.description,
-        arguments=arguments,
-        icons=[PROMPT],
-    )
-
-
-def _help(value: PromptValue) -> str:
-    choices = f" One of {', '.join(value.choices)}." if value.choices else ""
-    default = f" Default: {value.default}." if value.default else ""
-    return f"{value.description}.{choices}{default}"
-
-
-def _checked(prompt: PromptText, given: Mapping[str, str]) -> dict[str, str]:
-    unknown = sorted(set(given) - {one.name for one in prompt.values})
-    if unknown:
-        raise _refused(shown_text(unknown[0], 60), "this prompt has no such argument")
-    return {one.name: _value(one, given.get(one.name, "") or one.default) for one in prompt.values}
-
-
 def _value(value: PromptValue, text: str) -> str:
     if not text:
         if value.required:
@@ -122,49 +120,29 @@ def _value(value: PromptValue, text: str) -> str:
             f"a value is one line of at most {MAX_VALUE} visible characters, without control characters",
         )
     try:
-        return KINDS[value.kind].check(text) if value.kind in KINDS else CHECKS[value.kind](value, text)
+        return KINDS[value.kind].check(text) if value.kind in KINDS else _own_kind(value, text)
     except ArgumentRefused as error:
         raise _refused(value.name, f"{error.message} {error.suggestion}".strip(" .")) from error
 
 
-def _choice(value: PromptValue, text: str) -> str:
-    found = next((one for one in value.choices if one.lower() == text.lower()), None)
-    if found is None:
-        raise _refused(value.name, f"it is one of {', '.join(value.choices)}")
-    return found
-
-
-def _number(value: PromptValue, text: str) -> str:
-    if not re.fullmatch(r"[0-9]{1,6}", text) or not value.minimum <= int(text) <= value.maximum:
-        raise _refused(value.name, f"it is a whole number from {value.minimum} to {value.maximum}")
-    return str(int(text))
-
-
-def _words(value: PromptValue, text: str) -> str:
-    if not _WORDS.fullmatch(text):
+def _own_kind(value: PromptValue, text: str) -> str:
+    """Checks the kinds of values that only prompts have."""
+    if value.kind == "path":
+        return text  # checked by the tool that is called with it
+    if value.kind == "choice":
+        found = next((one for one in value.choices if one.lower() == text.lower()), None)
+        if found is None:
+            raise _refused(value.name, f"it is one of {', '.join(value.choices)}")
+        return found
+    if value.kind == "number":
+        if not re.fullmatch(r"[0-9]{1,6}", text) or not value.minimum <= int(text) <= value.maximum:
+            raise _refused(value.name, f"it is a whole number from {value.minimum} to {value.maximum}")
+        return str(int(text))
+    if value.kind != "words" or not _WORDS.fullmatch(text):
         raise _refused(
-            value.name, "it is a list of names of letters, digits and underscores, with commas between"
+            value.name, "it is a comma-separated list of names made of letters, digits and underscores"
         )
     return ",".join(word.strip() for word in text.split(","))
-
-
-CHECKS: Final[Mapping[str, Callable[[PromptValue, str], str]]] = MappingProxyType(
-    {
-        "path": lambda _value, text: text,  # looked up when a tool is called with it
-        "choice": _choice,
-        "number": _number,
-        "words": _words,
-    }
-)
-
-
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    """One pass, so that a placeholder in a value stays as it is."""
-
-    def put(match: re.Match[str]) -> str:
-        return match[0][0] if match[1] is None else json.dumps(values[match[1]], ensure_ascii=False)
-
-    return _PLACEHOLDER.sub(put, text)
 
 
 def _refused(name: str, why: str) -> MCPError:

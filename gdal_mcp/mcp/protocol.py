@@ -1,4 +1,4 @@
-"""What a server has of the protocol whatever its tools are, in both eras: capabilities, tasks, subscriptions, sealed state."""
+"""The parts of the protocol that do not depend on the tools, in both eras: capabilities, tasks, subscriptions, sealed state."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -28,12 +28,12 @@ LIST_SECONDS: Final = 300  # how long a client may keep what never changes while
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a server is completed with."""
+    """What `ProtocolServer` needs besides the SDK's own arguments."""
 
     call_tool: Callable[[Context, t.CallToolRequestParams], Awaitable[Any]]
-    who: Callable[[Context], Principal]  # sent a request
+    who: Callable[[Context], Principal]  # who sent a request
     subscriptions: Subscriptions
-    state_seconds: float  # how long a question may be answered
+    state_seconds: float  # how long a question can be answered
 
 
 class ProtocolServer(Server[Any]):
@@ -44,18 +44,18 @@ class ProtocolServer(Server[Any]):
         self.subscriptions = parts.subscriptions
         self._lists = parts.subscriptions.lists
         self.add_request_handler("server/discover", t.RequestParams, self._discover)
-        # no argument of the SDK's: a task is a result that its type does not know
+        # not by the SDK's argument: a task is a result that its type does not know
         self.add_request_handler("tools/call", t.CallToolRequestParams, parts.call_tool)
         tasks.serve_tasks(self, parts.who)
         serve_subscriptions(self, parts.subscriptions)
-        # a key of this process's: a state that it did not make is worth nothing to it
+        # a key of this process: it accepts no state but its own
         keys, seconds = [os.urandom(32)], parts.state_seconds
         security = RequestStateSecurity(keys=keys, ttl=seconds, bind_principal=lambda ctx: parts.who(ctx).id)
         self.middleware += [RequestStateBoundary(security, default_audience=name), without_leaks]
 
     @property
     def server_info(self) -> t.Implementation:
-        """As it goes into every result of the new protocol: without the icons, which are in its first answer."""
+        """Without the icons: it goes into every result of the new protocol, and `server/discover` has them."""
         return super().server_info.model_copy(update={"icons": None})
 
     def get_capabilities(
@@ -66,16 +66,13 @@ class ProtocolServer(Server[Any]):
         *,
         protocol_version: str | None = None,
     ) -> t.ServerCapabilities:
-        """With the lists that do change. The SDK would name none of them over HTTP, and all in the new protocol."""
+        """Names the lists that do change. The SDK would name none of them over HTTP, and all in the new protocol."""
         found = super().get_capabilities(
             None, experimental_capabilities, extensions, protocol_version=protocol_version
         )
-        if found.tools is not None:
-            found.tools.list_changed = self._lists.tools
-        if found.prompts is not None:
-            found.prompts.list_changed = self._lists.prompts
-        if found.resources is not None:
-            found.resources.list_changed = self._lists.resources
+        for kind in ("tools", "prompts", "resources"):
+            if (one := getattr(found, kind)) is not None:
+                one.list_changed = getattr(self._lists, kind)
         return found
 
     async def _discover(self, ctx: Context, _params: t.RequestParams) -> t.DiscoverResult:
@@ -89,9 +86,9 @@ class ProtocolServer(Server[Any]):
 
 
 def cache_hints(*, shared: bool) -> dict[CacheableMethod, CacheHint]:
-    """For every result that may be kept. Principals that share a server may each have tools of their own.
+    """How long each result may be cached, and by whom. Principals that share a server may have different tools.
 
-    Resources are everybody's own, and change with every call: they are asked for anew, or subscribed to.
+    Resources are private and change with every call, so they are never cached: clients ask again, or subscribe.
     """
     lasting = LIST_SECONDS * 1000
     everybodys, own = CacheHint(lasting, "public"), CacheHint(0, "private")
@@ -106,22 +103,18 @@ def cache_hints(*, shared: bool) -> dict[CacheableMethod, CacheHint]:
 
 
 def whole(params: t.PaginatedRequestParams | None) -> None:
-    """For a list of one page. Raises MCPError for a cursor, since this server gave none out."""
+    """For a list that fits one page: raises MCPError for a cursor, since this server gave none out."""
     if params is not None and params.cursor is not None:
-        raise MCPError(
-            t.INVALID_PARAMS, "The cursor is not one that this server gave. Start again without one."
-        )
+        raise MCPError(t.INVALID_PARAMS, "The cursor is not from this server. Start again without one.")
 
 
 async def without_leaks(ctx: Context, call_next: CallNext) -> Any:
-    """An exception that no handler expected is logged here and told to nobody: its text may hold data."""
+    """Logs an exception that no handler expected, and replies without its text, which may hold data."""
     try:
         return await call_next(ctx)
     except MCPError:
         raise
-    except (
-        ValidationError
-    ) as error:  # of the protocol's own parameters; a tool's arguments are the pipeline's business
+    except ValidationError as error:  # of the protocol's parameters; the pipeline checks a tool's arguments
         raise MCPError(t.INVALID_PARAMS, "Invalid params") from error
     except Exception as error:  # the outermost handler of every request
         _log.exception("request_failed", method=ctx.method)

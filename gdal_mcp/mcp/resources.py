@@ -1,9 +1,8 @@
 """Outputs, records of calls and long results as resources.
 
-Only what the registry lists is readable, through descriptors that follow no link; the list itself holds outputs alone. A
-digest is told only of a file that was seen to be the one that was published; of one that was seen to be another, that it
-was changed.
-`of` names whose calls count: what is of another's is answered as what never was. None counts everybody's.
+Only what the registry lists is readable, through descriptors that follow no link; the list itself holds only outputs. A
+digest is given only for a file that was checked to be the published one; a different file is reported as changed.
+`of` is the principal whose calls are visible; others look as if they did not exist. None sees everybody's.
 """
 
 import base64
@@ -29,10 +28,10 @@ from sandbox.errors import PathRefused
 from sandbox.workspace import Located, Workspaces, open_file
 
 PAGE = 100
-_OURS = "io.gdal-mcp/"  # before the names of what we say in `_meta`
+_OURS = "io.gdal-mcp/"  # the prefix of our names in `_meta`
 _MAX_OFFSET = (1 << 63) - 1  # off_t
 _LEGACY_NOT_FOUND = -32002  # protocol versions up to 2025-11-25
-_RECORDS = ("", "provenance")  # what there is of a call besides its result
+_RECORDS = ("", "provenance")  # the documents of a call besides its result
 
 _JSON = "application/json"
 
@@ -114,17 +113,18 @@ class Resources:
 
     def readable(self, uris: Sequence[str], of: str | None) -> list[str]:
         """Those of the URIs that are listed, or records of calls."""
-        return [uri for uri in uris if self._is_there(uri, of)]
 
-    def _is_there(self, uri: str, of: str | None) -> bool:
-        if not uri.startswith(CALLS):
-            found = self.registry.artifact(uri, of)
-            return found is not None and self._is_within(found)
-        call_id, _, what = uri.removeprefix(CALLS).partition("/")
-        return what in _RECORDS and self.registry.call(call_id, of) is not None
+        def exists(uri: str) -> bool:
+            if not uri.startswith(CALLS):
+                found = self.registry.artifact(uri, of)
+                return found is not None and self._is_within(found)
+            call_id, _, what = uri.removeprefix(CALLS).partition("/")
+            return what in _RECORDS and self.registry.call(call_id, of) is not None
+
+        return [uri for uri in uris if exists(uri)]
 
     def read(self, uri: str, version: str, of: str | None) -> t.ReadResourceResult:
-        """The content, or a bounded part of it. Raises MCPError for what is not listed."""
+        """The content, or a bounded part of it. Raises MCPError for a URI that is not listed."""
         if uri.startswith(CALLS):
             return self._of_call(uri, version, of)
         plain, offset, length = self._range(uri)
@@ -133,8 +133,9 @@ class Resources:
             raise not_found(uri, version)
         try:
             located = self._located(artifact)
-            if located.is_folder:
-                return t.ReadResourceResult(contents=[_folder(uri, artifact)])
+            if located.is_folder:  # its files are not resources of their own
+                was = {"size": artifact.size, "sha256": artifact.sha256}
+                return _json(uri, json.dumps({"folder": artifact.path, "published": was}))
             with open_file(located) as file:
                 before = Fingerprint.of(file)
                 same = self.shelf.is_unchanged(artifact, file)
@@ -144,12 +145,12 @@ class Resources:
             raise not_found(uri, version) from error
         part = _Part(offset, data, before.size)
         content = _content(artifact, same=same)
-        meta = {**part.meta, **_ours(content), f"{_OURS}call": artifact.call_id}
+        meta = {**part.meta, **_ours({**content, "call": artifact.call_id})}
         told = {**content, "path": artifact.path}
         blob = part.blob(uri, artifact.media_type, meta)
         return t.ReadResourceResult(
             contents=[blob]
-            if part.is_whole
+            if part.is_complete
             else [part.about(uri, artifact.uri, self.chunk, meta, told), blob]
         )
 
@@ -162,11 +163,7 @@ class Resources:
             mime_type=artifact.media_type,
             size=artifact.size,
             annotations=t.Annotations(last_modified=created),
-            _meta={
-                f"{_OURS}call": artifact.call_id,
-                f"{_OURS}created": created,
-                **_ours(content),
-            },
+            _meta=_ours({"call": artifact.call_id, "created": created, **content}),
         )
 
     def _is_within(self, artifact: Artifact) -> bool:
@@ -174,14 +171,14 @@ class Resources:
         return any(path.is_relative_to(one.root) for one in self.workspaces.items)
 
     def _located(self, artifact: Artifact) -> Located:
-        """The very place that was published; a link that stands there now is not followed, wherever it leads."""
+        """The published path itself; a link that is there now is not followed, wherever it leads."""
         located = self.workspaces.input(artifact.path)
         if str(located) != artifact.path:
-            raise PathRefused(f"{artifact.path} is another place now.")
+            raise PathRefused(f"{artifact.path} now leads elsewhere.")
         return located
 
     def _range(self, uri: str) -> tuple[str, int, int]:
-        """The registered URI in a URI, and the bytes it asks for."""
+        """The registered URI, and the offset and length in bytes, that a URI asks for."""
         plain, mark, query = uri.partition("?")
         if not mark:
             return uri, 0, self.chunk
@@ -202,15 +199,14 @@ class Resources:
             if found is None:
                 raise not_found(uri, version)
             part = _Part(offset, *found)
-            if part.is_whole:
+            if part.is_complete:
                 return _json(uri, part.data.decode("utf-8", "replace"))
             about = part.about(uri, result_uri(call_id), self.chunk, part.meta, {})
             return t.ReadResourceResult(contents=[about, part.blob(uri, _JSON, part.meta)])
         call = self.registry.call(call_id, of)
         if call is None or what not in _RECORDS or plain != uri:
             raise not_found(uri, version)
-        told = statement(call) if what else record(call)
-        return _json(uri, json.dumps(told))
+        return _json(uri, json.dumps(statement(call) if what else record(call)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,16 +216,16 @@ class _Part:
     size: int
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.offset == 0 and len(self.data) == self.size
 
     @property
+    def span(self) -> dict[str, int]:
+        return {"size": self.size, "offset": self.offset, "length": len(self.data)}
+
+    @property
     def meta(self) -> dict[str, Any]:
-        return {
-            f"{_OURS}size": self.size,
-            f"{_OURS}offset": self.offset,
-            f"{_OURS}length": len(self.data),
-        }
+        return _ours(self.span)
 
     def blob(self, uri: str, media_type: str, meta: dict[str, Any]) -> t.BlobResourceContents:
         data = base64.b64encode(self.data).decode()
@@ -238,11 +234,11 @@ class _Part:
     def about(
         self, uri: str, plain: str, chunk: int, meta: dict[str, Any], more: Mapping[str, Any]
     ) -> t.TextResourceContents:
-        """Which bytes these are, and the URI of those after them; `plain` is that of the whole."""
+        """Which bytes these are, and the URI of the next ones; `plain` is the URI of the complete resource."""
         rest = self.offset + len(self.data)
         following = f"{plain}?offset={rest}&length={chunk}" if rest < self.size else None
-        told = {"size": self.size, "offset": self.offset, "length": len(self.data), **more, "next": following}
-        return t.TextResourceContents(uri=uri, mime_type=_JSON, text=json.dumps(told), _meta=meta)
+        text = json.dumps({**self.span, **more, "next": following})
+        return t.TextResourceContents(uri=uri, mime_type=_JSON, text=text, _meta=meta)
 
 
 def _ours(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,20 +251,13 @@ def _json(uri: str, text: str) -> t.ReadResourceResult:
 
 
 def _content(artifact: Artifact, *, same: bool | None) -> dict[str, Any]:
-    """What can be said of what a file holds, by whether it is what was published; nothing where that is not known."""
+    """What can be said of a file's content, by whether it is the published one; nothing if that is unknown."""
     if same is None:
         return {}
     return {"sha256": artifact.sha256} if same else {"changed": True}
 
 
-def _folder(uri: str, artifact: Artifact) -> t.TextResourceContents:
-    """What there is to tell of an output that is a folder; its files are not resources of their own."""
-    was = {"size": artifact.size, "sha256": artifact.sha256}
-    told = {"folder": artifact.path, "published": was}
-    return t.TextResourceContents(uri=uri, mime_type=_JSON, text=json.dumps(told))
-
-
 def not_found(uri: str, version: str) -> MCPError:
-    """What is answered of a URI that is not listed, in the words of the era."""
+    """The error for a URI that is not listed, by protocol version."""
     code = t.INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else _LEGACY_NOT_FOUND
     return MCPError(code, "there is no such resource", {"uri": uri})

@@ -21,7 +21,7 @@ from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, render, tasks
 from gdal_mcp.mcp.completions import Sources, complete
-from gdal_mcp.mcp.elicitation import approver
+from gdal_mcp.mcp.elicitation import Elicitation
 from gdal_mcp.mcp.progress import Tell, relayed, worded
 from gdal_mcp.mcp.prompts import get_prompt, list_prompts
 from gdal_mcp.mcp.protocol import Parts, ProtocolServer, cache_hints, whole
@@ -43,7 +43,6 @@ INSTRUCTIONS = (
 )
 COMPLETED = 500  # the newest outputs that are offered for completion
 
-
 Who = Callable[[Context], Principal]
 
 
@@ -52,7 +51,8 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
 
     `downloads` is the address below which outputs are served over HTTP, if they are.
     """
-    handlers = Handlers(app, who or _local(), downloads)
+    local = local_user()
+    handlers = Handlers(app, who or (lambda _ctx: local), downloads)
     settings = app.settings
     keeping = Keeping(app.owner.id, partial(is_alive, owner=app.owner), settings.task_seconds)
     store = TaskStore(app.registry.path, keeping)
@@ -71,7 +71,7 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
         title="GDAL in a sandbox",
         instructions=INSTRUCTIONS,
         icons=[icons.SERVER],
-        # the SDK would list all tools before every call over HTTP, to look for arguments that are repeated in headers
+        # else the SDK lists all tools before every HTTP call, to look for arguments that headers repeat
         get_tool_input_schema=handlers.input_schema,
         lifespan=handlers.subscriptions.around(calls),
         on_list_tools=handlers.list_tools,
@@ -90,20 +90,12 @@ class Session:
     """Who sent one request, and what that principal has."""
 
     who: Principal
-    client: str  # name and version, as records have it
-    remote: bool  # it came over HTTP
-    entitlements: Entitlements | None  # None of one whom the policy gives nothing
+    entitlements: Entitlements | None  # None for one to whom the policy gives nothing
 
     @property
     def sees(self) -> str | None:
         """Whose calls this principal sees; None: everybody's."""
         return None if self.who.holds(ADMIN) else self.who.id
-
-    @property
-    def person(self) -> str:
-        """Who answers what this client's user is asked, in words for the records."""
-        person = f"the user of {self.client}"
-        return f"{self.who.id}, {person}" if self.remote else person
 
 
 class Handlers:
@@ -113,7 +105,7 @@ class Handlers:
         self._app = app
         self.who = who
         self._downloads = downloads
-        self._listed: dict[tuple[str, ...], list[t.Tool]] = {}  # rendered, by the names of the tools
+        self._listed: dict[tuple[str, ...], list[t.Tool]] = {}  # rendered tools, by their names
         self._resources = Resources(
             ArtifactStore(app.registry), app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
@@ -121,24 +113,23 @@ class Handlers:
         app.changes.listeners.append(lambda changed: self.subscriptions.publish(wired(changed)))
 
     def _session(self, ctx: Context) -> Session:
-        who = self.who(ctx)
-        return Session(who, _client(ctx), ctx.request is not None, self._entitlements(who))
+        return self._session_of(self.who(ctx))
 
-    def _entitlements(self, who: Principal) -> Entitlements | None:
+    def _session_of(self, who: Principal) -> Session:
         try:
-            return self._app.reaches.of(who.id)
+            return Session(who, self._app.reaches.of(who.id))
         except ToolError:
-            return None
+            return Session(who, None)
 
     def _resources_of(self, session: Session) -> Resources:
-        """Those in the workspaces that this principal has now: what was published elsewhere does not exist for it."""
+        """Resources in the principal's present workspaces; for it, outputs elsewhere do not exist."""
         if session.who.holds(ADMIN):
             return self._resources
         has = session.entitlements
         return replace(self._resources, workspaces=has.workspaces if has else Workspaces(()))
 
     async def _readable(self, who: Principal, uris: Sequence[str]) -> list[str]:
-        session = Session(who, "", remote=False, entitlements=self._entitlements(who))
+        session = self._session_of(who)
         return await anyio.to_thread.run_sync(self._resources_of(session).readable, uris, session.sees)
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -156,29 +147,35 @@ class Handlers:
 
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
         tool = self._app.surface.callable.get(params.name)
-        if tool is None:  # a tool that only this principal has not is for the pipeline to refuse
+        if tool is None:  # a tool that only this principal lacks is refused by the pipeline
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
-        if tasks.offered(ctx):
-            return await relayed(ctx, partial(self._call_with_task, ctx, params, writes=tool.writes))
-        return await relayed(ctx, partial(self._call, ctx, params))
+        if not tasks.offered(ctx):
+            return await relayed(ctx, partial(self._call, ctx, params))
 
-    async def _call_with_task(
-        self, ctx: Context, params: t.CallToolRequestParams, tell: Tell, *, writes: bool
-    ) -> jobs.Answer | dict[str, Any]:
-        """A call that becomes a task if it lasts."""
-        job = jobs.Job(self.who(ctx).id, params, partial(self._call, ctx), told=tell, writes=writes)
-        ended = await ctx.lifespan_context.call(job)
-        return tasks.created(ended) if isinstance(ended, Task) else ended
+        async def with_task(tell: Tell) -> jobs.Answer | dict[str, Any]:
+            """A call that becomes a task if it takes long."""
+            work = partial(self._call, ctx)
+            job = jobs.Job(self.who(ctx).id, params, work, told=tell, writes=tool.writes)
+            ended = await ctx.lifespan_context.call(job)
+            return tasks.created(ended) if isinstance(ended, Task) else ended
+
+        return await relayed(ctx, with_task)
 
     async def _call(self, ctx: Context, params: t.CallToolRequestParams, tell: Tell) -> jobs.Answer:
         """One run of a call through the pipeline: its result, or what must be answered first."""
-        session = self._session(ctx)
+        who = self.who(ctx)
+        sent = ctx.session.client_params
+        info = sent.client_info if sent else None
+        client = shown_text(f"{info.name} {info.version}", 100) if info else "an unnamed client"
+        person = f"the user of {client}"  # who answers this client's questions, as the records say it
+        if ctx.request is not None:  # over HTTP
+            person = f"{who.id}, {person}"
         request = Request(
             tool=params.name,
             arguments=params.arguments or {},
-            who=session.who,
-            client=session.client,
-            approver=approver(ctx, params, session.person),
+            who=who,
+            client=client,
+            approver=Elicitation(ctx, params, person),
             on_progress=worded(tell, locked=self._app.settings.lockdown),
         )
         try:
@@ -229,14 +226,3 @@ class Handlers:
         sources = Sources(session.entitlements.workspaces, outputs=outputs)
         work = partial(complete, params.ref, params.argument, params.context, sources)
         return await anyio.to_thread.run_sync(work)
-
-
-def _local() -> Who:
-    principal = local_user()
-    return lambda _ctx: principal
-
-
-def _client(ctx: Context) -> str:
-    params = ctx.session.client_params
-    info = params.client_info if params else None
-    return shown_text(f"{info.name} {info.version}", 100) if info else "an unnamed client"

@@ -1,4 +1,4 @@
-"""Serves one client over standard input and output, and ends for certain: on end of input, SIGTERM and SIGINT."""
+"""Serves one client over standard input and output, until end of input, SIGTERM or SIGINT."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -15,7 +15,7 @@ from gdal_mcp.mcp.server import build
 async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -> None:
     """Returns at end of input; a signal cancels every call, waits for their containers and ends the process.
 
-    What runs `beside` it, such as a console, is cancelled at its end.
+    Tasks that run `beside` it, such as a console, are cancelled at the end.
     """
     server = build(app)
     async with anyio.create_task_group() as group:

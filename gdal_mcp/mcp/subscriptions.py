@@ -1,12 +1,12 @@
-"""What changes is told to the clients that asked: `subscriptions/listen` of 2026-07-28, and `resources/subscribe` before it.
+"""Notifies subscribed clients of changes: `subscriptions/listen` of 2026-07-28, and `resources/subscribe` before it.
 
 Invariants:
-* a change is told to its own principal, and to those who may see everybody's; to anybody else it never happened;
-* who publishes a change never waits for who is told of it: the stream of a client that does not read ends, and a session of
-  the handshake era is told once of what changed many times;
-* what a client asked for goes with its stream or session, and is bounded while that lasts.
+* only the principal whose call made a change, and administrators, are notified of it;
+* publishing never waits for a subscriber: the stream of a client that does not read ends, and a session of the handshake
+  era is notified once of repeated changes;
+* a subscription ends with its stream or session, and is bounded while that lasts.
 
-Only changes by calls of this process are seen. There is no replay: who comes back reads again.
+Only changes by calls of this process are seen. There is no replay: a client that reconnects reads again.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -18,7 +18,6 @@ from typing import Any, Final, TypeVar
 import anyio
 import anyio.abc
 import mcp_types as t
-from mcp.server.connection import Connection
 from mcp.server.context import CallNext, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.subscriptions import ListenHandler
@@ -37,9 +36,9 @@ from gdal_mcp.access.identity import ADMIN, Principal
 from gdal_mcp.calls.changes import Changed
 from gdal_mcp.ledger.statement import CALLS
 
-MOST_STREAMS: Final = 32  # of one principal; a client needs one
-MOST_URIS: Final = 1000  # of one stream or session
-_ALL_URIS: Final = 256 << 10  # characters, of one session or stream
+MOST_STREAMS: Final = 32  # for one principal; a client needs one
+MOST_URIS: Final = 1000  # for one stream or session
+_ALL_URIS: Final = 256 << 10  # characters, for one stream or session
 MAX_URI: Final = 16384  # characters; the longest path with every byte percent-encoded, and some more
 _METHODS: Final[Mapping[type[ServerEvent], str]] = MappingProxyType(
     {
@@ -66,14 +65,11 @@ class Change:
 
 
 def wired(changed: Changed) -> Change:
-    """A change as the protocol tells it."""
+    """A change as events of the protocol."""
     record = f"{CALLS}{changed.call_id}"
-    events = _updates([record, f"{record}/provenance", *changed.outputs])
+    uris = dict.fromkeys([record, f"{record}/provenance", *changed.outputs])
+    events: tuple[ServerEvent, ...] = tuple(ResourceUpdated(uri=uri) for uri in uris)
     return Change(changed.principal, (*events, ResourcesListChanged()) if changed.outputs else events)
-
-
-def _updates(uris: list[str]) -> tuple[ServerEvent, ...]:
-    return tuple(ResourceUpdated(uri=uri) for uri in dict.fromkeys(uris))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +89,7 @@ class Lists:
         )
 
     def granted(self, asked: t.SubscriptionFilter, uris: list[str]) -> t.SubscriptionFilter:
-        """What of a filter will be told."""
+        """The part of a filter that is granted."""
         kept = Lists(
             tools=self.tools and bool(asked.tools_list_changed),
             prompts=self.prompts and bool(asked.prompts_list_changed),
@@ -104,7 +100,7 @@ class Lists:
 
 @dataclass(eq=False, slots=True)
 class _Watch:
-    """What one session of the handshake era is told of, and what it is still to be told."""
+    """One session of the handshake era: its subscriptions, and the events that it has not been sent yet."""
 
     who: Principal
     lists: t.SubscriptionFilter
@@ -118,7 +114,7 @@ class _Watch:
             self._woken.set()
 
     async def told(self) -> AsyncIterator[ServerEvent]:
-        """The events as they come; what changed again before it was told comes once."""
+        """The events as they come; one that was repeated before it was sent comes once."""
         while True:
             await self._woken.wait()
             self._woken = anyio.Event()
@@ -136,7 +132,7 @@ class _PrincipalBus:
     listeners: dict[object, tuple[Principal, Listener]]
 
     async def publish(self, event: ServerEvent) -> None:
-        """Nothing is published here: `Subscriptions.publish` knows whose change it is."""
+        """Not used: `Subscriptions.publish` knows whose change it is."""
         raise NotImplementedError
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -146,23 +142,23 @@ class _PrincipalBus:
 
 
 class Subscriptions:
-    """Who is told of what. Every method is for the event loop."""
+    """The subscriptions of one server. For one event loop."""
 
     def __init__(
         self, who: Callable[[Context], Principal], readable: Readable, lists: Lists = Lists()
     ) -> None:
         self._who, self._readable, self.lists = who, readable, lists
         self._streams: dict[object, tuple[Principal, Listener]] = {}
-        self._sessions: dict[Connection, _Watch] = {}
+        self._sessions: dict[object, _Watch] = {}  # by the SDK's connection
         self._group: anyio.abc.TaskGroup
 
     @property
     def watching(self) -> int:
-        """How many streams and sessions are told of changes."""
+        """How many streams and sessions there are."""
         return len(self._streams) + len(self._sessions)
 
     def around(self, lifespan: Lifespan[_Yielded]) -> Lifespan[_Yielded]:
-        """A server's lifespan in which sessions of the handshake era are told of changes."""
+        """Extends a server's lifespan: within it sessions of the handshake era are notified."""
 
         @asynccontextmanager
         async def both(server: Server[Any]) -> AsyncIterator[_Yielded]:
@@ -173,7 +169,7 @@ class Subscriptions:
         return both
 
     def publish(self, change: Change) -> None:
-        """Tells those who may know; returns at once."""
+        """Notifies those who may know; returns at once."""
         watches = ((watch.who, watch.put) for watch in self._sessions.values())
         for who, listener in (*self._streams.values(), *watches):
             if who.id == change.principal or who.holds(ADMIN):
@@ -183,7 +179,7 @@ class Subscriptions:
     async def listen(
         self, ctx: Context, params: t.SubscriptionsListenRequestParams
     ) -> t.SubscriptionsListenResult:
-        """Serves one stream, which lasts as long as its request, by the SDK's handler."""
+        """Serves one stream by the SDK's handler, as long as its request lasts."""
         asked = params.notifications
         uris = list(dict.fromkeys(asked.resource_subscriptions or ()))
         _check(uris)
@@ -197,7 +193,7 @@ class Subscriptions:
         return await handler(ctx, params.model_copy(update={"notifications": granted}))
 
     async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
-        """Takes every URI, so that the answer does not tell whether it is there; a change of it is told to who may know."""
+        """Accepts every URI, so that the reply does not reveal whether it exists; `publish` sends only what one may see."""
         uris = self._session(ctx).uris
         uri = str(params.uri)
         _check([*uris - {uri}, uri])
@@ -209,36 +205,31 @@ class Subscriptions:
         return t.EmptyResult()
 
     async def meet(self, ctx: Context, call_next: CallNext) -> Any:
-        """Middleware. A session of the handshake era is told of changed lists without asking, from its first request on."""
+        """Middleware: from its first request on, a session of the handshake era is notified of changed lists."""
         legacy = ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
         if legacy and ctx.request_id is not None and ctx.session.client_params is not None:
             self._session(ctx)
         return await call_next(ctx)
 
     def _session(self, ctx: Context) -> _Watch:
-        connection = ctx.session._connection  # noqa: SLF001 - no public name has what outlives the request
-        watch, who = self._sessions.get(connection), self._who(ctx)
-        if (
-            watch is not None
-        ):  # what a lesser token of the same principal is not told, its session is not told any more
-            watch.who = replace(watch.who, scopes=watch.who.scopes & who.scopes)
-        else:
-            watch = self._sessions[connection] = _Watch(who, self.lists.all)
-            until_end = anyio.CancelScope()
-            connection.exit_stack.callback(self._forget, connection, until_end)
-            self._group.start_soon(_tell, connection, watch, until_end)
+        connection = ctx.session._connection  # noqa: SLF001 - the SDK has no public name for what outlives the request
+        known, who = self._sessions.get(connection), self._who(ctx)
+        if known is not None:  # a request with a lesser token of the same principal narrows its session
+            known.who = replace(known.who, scopes=known.who.scopes & who.scopes)
+            return known
+        watch = self._sessions[connection] = _Watch(who, self.lists.all)
+        until_end = anyio.CancelScope()
+
+        async def notify() -> None:
+            with until_end:
+                async for event in watch.told():
+                    params = {"uri": event.uri} if isinstance(event, ResourceUpdated) else None
+                    await connection.notify(_METHODS[type(event)], params)
+
+        connection.exit_stack.callback(until_end.cancel)
+        connection.exit_stack.callback(self._sessions.pop, connection)
+        self._group.start_soon(notify)
         return watch
-
-    def _forget(self, connection: Connection, telling: anyio.CancelScope) -> None:
-        del self._sessions[connection]
-        telling.cancel()
-
-
-async def _tell(connection: Connection, watch: _Watch, until_end: anyio.CancelScope) -> None:
-    with until_end:
-        async for event in watch.told():
-            params = {"uri": event.uri} if isinstance(event, ResourceUpdated) else None
-            await connection.notify(_METHODS[type(event)], params)
 
 
 def serve_subscriptions(server: Server[Any], subscriptions: Subscriptions) -> None:
@@ -252,9 +243,8 @@ def serve_subscriptions(server: Server[Any], subscriptions: Subscriptions) -> No
 
 
 def _check(uris: Sequence[str]) -> None:
-    odd = any(
-        len(uri) > MAX_URI or not uri.isascii() for uri in uris
-    )  # a URI is ASCII; others take four bytes a letter
+    # a URI is ASCII; other characters take up to four bytes each
+    odd = any(len(uri) > MAX_URI or not uri.isascii() for uri in uris)
     if odd or len(uris) > MOST_URIS or sum(map(len, uris)) > _ALL_URIS:
         raise MCPError(
             t.INVALID_PARAMS,

@@ -1,9 +1,9 @@
 """The extension `io.modelcontextprotocol/tasks` (SEP-2663) of protocol 2026-07-28, as it is on the wire.
 
 Invariants:
-* a task is the reply only to a request that declares the extension; nothing of this is there in older protocols;
-* a task of somebody else's is answered as one that never was;
-* a task that asks for nothing takes answers to nothing: `tasks/update` says yes and changes nothing.
+* only a request that declares the extension is answered by a task; older protocols do not have it;
+* the task of another principal is answered as if it did not exist;
+* `tasks/update` of a task without open questions succeeds and changes nothing.
 """
 
 import time
@@ -24,7 +24,7 @@ from gdal_mcp.mcp.jobs import Jobs
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 CAPABILITY: Final[Mapping[str, Any]] = {"extensions": {EXTENSION: {}}}
-_POLLS: Final = (0.5, 5.0)  # seconds between two looks: often at a young task, seldom at an old one
+_POLLS: Final = (0.5, 5.0)  # seconds between two polls: often for a young task, seldom for an old one
 _PAYLOADS: Final = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
 
 Context = ServerRequestContext[Any]
@@ -32,19 +32,19 @@ Who = Callable[[Context], Principal]
 
 
 class TaskParams(t.RequestParams):
-    """What all three methods take."""
+    """The parameters of `tasks/get` and `tasks/cancel`."""
 
     task_id: str
 
 
 class UpdateParams(TaskParams):
-    """Answers by the keys of the questions. Those to no open question may be anything: they are passed over."""
+    """Answers by the keys of the questions. Those to no open question are ignored, whatever they are."""
 
     input_responses: dict[str, Any]
 
 
 def created(task: Task) -> dict[str, Any]:
-    """The reply in place of a call's result."""
+    """The reply in place of the call's result."""
     return {"resultType": "task", **_told(task)}
 
 
@@ -57,7 +57,7 @@ def detailed(task: Task) -> dict[str, Any]:
 def _told(task: Task) -> dict[str, Any]:
     now = time.time()
     kept = task.kept_until(now) - task.created
-    age = (task.updated if task.ended else now) - task.created  # what has ended is told the same each time
+    age = (task.updated if task.ended else now) - task.created  # the same each time once it has ended
     wire: dict[str, Any] = {
         "taskId": task.id,
         "status": task.status,
@@ -72,21 +72,21 @@ def _told(task: Task) -> dict[str, Any]:
 
 
 def offered(ctx: Context) -> bool:
-    """Whether this very request says that its client takes tasks."""
+    """Whether this very request declares the extension."""
     capabilities = ctx.session.client_capabilities
     declared = (capabilities.extensions or {}) if capabilities else {}
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and EXTENSION in declared
 
 
 def require(ctx: Context) -> None:
-    """Raises MCPError unless the client takes tasks."""
+    """Raises MCPError unless the request declares the extension."""
     if not offered(ctx):
         message = f"This needs the extension {EXTENSION}, which the request does not declare."
         raise MCPError(t.MISSING_REQUIRED_CLIENT_CAPABILITY, message, {"requiredCapabilities": CAPABILITY})
 
 
 def _checked(ctx: Context, params: TaskParams) -> Jobs:
-    """What comes before every method; over HTTP the header by which requests are routed must name the task."""
+    """Checks a request of any of the methods; over HTTP the header that routes requests must name the task."""
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         raise MCPError(t.METHOD_NOT_FOUND, "Method not found")
     require(ctx)

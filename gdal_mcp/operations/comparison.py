@@ -9,12 +9,12 @@ from typing import Any, Final, Literal
 
 Sameness = Literal["same_bytes", "same_content", "differs", "unknown"]
 MAX_DIFFERENCES: Final = 20
-_DEEP: Final = 6  # levels of what the container told that are looked into
+_DEEP: Final = 6  # levels of the container's answer that are compared
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one output. `differences` name what differs in our own words, such as `bands[0].pixels`."""
+    """The result for one output. `differences` are paths such as `bands[0].pixels`, never text from a file."""
 
     path: str
     sameness: Sameness
@@ -33,8 +33,16 @@ class Verdict:
 
 
 def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Of digests by file name those of one output; `names` are the names of all outputs of the call."""
-    return {file: digest for file, digest in files.items() if _owner(file, names) == name}
+    """The digests, by file name, of one output's files; `names` are those of all outputs of the call."""
+    found: dict[str, str | None] = {}
+    for file, digest in files.items():
+        # a companion such as `a.tif.aux.xml` belongs to `a.tif`; else one such as `a.hdr` does
+        appended = [one for one in names if file.startswith(f"{one}.")]
+        stems = [one for one in names if file.startswith(f"{one.rpartition('.')[0] or one}.")]
+        owners = [file] if file in names else sorted(appended, key=len, reverse=True) or sorted(stems)
+        if owners[:1] == [name]:
+            found[file] = digest
+    return found
 
 
 def by_content(path: str, told: object) -> Verdict:
@@ -45,15 +53,6 @@ def by_content(path: str, told: object) -> Verdict:
         return Verdict(path, "unknown", reason="what it holds could not be read")
     found = tuple(_differences(old, new, "", _DEEP))[:MAX_DIFFERENCES]
     return Verdict(path, "differs" if found else "same_content", found)
-
-
-def _owner(file: str, names: set[str]) -> str | None:
-    """The output whose file this is: itself, a companion such as `a.tif.aux.xml`, else one such as `a.hdr`."""
-    if file in names:
-        return file
-    appended = [name for name in names if file.startswith(f"{name}.")]
-    stems = [name for name in names if file.startswith(f"{name.rpartition('.')[0] or name}.")]
-    return next(iter(sorted(appended, key=len, reverse=True) or sorted(stems)), None)
 
 
 def _differences(old: Any, new: Any, place: str, depth: int) -> Iterator[str]:

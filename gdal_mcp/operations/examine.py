@@ -106,7 +106,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         "gdal_version": host.image.version,
         "tier": host.tier(settings),
     }
-    return [*_engine(host, settings), *_image(host), *_attestation(host), *_catalogue(host, settings)], facts
+    return [*_engine(host, settings), *_image(host), *_catalogue(host, settings)], facts
 
 
 def _engine(host: Host, settings: Settings) -> Iterator[Row]:
@@ -116,60 +116,40 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
     yield Row("engine", "rootless", "ok", power)
     yield Row("engine", "cgroup", "ok", f"version {info.cgroup_version}")
-    yield _security_module(info.security_options)
+    modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
+    found = ", ".join(modules) or "neither AppArmor nor SELinux"
+    fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
+    yield _warning_if(not modules, "engine", "security module", found, fix)
     tier = f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)")
     yield Row("engine", "tier", "ok", tier)
     if settings.path_map:
         yield Row("engine", "path map", "ok", ", ".join(settings.path_map))
-    yield _room(host, settings)
+    places = host.places(settings)
+    found = f"{host.concurrent} calls at once, {places} containers with those that wait"
+    fix = "Lower `memory`, or raise `memory_share`: calls that come together leave no room for waiting containers."
+    is_tight = settings.sizes().most > 0 and places <= host.concurrent
+    yield _warning_if(is_tight, "engine", "room", found, fix)
 
 
 def _dotted(version: Iterable[int]) -> str:
     return ".".join(map(str, version))
 
 
-def _security_module(options: Iterable[str]) -> Row:
-    modules = [option for option in options if "apparmor" in option or "selinux" in option]
-    if modules:
-        return Row("engine", "security module", "ok", ", ".join(modules))
-    fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
-    return Row("engine", "security module", "warning", "neither AppArmor nor SELinux", fix)
-
-
-def _room(host: Host, settings: Settings) -> Row:
-    """How many containers the promised memory is for, and how many of them may serve calls at once."""
-    places = host.places(settings)
-    found = f"{host.concurrent} calls at once, {places} containers with those that wait"
-    if settings.sizes().most and places <= host.concurrent:
-        fix = "Lower `memory`, or raise `memory_share`: calls that come together leave no room for waiting containers."
-        return Row("engine", "room", "warning", found, fix)
-    return Row("engine", "room", "ok", found)
+def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Row:  # noqa: FBT001 - the question itself
+    return Row(group, name, "warning", found, fix) if wrong else Row(group, name, "ok", found)
 
 
 def _image(host: Host) -> Iterator[Row]:
     image = host.image
-    if image.standin:
-        yield Row(
-            "image",
-            "image",
-            "warning",
-            f"{image.reference}, a local stand-in",
-            f"Where the registry can be reached: docker pull {OFFICIAL}",
-        )
-    else:
-        yield Row("image", "image", "ok", image.reference)
+    found = f"{image.reference}, a local stand-in" if image.standin else image.reference
+    fix = f"Where the registry can be reached: docker pull {OFFICIAL}"
+    yield _warning_if(image.standin, "image", "image", found, fix)
     yield Row("image", "digest", "ok", image.digest)
     warning = version_warning(image)
-    if warning:
-        yield Row("image", "GDAL", "warning", image.version, warning)
-    else:
-        yield Row("image", "GDAL", "ok", image.version)
-
-
-def _attestation(host: Host) -> Iterator[Row]:
+    yield _warning_if(warning is not None, "image", "GDAL", image.version, warning or "")
     for row in host.attested:
-        found = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
-        yield Row("attestation", row.name, "ok" if row.ok else "failed", found)
+        told = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
+        yield Row("attestation", row.name, "ok" if row.ok else "failed", told)
 
 
 def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
@@ -188,12 +168,10 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
         yield Row("catalogue", "image", "failed", str(error), "Use another image.")
         return
     interface = [difference for difference in found if difference.kind in INTERFACE]
-    if interface:
-        shown = "; ".join(map(str, interface[:5]))
-        fix = "Where a call depends on one of these, GDAL refuses it or does otherwise than its schema says. Use the tested image."
-        yield Row("catalogue", "arguments", "warning", f"{len(interface)} differences: {shown}", fix)
-    else:
-        yield Row("catalogue", "arguments", "ok", "the image says the same")
+    shown = "; ".join(map(str, interface[:5]))
+    told = f"{len(interface)} differences: {shown}" if interface else "the image says the same"
+    fix = "Where a call depends on one of these, GDAL refuses it or does otherwise than its schema says. Use the tested image."
+    yield _warning_if(bool(interface), "catalogue", "arguments", told, fix)
     others = len(found) - len(interface)
     told = f"{others} differences, as builds have" if others else "the image says the same"
     yield Row("catalogue", "drivers", "ok", told)
@@ -235,11 +213,9 @@ def _records(settings: Settings) -> Iterator[Row]:
 
 
 def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
-    if settings.approval == "never":
-        fix = "Leave --approval out to ask before writes."
-        yield Row("policy", "approval", "warning", "never: calls write without asking anybody", fix)
-    else:
-        yield Row("policy", "approval", "ok", settings.approval)
+    never = settings.approval == "never"
+    told = "never: calls write without asking anybody" if never else str(settings.approval)
+    yield _warning_if(never, "policy", "approval", told, "Leave --approval out to ask before writes.")
     if settings.policy is None:
         return
     asks = sum(rule.decision == "require" for rule in policy.rules)

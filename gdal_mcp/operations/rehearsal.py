@@ -1,9 +1,9 @@
-"""A recorded call made again, with nothing published: its outputs are compared in staging and then forgotten.
+"""Makes a recorded call again without publishing: its outputs are compared in staging and then deleted.
 
 Invariants:
-* the same pipeline runs it: look-up, validation, resolution, approval, audit, limits and container are those of any call;
-* no file of a workspace is written, replaced or taken away, whatever the call did when it was recorded;
-* what the new outputs hold is told by a container of their own, never by this process.
+* the same pipeline runs it, with the validation, approval, audit, limits and container of any call;
+* no file of a workspace is written, replaced or removed, whatever the call did when it was recorded;
+* the content of the new outputs is read in a container of their own, never by this process.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from gdal_mcp.ledger.registry import Call
 from gdal_mcp.operations.comparison import Verdict, by_content, own_files
 from gdal_mcp.plan import Draft, Output
 from sandbox.errors import PathRefused
-from sandbox.outputs.store import OutputFolder, Published, Staged
+from sandbox.outputs.store import OutputFolder, Published
 from sandbox.program import delivered
 from sandbox.runner import Job
 from sandbox.waiting import Cancellation
-from sandbox.workspace import Located, Workspace, Workspaces
+from sandbox.workspace import Located, Workspaces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +41,25 @@ class Rehearsal(Operation):
     verdicts: list[Verdict] = field(default_factory=list)
 
     def accept(self, draft: Draft) -> None:
-        if not _leaves_all(draft):
-            raise not_repeatable()
+        """Raises ToolError for a draft that does more to the workspace than write new outputs."""
+        changes = any(one.update or one.replaces or one.shared or one.server_named for one in draft.outputs)
+        if draft.transfers or draft.removes or changes:
+            raise ToolError(
+                Code.INVALID_ARGUMENT,
+                Stage.VALIDATE,
+                "the call changed, moved or removed files that are not there any more to do it again.",
+                "Only calls that read, or that write something new, can be replayed.",
+            )
 
     def publish(self, planned: Planned, staging: OutputFolder, cancel: Cancellation) -> Published:
         """Nothing is published."""
         plan = planned.plan
-        new = {one.name: _digest(one, staging, home(plan.draft)) for one in staging.collect(plan.limits)}
+        workspace = home(plan.draft)
+        folder = PurePosixPath(staging.path.relative_to(workspace.root))
+        new = {
+            one.name: Materials.digest(Located(workspace, folder / one.name, is_folder=one.is_folder))
+            for one in staging.collect(plan.limits)
+        }
         old = {PurePosixPath(row["path"]).name: row.get("sha256") for row in self.recorded.files}
         places = {output.target.name: output for output in plan.draft.outputs}
         known = {PurePosixPath(row["path"]).name for row in self.recorded.outputs}
@@ -110,25 +122,3 @@ class Rehearsal(Operation):
         template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
         job = Job(f"compare-{staging.staging_id}", template, {"inputs": [path, output.inside]})
         return (host.runner.run(job, cancel).final or {}).get("datasets")
-
-
-def not_repeatable() -> ToolError:
-    """The answer to a call that cannot be made twice."""
-    return ToolError(
-        Code.INVALID_ARGUMENT,
-        Stage.VALIDATE,
-        "the call changed, moved or took away what was there, which is not there any more to do it again.",
-        "Only calls that read, or that write something new, are replayed.",
-    )
-
-
-def _leaves_all(draft: Draft) -> bool:
-    """Whether all that a draft does to the workspace is to write outputs."""
-    changes = any(one.update or one.replaces or one.shared or one.server_named for one in draft.outputs)
-    return not (draft.transfers or draft.removes or changes)
-
-
-def _digest(one: Staged, staging: OutputFolder, workspace: Workspace) -> str | None:
-    """The digest of what is staged, as `PublishedFile` has it."""
-    relative = PurePosixPath(staging.path.relative_to(workspace.root), one.name)
-    return Materials.digest(Located(workspace, relative, is_folder=one.is_folder))

@@ -1,12 +1,12 @@
-"""Files that come in from outside: received, looked at in a container, then published like any output.
+"""Uploads: a file is received, checked in a container, then published like any output.
 
 Invariants:
-* what arrives lies in a staging folder of its own that no container sees, and is gone again however the upload ends;
-* an upload is a call: the same policy, approval, bounds, records and undo, with the digest of the bytes in its plan;
+* what arrives is stored in a staging folder of its own that no container sees, and is deleted however the upload ends;
+* an upload is a call: the same policy, approval, limits, records and undo, with the digest of the bytes in its plan;
 * the container opens a copy; what is published is what arrived, byte for byte.
 
-The bytes come first and the question second, since only their digest says what is asked for. They are not kept while a
-person decides: once there is a yes, the same bytes are sent again.
+Approval is asked for after the bytes have arrived, since it is bound to their digest. They are not kept while a person
+decides: after approval the client sends the same bytes again.
 """
 
 import hashlib
@@ -20,11 +20,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.access.identity import Principal
-from gdal_mcp.access.policy import Entry
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Nobody
 from gdal_mcp.calls.context import CallContext, Planned
-from gdal_mcp.calls.operation import Operation, publish
+from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.refusals import denied, reads_only
 from gdal_mcp.entitlements import Entitlements, bounds_of
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -61,13 +60,23 @@ class Reception:
         self._digest = hashlib.sha256()
 
     def write(self, pieces: Iterable[bytes]) -> None:
-        """Appends. Raises ToolError when it is too much, or the disk is full."""
+        """Appends. Raises ToolError when the file grows too large or the disk is full."""
         for piece in pieces:
             self._left -= len(piece)
             if self._left < 0:
                 raise too_large()
             self._digest.update(piece)
-            self._append(memoryview(piece))
+            rest = memoryview(piece)
+            try:
+                while rest:
+                    rest = rest[os.write(self._file, rest) :]
+            except OSError as error:
+                raise ToolError(
+                    Code.DISK_LIMIT,
+                    Stage.RUN,
+                    f"what was sent cannot be stored: {error.strerror}.",
+                    "Ask the person who runs the server to make room.",
+                ) from error
         if is_low(os.fstatvfs(self._file)):
             raise ToolError(
                 Code.DISK_LIMIT,
@@ -76,20 +85,8 @@ class Reception:
                 "Ask the person who runs the server to make room.",
             )
 
-    def _append(self, rest: memoryview) -> None:
-        try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-        except OSError as error:
-            raise ToolError(
-                Code.DISK_LIMIT,
-                Stage.RUN,
-                f"what was sent cannot be stored: {error.strerror}.",
-                "Ask the person who runs the server to make room.",
-            ) from error
-
     def received(self) -> Received:
-        """All of it, when no more comes."""
+        """The whole file, once nothing more comes."""
         identity = Identity.of(os.fstat(self._file))
         located = replace(self._place, identity=identity)
         return Received(self._staging, located, identity.size, self._digest.hexdigest())
@@ -106,7 +103,7 @@ def too_large() -> ToolError:
 
 @contextmanager
 def reception(area: OutputStore, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
-    """Takes up to `most` bytes in as a file of this name; afterwards nothing of it is left. Raises SandboxError."""
+    """Receives up to `most` bytes into a file of this name, which is deleted at the end. Raises SandboxError."""
     staging_id = f"upload-{secrets.token_hex(_ID_BYTES)}"
     with area.open(staging_id, user) as staging:
         folder = PurePosixPath(staging.path.relative_to(area.workspace.root))
@@ -121,7 +118,7 @@ def reception(area: OutputStore, name: str, user: tuple[int, int], most: int) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Upload(Operation):
-    """A container opens a copy of what was received; what was received is published."""
+    """The call that checks a copy of the received file in a container and publishes the file itself."""
 
     received: Received
 
@@ -131,8 +128,8 @@ class Upload(Operation):
     def copy_in(self, planned: Planned, staging: OutputFolder, _seen: Callable[[Path], Path]) -> None:
         staging.copy_from(self.received.staging, self.received.located.name, planned.plan.limits)
 
-    def publish(self, planned: Planned, _staging: OutputFolder, _cancel: Cancellation) -> Published:
-        return publish(planned, self.received.staging)
+    def publish(self, planned: Planned, _staging: OutputFolder, cancel: Cancellation) -> Published:
+        return super().publish(planned, self.received.staging, cancel)
 
     def explain(self, error: ToolError) -> ToolError:
         if error.code not in (Code.GDAL_ERROR, Code.TOOL_ERROR):
@@ -148,7 +145,7 @@ class Upload(Operation):
 
 @dataclass(frozen=True)
 class Destination:
-    """Where an upload would go, as far as that can be told before it is sent."""
+    """Where an upload would go, as known before it is sent."""
 
     area: OutputStore
     output: Output
@@ -160,7 +157,7 @@ class Destination:
 
 
 def upload_tool(app: App) -> Tool:
-    """What looks at a file that is sent, of the first toolbox that can. Raises ToolError where none can."""
+    """The tool of the first toolbox that can check uploaded files. Raises ToolError when none can."""
     for toolbox in app.toolboxes.items:
         if toolbox.upload is not None:
             return toolbox.upload
@@ -178,7 +175,7 @@ def draft_upload(app: App, reach: Entitlements, principal: str, arguments: Mappi
 
 @dataclass(frozen=True)
 class Uploads:
-    """Takes files in for the principals of one server."""
+    """Receives files for the principals of one server."""
 
     app: App
 
@@ -189,35 +186,34 @@ class Uploads:
     def destination(
         self, who: Principal, place: tuple[Workspace, str], declared: int | None, *, overwrite: bool
     ) -> Destination:
-        """Looks before anything is sent: `place` is a path below a workspace, `declared` how many bytes are said to come.
+        """Checks an upload before it is sent: `place` is a path below a workspace, `declared` the size the client states.
 
         Raises ToolError.
         """
         reach = self.app.reaches.of(who.id)
         if reach.settings.read_only:
             raise reads_only()
-        if not reach.surface.permits(UPLOAD) or not _has(reach.entry):
+        entry = reach.entry
+        given = entry is None or entry.tools is None or any(fnmatchcase(UPLOAD, one) for one in entry.tools)
+        excluded = entry is not None and any(fnmatchcase(UPLOAD, one) for one in entry.exclude_tools)
+        if not reach.surface.permits(UPLOAD) or not given or excluded:
             raise denied("it leaves you no tool upload")
         arguments = {"path": f"{place[0].root}/{place[1]}", "bytes": declared or 0, "sha256": "0" * 64}
         draft = draft_upload(self.app, reach, who.id, {**arguments, "overwrite": overwrite})
         output = draft.outputs[0]
-        limits = reach.limits
-        most = min(self.app.settings.upload_size, limits.file_bytes, limits.staging_bytes)
+        most = min(self.app.settings.upload_size, reach.limits.file_bytes, reach.limits.staging_bytes)
         if declared is not None and declared > most:
             raise too_large()
-        self._require_allowance(who, reach, declared or 0)
-        return Destination(self.app.areas[output.target.workspace.root], output, most)
-
-    def _require_allowance(self, who: Principal, reach: Entitlements, size: int) -> None:
-        """What would be refused after it was sent is refused before."""
         allowed = bounds_of(reach).output_bytes_a_day
-        if allowed is not None and self.app.pipeline.rates.used(who.id).output_bytes + size > allowed:
+        written = self.app.pipeline.rates.used(who.id).output_bytes if allowed is not None else 0
+        if allowed is not None and written + (declared or 0) > allowed:
             raise ToolError(
                 Code.RATE_LIMITED,
                 Stage.QUEUE,
                 f"you may write {allowed} bytes a day, and that would be more.",
                 "Send it tomorrow (UTC), or ask the person who runs the server.",
             )
+        return Destination(self.app.areas[output.target.workspace.root], output, most)
 
     @contextmanager
     def reception(self, to: Destination) -> Iterator[Reception]:
@@ -228,7 +224,7 @@ class Uploads:
     async def publish(
         self, who: Principal, client: str, to: Destination, received: Received, *, overwrite: bool
     ) -> Reply:
-        """Runs the call, which answers at once when it needs a yes that nobody gave yet."""
+        """Runs the call, which answers at once when it still needs approval."""
         arguments = {
             "path": str(to.output.target),
             "bytes": received.size,
@@ -240,15 +236,7 @@ class Uploads:
         return await self.app.pipeline.call(request)
 
     def refused(self, who: Principal, client: str, path: str, error: ToolError) -> dict[str, Any]:
-        """Records what did not become a call; returns what its sender is told."""
+        """Records an upload that did not become a call; returns the error for its sender."""
         context = CallContext(Request(UPLOAD, {"path": path}, who, client, Nobody()))
         self.app.pipeline.records.finished(context, None, error)
         return error.as_dict(context.call_id)
-
-
-def _has(entry: Entry | None) -> bool:
-    """Whether a principal's entry in the policy leaves this tool."""
-    if entry is None:
-        return True
-    named = entry.tools is None or any(fnmatchcase(UPLOAD, one) for one in entry.tools)
-    return named and not any(fnmatchcase(UPLOAD, one) for one in entry.exclude_tools)

@@ -5,8 +5,7 @@ line). A key or a variable that is not known is an error, so that a misspelt lim
 default.
 """
 
-from gdal_mcp.settings.errors import PREFIX, SettingsError
-from gdal_mcp.settings.fields import Settings
-from gdal_mcp.settings.loading import load_settings
+from gdal_mcp.settings.fields import Settings, load_settings
+from gdal_mcp.settings.file import PREFIX, SettingsError
 
 __all__ = ["PREFIX", "Settings", "SettingsError", "load_settings"]

@@ -1,10 +1,11 @@
-"""Every setting of one server, with its type, default and bounds."""
+"""Every setting of one server, with its type, default and bounds; read from everywhere they may be."""
 
 import os
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from platformdirs import user_state_path
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -12,8 +13,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from gdal_mcp.settings.errors import PREFIX, SettingsError
-from gdal_mcp.settings.file import read_toml
+from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Names, Place, Places, Size, as_typed
 from gdal_mcp.settings.web import WebSettings
@@ -191,12 +191,8 @@ class Settings(WebSettings):
     @field_validator("outputs_folder")
     @classmethod
     def _one_name(cls, name: str) -> str:
-        if (
-            name in ("", ".", "..", RESERVED)
-            or "/" in name
-            or not name.isprintable()
-            or len(name.encode()) > MAX_NAME
-        ):
+        usable = "/" not in name and name.isprintable() and len(name.encode()) <= MAX_NAME
+        if not usable or name in ("", ".", "..", RESERVED):
             raise ValueError(f"it is the name of one folder, without a slash, and not {RESERVED}")
         return name
 
@@ -260,3 +256,37 @@ class Settings(WebSettings):
                 "No workspace is set, so no call could read or write anything. Name a folder with "
                 f"--workspace DIR, {PREFIX}WORKSPACES, or `workspaces` in the settings file."
             )
+
+
+def load_settings(**explicit: Any) -> Settings:
+    """The settings, with explicit values above all others; None means not given.
+
+    Raises SettingsError with every problem found.
+    """
+    given = {name: value for name, value in explicit.items() if value is not None}
+    known = {name: value for name, value in given.items() if name in Settings.model_fields}
+    problems = [no_setting(name, Settings.model_fields) for name in given if name not in known]
+    for variable in os.environ:
+        prefix, name = variable[: len(PREFIX)].upper(), variable[len(PREFIX) :].lower()
+        if prefix == PREFIX and name not in Settings.model_fields:
+            problems.append(no_setting(variable, Settings.model_fields, variable=True))
+    try:
+        settings = Settings(**known)
+    except ValidationError as error:
+        rows = error.errors(include_url=False, include_context=False)
+        raise SettingsError(*problems, *(_sentence(row, known) for row in rows)) from error
+    except SettingsError as error:
+        raise SettingsError(*problems, *error.problems) from error
+    if problems:
+        raise SettingsError(*problems)
+    return settings
+
+
+def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any]) -> str:
+    problem = row["msg"].removeprefix("Value error, ")
+    if not row["loc"]:
+        return f"{problem[:1].upper()}{problem[1:]}."
+    name = str(row["loc"][0])
+    variable = PREFIX + name.upper()
+    shown = variable if name not in explicit and os.environ.get(variable) else name
+    return f"{shown} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."

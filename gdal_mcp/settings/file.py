@@ -1,5 +1,6 @@
-"""The settings file: TOML, by the names of the settings."""
+"""The settings file, TOML by the names of the settings, and the error for settings that cannot be used."""
 
+import difflib
 import os
 import stat
 import tomllib
@@ -7,9 +8,24 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from gdal_mcp.settings.errors import SettingsError, no_setting
-
+PREFIX: Final = "GDAL_MCP_"  # of the variables
 _PLACES: Final = frozenset({"workspaces", "workspaces_ro", "state_dir", "policy", "tls_cert", "tls_key"})
+
+
+class SettingsError(Exception):
+    """The settings cannot be used. `problems` holds one sentence each."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def no_setting(name: str, known: Collection[str], *, variable: bool = False) -> str:
+    """That no setting or variable has that name, and the nearest of those there are."""
+    plain = name.upper().removeprefix(PREFIX).lower()
+    nearest = difflib.get_close_matches(plain, list(known), n=1, cutoff=0.0)[0]
+    shown = PREFIX + nearest.upper() if variable else nearest
+    return f"There is no setting {name[:80]!r}; the nearest is {shown}."
 
 
 def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from gdal_mcp.settings.errors import PREFIX
 from gdal_mcp.settings.fields import Settings
+from gdal_mcp.settings.file import PREFIX
 from gdal_mcp.settings.types import parse_size
 from gdal_mcp.settings.web import WebSettings
 
@@ -26,13 +26,10 @@ class SettingRow:
 
 def describe() -> tuple[SettingRow, ...]:
     """Every setting, those of HTTP last, the same on every host: the documentation's table is made from it."""
+    fields = sorted(Settings.model_fields.items(), key=lambda row: row[0] in WebSettings.model_fields)
     return tuple(
-        SettingRow(
-            name, _type_text(field), _default_text(field), PREFIX + name.upper(), field.description or ""
-        )
-        for name, field in sorted(
-            Settings.model_fields.items(), key=lambda row: row[0] in WebSettings.model_fields
-        )
+        SettingRow(name, _type_text(one), _default_text(one), PREFIX + name.upper(), one.description or "")
+        for name, one in fields
     )
 
 
@@ -54,14 +51,10 @@ def _default_text(field: FieldInfo) -> str:
         return str(field.json_schema_extra["shown"])
     value = field.default
     if _type_text(field) == "size":
-        return _size_text(value)
+        power = next(power for power in (4, 3, 2, 1, 0) if value % 1024**power == 0)
+        return f"{value // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
         return ",".join(value)
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _size_text(size: int) -> str:
-    power = next(power for power in (4, 3, 2, 1, 0) if size % 1024**power == 0)
-    return f"{size // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

@@ -49,7 +49,12 @@ class GdalMcpClient:
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The structured result. Raises CallFailed."""
-        return _result(tool, self.raw(tool, **arguments))
+        result = self.raw(tool, **arguments)
+        told = result.structured_content or {}
+        if result.is_error:
+            text = " ".join(one.text for one in result.content if isinstance(one, t.TextContent))
+            raise CallFailed(tool, told.get("error") or {"message": text})
+        return told
 
     async def acall(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The same for asynchronous tests, on any event loop."""
@@ -63,17 +68,6 @@ class GdalMcpClient:
     def tools(self) -> tuple[str, ...]:
         """The names of the tools that are listed."""
         return tuple(tool.name for tool in self.portal.call(self.client.list_tools).tools)
-
-
-def _result(tool: str, result: t.CallToolResult) -> dict[str, Any]:
-    told = result.structured_content or {}
-    if result.is_error:
-        raise CallFailed(tool, told.get("error") or {"message": _text(result)})
-    return told
-
-
-def _text(result: t.CallToolResult) -> str:
-    return " ".join(one.text for one in result.content if isinstance(one, t.TextContent))
 
 
 @contextmanager

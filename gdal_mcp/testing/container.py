@@ -51,13 +51,21 @@ class GdalMcpContainer(DockerContainer):
         self.token = ""
         self._scopes = scopes
         self._state = Path(tempfile.mkdtemp(prefix="gdal-mcp-state-"))
-        self._port = _free_port()
-        self._user = _user_of(workspace)
+        with socket.create_server(("127.0.0.1", 0)) as one:
+            self._port = int(one.getsockname()[1])
+        # its owner, as what is written there belongs to whoever writes it; never root
+        status = workspace.stat()
+        self._user = (status.st_uid or _NOBODY, status.st_gid or _NOBODY)
         if os.geteuid() == 0:
             os.chown(self._state, *self._user)
         self.tmpfs["/tmp"] = "mode=1777"  # noqa: S108 - inside the container
         self._place(workspace, inside or str(workspace), engine_socket)
-        self._listen(host_network=host_network)
+        if host_network:
+            self.with_envs(GDAL_MCP_HOST="127.0.0.1", GDAL_MCP_PORT=str(self._port))
+            self.with_kwargs(network_mode="host")
+        else:  # published on loopback alone, which is as far as its tokens go in the clear
+            self.ports[str(_PORT)] = ("127.0.0.1", self._port)  # type: ignore[assignment]
+            self.with_envs(GDAL_MCP_PUBLIC_URL=f"http://127.0.0.1:{self._port}", GDAL_MCP_BEHIND_PROXY="1")
         group = Path(engine_socket).stat().st_gid
         self.with_kwargs(**self._kwargs, **self._confined(), group_add=[group])
 
@@ -104,15 +112,6 @@ class GdalMcpContainer(DockerContainer):
         if named := os.environ.get("GDAL_MCP_IMAGE"):
             self.with_env("GDAL_MCP_IMAGE", named)
 
-    def _listen(self, *, host_network: bool) -> None:
-        if host_network:
-            self.with_envs(GDAL_MCP_HOST="127.0.0.1", GDAL_MCP_PORT=str(self._port))
-            self.with_kwargs(network_mode="host")
-            return
-        # published on loopback alone, which is as far as its tokens go in the clear
-        self.ports[str(_PORT)] = ("127.0.0.1", self._port)  # type: ignore[assignment]
-        self.with_envs(GDAL_MCP_PUBLIC_URL=f"http://127.0.0.1:{self._port}", GDAL_MCP_BEHIND_PROXY="1")
-
     def _confined(self) -> dict[str, Any]:
         return {
             "user": f"{self._user[0]}:{self._user[1]}",
@@ -156,14 +155,3 @@ class GdalMcpContainer(DockerContainer):
             return False
         finally:
             connection.close()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
-
-
-def _user_of(workspace: Path) -> tuple[int, int]:
-    """Its owner, as what is written there belongs to whoever writes it; never root."""
-    status = workspace.stat()
-    return (status.st_uid or _NOBODY, status.st_gid or _NOBODY)

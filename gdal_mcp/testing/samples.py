@@ -50,22 +50,16 @@ def geotiff() -> bytes:
     """A raster of one band, 24 x 16 pixels of 16 bits, in UTM zone 33N, not compressed."""
     pixels = [elevation(column, row) for row in range(HEIGHT) for column in range(WIDTH)]
     data = struct.pack(f"<{len(pixels)}h", *pixels)
-    entries, above = _directory(_tags(_HEADER.size, len(data)), _HEADER.size + len(data))
-    return _HEADER.pack(b"II", 42, _HEADER.size + len(data)) + data + entries + above
-
-
-def _tags(data_at: int, data_bytes: int) -> tuple[Tag, ...]:
-    """In ascending order, as TIFF asks."""
-    return (
+    tags: tuple[Tag, ...] = (  # in ascending order, as TIFF asks
         (256, _SHORT, (WIDTH,)),
         (257, _SHORT, (HEIGHT,)),
         (258, _SHORT, (16,)),  # bits
         (259, _SHORT, (1,)),  # no compression
         (262, _SHORT, (1,)),  # black is zero
-        (273, _LONG, (data_at,)),
+        (273, _LONG, (_HEADER.size,)),
         (277, _SHORT, (1,)),  # bands
         (278, _SHORT, (HEIGHT,)),  # rows in the only strip
-        (279, _LONG, (data_bytes,)),
+        (279, _LONG, (len(data),)),
         (339, _SHORT, (2,)),  # signed
         (33550, _DOUBLE, (PIXEL_METRES, PIXEL_METRES, 0.0)),
         (33922, _DOUBLE, (0.0, 0.0, 0.0, *ORIGIN, 0.0)),
@@ -73,6 +67,8 @@ def _tags(data_at: int, data_bytes: int) -> tuple[Tag, ...]:
         (34735, _SHORT, (1, 1, 1, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, EPSG)),
         (42113, _ASCII, f"{NODATA}\0".encode("ascii")),
     )
+    entries, above = _directory(tags, _HEADER.size + len(data))
+    return _HEADER.pack(b"II", 42, _HEADER.size + len(data)) + data + entries + above
 
 
 def _directory(tags: tuple[Tag, ...], start: int) -> tuple[bytes, bytes]:
@@ -80,15 +76,14 @@ def _directory(tags: tuple[Tag, ...], start: int) -> tuple[bytes, bytes]:
     entries, above = [], b""
     behind = start + 2 + _ENTRY.size * len(tags) + 4
     for number, kind, values in tags:
-        packed = values if isinstance(values, bytes) else _packed(kind, values)
+        if isinstance(values, bytes):
+            packed = values
+        else:
+            numbers = values if kind == _DOUBLE else tuple(map(int, values))
+            packed = struct.pack(f"<{len(values)}{_FORMATS[kind]}", *numbers)
         if len(packed) > 4:
             place, above = struct.pack("<I", behind + len(above)), above + packed + b"\0" * (len(packed) % 2)
         else:
             place = packed.ljust(4, b"\0")
         entries.append(_ENTRY.pack(number, kind, len(values), place))
     return struct.pack("<H", len(tags)) + b"".join(entries) + struct.pack("<I", 0), above
-
-
-def _packed(kind: int, values: tuple[float, ...]) -> bytes:
-    numbers = values if kind == _DOUBLE else tuple(map(int, values))
-    return struct.pack(f"<{len(values)}{_FORMATS[kind]}", *numbers)

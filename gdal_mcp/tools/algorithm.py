@@ -70,15 +70,13 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
     bound = bind_json(algorithm, _explicit(algorithm, arguments), binding_context(context))
     paths = ResolvedPaths(context)
     [resolved] = paths.resolve([bound])
-    command = Command("gdal", (*algorithm.path.split(), *render(resolved)))
-    given = {one.name: one.values for one in bound.arguments}
     return Draft(
-        command,
+        Command("gdal", (*algorithm.path.split(), *render(resolved))),
         paths.inputs,
-        together(paths.outputs),
-        named=paths.named,
+        paths.outputs(),
+        named=tuple(paths.named),
         algorithm=algorithm.path,
-        arguments=given,
+        arguments={one.name: one.values for one in bound.arguments},
     )
 
 
@@ -107,8 +105,8 @@ class ResolvedPaths:
     """The paths of one call, looked up: inputs first, since an output must not be one of them."""
 
     context: DraftContext
+    named: list[tuple[str, Located]] = field(default_factory=list)  # whole files and folders, by argument
     _inputs: list[Located | Source] = field(default_factory=list)
-    _named: list[tuple[str, Located]] = field(default_factory=list)
     _outputs: dict[str, Output] = field(default_factory=dict)
     _sources: dict[str, Source] = field(default_factory=dict)
 
@@ -117,13 +115,20 @@ class ResolvedPaths:
         found = (one.located if isinstance(one, Source) else one for one in self._inputs)
         return tuple(dict.fromkeys(found))
 
-    @property
-    def named(self) -> tuple[tuple[str, Located], ...]:
-        return tuple(self._named)
-
-    @property
     def outputs(self) -> tuple[Output, ...]:
-        return tuple(self._outputs.values())
+        """Outputs that can be published at once. Raises ToolError if they are in several workspaces or of one name."""
+        outputs = tuple(self._outputs.values())
+        names = {output.target.name for output in outputs}
+        if len({output.target.workspace.root for output in outputs}) > 1:
+            what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
+        elif len(names) != len(outputs):
+            what = "two outputs have the same name"
+            fix = "Give each output a name of its own, even in another folder."
+        else:
+            return outputs
+        raise ToolError(
+            Code.INVALID_ARGUMENT, Stage.RESOLVE, f"{what}; they are published together or not at all.", fix
+        )
 
     def resolve(self, parts: Sequence[Bound]) -> tuple[Bound, ...]:
         """The same arguments with paths in the container. To be called once. Raises ToolError."""
@@ -139,12 +144,12 @@ class ResolvedPaths:
         if recursive or argument.rule.form == "recursive folder":
             located = self.context.paths.tree(text)
             self._inputs.append(located)
-            self._named.append((argument.name, located))
+            self.named.append((argument.name, located))
             return str(located)
         found = self._source(text)
         self._inputs.append(found)
         if found.is_plain:  # a part of a file is not what the file's header says
-            self._named.append((argument.name, found.located))
+            self.named.append((argument.name, found.located))
         return found.name
 
     def _source(self, text: str) -> Source:
@@ -172,19 +177,3 @@ class ResolvedPaths:
                 "Check the name; relative paths start at the first workspace.",
             )
         return self._outputs.setdefault(text, output).inside
-
-
-def together(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """Outputs that can be published at once. Raises ToolError for those of several workspaces, or of one name."""
-    roots = {output.target.workspace.root for output in outputs}
-    names = [output.target.name for output in outputs]
-    if len(roots) > 1:
-        what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
-    elif len(set(names)) != len(names):
-        what = "two outputs have the same name"
-        fix = "Give each output a name of its own, even in another folder."
-    else:
-        return outputs
-    raise ToolError(
-        Code.INVALID_ARGUMENT, Stage.RESOLVE, f"{what}; they are published together or not at all.", fix
-    )

@@ -114,14 +114,11 @@ def gdal_command(
         return found.name
 
     resolved = bound.resolve(resolve)
-    command = Command("gdal", (*path.split(), *render(resolved), source.name, output.inside))
-    given = {one.name: one.values for one in bound.arguments}
-    named = (("input", source.located), *(("other", one) for one in read[1:]))
     return Draft(
-        command,
+        Command("gdal", (*path.split(), *render(resolved), source.name, output.inside)),
         tuple(read),
         (output,),
-        named=named,
+        named=(("input", source.located), *(("other", one) for one in read[1:])),
         algorithm=bound.paths[0],
-        arguments=given,
+        arguments={one.name: one.values for one in bound.arguments},
     )

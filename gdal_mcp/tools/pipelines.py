@@ -16,7 +16,7 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Step
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
-from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, together
+from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, named_values, parse_notation
 
@@ -74,12 +74,12 @@ def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Dr
     resolved = iter(paths.resolve([one.bound for one in flat]))
     words = _words(steps, lambda _bound: render(next(resolved)))  # both go through the steps in one order
     command = Command("gdal", (*path.split(), *words))
-    outputs = together(paths.outputs)
+    outputs = paths.outputs()
     return Draft(
         command,
         paths.inputs,
         (*outputs[-1:], *outputs[:-1]),  # what it ends with is what it is about; those of branches go with it
-        named=paths.named,
+        named=tuple(paths.named),
         algorithm=path,
         arguments=_said(flat),
         chain=tuple((one.step.algorithm.path, _said([one])) for one in steps),
@@ -117,8 +117,9 @@ def _from_json(steps: Sequence[StepArguments]) -> tuple[StepCall, ...]:
 def _agreed(
     path: str, calls: Sequence[StepCall], context: DraftContext, takes: str | None = None
 ) -> list[tuple[BoundStep, ...]]:
-    """The readings of a pipeline, which are written alike. Raises ToolError, ArgumentRefused when there is none, or they
-    are not, or one has a step that this server has not.
+    """The readings of a pipeline, all of them written alike.
+
+    Raises ArgumentRefused if there is none or if they differ, ToolError if one has a step that this server excludes.
     """
     if len(calls) > MAX_STEPS:
         raise ArgumentRefused(f"a pipeline has at most {MAX_STEPS} steps.", "Split it.")

@@ -89,7 +89,7 @@ def of_data(text: str) -> Toolbox:
 
 
 def aliases_of(catalogue: Catalogue) -> Aliases:
-    """Those of a catalogue: `info` stands for `raster info`, `vector info` and so on."""
+    """The names of GDAL that stand for others: `info` stands for `raster info`, `vector info` and so on."""
     generic: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     for path in catalogue.algorithms:
         _, _, name = path.partition(" ")

@@ -32,9 +32,12 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
         return ImmediateResult({"valid": True, "effect": "read", "container": False})
     draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
     look = context.preflight.description(draft)
-    # a person is not asked for a validation: it then says what is known without looking
-    unasked = look is not None and isinstance(context.verdict(VALIDATE_CALL.name, look), Allow)
-    if look is None or draft.algorithm in FILE_OPERATIONS or not unasked:
+    if (
+        look is None
+        or draft.algorithm in FILE_OPERATIONS
+        # nobody is asked to approve a validation: it then says what is known without looking
+        or not isinstance(context.verdict(VALIDATE_CALL.name, look), Allow)
+    ):
         return ImmediateResult(_told(tool.name, draft, context))
 
     def present(answer: Answer) -> Mapping[str, Any]:

@@ -1,15 +1,16 @@
-"""`/files`: what calls published, for programs that read by HTTP, in parts if they like.
+"""`/files`: the outputs of calls over HTTP, with ranges.
 
-`/files/CALL` lists the files of a call as JSON, `/files/CALL/` as a page of the kind that GDAL reads to know what lies beside
-a file, `/files/CALL/NAME` is one of them, and a POST to that makes a link to it.
+`/files/CALL` lists the files of a call as JSON, `/files/CALL/` as an HTML index, which GDAL reads to find sidecar files;
+`/files/CALL/NAME` is one file, and a POST to it makes a link to it.
 
 Invariants:
-* without a good token or a good link nobody learns whether there is such a call or file;
-* what is answered under one entity tag is the same bytes for ever, or nothing;
-* nothing of a file is run by a browser: it is told its type, not to guess another, and to show it apart from everything.
+* without a valid token or link nobody learns whether a call or file exists;
+* one entity tag always stands for the same bytes;
+* a browser runs nothing of a file: the headers give its type, forbid guessing another, and put it in a sandbox.
 """
 
 import base64
+import math
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -43,11 +44,11 @@ from gdal_mcp.web.links import CredentialStatus, Signer, Subject
 
 FILES_PATH: Final = "/files"
 LEAST_LINK_SECONDS: Final = 1.0
-MOST_LINK_SECONDS: Final = 3600.0  # who needs a file for longer needs a token
-_OPENERS: Final = 4  # threads that find files and compare them with what was published
-_INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # that a browser draws and nothing more
+MOST_LINK_SECONDS: Final = 3600.0  # whoever needs a file for longer needs a token
+_OPENERS: Final = 4  # threads that find files and check that they are unchanged
+_INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # which a browser only draws
 _ALWAYS: Final = {
-    "Cache-Control": "private, no-cache",  # each use is asked for again, as the right to it can end
+    "Cache-Control": "private, no-cache",  # caches must ask again each time, as the right to it can end
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -58,9 +59,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """The files of one server. `base` is the address that clients know it by, `link_seconds` how long a link holds unless
-    another time is asked for.
-    """
+    """The files of one server. `base` is its public address, `link_seconds` the default lifetime of a link."""
 
     shelf: ArtifactStore
     reaches: EntitlementResolver
@@ -82,7 +81,7 @@ class Files:
         ]
 
     async def _get(self, request: Request) -> ASGIApp:
-        """A request with a signature is judged by that alone, whatever token it has besides."""
+        """A request with a signature is judged by that alone, whatever token it also has."""
         if links.SIGNATURE in request.query_params:
             return _answering(partial(self._linked, request))
         return self._guarded(self._read)
@@ -103,15 +102,15 @@ class Files:
         return await self._sent(request, artifact, who.id)
 
     async def _linked(self, request: Request) -> ASGIApp:
-        """A link that is not good is answered the same, whatever is wrong with it and whether or not there is such a file."""
+        """An invalid link gets one answer, whatever is wrong with it and whether or not the file exists."""
         found = await self._thread(self._signed_for, request)
         if found is None:
-            return replies.refused(403, "invalid_link", "the link is not good, or not any more")
+            return replies.refused(403, "invalid_link", "the link is not valid, or has expired")
         artifact, principal = found
         return self.auth.limited(principal, _answering(partial(self._sent, request, artifact, principal)))
 
     async def _sent(self, request: Request, artifact: Artifact, principal: str) -> ASGIApp:
-        """The answer to a request for a file, with whatever of it is wanted. `principal` is whose workspaces count."""
+        """The reply to a request for a file or a range of it. `principal` is whose workspaces count."""
         etag = f'"{artifact.sha256}"'
         opened: Opened = await self._thread(self._opened, artifact, principal)
         if (status := _precondition(request.headers, etag)) is not None:
@@ -132,7 +131,7 @@ class Files:
         return JSONResponse({"files": rows}, headers=_ALWAYS)
 
     async def _index(self, request: Request, who: Principal) -> ASGIApp:
-        """Without it GDAL asks for each of the dozens of files that may lie beside a dataset."""
+        """Without it GDAL requests each of the dozens of possible sidecar files of a dataset."""
         made = await self._thread(self._made, request, who)
         names = [quote(one.name, safe="") for one in made if one.media_type != FOLDER]
         title = f"<title>Index of {FILES_PATH}/{request.path_params['call']}/</title>"
@@ -153,32 +152,36 @@ class Files:
         return {**row, "media_type": one.media_type, "url": self.base + path_of(one)}
 
     async def _link(self, request: Request, who: Principal) -> ASGIApp:
-        """Made by whose file it is: those who may read everybody's could give away what is not theirs."""
+        """Only for the owner of the file: administrators could give away what is not theirs."""
         artifact = await self._thread(self._found, request, who)
         owner = await self._thread(self.shelf.owner, artifact.call_id)
-        seconds = self._seconds(request)
-        if seconds is None:
+        try:
+            seconds = float(request.query_params.get("seconds", self.link_seconds))
+        except ValueError:
+            seconds = math.nan
+        if not LEAST_LINK_SECONDS <= seconds <= MOST_LINK_SECONDS:
             most = f"seconds is a number from {LEAST_LINK_SECONDS:g} to {MOST_LINK_SECONDS:g}"
             return replies.refused(400, "invalid_request", most)
         standing = await self._thread(self.status.of, owner) if links.may_link(who, owner) else None
         if standing is None:
-            return replies.refused(403, "not_yours", "links to a file are made by whose call published it")
+            return replies.refused(403, "not_yours", "only the owner of the call may make links to its files")
         opened: Opened = await self._thread(self._opened, artifact, owner)
         opened.close()
         expires, signature = self.signer.sign(_subject(artifact, owner, standing), seconds)
-        await self._thread(self.audit, _made_link(artifact, owner, expires))
+        event = {
+            "type": "link.made",
+            "outcome": "OK",
+            "subject": {"principal": owner},
+            "call": artifact.call_id,
+            "file": artifact.path,
+            "sha256": artifact.sha256,
+            "expires": expires,
+        }
+        await self._thread(self.audit, event)  # from here on whoever has the link may read
         query = urlencode({links.EXPIRES: expires, links.SIGNATURE: signature})
         url = f"{self.base}{path_of(artifact)}?{query}"
         told = {"url": url, "expires": time_text(expires), "bytes": artifact.size, "sha256": artifact.sha256}
         return JSONResponse(told, 201, {**_ALWAYS, "Location": url, "Cache-Control": "no-store"})
-
-    def _seconds(self, request: Request) -> float | None:
-        """How long a link is to hold; None for what it cannot."""
-        try:
-            wanted = float(request.query_params.get("seconds", self.link_seconds))
-        except ValueError:
-            return None
-        return wanted if LEAST_LINK_SECONDS <= wanted <= MOST_LINK_SECONDS else None
 
     def _found(self, request: Request, who: Principal) -> Artifact:
         call_id = request.path_params["call"]
@@ -186,7 +189,7 @@ class Files:
         return self.shelf.find(call_id, request.path_params["name"])
 
     def _signed_for(self, request: Request) -> tuple[Artifact, str] | None:
-        """What a link is for, and whose; None unless it is good."""
+        """The file of a link, and its owner; None unless the link is valid."""
         signed = links.given(request.query_params.multi_items())
         try:
             owner = self.shelf.owner(request.path_params["call"])
@@ -207,7 +210,7 @@ class Files:
 
 
 def _answering(answer: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
-    """What an answer comes to, or why there is none."""
+    """An application that sends the answer, or the reason why there is none."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -215,13 +218,15 @@ def _answering(answer: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
         except Absent:
             reply = replies.refused(404, "not_found", "there is no such file")
         except Gone as gone:
-            reply = replies.refused(410, "gone", f"what was published is not there any more: {gone}")
+            reply = replies.refused(410, "gone", f"the published file no longer exists: {gone}")
         except Busy:
-            reply = replies.busy(503, "the file was touched and is being compared; that takes a while")
+            reply = replies.busy(
+                503, "the file was touched and is being checked for changes; try again later"
+            )
         except ToolError as error:
             reply = replies.refused(403, "denied", error.message)
         except (RegistryUnavailable, TokensUnavailable, AuditUnavailable):
-            reply = replies.busy(503, "the records cannot be used now")
+            reply = replies.busy(503, "the records are not available now")
         await reply(scope, receive, send)
 
     return app
@@ -232,23 +237,12 @@ def path_of(artifact: Artifact) -> str:
     return f"{FILES_PATH}/{artifact.call_id}/{quote(artifact.name, safe='')}"
 
 
-def _made_link(artifact: Artifact, owner: str, expires: int) -> dict[str, Any]:
-    """For the audit log: from here on whoever has it may read."""
-    about_it = {
-        "call": artifact.call_id,
-        "file": artifact.path,
-        "sha256": artifact.sha256,
-        "expires": expires,
-    }
-    return {"type": "link.made", "outcome": "OK", "subject": {"principal": owner}, **about_it}
-
-
 def _subject(artifact: Artifact, owner: str, standing: str) -> Subject:
     return Subject(artifact.call_id, artifact.name, artifact.sha256, owner, standing)
 
 
 def about(artifact: Artifact) -> dict[str, str]:
-    """The headers that tell what a file is. No name can add to them (RFC 6266)."""
+    """The headers that describe a file. No file name can add to them (RFC 6266)."""
     digest = base64.b64encode(bytes.fromhex(artifact.sha256)).decode("ascii")
     kind = "inline" if artifact.media_type in _INLINE else "attachment"
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", artifact.name, flags=re.ASCII)
@@ -261,7 +255,7 @@ def about(artifact: Artifact) -> dict[str, str]:
 
 
 def _precondition(headers: Headers, etag: str) -> int | None:
-    """The status that If-Match and If-None-Match ask for in place of the file; None if they ask for the file."""
+    """The status that If-Match and If-None-Match require instead of the file; None if the file is to be sent."""
     wanted, known = (
         {tag.strip() for line in headers.getlist(name) for tag in line.split(",")}
         for name in ("if-match", "if-none-match")

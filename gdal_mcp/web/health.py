@@ -1,15 +1,14 @@
-"""`/healthz`, `/readyz` and `/metrics`: for those who run the server, and for their programs.
+"""`/healthz`, `/readyz` and `/metrics`: for administrators and their monitoring.
 
 Invariants:
-* what is told without a token is whether a thing is well, never why, where or what it is;
-* however often somebody asks, this host is looked at once in a few seconds, by one thread.
+* without a token one learns only whether each item is well, never why, where or what it is;
+* however often it is asked, the host is examined once in FRESH_SECONDS at most, by one thread.
 """
 
 import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -20,7 +19,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gdal_mcp.access.admission import Load
 from gdal_mcp.access.identity import ADMIN
 from gdal_mcp.app import App
 from gdal_mcp.http.auth import Authenticator
@@ -39,7 +37,7 @@ HEALTH_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
 METRICS_PATH: Final = "/metrics"
 ITEMS: Final = ("engine", "image", "attestation", "audit")
-LOOK_SECONDS: Final = 3.0  # for one look; a host that is being attested takes longer, and is not ready
+LOOK_SECONDS: Final = 3.0  # for one examination; a host in attestation takes longer, and is not ready
 FRESH_SECONDS: Final = 5.0
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _FRESH: Final = {"Cache-Control": "no-store"}
@@ -48,7 +46,7 @@ _LEAST_FREE: Final = 16 << 20  # bytes on the disk of the records
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """This host at one moment: what is well, and what its containers do, as far as that could be told."""
+    """This host at one moment: which items are well, and its containers if they could be counted."""
 
     well: Mapping[str, bool]
     slots: Mapping[str, int] | None = None
@@ -60,7 +58,7 @@ _NOTHING: Final = Seen(dict.fromkeys(ITEMS, False))
 
 @dataclass(slots=True)
 class Watch:
-    """What was seen when this host was last looked at."""
+    """The last examination of this host."""
 
     look: Callable[[], Seen]
     clock: Callable[[], float] = time.monotonic
@@ -72,37 +70,34 @@ class Watch:
     async def now(self) -> Seen:
         async with self._lock:
             if self.clock() - self._at >= FRESH_SECONDS:
-                seen = None
+                self._seen = _NOTHING
                 with anyio.move_on_after(LOOK_SECONDS):
-                    seen = await anyio.to_thread.run_sync(
+                    self._seen = await anyio.to_thread.run_sync(
                         self.look, abandon_on_cancel=True, limiter=self._one
                     )
-                self._seen = seen or _NOTHING
                 self._at = self.clock()
             return self._seen
 
 
 def look(app: App) -> Seen:
-    """Whether calls would run now. Raises nothing for what it finds."""
+    """Whether calls would run now."""
     audit = {"audit": _audit(app)}
     try:
         host = app.hosting.ready()
         if host.engine.images.find(host.image.id) is None:
-            app.hosting.lost()  # a call would find out, and look again
+            app.hosting.lost()  # as a call would notice
             raise ImageMissing(f"image {host.image.reference} was removed.")
-        counted = containers(host.engine, app.owner)  # asks the engine, which may be gone since
+        counted = containers(host.engine, app.owner)  # asks the engine, which may be gone by now
     except SandboxError as error:
         _log.info("not_ready", reason=str(error))
-        return Seen({**_failed(error), **audit})
+        # ITEMS is in the order in which they are checked
+        passed = (
+            0 if isinstance(error, EngineUnavailable) else 2 if isinstance(error, AttestationFailed) else 1
+        )
+        return Seen({**{name: number < passed for number, name in enumerate(ITEMS)}, **audit})
     pool = host.pool.figures()
     slots = {"waiting": pool.waiting, "starting": pool.starting}
     return Seen({**dict.fromkeys(ITEMS, True), **audit}, slots, counted)
-
-
-def _failed(error: SandboxError) -> dict[str, bool]:
-    """The engine comes before the image, and that before the attestation."""
-    reached = 0 if isinstance(error, EngineUnavailable) else 2 if isinstance(error, AttestationFailed) else 1
-    return {name: number < reached for number, name in enumerate(ITEMS)}
 
 
 def _audit(app: App) -> bool:
@@ -117,7 +112,7 @@ def _audit(app: App) -> bool:
 
 
 def health_routes(watch: Watch) -> list[BaseRoute]:
-    """For everybody."""
+    """The routes that need no token."""
 
     async def alive(_request: Request) -> Response:
         return PlainTextResponse("ok\n", headers=_FRESH)
@@ -132,34 +127,35 @@ def health_routes(watch: Watch) -> list[BaseRoute]:
 
 
 class Metrics:
-    """The figures of one server as an ASGI application, for whoever may ask."""
+    """The metrics of one server as an ASGI application, without authentication."""
 
     def __init__(self, app: App, watch: Watch) -> None:
         self._app = app
         self._watch = watch
         self._counted: ledger.Metrics | None = None
-        self._one = anyio.CapacityLimiter(1)  # they are not for several threads
+        self._one = anyio.CapacityLimiter(1)  # `_counted` is for one thread at a time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         seen, load = await self._watch.now(), self._app.pipeline.admission.load()
+
+        def text() -> str:
+            from gdal_mcp.ledger.metrics import Metrics  # noqa: PLC0415 - its library is loaded on demand
+
+            self._counted = self._counted or Metrics(self._app.registry.path, self._app.toolboxes.tools)
+            unfinished = self._counted.refresh()
+            return self._counted.text(Now(unfinished, seen.containers, load=load, slots=seen.slots))
+
         try:
-            text = await anyio.to_thread.run_sync(partial(self._text, seen, load), limiter=self._one)
+            body = await anyio.to_thread.run_sync(text, limiter=self._one)
         except RegistryUnavailable as error:
             _log.warning("no_metrics", reason=str(error))
             await PlainTextResponse("the registry cannot be read\n", 503, _FRESH)(scope, receive, send)
             return
-        await PlainTextResponse(text, headers={**_FRESH, "Content-Type": _PROMETHEUS})(scope, receive, send)
-
-    def _text(self, seen: Seen, load: Load) -> str:
-        from gdal_mcp.ledger.metrics import Metrics  # noqa: PLC0415 - its library is loaded where it is asked for
-
-        self._counted = self._counted or Metrics(self._app.registry.path, self._app.toolboxes.tools)
-        unfinished = self._counted.refresh()
-        return self._counted.text(Now(unfinished, seen.containers, load=load, slots=seen.slots))
+        await PlainTextResponse(body, headers={**_FRESH, "Content-Type": _PROMETHEUS})(scope, receive, send)
 
 
 def metrics_route(metrics: ASGIApp, auth: Authenticator, *, free: bool) -> BaseRoute:
-    """For administrators; `free` is for programs of this machine too, without a token."""
+    """For administrators; with `free`, also for programs on this machine without a token."""
     guarded = auth.guarded(lambda _who: metrics, ADMIN)
 
     async def answer(request: Request) -> ASGIApp:

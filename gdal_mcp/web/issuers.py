@@ -1,16 +1,15 @@
-"""The public keys of issuers of tokens, fetched when they are needed by PyJWT's client.
+"""The public keys of token issuers, fetched on demand by PyJWT's client.
 
 Invariants:
-* an address is fetched over https, or from this machine; it redirects nowhere, and its answer is bounded in time and size;
-* an issuer is asked at most once in some seconds, whatever keys strangers' tokens name;
-* a key that the issuer withdrew is good for an hour at the longest, and only while the issuer does not answer.
+* addresses are fetched over https, or from this machine; redirects are not followed, and replies are bounded in time and size;
+* an issuer is asked at most once per PAUSE_SECONDS, whatever keys strangers' tokens name;
+* a key that the issuer withdrew is accepted for an hour at most, and only while the issuer does not answer.
 """
 
 import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -28,30 +27,28 @@ from gdal_mcp.settings.web import LOOPBACK
 _log = structlog.get_logger()
 
 FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without asking again
-KEPT_SECONDS: Final = (
-    3600.0 - FRESH_SECONDS
-)  # after which keys are not used again while the issuer does not answer
+KEPT_SECONDS: Final = 3600.0 - FRESH_SECONDS  # for which keys are used while the issuer does not answer
 PAUSE_SECONDS: Final = 10.0  # between two questions to one issuer
 _FETCH_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 256 << 10  # a key has about one thousand
-_THREADS: Final = 2  # that wait for issuers, so that other work finds threads
+_THREADS: Final = 2  # that wait for issuers, so that other work has threads
 ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "EdDSA"})
 
 
 class FetchFailed(Exception):
-    """A document could not be had; the message says why."""
+    """A document could not be fetched; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Whose tokens are good. Without `jwks` the address of its keys is found by its own description."""
+    """An issuer whose tokens are accepted. Without `jwks`, its metadata gives the address of its keys."""
 
     name: str
     jwks: str = ""
 
     @classmethod
     def parsed(cls, text: str) -> "Issuer":
-        """From a setting: its address, and after a space that of its keys. Raises SettingsError."""
+        """From a setting: its address, and optionally a space and that of its keys. Raises SettingsError."""
         name, _, jwks = text.partition(" ")
         made = cls(name, jwks.strip())
         for url in filter(None, (made.name, made.jwks)):
@@ -62,7 +59,7 @@ class Issuer:
         return made
 
     def descriptions(self) -> Iterator[str]:
-        """Where it may describe itself, by RFC 8414 and by OpenID Connect."""
+        """The addresses of its metadata, by RFC 8414 and by OpenID Connect."""
         parts = urlsplit(self.name)
         root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
         yield f"{root}/.well-known/oauth-authorization-server{path}"
@@ -81,28 +78,26 @@ class Keys(jwt.PyJWKClient):
         self._threads = anyio.CapacityLimiter(_THREADS)
 
     async def find(self, algorithm: str, kid: object) -> jwt.PyJWK | None:
-        """The key of this name, or the only one if a token names none, if it is for this algorithm. Raises Unavailable."""
+        """The key of this id, or the only key if a token names none, if it is for this algorithm. Raises Unavailable."""
+
+        def look() -> jwt.PyJWK:
+            if isinstance(kid, str):
+                return self.get_signing_key(kid)
+            (key,) = self.get_jwk_set().keys
+            return key
+
         if kid is not None and not isinstance(kid, str):
             return None
-        look = self._only_key if kid is None else partial(self.get_signing_key, kid)
         try:
-            key: jwt.PyJWK = await anyio.to_thread.run_sync(look, limiter=self._threads)
+            key = await anyio.to_thread.run_sync(look, limiter=self._threads)
         except jwt.PyJWKClientConnectionError as error:
             raise Unavailable(self.issuer.name) from error
-        except (
-            jwt.PyJWTError,
-            ValueError,
-            TypeError,
-        ):  # no such key, or what the issuer says is no set of keys
+        except (jwt.PyJWTError, ValueError, TypeError):  # no such key, or not a set of keys
             return None
         return None if key.algorithm_name != algorithm or key.Algorithm.check_key_length(key.key) else key
 
-    def _only_key(self) -> jwt.PyJWK:
-        (key,) = self.get_jwk_set().keys
-        return key
-
     def fetch_data(self) -> Any:
-        """The issuer's set of keys; while it does not answer, the last one. Raises PyJWKClientConnectionError."""
+        """The issuer's key set; while it does not answer, the last one. Raises PyJWKClientConnectionError."""
         now = time.monotonic()
         if now - self._asked >= PAUSE_SECONDS:
             self._asked = now
@@ -125,13 +120,13 @@ class Keys(jwt.PyJWKClient):
                 continue
             if isinstance(document, dict) and document.get("issuer") == self.issuer.name:
                 return str(document.get("jwks_uri"))
-        raise FetchFailed("it has no description by RFC 8414 or OpenID Connect; name the address of its keys")
+        raise FetchFailed("it has no metadata by RFC 8414 or OpenID Connect; name the address of its keys")
 
 
 async def fetched(url: str) -> Any:
     """The JSON document at an address. Raises FetchFailed."""
     if not _is_safe(url):
-        raise FetchFailed(f"{url[:200]!r} is not fetched: it is no https address")
+        raise FetchFailed(f"{url[:200]!r} is not an https address")
     body = bytearray()
     try:
         with anyio.fail_after(_FETCH_SECONDS):
@@ -151,7 +146,7 @@ async def fetched(url: str) -> Any:
 
 
 def _is_safe(url: str) -> bool:
-    """https, or plain from this machine, where nobody is in between."""
+    """https, or plain HTTP from this machine, where nobody can intercept it."""
     try:
         parts = urlsplit(url)
         plain = parts.scheme == "http" and parts.hostname in LOOPBACK

@@ -1,10 +1,10 @@
-"""Signed addresses: whoever has one may read one file for some minutes, without a token.
+"""Signed links: whoever has one may read one file for some minutes, without a token.
 
 Invariants:
 * a link is for one file of one call with one content, and only for reading;
-* it holds no longer than it says, never after its maker lost the right that it was made with, and never after the server
-  that made it: the key is in that process alone;
-* a signature is compared in constant time, and before anything else about the link is looked at.
+* it ends at its expiry, when its maker loses the right that it was made with, or with the server process, which alone has
+  the key;
+* the signature is compared in constant time, before anything else of the link is checked.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Final
 
 from gdal_mcp.access.identity import READ, Principal
@@ -29,7 +29,7 @@ _KEY_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a link is for: a file by call and name, its SHA-256, and whose it is with the standing they had then."""
+    """What a link is for: a file by call and name, its SHA-256, its owner, and the owner's credential status then."""
 
     call_id: str
     name: str
@@ -40,15 +40,15 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class CredentialStatus:
-    """Whether a principal may still read here, told without a token of theirs."""
+    """Whether a principal may still read here, found out without their token."""
 
     tokens: TokenStore | None  # None where nobody needs a token
     clock: Callable[[], float] = time.time
 
     def of(self, principal: str) -> str | None:
-        """A text that differs once the right was lost and given anew; None without one. Raises TokensUnavailable.
+        """A text that changes if the right is lost and given again; None without the right. Raises TokensUnavailable.
 
-        The end of a token of an issuer is not known here: links of such principals end by their own time.
+        The expiry of an issuer's token is not known here: links of such principals end only by their own expiry.
         """
         if self.tokens is None or not principal.startswith(_STATIC):
             return "signed elsewhere"
@@ -68,12 +68,12 @@ class Signer:
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(_KEY_BYTES), repr=False)
 
     def sign(self, subject: Subject, seconds: float) -> tuple[int, str]:
-        """When the link ends, in seconds since 1970, and its signature."""
+        """The expiry of the link, in seconds since 1970, and its signature."""
         expires = int(self.clock() + seconds)
         return expires, self._signature(subject, expires)
 
     def good(self, subject: Subject, expires: str, signature: str) -> bool:
-        """Whether this process signed exactly that, and it has not ended."""
+        """Whether this process signed exactly that, and it has not expired."""
         end = int(expires) if _TIME.fullmatch(expires) else 0
         signed = hmac.compare_digest(
             self._signature(subject, end).encode(), signature.encode("utf-8", "replace")
@@ -81,16 +81,16 @@ class Signer:
         return signed and self.clock() < end
 
     def _signature(self, subject: Subject, expires: int) -> str:
-        """Of JSON, in which no two subjects read alike."""
-        parts = [subject.call_id, subject.name, subject.sha256, subject.principal, subject.standing, expires]
-        return hmac.new(self._key, json.dumps(parts).encode(), hashlib.sha256).hexdigest()
+        """Signs JSON, in which no two subjects have the same text."""
+        text = json.dumps([*astuple(subject), expires])
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def given(pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
-    """End and signature among the parameters of an address, which has no others; None for one that is no link."""
+    """Expiry and signature from the parameters of an address, which must have no others; else None."""
     return (pairs[0][1], pairs[1][1]) if [name for name, _ in pairs] == [EXPIRES, SIGNATURE] else None
 
 
 def may_link(who: Principal, owner: str) -> bool:
-    """A link is its maker's to give away: those who may read everybody's files have their own token for it."""
+    """Only the owner of a file may make a link to it: administrators read others' files with their own token."""
     return who.id == owner and who.holds(READ)

@@ -1,8 +1,8 @@
 """Tokens that issuers signed (JWT, RFC 9068), for this server as an OAuth 2.1 resource server.
 
 Invariants:
-* only keys of the very issuer that a token names are tried on it, and only for the algorithms listed;
-* a token is for this server (audience), from that issuer, by name for somebody, and of now, or it is nothing;
+* a token is checked only with keys of the issuer that it names, and only for the listed algorithms;
+* a valid token names this server (audience), that issuer and a subject, and has not expired;
 * it gives no scope that this server does not know.
 """
 
@@ -15,7 +15,6 @@ from gdal_mcp.access.identity import SCOPES, Principal
 from gdal_mcp.web.issuers import ALGORITHMS, Keys
 
 LEEWAY_SECONDS: Final = 30  # by which clocks may differ
-_REQUIRED: Final = ("exp", "iat", "aud", "iss", "sub")
 _MAX_SUBJECT: Final = 255  # characters, as OpenID Connect has it
 # whatever a stranger's token makes the library stumble over
 _MALFORMED: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
@@ -29,7 +28,7 @@ class SignedTokens:
         self._resource = resource
 
     async def verify(self, text: str) -> Principal | None:
-        """Whose token it is. Raises Unavailable when the keys of its issuer cannot be had."""
+        """Whose token it is; None if it is invalid. Raises Unavailable if its issuer's keys are not available."""
         try:
             unproven = jwt.decode_complete(text, options={"verify_signature": False})
             algorithm, issuer = unproven["header"].get("alg"), unproven["payload"].get("iss")
@@ -39,33 +38,28 @@ class SignedTokens:
         if keys is None or not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
             return None
         key = await keys.find(algorithm, unproven["header"].get("kid"))
-        claims = self._proven(text, key, algorithm, issuer) if key else None
-        return _principal(claims) if claims else None
-
-    def _proven(self, text: str, key: jwt.PyJWK, algorithm: str, issuer: str) -> dict[str, Any] | None:
+        if key is None:
+            return None
         try:
-            return jwt.decode(
+            claims = jwt.decode(
                 text,
                 key,
                 algorithms=[algorithm],
                 audience=self._resource,
                 issuer=issuer,
                 leeway=LEEWAY_SECONDS,
-                options={"require": list(_REQUIRED)},
+                options={"require": ["exp", "iat", "aud", "iss", "sub"]},
             )
         except _MALFORMED:
             return None
-
-
-def _principal(claims: Mapping[str, Any]) -> Principal | None:
-    subject = claims["sub"]
-    if not 0 < len(subject) <= _MAX_SUBJECT or not subject.isprintable():
-        return None
-    return Principal(f"oauth:{claims['iss']}#{subject}", _scopes(claims))
+        subject = claims["sub"]
+        if not 0 < len(subject) <= _MAX_SUBJECT or not subject.isprintable():
+            return None
+        return Principal(f"oauth:{claims['iss']}#{subject}", _scopes(claims))
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Of `scope`, a text, or of `scp`, a text or a list; issuers have either."""
+    """The scopes in `scope`, a text, or in `scp`, a text or a list; issuers use either."""
     given = claims.get("scope", claims.get("scp", ""))
     names = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
     return frozenset(one for one in names if isinstance(one, str)) & frozenset(SCOPES)

@@ -1,12 +1,13 @@
-"""The protocol behind the door: which scopes a message needs, and its bounds.
+"""The protocol over HTTP behind the authentication: which scopes a message needs, and its bounds.
 
 Invariants:
-* a call that writes, and in a session the answer to a question of one, comes with the scope to write, in each request anew;
-* however many requests come at once, they open no more sessions than a principal may have.
+* each request with a call that writes, or in a session with the answer to its question, needs the scope to write;
+* concurrent requests cannot open more sessions than a principal may have.
 """
 
 import json
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -25,12 +26,11 @@ from gdal_mcp.mcp.http import Protocol, marked
 
 RECHECK_SECONDS: Final = 15.0  # for which a stream may outlive its token
 _SESSION: Final = "mcp-session-id"
-_LISTEN: Final = "subscriptions/listen"
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolEndpoint:
-    """Where messages are handed in. `writing` are the tools that need the scope to write."""
+    """The endpoint that takes messages. `writing` are the tools that need the scope to write."""
 
     protocol: Protocol
     auth: Authenticator
@@ -39,7 +39,7 @@ class ProtocolEndpoint:
     _wrote: set[str] = field(default_factory=set)  # sessions in which a call that writes was made
 
     def of(self, who: Principal) -> ASGIApp:
-        """What this principal's requests meet."""
+        """The application for this principal's requests."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             marked(scope, who)
@@ -53,7 +53,7 @@ class ProtocolEndpoint:
         return answer
 
     async def _posted(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """What is checked here is what the protocol reads: the body comes once, and is handed on."""
+        """Checks the very bytes that the protocol reads: the body is read once, and passed on."""
         try:
             body = await whole_body(receive, self.body_bytes)
         except TooLarge:
@@ -63,31 +63,28 @@ class ProtocolEndpoint:
         except ClientDisconnect:
             return
         else:
-            messages = _messages(body)
-            headers = Headers(scope=scope)
-            app = self._refusal(who, messages, headers) or self._for(who, messages, headers)
+            app = self._chosen(who, _messages(body), Headers(scope=scope))
             await app(scope, replayed(body, receive), send)
 
-    def _refusal(self, who: Principal, messages: Sequence[Any], headers: Headers) -> ASGIApp | None:
+    def _chosen(self, who: Principal, messages: Sequence[Any], headers: Headers) -> ASGIApp:
+        """What answers these messages: a refusal, a stream, a new session, or the protocol directly."""
         session = headers.get(_SESSION, "")
+        methods = [one.get("method") if isinstance(one, dict) else None for one in messages]
         writes = any(_called(one) in self.writing for one in messages)
-        if not who.holds(WRITE):
-            answers = session in self._wrote and any(_method(one) is None for one in messages)
-            return self.auth.forbidden((READ, WRITE)) if writes or answers else None
+        answers = session in self._wrote and None in methods
+        if not who.holds(WRITE) and (writes or answers):
+            return self.auth.forbidden((READ, WRITE))
         if writes and session:
             self._wrote.add(session)
             self._wrote.intersection_update(self.protocol.sessions)
-        return None
-
-    def _for(self, who: Principal, messages: Sequence[Any], headers: Headers) -> ASGIApp:
-        if any(_method(one) == _LISTEN for one in messages):
+        if "subscriptions/listen" in methods:
             return partial(self._streamed, who)
-        if _SESSION not in headers and any(_method(one) == "initialize" for one in messages):
+        if _SESSION not in headers and "initialize" in methods:
             return partial(self._opened, who)
         return self.protocol
 
     async def _opened(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """A session is counted before there is one: between the two, others ask as well."""
+        """Reserves the session before it exists, since other requests may open one meanwhile."""
         give_back = self.protocol.room(who)
         if give_back is None:
             await replies.busy(429, "too many sessions of yours are open")(scope, receive, send)
@@ -103,28 +100,24 @@ class ProtocolEndpoint:
             give_back()
 
     async def _streamed(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """A stream that has no end of its own ends when its token does; a call runs to its end."""
+        """A stream without an end of its own ends with its token; a call runs to its end."""
         async with anyio.create_task_group() as group:
 
             async def watch() -> None:
                 while True:
                     await anyio.sleep(RECHECK_SECONDS)
-                    if not await self._still(who, Headers(scope=scope)):
-                        group.cancel_scope.cancel()
+                    # while tokens cannot be checked, the one that opened the stream counts as valid
+                    with suppress(Unavailable, TokensUnavailable):
+                        if await self.auth.principal(Headers(scope=scope)) != who:
+                            group.cancel_scope.cancel()
 
             group.start_soon(watch)
             await self.protocol(scope, receive, send)
             group.cancel_scope.cancel()
 
-    async def _still(self, who: Principal, headers: Headers) -> bool:
-        try:
-            return await self.auth.principal(headers) == who
-        except (Unavailable, TokensUnavailable):
-            return True  # it is not known to have ended, and was good when the stream began
-
 
 def _messages(body: bytes) -> list[Any]:
-    """What a body holds; nothing of one that is no JSON, which the protocol answers."""
+    """The messages in a body; none if it is not JSON, which the protocol answers."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -132,12 +125,9 @@ def _messages(body: bytes) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def _method(message: Any) -> Any:
-    return message.get("method") if isinstance(message, dict) else None
-
-
 def _called(message: Any) -> str | None:
     """The tool that a message calls."""
-    params = message.get("params") if _method(message) == "tools/call" else None
+    calls = isinstance(message, dict) and message.get("method") == "tools/call"
+    params = message.get("params") if calls else None
     name = params.get("name") if isinstance(params, dict) else None
     return name if isinstance(name, str) else None

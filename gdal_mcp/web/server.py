@@ -1,8 +1,7 @@
-"""`gdal-mcp serve --transport http`: everything that one such server is made of, from its start to its end."""
+"""`gdal-mcp serve --transport http`: assembles and runs one server."""
 
 import socket
 import sys
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -52,7 +51,7 @@ _SHOWN: Final = (
 
 
 def prepare(settings: Settings) -> socket.socket:
-    """The bound socket of a server that is safe to start. Raises SettingsError, TokensUnavailable."""
+    """Checks that the server is safe to start, and binds its socket. Raises SettingsError, TokensUnavailable."""
     address.require_safe(settings, tokens=bool(TokenStore(settings.state.tokens).all()))
     for text in settings.issuers:
         Issuer.parsed(text)
@@ -73,11 +72,12 @@ def console_url(settings: Settings, bound: socket.socket) -> ConsoleUrl:
 async def serve(app: App, bound: socket.socket) -> None:
     """Serves until a signal, which cancels every call, waits for their containers and ends the process."""
     settings, port = app.settings, port_of(bound)
+    names = Names(address.hosts(settings, port), address.origins(settings, port))
     protocol = Protocol(
         app,
         Bounds(
-            hosts=address.hosts(settings, port),
-            origins=address.origins(settings, port),
+            hosts=names.hosts,
+            origins=names.origins,
             body_bytes=settings.body_size,
             sessions=settings.http_sessions,
             sessions_each=settings.http_sessions_each,
@@ -86,11 +86,19 @@ async def serve(app: App, bound: socket.socket) -> None:
         ),
     )
     limit = RequestLimit(settings.http_requests, settings.http_requests_each)
-    names = Names(address.hosts(settings, port), address.origins(settings, port))
+
+    def started() -> None:
+        """Tells people on stderr, and programs on stdout, where the server is."""
+        url = address.resource(settings, port)
+        auth = "none: whoever reaches the port is the local user" if settings.no_auth else "tokens"
+        sys.stderr.write(f"gdal-mcp: serving {url} (authentication: {auth})\n")
+        sys.stdout.write(url + "\n")
+        sys.stdout.flush()
+
     inner = Starlette(
         routes=_routes(app, _authenticator(settings, port, limit), protocol, port),
         middleware=[
-            Middleware(  # pages of the origins that are answered may read what they are answered
+            Middleware(  # lets pages of the accepted origins read the replies
                 CORSMiddleware,
                 allow_origins=list(names.origins),
                 allow_methods=["GET", "HEAD", "POST", "PUT", "DELETE"],
@@ -110,11 +118,11 @@ async def serve(app: App, bound: socket.socket) -> None:
                     HostFilter(inner, limit, names, (HEALTH_PATH, READY_PATH)),
                     bound,
                     _listening(settings),
-                    started=lambda: _say(settings, port),
+                    started=started,
                     ending=limit.close,
                 )
         if serving.cancel_called:
-            await anyio.sleep_forever()  # until the process is ended: calls may still be on their way out
+            await anyio.sleep_forever()  # until `end_on_signal` ends the process: calls may still be ending
         group.cancel_scope.cancel()
 
 
@@ -158,12 +166,12 @@ def _routes(app: App, auth: Authenticator, protocol: Protocol, port: int) -> lis
         *console_routes(app, port, auth.principal),
         *files.routes(),
         *uploads.routes(),
-        *(_metadata_routes(settings, port) if settings.issuers else ()),
+        *([_metadata_route(settings, port)] if settings.issuers else ()),
     ]
 
 
-def _metadata_routes(settings: Settings, port: int) -> Sequence[BaseRoute]:
-    """Which issuers' tokens are good here (RFC 9728)."""
+def _metadata_route(settings: Settings, port: int) -> BaseRoute:
+    """Names the issuers whose tokens are accepted (RFC 9728)."""
     document = {
         "resource": address.resource(settings, port),
         "authorization_servers": [one.partition(" ")[0] for one in settings.issuers],
@@ -175,18 +183,9 @@ def _metadata_routes(settings: Settings, port: int) -> Sequence[BaseRoute]:
     async def metadata(_request: Request) -> Response:
         return JSONResponse(document, headers={"Cache-Control": f"public, max-age={_METADATA_SECONDS}"})
 
-    return [Route(METADATA_PATH, metadata, methods=["GET"])]
+    return Route(METADATA_PATH, metadata, methods=["GET"])
 
 
 def _listening(settings: Settings) -> Listening:
     connections = settings.http_requests * 2  # idle ones are connections too
     return Listening(settings.host, settings.port, connections, settings.tls_cert, settings.tls_key)
-
-
-def _say(settings: Settings, port: int) -> None:
-    """Where it is, for people on stderr and for programs on stdout."""
-    url = address.resource(settings, port)
-    auth = "none: whoever reaches the port is the local user" if settings.no_auth else "tokens"
-    sys.stderr.write(f"gdal-mcp: serving {url} (authentication: {auth})\n")
-    sys.stdout.write(url + "\n")
-    sys.stdout.flush()

@@ -1,9 +1,9 @@
-"""`PUT /uploads/NUMBER/PATH`: a file comes into a workspace, as a call that is policed, asked for and recorded like any other.
+"""`PUT /uploads/NUMBER/PATH` stores a file in a workspace: a call with policy, approval and record like any other.
 
 Invariants:
-* what can be refused before the bytes come is refused then, and nothing of them is read;
-* bytes are bounded in number and in time, whatever the request says of them;
-* however it ends, nothing of an upload that was not published is left.
+* whatever can be refused before the bytes arrive is refused then, and none of them are read;
+* the bytes are bounded in number and in time, whatever the request declares;
+* an upload that was not published leaves nothing behind.
 """
 
 import base64
@@ -31,7 +31,6 @@ from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.http.concurrency import Full, RequestLimit
 from gdal_mcp.http.guard import TooSlow
 from gdal_mcp.operations.uploading import Destination, Received, Reception, Uploads
-from gdal_mcp.pipeline import Reply
 from gdal_mcp.web.files import FILES_PATH
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspace
@@ -39,9 +38,9 @@ from sandbox.workspace import Workspace
 UPLOADS_PATH: Final = "/uploads"
 CLIENT: Final = "HTTP upload"  # in the records
 IDLE_SECONDS: Final = 30.0  # without a byte
-_AT_ONCE: Final = 1 << 20  # bytes for which a thread is asked; it takes longer to get one than to write few
-_MOST_PIECES: Final = 4096  # a list of very small ones takes more room than what is in them
-_WRITERS: Final = 4  # threads that write what comes in, so that calls find threads of their own
+_AT_ONCE: Final = 1 << 20  # bytes written at once: getting a thread takes longer than writing a few
+_MOST_PIECES: Final = 4096  # a list of very small pieces takes more memory than their bytes
+_WRITERS: Final = 4  # threads that write uploads, so that calls have threads
 _TARGET: Final = re.compile(rf"{UPLOADS_PATH}/(\d{{1,4}})/(.+)", re.ASCII | re.DOTALL)
 _LENGTH: Final = re.compile(r"\d{1,18}", re.ASCII)
 _DIGEST: Final = re.compile(r"(?:^|,)\s*sha-256\s*=\s*:([A-Za-z0-9+/]{43}=):")
@@ -60,16 +59,14 @@ _STATUS: Final = {
     Code.CANCELLED: 409,
     Code.INTERNAL: 500,
 }
-_UNREADABLE: Final = 422  # it came whole, and a container could make nothing of it
-_CONFLICT: Final = 409
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a request says of its body."""
+    """What a request declares about its body."""
 
-    place: tuple[Workspace, str]  # and the path below it
+    place: tuple[Workspace, str]  # with the path below it
     size: int | None  # bytes
     sha256: str | None
     overwrite: bool
@@ -95,7 +92,7 @@ class UploadRoutes:
         ]
 
     async def _tell(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Which numbers there are."""
+        """Lists the numbers of the workspaces."""
         try:
             own = self.uploads.workspaces(who)
         except ToolError as error:
@@ -111,7 +108,7 @@ class UploadRoutes:
             with self.limit.share(who.id):
                 reply = await self._answer(who, scope, receive)
         except Full:
-            reply = replies.busy(429, "as many files of yours arrive as may at once")
+            reply = replies.busy(429, "too many uploads of yours are in progress")
         except ClientDisconnect:
             return
         await reply(scope, receive, send)
@@ -140,25 +137,39 @@ class UploadRoutes:
             received: Received = await self._thread(reception.received)
             if sent.sha256 not in (None, received.sha256):
                 raise _invalid(
-                    "the bytes that came have another SHA-256 than the request says", "Send them again."
+                    "the SHA-256 of the received bytes differs from the declared one", "Send them again."
                 )
             reply = await self.uploads.publish(who, CLIENT, to, received, overwrite=sent.overwrite)
-        return _answered(reply)
+        if reply.error is not None:
+            return _told(reply.error, dict(reply.result))
+        done = reply.done
+        assert done is not None
+        assert done.published is not None
+        name = quote(done.published.files[0].located.name, safe="")
+        address = {"Location": f"{FILES_PATH}/{reply.call_id}/{name}"}
+        status = 200 if done.published.replaced else 201
+        return JSONResponse(dict(reply.result), status, {**_FRESH, **address})
 
     def _sent(self, who: Principal, scope: Scope, headers: Headers) -> Sent:
-        """Raises ToolError for a request that cannot be taken at its word."""
+        """Raises ToolError for a request that is malformed or uses what is not supported."""
         if not self.most:
-            raise ToolError(Code.DENIED, Stage.POLICY, "this server takes no files.", "Ask whoever runs it.")
-        found = _TARGET.fullmatch(_decoded(scope["raw_path"]))
+            raise ToolError(
+                Code.DENIED, Stage.POLICY, "this server accepts no uploads.", "Ask its administrator."
+            )
+        try:
+            target = unquote_to_bytes(scope["raw_path"]).decode("utf-8")
+        except UnicodeDecodeError as error:  # guessing the encoding could give another name
+            raise _invalid("the path is not UTF-8", "Write it as UTF-8, percent-encoded.") from error
+        found = _TARGET.fullmatch(target)
         own = self.uploads.workspaces(who)
         if found is None or int(found[1]) >= len(own):
-            raise _invalid("the address is no place in a workspace", "Send it to /uploads/NUMBER/PATH.")
+            raise _invalid("the address is not in a workspace", "Send it to /uploads/NUMBER/PATH.")
         if "" in found[2].split("/"):
-            raise _invalid("a name in the path is empty", "Leave the slash out.")
+            raise _invalid("a name in the path is empty", "Remove the extra slash.")
         for name in ("content-range", "if-match", "content-encoding"):
             if name in headers:
                 raise _invalid(
-                    f"{name} is not understood", "Send the whole file as it is, without that header."
+                    f"{name} is not supported", "Send the plain complete file without that header."
                 )
         length = headers.get("content-length")
         return Sent(
@@ -169,7 +180,7 @@ class UploadRoutes:
         )
 
     async def _take(self, receive: Receive, reception: Reception) -> None:
-        """Everything that comes, to the disk. Raises ToolError, TooSlow, ClientDisconnect."""
+        """Writes the body to the disk. Raises ToolError, TooSlow, ClientDisconnect."""
         with anyio.move_on_after(self.seconds):
             async for pieces in _pieces(receive):
                 await self._thread(reception.write, pieces)
@@ -181,7 +192,7 @@ class UploadRoutes:
 
     @asynccontextmanager
     async def _held(self, manager: AbstractContextManager[_T]) -> AsyncIterator[_T]:
-        """A manager that blocks, entered and left in threads, and left whatever is cancelled."""
+        """Enters and leaves a blocking context manager in threads; it is left even after a cancellation."""
         stack = ExitStack()
         try:
             with anyio.CancelScope(shield=True):
@@ -193,7 +204,7 @@ class UploadRoutes:
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[list[bytes]]:
-    """The body, many bytes at once, as they came: joining them would copy each. Raises TooSlow, ClientDisconnect."""
+    """The body in batches of pieces, since joining would copy them. Raises TooSlow, ClientDisconnect."""
     pieces: list[bytes] = []
     size = 0
     more = True
@@ -212,16 +223,8 @@ async def _pieces(receive: Receive) -> AsyncIterator[list[bytes]]:
             pieces, size = [], 0
 
 
-def _decoded(raw: bytes) -> str:
-    """The path as text. Raises ToolError: a name that is guessed at is another name."""
-    try:
-        return unquote_to_bytes(raw).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _invalid("the path is not UTF-8", "Write it as UTF-8, with percent signs.") from error
-
-
 def _digest(headers: Headers) -> str | None:
-    """The SHA-256 that a request promises, in hex. Raises ToolError for a promise in a form that is not known."""
+    """The SHA-256 that a request declares, in hex. Raises ToolError for a digest of another kind."""
     for name in ("content-digest", "repr-digest"):
         given = ",".join(headers.getlist(name))
         found = _DIGEST.search(given)
@@ -232,22 +235,10 @@ def _digest(headers: Headers) -> str | None:
     return None
 
 
-def _answered(reply: Reply) -> Response:
-    """The result of the call as the protocol tells it, with the address of what was published."""
-    if reply.error is not None:
-        return _told(reply.error, dict(reply.result))
-    done = reply.done
-    assert done is not None
-    assert done.published is not None
-    name = quote(done.published.files[0].located.name, safe="")
-    headers = {**_FRESH, "Location": f"{FILES_PATH}/{reply.call_id}/{name}"}
-    return JSONResponse(dict(reply.result), 200 if done.published.replaced else 201, headers)
-
-
 def _told(error: ToolError, body: dict[str, Any]) -> Response:
-    status = _STATUS.get(error.code, _UNREADABLE)
+    status = _STATUS.get(error.code, 422)  # else the file arrived, and the container could not read it
     if error.confirmation is not None or error.stage is Stage.PUBLISH:
-        status = _CONFLICT
+        status = 409
     headers = dict(_FRESH)
     if error.retry_after is not None:
         headers["Retry-After"] = f"{error.retry_after:.0f}"

@@ -95,7 +95,13 @@ class Progress:
     def update(self, event: Mapping[str, Any]) -> str | None:
         """A line for a person, now and then. Raises PullFailed when nothing moves."""
         now = self.clock()
-        if self._moves(event):
+        status, detail = str(event.get("status", "")), event.get("progressDetail") or {}
+        moves = status in _ADVANCING
+        if status == "Downloading" and "current" in detail:
+            layer, before = str(event.get("id")), self._layers.get(str(event.get("id")))
+            self._layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
+            moves = before != self._layers[layer]
+        if moves:
             self._advanced = now
         elif now - self._advanced > STALL_SECONDS:
             raise PullFailed(f"nothing arrived for {STALL_SECONDS:.0f} seconds")
@@ -104,14 +110,6 @@ class Progress:
         self._reported = now
         here, total = (sum(amounts) / 1e6 for amounts in zip(*self._layers.values(), strict=True))
         return f"pulling: {here:.0f} of {total:.0f} MB"
-
-    def _moves(self, event: Mapping[str, Any]) -> bool:
-        status, detail = str(event.get("status", "")), event.get("progressDetail") or {}
-        if status == "Downloading" and "current" in detail:
-            layer, before = str(event.get("id")), self._layers.get(str(event.get("id")))
-            self._layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
-            return before != self._layers[layer]
-        return status in _ADVANCING
 
 
 def follow(events: Iterable[Mapping[str, Any]], progress: Progress, report: Callable[[str], None]) -> None:

@@ -69,7 +69,7 @@ libc.syscall.restype = ctypes.c_long
 
 
 def prepare():
-    pass
+    """Nothing: standard library only."""
 
 
 def run(job, _report):
@@ -111,6 +111,7 @@ def in_child(work):
 
 
 def attempt(action):
+    """The outcome in a child process, or how that ended without one."""
     lines, end = in_child(lambda report: report(outcome(action)))
     return lines[0][0] if lines else end
 
@@ -249,9 +250,10 @@ def readable(path):
 
 def specials(folders):
     """Sockets and devices of the image and of what the engine mounted, /dev and the kernel's own file systems apart."""
-    kinds = {row[4]: row[row.index("-") + 1] for row in mount_rows() if row[4] != "/"}
-    mounted = {target for target, kind in kinds.items() if kind not in ("overlay", "tmpfs")}
-    apart_from = {"/dev", "/proc", "/sys", *folders} | mounted
+    apart_from = {"/dev", "/proc", "/sys", *folders}
+    for row in mount_rows():
+        if row[4] != "/" and row[row.index("-") + 1] not in ("overlay", "tmpfs"):
+            apart_from.add(row[4])
     null, found, left = os.stat("/dev/null").st_rdev, [], ["/"]
     while left:
         try:
@@ -381,16 +383,14 @@ def namespaces(_folders):
         if checked(libc.syscall(*map(ctypes.c_long, (number, flag | signal.SIGCHLD, 0, 0, 0, 0)))) == 0:
             os._exit(0)
 
-    def enter(name):
-        checked(libc.setns(os.open(f"/proc/self/ns/{name}", os.O_RDONLY), 0))
-
     found = {}
     for name, flag in NAMESPACES.items():
         found[f"unshare {name}"] = lambda flag=flag: checked(libc.unshare(flag))
         if name != "NEWTIME":  # its bit is part of the signal for clone
             found[f"clone {name}"] = lambda flag=flag: clone(flag)
     for name in sorted(os.listdir("/proc/self/ns")):
-        found[f"setns {name}"] = lambda name=name: enter(name)
+        own = f"/proc/self/ns/{name}"
+        found[f"setns {name}"] = lambda own=own: checked(libc.setns(os.open(own, os.O_RDONLY), 0))
     return found
 
 
@@ -427,13 +427,13 @@ def nodes(folders):
         make(path)
         os.unlink(path)
 
-    def device(kind):
-        return lambda path: os.mknod(path, kind | 0o600, os.makedev(1, 3))
+    def device(kind, path):
+        os.mknod(path, kind | 0o600, os.makedev(1, 3))
 
     kinds = {
-        "a character device": device(stat.S_IFCHR),
-        "a block device": device(stat.S_IFBLK),
-        "a socket": device(stat.S_IFSOCK),
+        "a character device": lambda path: device(stat.S_IFCHR, path),
+        "a block device": lambda path: device(stat.S_IFBLK, path),
+        "a socket": lambda path: device(stat.S_IFSOCK, path),
         "a pipe": os.mkfifo,
         "a symbolic link": lambda path: os.symlink("/etc/passwd", path),
         "a second name of an image's file": lambda path: os.link("/etc/passwd", path),
@@ -483,13 +483,10 @@ def load_code():
 
 def requests(_folders):
     """Calls of which the filter lets some arguments pass, with others."""
-
-    def reading():
-        return os.open("/proc/self/stat", os.O_RDONLY)  # a descriptor that is nobody else's
-
+    own = os.open("/proc/self/stat", os.O_RDONLY)  # a descriptor that is nobody else's
     made = {name: lambda one=one: checked(libc.prctl(one, 0, 0, 0, 0)) for name, one in PRCTL.items()}
-    made |= {name: lambda one=one: fcntl.ioctl(reading(), one, bytes(8)) for name, one in IOCTL.items()}
-    made |= {name: lambda one=one: fcntl.fcntl(reading(), one, 0) for name, one in FCNTL.items()}
+    made |= {name: lambda one=one: fcntl.ioctl(own, one, bytes(8)) for name, one in IOCTL.items()}
+    made |= {name: lambda one=one: fcntl.fcntl(own, one, 0) for name, one in FCNTL.items()}
     return {name: lambda action=action: passing(action) for name, action in made.items()}
 
 
@@ -502,16 +499,13 @@ def identities(_folders):
 
 
 def limits(_folders):
-    def raise_one(which):
-        soft, hard = resource.getrlimit(which)
-        set_limit(which, (soft, hard + 1))
-
-    return {
-        name: lambda which=which: raise_one(which)
-        for name, which in vars(resource).items()
-        if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
-        if resource.getrlimit(which)[1] != resource.RLIM_INFINITY
-    }
+    found = {}
+    for name, which in vars(resource).items():
+        if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE":  # which is another name of NOFILE
+            soft, hard = resource.getrlimit(which)
+            if hard != resource.RLIM_INFINITY:
+                found[name] = lambda which=which, pair=(soft, hard + 1): set_limit(which, pair)
+    return found
 
 
 def set_limit(which, pair):

@@ -97,13 +97,9 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
     yield none((one for one in others if one not in engines), "foreign mounts", "5.6, 5.32")
     shown = "/sys/fs/cgroup" if template.cgroup_visible else None  # a tmpfs of root's on version 1
     rw = [one for one in others if "rw" in seen[one]["options"] and one != shown]
-    yield none((one for one in rw if not _is_own(one, seen[one])), "writable mounts", "5.6, 5.13")
-
-
-def _is_own(target: str, row: _Mount) -> bool:
-    """Below a place of the container's own, or /dev/null over a path, which is what a mask is."""
-    below = any(target == place or target.startswith(f"{place}/") for place in _WRITABLE)
-    return below or (target in MASKED and row["type"] in OWN_TYPES)
+    masks = {one for one in rw if one in MASKED and seen[one]["type"] in OWN_TYPES}  # /dev/null over a path
+    own = {one for one in rw for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
+    yield none((one for one in rw if one not in masks | own), "writable mounts", "5.6, 5.13")
 
 
 def _mode(row: _Mount | None) -> str:

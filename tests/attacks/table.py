@@ -304,7 +304,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "R18": ("V", "a scratch folder filled"),
     "R19": ("A", "a view from a point"),
     "R20": ("V", "a very large kernel"),
-    "R21": ("V", "five hundred brackets"),
+    "R21": ("S", "five hundred brackets"),
     "R23": ("V", "an argument of 130 kB"),
     "R24": ("S", "forty steps"),
     "R25": ("V", "a mosaic of a made-up extent"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.cli import main
-from gdal_mcp.commands.escape import table
+from gdal_mcp.commands.doctor import table
 from sandbox.attestation import Escape, attest, escape_rows, try_to_escape
 from sandbox.errors import AttestationFailed
 from sandbox.isolation.cis import BENCHMARK, CHECKS, benchmark

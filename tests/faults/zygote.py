@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,10 +136,11 @@ def _go_by(clock: str) -> None:
 def _hurry(seconds: float) -> None:
     """The server waits so long for each answer of the engine, where it would wait a minute."""
     from gdal_mcp.ledger import schema as registry_schema
-    from sandbox.engines import discovery, docker
+    from sandbox.engines import docker, opening
 
+    connect = opening.connect
     registry_schema._BUSY_SECONDS = seconds
-    discovery.connect = partial(discovery.connect, timeout=seconds)
+    opening.connect = lambda address, _timeout, *kind: connect(address, seconds, *kind)
     docker._REMOVAL_SECONDS = seconds
 
 

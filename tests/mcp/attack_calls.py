@@ -272,15 +272,26 @@ SQL = [
     'SELECT * FROM "/etc/passwd".passwd', "SELECT load_extension('/ws/e.so')", "SELECT ogr_datasource_load_layers('CSV:/etc/passwd')",
     "ATTACH DATABASE 'PWNED_ATT.db' AS a", "SELECT gdal_get_pixel_value('ok.tif', 1, 'pixel', 1, 1)", "SELECT BlobFromFile('/etc/passwd')",
     "CREATE VIRTUAL TABLE t USING VirtualOGR('CSV:/etc/passwd')", "SELECT * FROM pragma_database_list", "SELECT readfile('/etc/passwd')",
-    "DELETE FROM zones", "VACUUM INTO 'PWNED.db'", "PRAGMA writable_schema=1", "@/etc/passwd", " @inputs.txt", "SELECT zeroblob(900000000)",
-    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c", "INSERT INTO zones (name) VALUES ('x')",
+    "DELETE FROM zones", "VACUUM INTO 'PWNED.db'", "PRAGMA writable_schema=1", "@/etc/passwd", " @inputs.txt",
+    "INSERT INTO zones (name) VALUES ('x')",
     "SELECT * FROM zones; DROP TABLE zones", "SELECT * FROM zones; ATTACH DATABASE 'PWNED.db' AS a", "UPDATE zones SET name = 'x'",
-    "SELECT * FROM zones /* x */ ; DELETE FROM zones", "SELECT * FROM zones -- x\n; DELETE FROM zones", "EXPLAIN SELECT 1", "SELECT * FROM sqlite_master",
-    'SELECT * FROM "GPKG:../outside/x.gpkg".x', "SELECT * FROM [/etc/passwd]", "SELECT * FROM `CSV:/etc/passwd`", "SELECT randomblob(900000000) FROM zones",
-    "SELECT * FROM zones WHERE name IN (SELECT field_1 FROM 'CSV:/etc/passwd'.passwd)", "SELECT writefile('PWNED', 'x')", "SELECT fileio_read('x')",
+    "SELECT * FROM zones /* x */ ; DELETE FROM zones", "SELECT * FROM zones -- x\n; DELETE FROM zones", "EXPLAIN SELECT 1",
+    'SELECT * FROM "GPKG:../outside/x.gpkg".x', "SELECT * FROM [/etc/passwd]", "SELECT * FROM `CSV:/etc/passwd`",
+    "SELECT * FROM zones WHERE name IN (SELECT field_1 FROM 'CSV:/etc/passwd'.passwd)", "SELECT writefile('PWNED', 'x')",
     "SELECT * FROM fsdir('/etc')", "SELECT ogr_geocode('x')", "SELECT * FROM json_each(readfile('/etc/passwd'))", "CREATE TABLE x AS SELECT 1",
-    "SELECT replace(hex(zeroblob(99999999)), '0', 'aaaaaaaaaa')", "SELECT CAST(x'2f' AS TEXT)\0", "ALTER TABLE zones RENAME TO x",
+    "SELECT CAST(x'2f' AS TEXT)\0", "ALTER TABLE zones RENAME TO x",
 ]  # fmt: skip
+
+
+# They may run: what they take is bounded, and they see nothing but the input.
+COMPUTES = (
+    "SELECT zeroblob(900000000)",
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
+    "SELECT * FROM sqlite_master",
+    "SELECT randomblob(900000000) FROM zones",
+    "SELECT fileio_read('x')",
+    "SELECT replace(hex(zeroblob(99999999)), '0', 'aaaaaaaaaa')",
+)
 
 
 FLOODS: dict[str, Call] = {

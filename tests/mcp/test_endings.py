@@ -145,10 +145,13 @@ def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_serve
         pipes.hello({"elicitation": {}})
         pipes.send("tools/call", {"name": "reproject", "arguments": LONG})
         pipes.until(lambda message: message.get("method") == "elicitation/create")
-        assert containers.of_owners(place.owners) == []
+        until(
+            lambda: containers.of_owners(place.owners) == []
+        )  # one that looked at the inputs is on its way out
         assert place.staged == []
         assert ends(pipes, "SIGTERM") == 143
-    assert [event["outcome"] for event in place.audited] == ["CANCELLED"]
+    own = [event["outcome"] for event in place.audited if event["tool"] != "validate_call"]
+    assert own == ["CANCELLED"]
 
 
 def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(

@@ -15,7 +15,6 @@ from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.discovery.values import KINDS, crs_codes
 from gdal_mcp.mcp.completions import MOST, Sources, complete, values_of
 from gdal_mcp.mcp.prompts import (
-    CHECKS,
     MAX_VALUE,
     PromptValue,
     get_prompt,
@@ -71,7 +70,7 @@ def test_every_prompt_uses_every_argument_and_no_other(subtests: pytest.Subtests
             prompt = prompts()[name]
             bare = prompt.text.replace("{{", "").replace("}}", "")
             assert set(re.findall(r"\{(\w+)\}", bare)) == {one.name for one in prompt.values}
-            assert {one.kind for one in prompt.values} <= {*CHECKS, *KINDS}
+            assert {one.kind for one in prompt.values} <= {"path", "choice", "number", "words", *KINDS}
 
 
 def test_every_tool_and_algorithm_in_a_prompt_exists(subtests: pytest.Subtests):

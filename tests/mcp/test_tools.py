@@ -255,5 +255,5 @@ def test_the_receipt_says_what_ran_where_and_how_it_was_allowed(modern: Talk):
     assert receipt["pool"] in ("cold", "warm")
     assert receipt["approval"]
     assert receipt["limits"]["wall_seconds"] > 0
-    assert receipt["gdal_version"].startswith("3.")
+    assert receipt["tool_version"].startswith("3.")
     assert {"plan", "run", "publish", "create", "start", "remove"} <= receipt["seconds"].keys()

@@ -67,13 +67,6 @@ def test_a_call_of_a_server_whose_lock_was_swept_away_is_ended_too(settings: Set
     assert events.count(call) == 2
 
 
-def test_a_server_that_ends_leaves_no_lock(settings: Settings):
-    with running(settings) as app:
-        lock = settings.state_dir / "servers" / f"{app.owner.id}.lock"
-        assert lock.exists()
-    assert not lock.exists()
-
-
 def test_no_engine_is_needed_to_start(settings: Settings):
     with running(settings.model_copy(update={"engine": "unix:///nonexistent.sock"})) as app:
         assert app.workspaces.items[0].writable

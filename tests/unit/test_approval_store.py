@@ -227,16 +227,6 @@ def test_of_many_who_decide_at_once_the_first_alone_counts(
         other.close()
 
 
-def test_after_a_use_or_a_denial_the_question_is_asked_anew(approvals: Approvals) -> None:
-    used = approve(approvals)
-    approvals.consume("d", "alice")
-    second = ask(approvals, "d", "alice")
-    approvals.decide(second.id, Decision(False, "bob", "console", "console"))
-    third = ask(approvals, "d", "alice")
-    assert len({used.id, second.id, third.id}) == 3
-    assert third.state == "pending"
-
-
 @pytest.mark.claim("approval.used-once")
 def test_a_question_expires(approvals: Approvals, clock: Clock) -> None:
     approval = ask(approvals, "d", "alice")
@@ -358,20 +348,6 @@ def test_hostile_text_is_kept_and_does_no_harm(approvals: Approvals, text: str) 
     used = approvals.consume(text, text)
     assert used
     assert used.details == {text: text}
-
-
-def test_of_many_equal_yeses_each_lets_one_call_through(approvals: Approvals) -> None:
-    def one(_: int) -> str | None:
-        row = ask(approvals, "d", "alice")
-        approvals.decide(row.id, Decision(True, "bob", "console", "console"))
-        used = approvals.consume("d", "alice")
-        return used.id if used else None
-
-    with ThreadPoolExecutor(8) as pool:
-        used = list(pool.map(one, range(40)))
-    assert None not in used
-    assert len(set(used)) == 40
-    assert approvals.consume("d", "alice") is None
 
 
 @pytest.mark.claim("audit.how-allowed")

@@ -282,23 +282,9 @@ NAMES = st.sampled_from(
 )
 VALUES = st.sampled_from(
     [
-        *(
-            "true", "false", "EPSG:4326", "near", "1,2", "1,2,3,4", "1", "-1", "COMPRESS=LZW",
-            "NUM_THREADS=2", "GTiff", "poly",
-        ),
-        *(
-            "--config",
-            "--CONFIG",
-            "CPL_LOG=/tmp/x",
-            "=?",
-            "?",
-            "@/etc/passwd",
-            "/etc/passwd",
-            "a\0b",
-            'a"b',
-            "a,b",
-            "None",
-        ),
+        "true", "false", "EPSG:4326", "near", "1,2", "1,2,3,4", "1", "-1", "COMPRESS=LZW", "NUM_THREADS=2",
+        "GTiff", "poly", "--config", "--CONFIG", "CPL_LOG=/tmp/x", "=?", "?", "@/etc/passwd", "/etc/passwd",
+        "a\0b", 'a"b', "a,b", "None",
     ]
 ) | st.text(max_size=12)  # fmt: skip
 

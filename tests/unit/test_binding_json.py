@@ -176,12 +176,6 @@ def test_json_of_another_type_or_name_is_refused() -> None:
         assert len(caught.value.message) < 2000
 
 
-def test_a_list_of_one_is_the_value_itself() -> None:
-    assert json_words(CLIP, input=["a.tif"], output=["b.tif"], window=[0, 0, 5, 5], add_alpha=[True]) == (
-        *("--input=/ws/a.tif", "--output=/ws/b.tif", "--window=0,0,5,5", "--add-alpha"),
-    )
-
-
 def test_sql_of_a_call_is_one_statement_and_never_changes_the_input() -> None:
     call = {"input": "a.gpkg", "output": "b.gpkg", "sql": ["SELECT * FROM poly"]}
     assert bind_json(SQL, call, Context(packaged(), allow_sql=True)).get("sql") == ("SELECT * FROM poly",)

@@ -1,6 +1,7 @@
 """A walk tells all that is in a folder, in one order, and follows nothing out of it."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from staging_kit import write
 
-from gdal_mcp.gdal.datasets.browse import Found, Kind, Leads, TreeTooLarge, walk
+from gdal_mcp.gdal.datasets.browse import Barred, Folder, Found, Kind, Leads, opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
@@ -20,13 +21,32 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def everything(root: Path, at: str = "", **bounds: int) -> list[Found]:
+def walk(folder: Folder) -> Iterator[tuple[Found, bool]]:
+    """What is in a folder and below it, each with whether it is a folder that was not entered."""
+    for name in folder.names:
+        found = folder.look(name)
+        if found is None or found.kind is not Kind.FOLDER:
+            yield from [(found, False)] if found else []
+            continue
+        with folder.enter(name) as inner:
+            if inner is not Barred.GONE:
+                yield found, inner is Barred.CLOSED
+            if isinstance(inner, Folder):
+                yield from walk(inner)
+
+
+def everything(root: Path, at: str = "", **bounds: int) -> list[tuple[Found, bool]]:
     workspaces = Workspaces((Workspace.at(root, writable=True),))
-    return list(walk(workspaces, workspaces.input(str(root / at)), **bounds))
+    with opened(workspaces, workspaces.input(str(root / at)), **bounds) as folder:
+        return list(walk(folder))
+
+
+def all_found(root: Path) -> list[Found]:
+    return [found for found, _ in everything(root)]
 
 
 def paths(root: Path, at: str = "", **bounds: int) -> list[str]:
-    return [str(found.relative) for found in everything(root, at, **bounds)]
+    return [str(found.relative) for found, _ in everything(root, at, **bounds)]
 
 
 def test_every_file_and_folder_is_told_in_the_order_of_names_bytes(root):
@@ -37,7 +57,7 @@ def test_every_file_and_folder_is_told_in_the_order_of_names_bytes(root):
 
 def test_a_file_is_told_as_it_is(root):
     write(root, {"a.tif": b"12345"})
-    (found,) = everything(root)
+    (found,) = all_found(root)
     status = (root / "a.tif").stat()
     assert (found.kind, found.size, found.mtime_ns) == (Kind.FILE, 5, status.st_mtime_ns)
     assert found.located.path == root / "a.tif"
@@ -59,22 +79,19 @@ def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
     }.items():
         (root / name).symlink_to(target)
     write(root, {f"{RESERVED}/undo/x": b""})
-    links = {found.name: found.leads for found in everything(root) if found.kind is Kind.LINK}
+    links = {found.name: found.leads for found in all_found(root) if found.kind is Kind.LINK}
     assert links == {
         "in": Leads.INSIDE, "out": Leads.OUTSIDE, "out-file": Leads.OUTSIDE, "gone": Leads.NOWHERE,
         "gone-out": Leads.OUTSIDE, "self": Leads.OUTSIDE, "chain": Leads.OUTSIDE, "ours": Leads.OUTSIDE,
     }  # fmt: skip
     assert not any(path.startswith(("in/", "out/", "chain/")) for path in paths(root))
-    (inside,) = (found.target for found in everything(root) if found.name == "in")
-    assert inside is not None
-    assert inside.path == root / "real"
 
 
 def test_whether_something_is_outside_cannot_be_learnt_from_a_link(root, tmp_path):
     write(tmp_path, {"there": b""})
     (root / "a").symlink_to("../there")
     (root / "b").symlink_to("../not-there")
-    assert [found.leads for found in everything(root)] == [Leads.OUTSIDE, Leads.OUTSIDE]
+    assert [found.leads for found in all_found(root)] == [Leads.OUTSIDE, Leads.OUTSIDE]
 
 
 def test_the_server_s_own_folder_is_never_told_but_others_of_its_name_are(root):
@@ -84,7 +101,7 @@ def test_the_server_s_own_folder_is_never_told_but_others_of_its_name_are(root):
 
 def test_a_folder_below_the_depth_is_told_closed(root):
     write(root, {"a/b/c": b"", "d": b""})
-    assert [(str(found.relative), found.closed) for found in everything(root, depth=1)] == [
+    assert [(str(found.relative), closed) for found, closed in everything(root, depth=1)] == [
         ("a", True),
         ("d", False),
     ]
@@ -101,25 +118,31 @@ def test_however_deep_folders_are_the_walk_ends(root):
     os.close(folder)
     found = everything(root, depth=10_000)
     assert len(found) < 100
-    assert [one.closed for one in found] == [False] * (len(found) - 1) + [True]
+    assert [closed for _, closed in found] == [False] * (len(found) - 1) + [True]
 
 
-def test_more_names_than_the_limit_are_refused_after_those_that_fit(root):
-    for limit in [1, 3, 9]:
-        write(root, {f"{folder}/{name}": b"" for folder in "ab" for name in "1234"})
-        workspaces = Workspaces((Workspace.at(root, writable=True),))
-        found = []
-        with pytest.raises(TreeTooLarge):
-            for one in walk(workspaces, workspaces.input(str(root)), limit=limit):
-                found += [one]
-        assert 0 < len(found) <= limit
-        assert len(everything(root, limit=10)) == 10
+def test_more_names_than_the_limit_are_not_read_and_their_folder_is_not_complete(root):
+    write(root, {f"{folder}/{name}": b"" for folder in "ab" for name in "1234"})
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    for limit, complete in {
+        1: [False],
+        3: [True, False, False],
+        9: [True, True, False],
+        10: [True] * 3,
+    }.items():
+        with opened(workspaces, workspaces.input(str(root)), limit=limit) as folder:
+            seen, names = [folder.complete], len(folder.names)
+            for name in ("a", "b")[: len(complete) - 1]:
+                with folder.enter(name) as inner:
+                    assert isinstance(inner, Folder)
+                    seen, names = [*seen, inner.complete], names + len(inner.names)
+        assert (seen, names) == (complete, limit)
 
 
 def test_names_that_are_no_text_are_told_escaped(root):
     with open(os.fsencode(root) + b"/\xff\xfe.tif", "wb"):
         pass
-    (found,) = everything(root)
+    (found,) = all_found(root)
     assert found.shown == "\\xff\\xfe.tif"
     assert os.fsencode(found.relative) == b"\xff\xfe.tif"
     found.shown.encode()
@@ -127,7 +150,7 @@ def test_names_that_are_no_text_are_told_escaped(root):
 
 def test_pipes_are_told_and_not_opened(root):
     os.mkfifo(root / "pipe")
-    (found,) = everything(root)
+    (found,) = all_found(root)
     assert found.kind is Kind.OTHER
 
 
@@ -142,13 +165,14 @@ def test_what_vanishes_or_becomes_a_link_meanwhile_is_left_out(root, tmp_path):
     write(tmp_path, {"outside/secret": b""})
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     found = []
-    for one in walk(workspaces, workspaces.input(str(root))):
-        if one.name == "a":
-            (root / "b/x").unlink()
-            (root / "b").rmdir()
-            (root / "c").rename(tmp_path / "c")
-            (root / "c").symlink_to("../outside")
-        found.append(str(one.relative))
+    with opened(workspaces, workspaces.input(str(root))) as folder:
+        for one, _ in walk(folder):
+            if one.name == "a":
+                (root / "b/x").unlink()
+                (root / "b").rmdir()
+                (root / "c").rename(tmp_path / "c")
+                (root / "c").symlink_to("../outside")
+            found.append(str(one.relative))
     assert found == ["a", "a/x", "c"]
 
 
@@ -161,8 +185,8 @@ def test_two_walks_say_the_same_and_nothing_is_told_twice(tmp_path_factory, name
     for number, name in enumerate(names):
         if len(name.encode()) <= 255:
             (root / name).mkdir() if number % 2 else (root / name).write_bytes(b"")
-    first = everything(root)
-    assert first == everything(root)
+    first = all_found(root)
+    assert first == all_found(root)
     relatives = [found.relative for found in first]
     assert len(set(relatives)) == len(relatives)
     assert {str(one) for one in relatives} == {

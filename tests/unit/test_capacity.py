@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from gdal_mcp.calls.translation import explain
-from gdal_mcp.errors import Code, Stage
 from sandbox.capacity import LockFileCapacity
 from sandbox.errors import CapacityExhausted
 
@@ -225,11 +223,6 @@ def test_a_child_process_neither_inherits_nor_drops_a_promise(ours: LockFileCapa
     os.waitpid(child, 0)
     subprocess.run([sys.executable, "-c", ""], check=True)
     assert other.do("take") == "none"
-
-
-def test_no_memory_for_a_container_is_told_as_busy():
-    told = explain(CapacityExhausted("no memory"), Stage.RUN)
-    assert told.code is Code.BUSY
 
 
 class Promises(RuleBasedStateMachine):

@@ -129,16 +129,11 @@ def test_a_format_that_can_be_written_passes_in_gdals_spelling() -> None:
 
 def test_a_format_that_cannot_or_must_not_be_written_is_refused() -> None:
     for name, kind in [
-        *(("MEM", "raster"), ("memory", "vector"), ("stream", "raster"), ("stream", None)),
-        *(("GeoJSON", "raster"), ("PNG", "vector"), ("LIBERTIFF", "raster"), ("GTI", "raster")),
-        *(
-            ("", "raster"),
-            ("GTiff\n", "raster"),
-            ("GTiff ", "raster"),
-            ("/vsistdout/", "raster"),
-            ("x" * 100, None),
-        ),
-    ]:
+        ("MEM", "raster"), ("memory", "vector"), ("stream", "raster"), ("stream", None),
+        ("GeoJSON", "raster"), ("PNG", "vector"), ("LIBERTIFF", "raster"), ("GTI", "raster"),
+        ("", "raster"), ("GTiff\n", "raster"), ("GTiff ", "raster"), ("/vsistdout/", "raster"),
+        ("x" * 100, None),
+    ]:  # fmt: skip
         with pytest.raises(ArgumentRefused):
             output_format(packaged(), name, kind)
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
-from gdal_mcp.gdal.catalogue.load import build, catalogue_of, packaged, packaged_text
+from gdal_mcp.gdal.catalogue.load import build, catalogue_of, packaged, packaged_text, patched
 from gdal_mcp.gdal.catalogue.model import Argument, Role
-from gdal_mcp.gdal.catalogue.patches import patched
 
 Parts = dict[str, dict[str, Any]]
 

@@ -39,24 +39,12 @@ def stored(state: Path) -> Path:
     return store.save(state, IMAGE, DIGEST, NEWER)
 
 
-def test_without_anything_stored_the_packaged_data_is_used(state: Path) -> None:
-    assert store.select(state, IMAGE) == packaged_text()
-    assert store.select(state, None) == packaged_text()
-    assert not state.exists()
-
-
 def test_the_catalogue_of_an_image_is_used_for_that_image_only(tmp_path: Path) -> None:
     for image, state in ((IMAGE, tmp_path / "named"), (None, tmp_path / "found")):
         store.save(state, image, DIGEST, NEWER)
         assert store.select(state, image) == NEWER
         assert store.select(state, "registry.example/gdal:other") == packaged_text()
         assert (store.select(state, None) == NEWER) == (image is None)
-
-
-def test_each_image_keeps_its_own(state: Path, stored: Path) -> None:
-    store.save(state, None, OTHER, release("3.15.1"))
-    assert store.select(state, IMAGE) == NEWER
-    assert store.select(state, None) == release("3.15.1")
 
 
 def test_an_image_that_moved_is_known_by_its_last_build(state: Path, stored: Path) -> None:
@@ -188,14 +176,6 @@ def test_set_up_stores_the_catalogue_of_another_release(
     state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked(monkeypatch, "3.14.0", NEWER)
-    assert catalogue_command.after_setup(settings, asked.image) == 0
-    assert store.select(state, IMAGE) == NEWER
-
-
-def test_set_up_asks_an_image_that_does_not_say_its_version(
-    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = Asked(monkeypatch, "", NEWER)
     assert catalogue_command.after_setup(settings, asked.image) == 0
     assert store.select(state, IMAGE) == NEWER
 

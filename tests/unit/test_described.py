@@ -252,20 +252,9 @@ WORDS = (
     *(words.MULTIDIMENSIONAL, words.MASKS, words.compressions()),
 )
 OURS = {
-    "raster",
-    "vector",
-    "gray",
-    "rgb",
-    "hillshade",
-    "palette",
-    "RGB",
-    "Gray",
-    "Polygon",
-    "group",
-    "array",
-    "other",
-    *("CMYK", "HLS", "MultiPolygon", "bool", "complex64", "complex128"),
-}
+    "raster", "vector", "gray", "rgb", "hillshade", "palette", "RGB", "Gray", "Polygon", "group", "array",
+    "other", "CMYK", "HLS", "MultiPolygon", "bool", "complex64", "complex128",
+}  # fmt: skip
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["GTiff", "Byte", "nan"]),
     lambda inner: st.lists(inner, max_size=6)

@@ -10,7 +10,6 @@ from jsonschema import Draft202012Validator
 
 from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.groups import companions
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.schema import input_schema, offered
@@ -123,12 +122,12 @@ def calls(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
         with_others = {
             argument.name,
             *argument.depends_on,
-            *companions(algorithm, argument, "dependency_group"),
+            *algorithm.companions(argument, "dependency_group"),
         }
         rivals = {
             rival
             for name in with_others
-            for rival in companions(algorithm, algorithm.long_names[name], "exclusion_group")
+            for rival in algorithm.companions(algorithm.long_names[name], "exclusion_group")
         }
         if not rivals & set(chosen):
             chosen |= {name: algorithm.long_names[name] for name in with_others}
@@ -208,7 +207,7 @@ def excluded_pair(algorithm: Algorithm, call: dict[str, Any]) -> dict[str, Any] 
     for argument in (
         one for one in offered(algorithm) if one.exclusion_group and one.element_type != "boolean"
     ):
-        for rival in sorted(companions(algorithm, argument, "exclusion_group")):
+        for rival in sorted(algorithm.companions(argument, "exclusion_group")):
             other = algorithm.long_names[rival]
             if other.element_type != "boolean" and other.role not in (Role.FORBIDDEN, Role.HOST_OWNED):
                 return {**call, argument.name: sample(argument), rival: sample(other)}

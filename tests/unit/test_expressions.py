@@ -126,17 +126,14 @@ def test_geojson_passes_as_its_geometry_alone() -> None:
 
 
 NO_GEOMETRY = [
-    *("", "@/etc/passwd", "/etc/passwd", "POINT", "POINT (1 2", "POINT 1 2)", "POINTS (1 2)", "POINT.wkt"),
-    *("SRID=4326;POINT(1 2)", "POINT (1 2) /etc/passwd", "CIRCLE (1 2)", "{", "{}", "[]", '{"type":"Point"}'),
-    '{"type":["Point"],"coordinates":[1,2]}',
-    '{"type":"Point","coordinates":["1","2"]}',
-    '{"type":"Point","coordinates":[NaN,1]}',
-    '{"type":"FeatureCollection","features":[]}',
-    '{"type":"Link","href":"http://x"}',
-    '{"type":"Point","coordinates":[' + "9" * 400 + ",1]}",
+    "", "@/etc/passwd", "/etc/passwd", "POINT", "POINT (1 2", "POINT 1 2)", "POINTS (1 2)", "POINT.wkt",
+    "SRID=4326;POINT(1 2)", "POINT (1 2) /etc/passwd", "CIRCLE (1 2)", "{", "{}", "[]", '{"type":"Point"}',
+    '{"type":["Point"],"coordinates":[1,2]}', '{"type":"Point","coordinates":["1","2"]}',
+    '{"type":"Point","coordinates":[NaN,1]}', '{"type":"FeatureCollection","features":[]}',
+    '{"type":"Link","href":"http://x"}', '{"type":"Point","coordinates":[' + "9" * 400 + ",1]}",
     '{"type":"GeometryCollection","geometries":[' * 50 + "]}" * 50,
     "LINESTRING (" + "0 0," * MAX_TEXT + "1 1)",
-]
+]  # fmt: skip
 
 
 def test_what_is_no_geometry_is_refused() -> None:

@@ -207,11 +207,6 @@ def test_a_folder_is_renamed_or_copied_over_another_on_demand(root):
         assert after == {**left, "c2.zarr/zarr.json": b"{}", "c2.zarr/c/0": b"0"}
 
 
-def test_a_dataset_goes_into_a_folder_that_is_named(root):
-    after = done(root, "dataset rename", source="dem.tif", destination="maps/")
-    assert {"maps/dem.tif", "maps/dem.tif.aux.xml", "maps/dem.tfw"} <= set(after)
-
-
 def test_an_existing_dataset_is_only_replaced_on_demand_and_whole(root):
     for operation in ["dataset rename", "dataset copy"]:
         given = {"source": "dem.tif", "destination": "maps/old.tif"}
@@ -319,12 +314,8 @@ def test_what_exists_is_never_moved_or_copied_over(root):
 def test_a_copy_by_gdal_goes_to_staging_only(root):
     work = planned(root, "vsi copy", source="maps", destination="maps2", recursive=True)
     assert work.argv == (
-        "vsi",
-        "copy",
-        "--recursive",
-        f"--source={root}/maps",
-        "--destination=/staging/maps2",
-    )
+        "vsi", "copy", "--recursive", f"--source={root}/maps", "--destination=/staging/maps2",
+    )  # fmt: skip
     assert (work.transfers, work.removes) == ((), ())
     assert refusal(root, "vsi copy", source="maps", destination="maps2") is Code.INVALID_ARGUMENT
 

@@ -47,15 +47,6 @@ def kill(process):
     process.wait()
 
 
-def test_a_server_is_alive_until_it_is_killed(owner, other):
-    name, process = other
-    assert not owner.is_dead(name)
-    assert owner.dead() == ()
-    kill(process)
-    assert owner.is_dead(name)
-    assert owner.dead() == (name,)
-
-
 def test_two_servers_of_one_process_are_two(owner):
     second = Owner(owner.folder)
     assert second.id != owner.id

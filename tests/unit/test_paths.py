@@ -44,14 +44,6 @@ def test_a_file_of_the_workspace_is_found_by_its_name_whatever_it_looks_like(pat
         assert paths.input(text).path == Path(os.path.normpath(root / text))
 
 
-def test_absolute_paths_and_uris_name_the_same_file(paths: Paths, root: Path):
-    assert (
-        paths.input(str(root / "a b.tif"))
-        == paths.input((root / "a b.tif").as_uri())
-        == paths.input("a b.tif")
-    )
-
-
 @pytest.mark.claim("paths.inside")
 def test_any_other_text_is_answered_by_what_it_seems_to_mean(paths: Paths):
     for text, code in [
@@ -179,10 +171,6 @@ def test_an_output_never_takes_the_place_of_what_a_part_was_read_from(paths: Pat
         assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-def test_a_uri_of_a_file_that_is_not_there_is_not_found(paths: Paths, root: Path):
-    assert refusal(paths, (root / "absent.tif").as_uri()).code is Code.NOT_FOUND
-
-
 @pytest.mark.claim("paths.links-stay-inside")
 def test_a_link_leads_nowhere_outside_and_no_output_goes_through_one(
     paths: Paths, root: Path, tmp_path: Path
@@ -206,11 +194,6 @@ def test_an_output_is_only_ever_a_plain_path(paths: Paths):
         ("absent/a.tif", Code.NOT_FOUND),
     ]:
         assert refusal(paths, text, writing=True).code is code
-
-
-def test_a_new_output_replaces_nothing(paths: Paths):
-    made = paths.output("new.tif", inputs=(), overwrite=True)
-    assert (made.replaces, made.update, made.server_named) == ((), False, False)
 
 
 def test_an_existing_output_is_replaced_with_all_that_belongs_to_it(paths: Paths):

@@ -72,13 +72,6 @@ def test_no_slot_serves_two_however_many_call_at_once(make: Making, engine, canc
     assert "warm" in found
 
 
-def test_the_oldest_is_taken_first(make: Making, cancel):
-    pool = make(least=2)
-    filled(pool, 2)
-    first, second = (one.slot.container for one in pool._inventory.idle)
-    assert [served(pool, READS, cancel)[0], served(pool, READS, cancel)[0]] == [first, second]
-
-
 @pytest.mark.claim("sandbox.waiting-as-new")
 @pytest.mark.parametrize(
     "other",
@@ -218,14 +211,6 @@ def test_a_slot_that_ended_or_spoke_while_it_waited_is_never_given_a_call(
     assert served(pool, READS, cancel)[1] == "warm"
     until(lambda: first not in engine.boxes)
     assert jobs(engine.made[int(first[4:]) - 1]) == []
-    assert pool.figures().lost == 1
-
-
-def test_a_slot_that_ends_while_it_waits_is_removed_and_replaced(make: Making, engine):
-    pool = make()
-    filled(pool, 1)
-    engine.boxes["box-1"].end()
-    until(lambda: list(engine.boxes) == ["box-2"])
     assert pool.figures().lost == 1
 
 

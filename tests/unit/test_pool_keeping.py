@@ -1,7 +1,6 @@
 """The pool on an engine in memory: what it keeps waiting, and that its end leaves nothing."""
 
 import threading
-import time
 from contextlib import suppress
 
 import pytest
@@ -84,16 +83,6 @@ def test_a_slot_is_replaced_when_it_is_old_and_not_before(make: Making, engine):
     wake(pool)
     until(lambda: list(engine.boxes) == ["box-2"])
     filled(pool, 1)
-
-
-def test_nothing_is_due_while_nothing_happens(make: Making, engine):
-    pool = make(least=2, standing=[READS, kind("b")])
-    filled(pool, 4)
-    until(lambda: not pool._inventory.due)
-    now = time.monotonic()
-    for later in (0.0, 1.0, 4.0):
-        assert pool._inventory.next_change(now + later, 600.0) > 1.0
-    assert len(engine.made) == 4
 
 
 def test_a_slot_that_spoke_is_heard_once(make: Making, engine, monkeypatch):

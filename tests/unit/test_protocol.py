@@ -77,17 +77,6 @@ _JSON = st.recursive(
     max_leaves=10,
 )
 _OBJECTS = st.dictionaries(st.text(), _JSON, max_size=4)
-_MIDDLE = st.one_of(
-    st.binary(max_size=50).map(lambda data: (frame(b"O", data), Printed(data))),
-    st.binary(max_size=50).map(lambda data: (frame(b"B", b"name\0" + data), Attachment("name", data))),
-    st.floats(0, 1).map(lambda part: (frame(b"P", {"fraction": part}), Progress(part, ""))),
-)
-
-
-@given(_OBJECTS, st.lists(_MIDDLE, max_size=8), _OBJECTS, st.lists(st.integers(0, 40), max_size=60))
-def test_the_frames_are_the_same_whatever_the_pieces(facts, middle, answer, sizes):
-    data = frame(b"R", facts) + b"".join(raw for raw, _ in middle) + frame(b"F", answer)
-    assert read(data, sizes) == [Ready(facts), *(meant for _, meant in middle), Final(answer)]
 
 
 _KINDS = st.sampled_from([b"R", b"O", b"P", b"I", b"B", b"F", b"X", b"\0", b"\xff"])

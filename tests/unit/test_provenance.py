@@ -15,7 +15,7 @@ from gdal_mcp.ledger.registry import Call
 from gdal_mcp.ledger.statement import FOLDER_DIGEST, record, statement
 from sandbox.outputs.inspection import tree_digest
 from sandbox.outputs.store import Part
-from sandbox.workspace import Identity, Located, Workspace, Workspaces
+from sandbox.workspace import Located, Workspace, Workspaces
 
 GIB = 1 << 30
 
@@ -336,14 +336,6 @@ def test_a_record_holds_all_that_is_kept():
 def test_a_call_that_runs_has_no_end_and_no_duration():
     told = record(Call("c", "p", "t", {}, started=5.0))
     assert (told["finished"], told["duration"], told["files"]) == (None, None, [])
-
-
-def test_an_identity_is_that_of_the_open_file(root: Path, spaces: Workspaces):
-    """The premise of all of the above: a changed size or time is another identity."""
-    (root / "a").write_bytes(b"x")
-    first = Identity.of((root / "a").stat())
-    os.utime(root / "a", ns=(1, 1))
-    assert Identity.of((root / "a").stat()) != first
 
 
 def test_a_time_that_no_calendar_has_is_told_all_the_same():

@@ -27,10 +27,9 @@ from sandbox.outputs import inspection as outputs
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.journal import JournalDamaged, load
-from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Finding, Publication, Transfer
 from sandbox.outputs.undo import Retention
-from sandbox.workspace import RESERVED, Located, Workspace
+from sandbox.workspace import RESERVED, Located
 
 
 @pytest.fixture
@@ -441,11 +440,3 @@ def test_a_journal_from_before_there_were_renames_can_be_undone(workspace):
     path.write_text(json.dumps(journal))
     area.undo(CALL)
     assert tree(workspace) == {"a.tif": b"old"}
-
-
-def test_a_read_only_workspace_is_never_rearranged(workspace):
-    write(workspace, {"a.tif": b"a"})
-    area = StagingArea(Workspace.at(workspace, writable=False), ops=DirOps(Trail()))
-    with pytest.raises(StagingFailed):
-        area.open(CALL, USER)
-    assert tree(workspace) == {"a.tif": b"a"}

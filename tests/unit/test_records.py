@@ -16,7 +16,7 @@ from gdal_mcp.calls.context import CallContext, Done
 from gdal_mcp.calls.records import Records
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog
-from gdal_mcp.ledger.registry import Call, Registry
+from gdal_mcp.ledger.registry import Call, CallQuery, Registry
 from gdal_mcp.pipeline import Request
 from gdal_mcp.plan import Command, Draft, Output, Transfer
 from gdal_mcp.settings import load_settings
@@ -201,7 +201,7 @@ def test_an_answer_without_a_container_is_in_the_audit_log_alone(records: Record
     records.answered(one)
     assert records.finished(one, None, None) is None
     assert [event["type"] for event in events(records)] == ["call.started", "call.finished"]
-    assert records.registry.calls() == ()
+    assert records.registry.search(CallQuery()).calls == ()
 
 
 @pytest.mark.claim("audit.no-record-no-run")

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
+from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, CallQuery, Registry
 from tests.unit.clock import Clock
 from tests.unit.registry_kit import artifact, begin, clock, listed, path, publish, registry
 
 __all__ = ["clock", "path", "registry"]
 
 
-def always(_: Artifact) -> bool:
-    return True
+def standing(name: str, sha256: str) -> Artifact:
+    """An artifact whose file is there."""
+    return replace(artifact(name, sha256), path="/")
 
 
 # Calls
@@ -66,9 +67,7 @@ def test_calls_come_newest_first(registry: Registry, clock: Clock) -> None:
     for number in range(5):
         clock.now += number % 2  # some at the same moment
         begin(registry, f"c{number}")
-    assert [call.id for call in registry.calls(3)] == ["c4", "c3", "c2"]
-    assert registry.calls(0) == ()
-    assert registry.calls(-1) == ()
+    assert [call.id for call in registry.search(CallQuery(), 3).calls] == ["c4", "c3", "c2"]
 
 
 def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> None:
@@ -76,13 +75,12 @@ def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> 
     registry.finish_call("done", CallEnd("OK"))
     begin(registry, "lost", server="dead")
     begin(registry, "running", server="alive")
-    ended = registry.interrupted(lambda server: server == "alive")
-    assert [(call.id, call.outcome, call.message) for call in ended] == [
-        ("lost", "INTERNAL", "server restarted")
-    ]
-    states = {call.id: (call.outcome, call.finished is None) for call in registry.calls()}
+    lost = CallEnd("INTERNAL", "server restarted")
+    ended = registry.interrupted(lambda server: server == "alive", lambda _call: lost)
+    assert [(call.id, call.outcome, call.message) for call in ended] == [("lost", lost.outcome, lost.message)]
+    states = {call.id: (call.outcome, call.finished is None) for call in registry.search(CallQuery()).calls}
     assert states == {"done": ("OK", False), "lost": ("INTERNAL", False), "running": ("", True)}
-    assert registry.interrupted(lambda server: server == "alive") == ()
+    assert registry.interrupted(lambda server: server == "alive", lambda _call: lost) == ()
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\0b", "'; DROP TABLE calls; --", "\x1b[2J\n", "𝄞"])
@@ -190,12 +188,12 @@ def test_a_newer_artifact_takes_the_place_of_the_older_which_keeps_its_row(
 
 
 def test_undo_lists_again_what_the_call_had_replaced(registry: Registry) -> None:
-    publish(registry, "c1", artifact("a.tif", "11"))
-    publish(registry, "c2", artifact("a.tif", "22"), artifact("new.tif", "23"))
-    gone = registry.retract_artifacts("c2", always)
+    publish(registry, "c1", standing("a.tif", "11"))
+    publish(registry, "c2", standing("a.tif", "22"), standing("new.tif", "23"))
+    gone = registry.retract_artifacts("c2")
     assert {one.sha256 for one in gone} == {"22", "23"}
     assert listed(registry) == {"a.tif": "11"}
-    assert registry.retract_artifacts("c2", always) == ()
+    assert registry.retract_artifacts("c2") == ()
 
 
 def test_undo_looks_for_the_file_itself(registry: Registry, tmp_path: Path) -> None:
@@ -212,24 +210,24 @@ def test_undoing_two_calls_in_any_order_lists_the_first_again(registry: Registry
     for order in (("c3", "c2"), ("c2", "c3")):
         names = {old: f"{old}-{order[0]}" for old in ("c1", "c2", "c3")}
         for old, sha256 in (("c1", "11"), ("c2", "22"), ("c3", "33")):
-            publish(registry, names[old], artifact(f"{order[0]}.tif", sha256))
+            publish(registry, names[old], standing(f"{order[0]}.tif", sha256))
         for old in order:
-            registry.retract_artifacts(names[old], always)
+            registry.retract_artifacts(names[old])
         assert listed(registry)[f"{order[0]}.tif"] == "11"
 
 
 def test_undoing_a_replaced_artifact_leaves_the_newer_listed(registry: Registry) -> None:
     for call_id, sha256 in (("c1", "11"), ("c2", "22"), ("c3", "33")):
-        publish(registry, call_id, artifact("a.tif", sha256))
-    registry.retract_artifacts("c2", always)
+        publish(registry, call_id, standing("a.tif", sha256))
+    registry.retract_artifacts("c2")
     assert listed(registry) == {"a.tif": "33"}
 
 
 def test_a_call_that_wrote_one_place_twice_is_undone_whole(registry: Registry) -> None:
-    publish(registry, "c1", artifact("a.tif", "11"))
-    publish(registry, "c2", artifact("a.tif", "22"), artifact("a.tif", "23"))
+    publish(registry, "c1", standing("a.tif", "11"))
+    publish(registry, "c2", standing("a.tif", "22"), standing("a.tif", "23"))
     assert listed(registry) == {"a.tif": "23"}
-    registry.retract_artifacts("c2", always)
+    registry.retract_artifacts("c2")
     assert listed(registry) == {"a.tif": "11"}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gdal_mcp.approval.model import Asked, Decision
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import CallQuery, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import MIGRATIONS
 from tests.unit.registry_kit import artifact, begin, clock, listed, path, publish, registry
 
@@ -121,7 +121,7 @@ def test_a_damaged_database_is_unavailable(path: Path) -> None:
     data[4096:] = b"\xa5" * (len(data) - 4096)  # every page but the first
     path.write_bytes(data)
     with pytest.raises(RegistryUnavailable):
-        Registry(path).calls()
+        Registry(path).search(CallQuery())
     with pytest.raises(RegistryUnavailable):
         used(path)
 

@@ -240,11 +240,6 @@ def test_what_no_worker_writes_is_a_violation_and_keeps_what_came_before(play, b
     assert (result.stdout, result.stderr) == (b"out", b"err")
 
 
-def test_a_container_that_goes_on_after_its_last_word_is_cut(play, monkeypatch):
-    monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.01)
-    assert isinstance(play(READY, final(), FOREVER).outcome, ProtocolViolated)
-
-
 def test_a_container_that_chatters_on_after_its_last_word_is_cut(play, monkeypatch):
     monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.01)
     chatter = [(STDERR, b"and another thing")] * 1_000_000

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gdal_mcp.commands.stats import Form, lines, show
 from gdal_mcp.commands.streams import seconds_of
 from gdal_mcp.ledger.figures import EndedCall, Summary
-from gdal_mcp.ledger.registry import Call, CallEnd, Registry
+from gdal_mcp.ledger.registry import Call, CallEnd, CallQuery, Registry
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 
 Shown = Callable[..., tuple[str, list[str]]]
@@ -41,7 +41,7 @@ def shown(settings: Settings, capsys: pytest.CaptureFixture[str]) -> Shown:
 
 
 def record(registry: Registry, tool: str = "info") -> None:
-    call = registry.begin_call(Call(f"call-{len(registry.calls())}", "ann", tool, {}))
+    call = registry.begin_call(Call(f"call-{len(registry.search(CallQuery()).calls)}", "ann", tool, {}))
     registry.finish_call(call.id, CallEnd("OK", durations={"run": 0.25}))
 
 

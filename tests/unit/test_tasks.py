@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import CallQuery, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import MIGRATIONS
 from gdal_mcp.ledger.tasks import Keeping, TaskStore
 
@@ -215,7 +215,7 @@ def test_a_registry_of_before_is_taken_over(tmp_path: Path, opened: Open):
     db.close()
     registry = Registry(tmp_path / "registry.sqlite")
     assert opened().create("ann", "warp") is not None
-    assert registry.calls() == ()
+    assert registry.search(CallQuery()).calls == ()
     registry.close()
 
 

@@ -167,15 +167,9 @@ def test_a_description_of_somebody_else_is_not_believed(web: Web):
 @pytest.mark.parametrize(
     "url",
     [
-        *(
-            "http://issuer.example/jwks", "file:///etc/passwd", "ftp://127.0.0.1/x", "https://", "", "None",
-            "https://[::1",
-        ),
-        *(
-            "http://127.0.0.1.evil.example/",
-            "https://user:secret@issuer.example/",
-            "http://127.0.0.1@evil.example/",
-        ),
+        "http://issuer.example/jwks", "file:///etc/passwd", "ftp://127.0.0.1/x", "https://", "", "None",
+        "https://[::1", "http://127.0.0.1.evil.example/", "https://user:secret@issuer.example/",
+        "http://127.0.0.1@evil.example/",
     ],
 )  # fmt: skip
 def test_nothing_is_fetched_in_the_clear_or_from_files(url: str):

@@ -133,29 +133,12 @@ def test_a_name_of_255_bytes_is_let_in_and_one_of_256_is_refused(allowed, root):
 @pytest.mark.claim("paths.inside")
 def test_it_is_refused(allowed, subtests):
     for text in (
-        *("", "..", "../", "../outside/secret.tif", "sub/../../outside/secret.tif", "sub/../../ws/a.tif"),
-        *("/", "//", "/etc/passwd", "/proc/self/root/etc/passwd", "/dev/null"),
-        *("a.tif\n", "a\n.tif", "a\0.tif", "\x1b[2Ja.tif", "a\x7f", "a\x85b", "a\u2028b", "\t"),
-        *(
-            "\ud800.tif",
-            "a\udcff",
-            "a.tif/",
-            "a.tif/.",
-            "a.tif/..",
-            "a.tif/../a.tif",
-            "x/" * 2500,
-            "/" + "x" * 5000,
-        ),
-        *(
-            "file:", "file:a.tif", "file://", "file:///", "file://other.host/a.tif", "file://[/a.tif",
-            "file:\n///a",
-        ),
-        *(
-            "file:///etc/passwd",
-            "file:///proc/self/environ",
-            "file://localhost",
-            "file://user@localhost/a.tif",
-        ),
+        "", "..", "../", "../outside/secret.tif", "sub/../../outside/secret.tif", "sub/../../ws/a.tif", "/",
+        "//", "/etc/passwd", "/proc/self/root/etc/passwd", "/dev/null", "a.tif\n", "a\n.tif", "a\0.tif",
+        "\x1b[2Ja.tif", "a\x7f", "a\x85b", "a\u2028b", "\t", "\ud800.tif", "a\udcff", "a.tif/", "a.tif/.",
+        "a.tif/..", "a.tif/../a.tif", "x/" * 2500, "/" + "x" * 5000, "file:", "file:a.tif", "file://",
+        "file:///", "file://other.host/a.tif", "file://[/a.tif", "file:\n///a", "file:///etc/passwd",
+        "file:///proc/self/environ", "file://localhost", "file://user@localhost/a.tif",
     ):  # fmt: skip
         with subtests.test(text=text):
             refusal(allowed, text)
@@ -278,17 +261,10 @@ def test_parent_after_a_symlink_is_the_parent_of_where_it_leads(allowed, root):
 @pytest.mark.parametrize(
     "target",
     [
-        *(
-            "{outside}/secret.tif",
-            "../outside/secret.tif",
-            "sub/../../outside/secret.tif",
-            "{root}/../outside/secret.tif",
-        ),
-        *("/etc/passwd", "/proc/self/environ", "/proc/self/root/etc/passwd", "/proc/self/fd/0", "/dev/null"),
-        *(
-            ".gdal-mcp/undo.tif", "{root}/.gdal-mcp/undo.tif", "{root}-evil/x", "link.tif", "//etc/passwd",
-            "a\nb",
-        ),
+        "{outside}/secret.tif", "../outside/secret.tif", "sub/../../outside/secret.tif",
+        "{root}/../outside/secret.tif", "/etc/passwd", "/proc/self/environ", "/proc/self/root/etc/passwd",
+        "/proc/self/fd/0", "/dev/null", ".gdal-mcp/undo.tif", "{root}/.gdal-mcp/undo.tif", "{root}-evil/x",
+        "link.tif", "//etc/passwd", "a\nb",
     ],
 )  # fmt: skip
 def test_a_symlink_that_leads_elsewhere_is_refused(allowed, root, outside, target):
@@ -473,23 +449,8 @@ def test_descriptors_are_closed_whatever_happens(allowed, root):
 _TARGETS = tuple(".. / /etc /proc/self/root a sub sub/.. sub/../.. loop .gdal-mcp ../outside sub/in".split())
 _PIECES = st.sampled_from(
     [
-        *(
-            "a",
-            "b",
-            "sub",
-            "in",
-            "..",
-            ".",
-            "",
-            "/",
-            "link0",
-            "link3",
-            "link11",
-            "outside",
-            "secret",
-            RESERVED,
-            "loop",
-        )
+        "a", "b", "sub", "in", "..", ".", "", "/", "link0", "link3", "link11", "outside", "secret",
+        RESERVED, "loop",
     ]
     + [
         "file://", "file:", "%2e%2e", "%2f", "\0", "~", "etc", "passwd", "proc", "self", "cwd", "root",

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.accepted import Asked, accepted, unsplit
+from gdal_mcp.gdal.catalogue.checks import Asked, accepted, unsplit
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArgument
 from gdal_mcp.gdal.catalogue.forms import split
-from gdal_mcp.gdal.catalogue.groups import check_groups, check_missing
 from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
@@ -81,7 +80,19 @@ class Bound:
 
     def resolve(self, resolver: Resolver) -> "Bound":
         """The same with every path put through `resolver`, which returns an absolute path or raises."""
-        return replace(self, arguments=tuple(_resolved(one, resolver) for one in self.arguments))
+        return replace(
+            self,
+            arguments=tuple(
+                replace(
+                    one,
+                    values=tuple(_place(one.argument, text, resolver) for text in one.values),
+                    resolved=True,
+                )
+                if one.role in PATH_ROLES
+                else one
+                for one in self.arguments
+            ),
+        )
 
 
 def bind_switches(algorithm: Algorithm, switches: Sequence[str], context: Context) -> Bound:
@@ -107,7 +118,8 @@ def bind_switches_of(algorithms: Sequence[Algorithm], switches: Sequence[str], c
     if not bound:
         known = [refusal for refusal in refusals if not isinstance(refusal, UnknownArgument)]
         raise (known or refusals)[0]
-    same = [one for one in bound if said(one) == said(bound[0])]
+    said = [[(one.name, one.values) for one in each.arguments] for each in bound]
+    same = (one for one, words in zip(bound, said, strict=True) if words == said[0])
     return replace(bound[0], paths=tuple(path for one in same for path in one.paths))
 
 
@@ -125,9 +137,8 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
 
     null, and false for a switch that is off by itself, are the same as leaving the argument out.
     """
-    if len(arguments) > 2 * len(
-        algorithm.long_names
-    ):  # each unknown name costs a search for the one that was meant
+    known = algorithm.long_names
+    if len(arguments) > 2 * len(known):  # each unknown name costs a search for the one that was meant
         raise ArgumentRefused(
             f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
             "Look up its arguments with gdal_describe.",
@@ -136,7 +147,12 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
     given: dict[str, Given] = {}
     for name, value in arguments.items():
         with problems.collected():
-            argument = _named(algorithm, name)
+            spelling = name if name in known else name.replace("_", "-")
+            if spelling in known and known[spelling].hidden:
+                raise UnknownArgument(
+                    f"gdal {algorithm.path} has no argument --{name[:64]}.", "Leave it out."
+                )
+            argument = argument_named(algorithm, spelling)
             if argument.role is Role.FORBIDDEN:
                 _refuse_owned(argument, context)
             if argument.name in given:
@@ -150,25 +166,20 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
     return _bind_all(algorithm, tuple(given.values()), context)
 
 
-def _named(algorithm: Algorithm, name: str) -> Argument:
-    known = algorithm.long_names
-    spelling = name if name in known else name.replace("_", "-")
-    if spelling in known and known[spelling].hidden:
-        raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", "Leave it out.")
-    return argument_named(algorithm, spelling)
-
-
 def _bind_all(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:
-    check_missing(algorithm, frozenset(one.argument.name for one in given) | context.taken)
+    names = {one.argument.name for one in given} | context.taken
+    missing = [one.name for one in algorithm.arguments if one.required and one.name not in names]
+    if missing:
+        raise ArgumentRefused(f"gdal {algorithm.path} needs {', '.join(missing)}.", "Give them.")
+    for group in algorithm.one_of:
+        if not names & set(group):
+            raise ArgumentRefused(
+                f"gdal {algorithm.path} needs one of {', '.join(group)}.", "Give one of them."
+            )
     bound = _bind(algorithm, given, context)
     if bound.updates and not any(one.role in (Role.OUTPUT, Role.UPDATE) for one in bound.arguments):
         raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
     return bound
-
-
-def said(bound: Bound) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The names and values alone."""
-    return tuple((one.name, one.values) for one in bound.arguments)
 
 
 def render(bound: Bound) -> tuple[str, ...]:
@@ -200,7 +211,16 @@ def _refuse_owned(argument: Argument, context: Context) -> None:
 
 
 def _bind(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:
-    check_groups(algorithm, frozenset(one.argument.name for one in given) | context.taken)
+    names = {one.argument.name for one in given} | context.taken
+    for argument in (one for one in algorithm.arguments if one.name in names):
+        rivals = algorithm.companions(argument, "exclusion_group") & names
+        if rivals:
+            raise ArgumentRefused(
+                f"--{min(rivals)} is mutually exclusive with '{argument.name}'.", "Give one of them."
+            )
+        needed = algorithm.companions(argument, "dependency_group") | set(argument.depends_on)
+        if needed - names:
+            raise ArgumentRefused(f"--{argument.name} also needs --{min(needed - names)}.", "Give both.")
     asked = Asked(
         context.catalogue,
         algorithm,
@@ -217,13 +237,6 @@ def _bind(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bou
             arguments.append(BoundArgument(one.argument, accepted(asked, one)))
     problems.raise_any()
     return Bound((algorithm.path,), tuple(arguments))
-
-
-def _resolved(bound: BoundArgument, resolver: Resolver) -> BoundArgument:
-    if bound.role not in PATH_ROLES:
-        return bound
-    texts = tuple(_place(bound.argument, text, resolver) for text in bound.values)
-    return BoundArgument(bound.argument, texts, resolved=True)
 
 
 def _place(argument: Argument, text: str, resolver: Resolver) -> str:

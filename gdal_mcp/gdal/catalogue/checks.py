@@ -1,4 +1,4 @@
-"""The checks that `roles.toml` names: what a text value of an argument must be. Pure."""
+"""The values of one argument as they may be passed on, in the light of the whole call, by the checks that `roles.toml` names. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,14 +9,42 @@ from typing import Final
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.documents import check_geometry
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.formats import input_format, output_format
-from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Kind, Scope, Shape
+from gdal_mcp.gdal.catalogue.formats import drivers_for, input_format, output_format
+from gdal_mcp.gdal.catalogue.forms import split
+from gdal_mcp.gdal.catalogue.model import (
+    DATASET_KINDS,
+    PATH_ROLES,
+    Algorithm,
+    Argument,
+    Catalogue,
+    Kind,
+    Role,
+    Scope,
+    Shape,
+)
 from gdal_mcp.gdal.catalogue.options import check_option
 from gdal_mcp.gdal.catalogue.plain import PLAIN
 from gdal_mcp.gdal.catalogue.sql import check_condition, check_dialect, check_statement
-from gdal_mcp.gdal.catalogue.values import check_shape, check_text, number_of
+from gdal_mcp.gdal.catalogue.switches import Given
+from gdal_mcp.gdal.catalogue.values import check_shape, check_text, choices_text, number_of
 
+_INT32: Final = (1 << 31) - 1
+_INPUT_CHECKS: Final = frozenset(("input-format", "open-option"))
+_WRITER_CHECKS: Final = frozenset(("output-format", "creation-option", "layer-option", "output-open-option"))
 _NODATA_WORDS: Final = re.compile(r"none|[+-]?(nan|inf)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call: every argument's values by name, and what the tool has decided."""
+
+    catalogue: Catalogue
+    algorithm: Algorithm
+    given: Mapping[str, tuple[str, ...]]
+    output_name: str = ""
+    output_format: str | None = None
+    threads: int = 1
+    allow_sql: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +176,100 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         **{name: _of_text(one.check) for name, one in PLAIN.items()},
     }
 )
+
+
+def accepted(asked: Asked, given: Given) -> tuple[str, ...]:
+    """The values in the form that is passed on. Raises ArgumentRefused."""
+    argument, count = given.argument, len(given.values)
+    most = argument.max_count if argument.is_list else 1
+    least = max(1, argument.min_count)
+    if count < least or (most is not None and count > most):
+        bounds = f"{least}" if least == most else f"{least} to {'any number of' if most is None else most}"
+        raise ArgumentRefused(f"--{argument.name} has {count} values.", f"It takes {bounds}.")
+    check = argument.rule.check
+    reads = check in _INPUT_CHECKS
+    kind = _kind(asked.algorithm, "input" if reads else "output")
+    read = asked.given.get("input-format", ()) if reads else ()
+    situation = Situation(
+        asked.catalogue,
+        argument,
+        kind,
+        tuple(input_format(asked.catalogue, name, kind) for name in read),
+        _output_drivers(asked, kind) if check in _WRITER_CHECKS else (),
+        asked.threads,
+        asked.allow_sql,
+    )
+    return tuple(_value(situation, text) for text in given.values)
+
+
+def unsplit(argument: Argument, value: str) -> str:
+    """The value itself, if GDAL takes it for one: it splits packed lists at commas and has no way to quote one."""
+    if argument.is_list and argument.packed and (not value or any(sign in value for sign in ',"')):
+        raise ArgumentRefused(
+            f"a value of --{argument.name} is empty or holds a comma or a quote.", "Rename it first."
+        )
+    return value
+
+
+def _kind(algorithm: Algorithm, name: str) -> Kind | None:
+    """The kind of data that the input or the output is, where there is only one."""
+    place = algorithm.long_names.get(name)
+    if place is None or not place.dataset_kinds:
+        return algorithm.kind
+    return DATASET_KINDS[place.dataset_kinds[0]] if len(place.dataset_kinds) == 1 else None
+
+
+def _output_drivers(asked: Asked, kind: Kind | None) -> tuple[str, ...]:
+    """The drivers that may write the output: the one that is named, else what the name of the output says."""
+    named = asked.given.get("output-format", ())
+    if named and asked.output_format is not None:
+        raise ArgumentRefused("the output format is given twice.", "Use the tool's own argument.")
+    argument = asked.algorithm.long_names.get("output-format")
+    default = argument.usage.get("default") if argument is not None else None
+    chosen = named[0] if named else asked.output_format or (default if isinstance(default, str) else None)
+    if chosen is not None and argument is not None:
+        # others of that name choose json or text
+        reports = (*argument.choices, *extra_formats(argument))
+        if argument.rule.check != "output-format" or chosen.lower() in reports:
+            chosen = None
+    if chosen is not None:
+        return (output_format(asked.catalogue, chosen, kind),)
+    made = (
+        one for role in (Role.OUTPUT, Role.UPDATE) for one in asked.algorithm.arguments if one.role is role
+    )
+    texts = (asked.given[one.name][0] for one in made if asked.given.get(one.name))
+    return drivers_for(asked.catalogue, next(texts, asked.output_name), kind)
+
+
+def _value(situation: Situation, text: str) -> str:
+    argument, what = situation.argument, situation.what
+    if argument.role in PATH_ROLES:
+        split(argument.rule.form, text, what)
+        return text
+    if argument.element_type == "boolean":
+        if text.lower() not in ("true", "false"):
+            raise ArgumentRefused(
+                f"{what} is true or false.", "Write the switch alone, or with =true or =false."
+            )
+        return text.lower()
+    if argument.element_type != "string":
+        return _number(argument, text, what)
+    checked = CHECKS[argument.rule.check](situation, text)
+    if checked == "?" or checked.endswith("=?"):
+        raise ArgumentRefused(f"{what} asks GDAL for completions.", "Give the value itself.")
+    return unsplit(argument, checked)
+
+
+def _number(argument: Argument, text: str, what: str) -> str:
+    limit = _INT32 if argument.element_type == "integer" else None
+    low = argument.minimum if argument.minimum is not None else (-_INT32 if limit else None)
+    high = argument.maximum if argument.maximum is not None else limit
+    checked = check_shape(Shape(argument.element_type, minimum=low, maximum=high), text, what)
+    value = float(checked)
+    below = argument.minimum is not None and not argument.min_included and value <= argument.minimum
+    above = argument.maximum is not None and not argument.max_included and value >= argument.maximum
+    if below or above:
+        raise ArgumentRefused(f"{what} is out of range.", "The bound itself does not belong to the range.")
+    if argument.choices and checked not in argument.choices:
+        raise ArgumentRefused(f"{what} does not take that value.", choices_text(argument.choices))
+    return checked

@@ -1,8 +1,9 @@
 """Reads the data and the hand-written rules, and puts them together. The only input of this package.
 
 Invariants:
-* a catalogue that loads is complete: every argument has a role and, if it takes text, a check; every rule is well-formed.
-  Anything else is CatalogueBroken, at start and not at a call.
+* a catalogue that loads is complete: every argument has a role and, if it takes text, a check; every rule is well-formed, whether
+  or not an argument has it. Anything else is CatalogueBroken, at start and not at a call;
+* for the release that the patches were written for, each changes exactly what it names.
 """
 
 import json
@@ -28,8 +29,6 @@ from gdal_mcp.gdal.catalogue.model import (
     Shape,
     Step,
 )
-from gdal_mcp.gdal.catalogue.patches import patched
-from gdal_mcp.gdal.catalogue.rules import Rules
 
 DATA: Final = "gdal-3.13.json"
 RELEASE: Final = (3, 13)  # of the packaged data
@@ -38,20 +37,9 @@ UNBOUNDED: Final = 2147483647  # what GDAL says for a list without a highest cou
 MAX_SHOWN: Final = 200  # problems in one message
 
 _TYPES: Final = frozenset(
-    {
-        "boolean",
-        "string",
-        "integer",
-        "real",
-        "dataset",
-        "string_list",
-        "integer_list",
-        "real_list",
-        "dataset_list",
-    }
+    "boolean string integer real dataset string_list integer_list real_list dataset_list".split()
 )
 _DRIVER_SCOPES: Final = (Scope.CREATION, Scope.LAYER, Scope.OPEN)
-_SHARED_SCOPES: Final = (Scope.WARP, Scope.TRANSFORM)
 _STEP_KINDS: Final[Mapping[str, Kind | None]] = MappingProxyType(
     {"": None, "raster": "raster", "vector": "vector"}
 )
@@ -93,28 +81,49 @@ def build(
     facts: dict[str, Any], roles: dict[str, Any], options: dict[str, Any], formats: dict[str, Any]
 ) -> Catalogue:
     """A catalogue of GDAL's facts and our rules. Raises CatalogueBroken."""
-    reader = _Reader(Rules(roles))
+    reader = _Reader(roles)
     reader.require_roles(facts)
-    algorithms = {entry["path"]: reader.algorithm(entry, {}) for entry in facts["algorithms"]}
+    algorithms = {entry["path"]: reader.algorithm(entry) for entry in facts["algorithms"]}
     steps = [reader.step(entry, algorithms) for entry in facts["steps"]]
+    extra = options.get("extra", ())
+    shared = {
+        scope: _specs([*facts[scope], *(one for one in extra if one["scope"] == scope)])
+        for scope in (Scope.WARP, Scope.TRANSFORM)
+    }
     return Catalogue(
         gdal_version=facts["gdal"],
         skipped=tuple(facts["skipped"]),
         algorithms=MappingProxyType(algorithms),
         steps=MappingProxyType({step.algorithm.path: step for step in steps}),
         drivers=tuple(_driver(entry, formats.get("written_by_algorithms", {})) for entry in facts["drivers"]),
-        shared_options=MappingProxyType({scope: _shared(scope, facts, options) for scope in _SHARED_SCOPES}),
-        option_rules=MappingProxyType(dict(_option_rules(options))),
+        shared_options=MappingProxyType(shared),
+        option_rules=MappingProxyType(_option_rules(options)),
         unwritten=MappingProxyType({name.lower(): reason for name, reason in formats["refuse"].items()}),
     )
 
 
 class _Reader:
-    """Makes algorithms and steps of entries. Arguments that are the same are one object: of 2,600 one in four differs."""
+    """Makes algorithms and steps of entries. Arguments that are the same are one object: of 2,600 one in four differs.
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    An algorithm's own rule for a name goes before the rule that all algorithms share, which holds for its types only.
+    """
+
+    def __init__(self, roles: Mapping[str, Any]) -> None:
+        """Raises CatalogueBroken for a rule without a reason or without a role."""
+        self._shared = {name: _rule(f"shared {name}", entry) for name, entry in roles["shared"].items()}
+        self._own = {
+            (path, name): _rule(f"{path} {name}", entry)
+            for path, entries in roles.get("algorithm", {}).items()
+            for name, entry in entries.items()
+        }
         self._made: dict[tuple[int, str], Argument] = {}
+
+    def _rule_of(self, path: str, argument: Mapping[str, Any]) -> Rule | None:
+        own = self._own.get((path, argument["name"]))
+        if own is not None:
+            return own if not own.types or argument["type"] in own.types else None
+        shared = self._shared.get(argument["name"])
+        return shared if shared is not None and argument["type"] in shared.types else None
 
     def require_roles(self, facts: dict[str, Any]) -> None:
         """All that is missing at once, as a new GDAL brings several arguments."""
@@ -122,7 +131,7 @@ class _Reader:
             f"{entry['path']} {argument['name']} ({argument['type']})"
             for entry in (*facts["algorithms"], *facts["steps"])
             for argument in entry["arguments"]
-            if not isinstance(argument, str) and self._rules.rule(entry["path"], argument) is None
+            if not isinstance(argument, str) and self._rule_of(entry["path"], argument) is None
         ]
         if missing:
             shown = "\n  ".join(missing[:MAX_SHOWN])
@@ -130,16 +139,15 @@ class _Reader:
                 f"{len(missing)} arguments of GDAL {facts['gdal']} have no role. Give each one in roles.toml:\n  {shown}"
             )
 
-    def algorithm(self, entry: dict[str, Any], known: Mapping[str, Argument]) -> Algorithm:
-        """`known` are the arguments that an entry may name instead of describing them."""
+    def algorithm(self, entry: dict[str, Any], like: Algorithm | None = None) -> Algorithm:
+        """A step's entry may name arguments of the algorithm of the same path instead of describing them."""
+        known = {argument.name: argument for argument in like.arguments} if like else {}
         arguments = tuple(self._argument(entry["path"], one, known) for one in entry["arguments"])
         return Algorithm(entry["path"], entry["description"], entry["url"], arguments)
 
     def step(self, entry: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> Step:
-        leaf = algorithms.get(entry["path"])
-        known = {argument.name: argument for argument in leaf.arguments} if leaf else {}
         return Step(
-            algorithm=self.algorithm(entry, known),
+            algorithm=self.algorithm(entry, algorithms.get(entry["path"])),
             name=entry["name"],
             pipelines=tuple(entry["pipelines"]),
             places=tuple(entry["places"]),
@@ -154,18 +162,38 @@ class _Reader:
                     f"the step {path} names an argument {entry} that no algorithm of that path has. Build the data again."
                 )
             return known[entry]
-        rule = self._rules.rule(path, entry)
+        rule = self._rule_of(path, entry)
         assert rule is not None  # require_roles has passed
         key = (id(rule), repr(entry))
         if key not in self._made:
-            self._made[key] = _argument(entry, rule)
-            _require_check(path, self._made[key])
+            self._made[key] = _argument(path, entry, rule)
         return self._made[key]
 
 
-def _argument(entry: dict[str, Any], rule: Rule) -> Argument:
+def _rule(where: str, entry: Mapping[str, Any]) -> Rule:
+    if not entry.get("reason"):
+        raise CatalogueBroken(f"rule {where} in roles.toml has no reason.")
+    try:
+        role = Role(entry["role"])
+    except (KeyError, ValueError) as error:
+        raise CatalogueBroken(f"rule {where} in roles.toml has no known role.") from error
+    texts = {key: entry.get(key, "") for key in ("check", "form", "mode")}
+    types = frozenset(entry.get("types", ()))
+    return Rule(role, entry["reason"], **texts, primary=entry.get("primary", False), types=types)
+
+
+def _argument(path: str, entry: dict[str, Any], rule: Rule) -> Argument:
     if entry["type"] not in _TYPES:
         raise CatalogueBroken(f"argument {entry['name']} is of an unknown type. Build the data again.")
+    element = entry["type"].removesuffix("_list")
+    if rule.role is Role.VALUE and element == "string" and not rule.check:  # would pass anything
+        raise CatalogueBroken(
+            f"argument {entry['name']} of {path} is a text without a check. Name one in roles.toml."
+        )
+    if rule.role in (Role.VALUE, Role.EXPRESSION) and element == "dataset":
+        raise CatalogueBroken(
+            f"argument {entry['name']} of {path} is a dataset and cannot have the role {rule.role}."
+        )
     return Argument(
         name=entry["name"],
         type=entry["type"],
@@ -194,19 +222,6 @@ def _argument(entry: dict[str, Any], rule: Rule) -> Argument:
     )
 
 
-def _require_check(path: str, argument: Argument) -> None:
-    """A text value without a check would pass anything; a path role on something that is no text would check nothing."""
-    text = argument.element_type == "string"
-    if argument.role is Role.VALUE and text and not argument.rule.check:
-        raise CatalogueBroken(
-            f"argument {argument.name} of {path} is a text without a check. Name one in roles.toml."
-        )
-    if argument.element_type == "dataset" and argument.role in (Role.VALUE, Role.EXPRESSION):
-        raise CatalogueBroken(
-            f"argument {argument.name} of {path} is a dataset and cannot have the role {argument.role}."
-        )
-
-
 def _driver(entry: dict[str, Any], written_by_algorithms: Mapping[str, str]) -> Driver:
     capabilities = frozenset(entry.get("capabilities", ()))
     if entry["name"] in written_by_algorithms:
@@ -221,57 +236,82 @@ def _driver(entry: dict[str, Any], written_by_algorithms: Mapping[str, str]) -> 
     )
 
 
-def _shared(scope: Scope, facts: dict[str, Any], options: dict[str, Any]) -> tuple[OptionSpec, ...]:
-    extra = [entry for entry in options.get("extra", ()) if entry["scope"] == scope]
-    return _specs([*facts[scope], *extra])
-
-
 def _specs(entries: Iterable[dict[str, Any]]) -> tuple[OptionSpec, ...]:
-    return tuple(_spec(entry) for entry in entries)
-
-
-def _spec(entry: dict[str, Any]) -> OptionSpec:
-    aliases = (entry.get(key, "") for key in ("alias", "deprecated_alias"))
-    return OptionSpec(
-        name=entry["name"],
-        type=entry["type"],
-        description=entry.get("description", ""),
-        choices=tuple(entry.get("choices", ())),
-        choice_aliases=tuple(entry.get("choice_aliases", ())),
-        minimum=_bound(entry.get("min")),
-        maximum=_bound(entry.get("max")),
-        max_letters=int(entry["maxsize"]) if "maxsize" in entry else None,
-        aliases=tuple(filter(None, aliases)),
+    return tuple(
+        OptionSpec(
+            name=entry["name"],
+            type=entry["type"],
+            description=entry.get("description", ""),
+            choices=tuple(entry.get("choices", ())),
+            choice_aliases=tuple(entry.get("choice_aliases", ())),
+            minimum=float(entry["min"]) if "min" in entry else None,
+            maximum=float(entry["max"]) if "max" in entry else None,
+            max_letters=int(entry["maxsize"]) if "maxsize" in entry else None,
+            aliases=tuple(entry[key] for key in ("alias", "deprecated_alias") if entry.get(key)),
+        )
+        for entry in entries
     )
 
 
-def _bound(text: str | None) -> float | None:
-    return None if text is None else float(text)
-
-
-def _option_rules(options: dict[str, Any]) -> Iterable[tuple[tuple[str, Scope, str], OptionRule]]:
-    seen: set[tuple[str, Scope, str]] = set()
-    for permitted in (True, False):
-        for entry in options["permit" if permitted else "refuse"]:
-            rule = OptionRule(
-                entry["reason"], _shape(entry) if permitted else None, entry.get("suggestion", "")
-            )
-            for key in _option_keys(entry):
-                if key in seen:
+def _option_rules(options: dict[str, Any]) -> dict[tuple[str, Scope, str], OptionRule]:
+    """`options` of a row is a list that holds for each of its `drivers`, or a table of lists by driver."""
+    rules: dict[tuple[str, Scope, str], OptionRule] = {}
+    for permitted, entry in (
+        (part == "permit", one) for part in ("permit", "refuse") for one in options[part]
+    ):
+        shape = None
+        if permitted:
+            choices = tuple(entry.get("choices", ()))
+            shape = Shape(entry["kind"], choices, pattern=entry.get("pattern", ""))
+        rule = OptionRule(entry["reason"], shape, entry.get("suggestion", ""))
+        named = entry["options"]
+        by_driver = named if isinstance(named, dict) else dict.fromkeys(entry["drivers"], named)
+        for driver, scope, names in (
+            (one, scope, by_driver[one]) for one in by_driver for scope in entry["scopes"]
+        ):
+            for key in ((driver, Scope(scope), name) for name in names):
+                if key in rules:
                     raise CatalogueBroken(f"option {key} has two rules in options.toml.")
-                seen.add(key)
-                yield key, rule
+                rules[key] = rule
+    return rules
 
 
-def _option_keys(entry: dict[str, Any]) -> Iterable[tuple[str, Scope, str]]:
-    """`options` is a list that holds for each of `drivers`, or a table of lists by driver."""
-    options = entry["options"]
-    by_driver = options if isinstance(options, dict) else dict.fromkeys(entry["drivers"], options)
-    for driver, names in by_driver.items():
-        for scope in entry["scopes"]:
-            for name in names:
-                yield driver, Scope(scope), name
+def patched(facts: dict[str, Any], patches: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts with every patch applied; those given stay as they are. Raises CatalogueBroken.
+
+    A step that describes an argument again is patched with its algorithm.
+    """
+    strict = facts["gdal"].startswith(f"{patches['release']}.")
+    paths = {path for patch in patches["patch"] for path in patch["algorithms"]}
+    algorithms, steps = (
+        {entry["path"]: _copy(entry) if entry["path"] in paths else entry for entry in facts[part]}
+        for part in ("algorithms", "steps")
+    )
+    for patch in patches["patch"]:
+        named = f"the patch of {patch['argument']} {patch['key']} in patches.toml"
+        if not patch.get("reason"):
+            raise CatalogueBroken(f"{named} has no reason.")
+        for path in patch["algorithms"]:
+            _apply(steps.get(path), patch)
+            if not _apply(algorithms.get(path), patch) and strict:
+                raise CatalogueBroken(f"{named} finds no fault in {path}. Take it out, or correct `was`.")
+    return {**facts, "algorithms": list(algorithms.values()), "steps": list(steps.values())}
 
 
-def _shape(entry: dict[str, Any]) -> Shape:
-    return Shape(entry["kind"], tuple(entry.get("choices", ())), pattern=entry.get("pattern", ""))
+def _copy(entry: dict[str, Any]) -> dict[str, Any]:
+    arguments = [one if isinstance(one, str) else dict(one) for one in entry["arguments"]]
+    return {**entry, "arguments": arguments}
+
+
+def _apply(entry: dict[str, Any] | None, patch: Mapping[str, Any]) -> bool:
+    """Whether the fault was there."""
+    described = [one for one in entry["arguments"] if not isinstance(one, str)] if entry else ()
+    found: dict[str, Any] = next((one for one in described if one["name"] == patch["argument"]), {})
+    was = found.get(patch["key"])
+    if type(was) is not type(patch["was"]) or was != patch["was"]:  # 1 is no text, no list and not true
+        return False
+    if "now" in patch:
+        found[patch["key"]] = patch["now"]
+    else:
+        del found[patch["key"]]
+    return True

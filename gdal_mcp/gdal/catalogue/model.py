@@ -5,29 +5,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from types import MappingProxyType
 from typing import Literal
 
 Kind = Literal["raster", "vector", "multidim"]
 Place = Literal["first", "middle", "last"]  # of a step in a pipeline
+DATASET_KINDS: Mapping[str, Kind] = MappingProxyType(  # by GDAL's words for the type of a dataset
+    {"raster": "raster", "vector": "vector", "multidim_raster": "multidim"}
+)
 
 # The main process takes these tokens wherever they stand in a command line, in any case, before the algorithm sees them.
 RESERVED_TOKENS = frozenset(
     f"--{word}"
     for word in (
-        *(
-            "config",
-            "optfile",
-            "debug",
-            "mempreload",
-            "pause",
-            "format",
-            "formats",
-            "version",
-            "build",
-            "license",
-        ),
-        *("help", "help-doc", "help-general", "json-usage", "locale"),
-    )
+        "config optfile debug mempreload pause format formats version build license help help-doc help-general"
+        " json-usage locale"
+    ).split()
 )
 
 
@@ -137,16 +130,15 @@ class Algorithm:
     @property
     def kind(self) -> Kind | None:
         """What it works on; None for the commands that look at the data first (`convert`, `info`)."""
-        first = self.path.split(" ")[0]
         kinds: dict[str, Kind] = {"raster": "raster", "vector": "vector", "mdim": "multidim"}
-        return kinds.get(first)
+        return kinds.get(self.path.split(" ")[0])
 
     @property
     def makes(self) -> Kind | None:
         """The kind of dataset that it writes, which may differ from what it reads; None when that is open or nothing."""
-        outputs = [one for one in self.arguments if one.name == "output" and len(one.dataset_kinds) == 1]
-        kinds: dict[str, Kind] = {"raster": "raster", "vector": "vector", "multidim_raster": "multidim"}
-        return kinds.get(outputs[0].dataset_kinds[0]) if outputs else None
+        output = next((one for one in self.arguments if one.name == "output"), None)
+        known = output is not None and len(output.dataset_kinds) == 1
+        return DATASET_KINDS.get(output.dataset_kinds[0]) if output and known else None
 
     @cached_property
     def one_of(self) -> tuple[tuple[str, ...], ...]:
@@ -160,6 +152,12 @@ class Algorithm:
                 groups.setdefault(argument.exclusion_group, []).append(argument)
         needed = [group for group in groups.values() if any(one.usage.get("required") for one in group)]
         return tuple(tuple(one.name for one in group) for group in needed)
+
+    def companions(self, argument: Argument, group: str) -> set[str]:
+        """The names of the other arguments in the exclusion or dependency group of an argument."""
+        own = getattr(argument, group)
+        others = (one for one in self.arguments if one is not argument)
+        return {one.name for one in others if own and getattr(one, group) == own}
 
     @cached_property
     def long_names(self) -> Mapping[str, Argument]:
@@ -182,9 +180,7 @@ class Step:
 
     algorithm: Algorithm
     name: str  # as a pipeline says it: `clip`, `grid count`
-    pipelines: tuple[
-        str, ...
-    ]  # the commands that have it, of `raster pipeline`, `vector pipeline`, `pipeline`
+    pipelines: tuple[str, ...]  # the commands that have it, such as `raster pipeline`
     places: tuple[Place, ...]  # where it may stand
     takes: Kind | None
     gives: Kind | None

@@ -3,16 +3,15 @@
 Invariants:
 * every step is one component on an open folder descriptor; no link is entered, whatever it leads to;
 * `.gdal-mcp` is never reported;
-* the order is that of the names' bytes in each folder, a folder before what it holds, so two walks over the same
-  files say the same;
-* whatever is left out is told: by `Found.closed`, or by `TreeTooLarge`.
+* the order in a folder is that of the names' bytes, so two walks over the same files say the same;
+* whatever is left out is told: by `Barred`, or by a folder that is not `complete`.
 """
 
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import PurePosixPath
@@ -22,10 +21,6 @@ from sandbox.outputs.filetree import MAX_DEPTH, listed, opened_folder
 from sandbox.workspace import RESERVED, Identity, Located, Workspace, Workspaces, open_folder
 
 MAX_FOUND = 200_000  # names of one walk; about a second to read, and far above what one wants to see listed
-
-
-class TreeTooLarge(PathRefused):
-    """A folder holds more names than a walk may look at; what came before it stands."""
 
 
 class Kind(StrEnum):
@@ -51,9 +46,7 @@ class Found:
     relative: PurePosixPath  # from the workspace's root; bytes that are no UTF-8 are surrogates
     kind: Kind
     identity: Identity
-    closed: bool = False  # a folder that was not entered: too deep, or not readable
     leads: Leads | None = None  # of a link
-    target: Located | None = None  # of a link that leads inside
 
     @property
     def name(self) -> str:
@@ -82,37 +75,6 @@ class Found:
     def located(self) -> Located:
         """The place of a file or folder."""
         return Located(self.workspace, self.relative, self.identity, self.kind is Kind.FOLDER)
-
-
-def walk(
-    workspaces: Workspaces, located: Located, *, depth: int = MAX_DEPTH, limit: int = MAX_FOUND
-) -> Iterator[Found]:
-    """All that is below a folder, `depth` levels of folders down (1: what is directly in it).
-
-    Raises PathMissing or PathRefused when the folder cannot be opened, and TreeTooLarge after `limit` names.
-    What vanishes meanwhile is left out.
-    """
-    with opened(workspaces, located, depth=depth, limit=limit) as folder:
-        yield from _below(folder)
-
-
-def _below(folder: "Folder") -> Iterator[Found]:
-    for name in folder.names:
-        found = folder.look(name)
-        if found is not None and found.kind is Kind.FOLDER:
-            yield from _inside(folder, found)
-        elif found is not None:
-            yield found
-    folder.refuse_rest()
-
-
-def _inside(folder: "Folder", found: Found) -> Iterator[Found]:
-    with folder.enter(found.name) as inner:
-        if isinstance(inner, Folder):
-            yield found
-            yield from _below(inner)
-        elif inner is Barred.CLOSED:
-            yield replace(found, closed=True)
 
 
 @contextmanager
@@ -166,10 +128,17 @@ class Folder:
             status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        relative, identity, kind = self.relative / name, Identity.of(status), _kind(status)
+        workspace, leads = self._bounds.workspace, None
+        relative, kind = self.relative / name, _kind(status)
         if kind is Kind.LINK:
-            return self._link(relative, identity)
-        return Found(self._bounds.workspace, relative, kind, identity)
+            try:
+                self._bounds.workspaces.input(str(workspace.root / relative))
+                leads = Leads.INSIDE
+            except PathMissing:
+                leads = Leads.NOWHERE
+            except PathRefused:
+                leads = Leads.OUTSIDE
+        return Found(workspace, relative, kind, Identity.of(status), leads)
 
     @contextmanager
     def enter(self, name: str) -> Iterator["Folder | Barred"]:
@@ -187,21 +156,6 @@ class Folder:
             except (FileNotFoundError, NotADirectoryError):
                 inner = Barred.GONE
             yield inner
-
-    def refuse_rest(self) -> None:
-        """Raises TreeTooLarge when the folder has more names than were read."""
-        if not self.complete:
-            raise TreeTooLarge("the folder holds more names than are looked at at once. Name a folder in it.")
-
-    def _link(self, relative: PurePosixPath, identity: Identity) -> Found:
-        workspaces, workspace = self._bounds.workspaces, self._bounds.workspace
-        try:
-            target = workspaces.input(str(workspace.root / relative))
-        except PathMissing:
-            return Found(workspace, relative, Kind.LINK, identity, leads=Leads.NOWHERE)
-        except PathRefused:
-            return Found(workspace, relative, Kind.LINK, identity, leads=Leads.OUTSIDE)
-        return Found(workspace, relative, Kind.LINK, identity, leads=Leads.INSIDE, target=target)
 
 
 def _listed_kind(entry: os.DirEntry[str]) -> Kind:

@@ -8,9 +8,9 @@ import base64
 import binascii
 import hashlib
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -95,7 +95,8 @@ def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
         some = list(islice(rows, query.limit + 1))
     more = len(some) > query.limit
     some = some[: query.limit]
-    return Page(tuple(some), _cursor(some[-1], query) if more else None, reader.complete)
+    last = base64.urlsafe_b64encode(_signature(query) + some[-1].found.raw).decode() if more else None
+    return Page(tuple(some), last, reader.complete)
 
 
 def told(shown: Page, report: Any = None) -> Mapping[str, Any]:
@@ -109,15 +110,17 @@ def told(shown: Page, report: Any = None) -> Mapping[str, Any]:
 
 def _entry(row: Row, driver: Any) -> dict[str, Any]:
     found = row.found
-    entry: dict[str, Any] = {
-        "path": shown_text(f"{found.workspace.root}/{found.shown}"),
-        "kind": found.kind,
-    }
+    path = shown_text(f"{found.workspace.root}/{found.shown}")
+    entry: dict[str, Any] = {"path": path, "kind": found.kind}
     if isinstance(driver, str):
         entry["driver"] = clean_text(driver, 100)
     if row.bytes is not None:
         entry["bytes"] = row.bytes
-    entry["modified"] = _time(found.mtime_ns)
+    entry["modified"] = None
+    with suppress(
+        ValueError, OverflowError, OSError
+    ):  # a file's time may be anything that its owner wrote there
+        entry["modified"] = datetime.fromtimestamp(found.mtime_ns // 1_000_000_000, UTC).isoformat()
     if row.companions:
         entry["files"] = [shown_text(name, 255) for name in row.companions]
     if found.leads is not None:
@@ -125,14 +128,6 @@ def _entry(row: Row, driver: Any) -> dict[str, Any]:
     if not row.addressable:
         entry["addressable"] = False
     return entry
-
-
-def _time(nanoseconds: int) -> str | None:
-    """A file's time may be anything that its owner wrote there."""
-    try:
-        return datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC).isoformat()
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 @dataclass(slots=True)
@@ -157,8 +152,13 @@ class _Reader:
             told = bool(after) and raw == after[0]
             if kind is Kind.FOLDER:
                 yield from self._folder(folder, name, above, None if not told else after[1:])
-            elif not told and self.query.matches(above, name):
-                yield from _row(folder, name, families.get(name, ()))
+            elif not told and self.query.matches(above, name) and (found := folder.look(name)) is not None:
+                is_file = found.kind is Kind.FILE
+                beside = [
+                    one for one in map(folder.look, families.get(name, ())) if one is not None and is_file
+                ]
+                size = sum(one.size for one in (found, *beside)) if is_file else None
+                yield Row(found, tuple(one.name for one in beside), size)
 
     def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[Row]:
         """A row for a folder that was not told, and those below it unless it is one dataset."""
@@ -169,27 +169,9 @@ class _Reader:
         with folder.enter(name) as inner:
             whole = isinstance(inner, Folder) and any(mark in inner.names for mark in FOLDER_MARKS)
             if found is not None and inner is not Barred.GONE:
-                yield Row(replace(found, closed=inner is Barred.CLOSED), is_dataset=whole)
+                yield Row(found, is_dataset=whole)
             if isinstance(inner, Folder) and not whole:
                 yield from self.rows(inner, f"{above}{name}/", after or ())
-
-
-def _row(folder: Folder, name: str, companions: Sequence[str]) -> Iterator[Row]:
-    """None for what vanished meanwhile."""
-    found = folder.look(name)
-    if found is None or found.kind is not Kind.FILE:
-        yield from [Row(found)] if found else []
-        return
-    family = [one for one in map(folder.look, companions) if one is not None]
-    yield Row(found, tuple(one.name for one in family), sum(one.size for one in (found, *family)))
-
-
-def _parts(relative: PurePosixPath) -> Key:
-    return tuple(map(os.fsencode, relative.parts))
-
-
-def _cursor(row: Row, query: Query) -> str:
-    return base64.urlsafe_b64encode(_signature(query) + row.found.raw).decode()
 
 
 def _read_cursor(cursor: str, query: Query) -> Key:
@@ -199,7 +181,8 @@ def _read_cursor(cursor: str, query: Query) -> Key:
         raise _invalid("the cursor is none of ours.") from error
     if raw[:_DIGEST] != _signature(query):
         raise _invalid("the cursor belongs to another question.")
-    key, above = tuple(raw[_DIGEST:].split(b"/")), _parts(query.folder.relative)
+    key = tuple(raw[_DIGEST:].split(b"/"))
+    above = tuple(map(os.fsencode, query.folder.relative.parts))
     if key[: len(above)] != above:
         raise _invalid("the cursor is none of ours.")
     return key[len(above) :]

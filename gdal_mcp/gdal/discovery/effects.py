@@ -1,8 +1,6 @@
 """What an algorithm does to the workspace, from the roles of its arguments. Pure."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, Literal
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
@@ -45,8 +43,9 @@ def effects(algorithm: Algorithm) -> Effects:
     """What the roles of its arguments say, and what only data/effects.toml knows."""
     usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
     outputs = [one for one in usable if one.role is Role.OUTPUT]
-    removes = algorithm.path in _known()["removes"]
-    in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in _known()["updates"]
+    known = read("effects.toml")
+    removes = algorithm.path in known["removes"]
+    in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in known["updates"]
     creates: Literal["no", "optional", "always"] = "optional" if outputs else "no"
     return Effects(
         creates="always" if any(one.required for one in outputs) else creates,
@@ -57,8 +56,3 @@ def effects(algorithm: Algorithm) -> Effects:
         # a condition such as `where` is no statement
         sql=tuple(one.name for one in usable if one.role is Role.EXPRESSION and one.rule.check == "sql"),
     )
-
-
-@lru_cache(maxsize=1)
-def _known() -> Mapping[str, Mapping[str, str]]:
-    return read("effects.toml")

@@ -101,7 +101,6 @@ def _common(catalogue: Catalogue) -> frozenset[str]:
     return frozenset(name for name, count in counts.items() if count > max(8, len(algorithms) // 8))
 
 
-@lru_cache(maxsize=1)
 def vocabulary() -> Mapping[str, Mapping[str, Any]]:
     """The hand-written words, as they are in the file."""
     return read("vocabulary.toml")

@@ -1,12 +1,11 @@
-"""The handler inside the container that summarises what two datasets hold, so that they can be compared.
+"""The handler inside the container that tells what two datasets hold, so that they can be compared.
 
-`sandbox/worker.py` gets it as text. Pixels, features and arrays are hashed, not sampled; order of features, feature ids,
-metadata, statistics and block layout do not count. What cannot be hashed is named, never silently left out.
+Given to `sandbox/worker.py` as text. Pixels, features and arrays are digested, not sampled; order of features, feature ids,
+metadata, statistics and block layout do not count. What cannot be digested is named, never left out in silence.
 """
 
 import hashlib
 import json
-import math
 from typing import Any
 
 MAX_ROWS = 4 << 20  # bytes of pixels that are held at a time, as far as whole rows allow
@@ -27,29 +26,23 @@ def prepare() -> None:
 
 
 def run(job: dict[str, Any], _report: Any) -> dict[str, Any]:
-    return {"code": 0, "datasets": [summary(path) for path in job["inputs"]]}
+    return {"code": 0, "datasets": [told(path) for path in job["inputs"]]}
 
 
-def summary(path: str) -> dict[str, Any]:
-    """What a dataset holds; `problem` instead when it cannot be read."""
+def told(path: str) -> dict[str, Any]:
+    """What a dataset holds; `problem` instead when it cannot be said."""
     try:
         dataset = gdal.OpenEx(path, gdal.OF_RASTER | gdal.OF_VECTOR)
         if dataset.RasterCount or dataset.GetLayerCount():
-            layers = sorted(
-                (dataset.GetLayer(i) for i in range(dataset.GetLayerCount())),
-                key=lambda one: str(one.GetName()),
-            )
-            return {
-                "driver": dataset.GetDriver().ShortName,
-                **(raster(dataset) if dataset.RasterCount else {}),
-                **({"layers": [layer(one) for one in layers]} if layers else {}),
-            }
+            return {"driver": dataset.GetDriver().ShortName, **raster(dataset), **vector(dataset)}
         return {"arrays": list(arrays(gdal.OpenEx(path, gdal.OF_MULTIDIM_RASTER).GetRootGroup(), ""))}
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
         return {"problem": type(error).__name__}
 
 
 def raster(dataset: Any) -> dict[str, Any]:
+    if not dataset.RasterCount:
+        return {}
     transform = dataset.GetGeoTransform(can_return_null=True)
     return {
         "size": [dataset.RasterXSize, dataset.RasterYSize],
@@ -88,6 +81,13 @@ def pixels(one: Any) -> str:
     return total.hexdigest()
 
 
+def vector(dataset: Any) -> dict[str, Any]:
+    if not dataset.GetLayerCount():
+        return {}
+    layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
+    return {"layers": [layer(one) for one in sorted(layers, key=lambda one: str(one.GetName()))]}
+
+
 def layer(one: Any) -> dict[str, Any]:
     definition = one.GetLayerDefn()
     fields = [definition.GetFieldDefn(i) for i in range(definition.GetFieldCount())]
@@ -95,8 +95,8 @@ def layer(one: Any) -> dict[str, Any]:
     count = values = geometries = 0
     for feature in one:
         count += 1
-        drawn = [feature.GetGeomFieldRef(i) for i in range(len(shapes))]
-        drawn = ["" if one is None else bytes(one.ExportToIsoWkb()).hex() for one in drawn]
+        parts = [feature.GetGeomFieldRef(i) for i in range(len(shapes))]
+        drawn = ["" if one is None else bytes(one.ExportToIsoWkb()).hex() for one in parts]
         geometries = (geometries + number(drawn)) % _WIDE
         values = (values + number([drawn, [value(feature, i) for i in range(len(fields))]])) % _WIDE
     return {
@@ -128,13 +128,19 @@ def number(what: Any) -> int:
 def arrays(group: Any, path: str) -> Any:
     """Every array of a group and of the groups in it, by its path."""
     for name in group.GetMDArrayNames() or ():
-        one = group.OpenMDArray(name)
-        kind, sizes = one.GetDataType(), [dimension.GetSize() for dimension in one.GetDimensions()]
-        if kind.GetSize() * math.prod(sizes) > MAX_ARRAY:
-            raise ValueError("too long")
-        data = one.Read()
-        text = data if isinstance(data, bytes | bytearray) else json.dumps(data).encode()
-        digest = hashlib.sha256(text).hexdigest()
-        yield {"path": f"{path}/{name}", "type": kind.GetName(), "sizes": sizes, "data": digest}
+        yield {"path": f"{path}/{name}", **array(group.OpenMDArray(name))}
     for name in group.GetGroupNames() or ():
         yield from arrays(group.OpenGroup(name), f"{path}/{name}")
+
+
+def array(one: Any) -> dict[str, Any]:
+    kind = one.GetDataType()
+    sizes = [dimension.GetSize() for dimension in one.GetDimensions()]
+    length = kind.GetSize()
+    for size in sizes:
+        length *= size
+    if length > MAX_ARRAY:
+        raise ValueError("too long")
+    data = one.Read()
+    text = data if isinstance(data, bytes | bytearray) else json.dumps(data).encode()
+    return {"type": kind.GetName(), "sizes": sizes, "data": hashlib.sha256(text).hexdigest()}

@@ -1,8 +1,8 @@
-"""What a call would write, hold and take, and the limit that it is certain to break. Pure.
+"""What a call would write, the memory and time it would need, and the limit that it is certain to break. Pure.
 
-Two sets of numbers: what is likely, within an order of magnitude, to be shown; and `Least`, what the call cannot stay below
-if it succeeds. Only the latter refuses anything, and it is zero wherever that is not certain: for compressed and sparse
-files, for formats whose size depends on the content, for extents that are not known.
+Two sets of numbers: the likely ones, right within an order of magnitude, to be shown; and `Least`, lower bounds for a call that
+succeeds. Only the latter refuses anything, and they are zero wherever nothing is certain: for compressed and sparse files, for
+formats whose size depends on the content, for unknown extents.
 """
 
 import math
@@ -69,7 +69,7 @@ def table() -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """The least that a call which succeeds writes, holds and takes. Bytes, files, seconds."""
+    """Lower bounds of what a call that succeeds writes and needs. Bytes, files, seconds."""
 
     bytes: int = 0
     files: int = 0
@@ -102,7 +102,7 @@ class Estimate:
 
 
 def estimate(call: Call) -> Estimate | None:
-    """What a call would cost; None where the table has no row for it or the sizes cannot be told."""
+    """What a call would cost; None where the table has no row for it or the sizes are not known."""
     if call.path == "raster tile":
         return _tiles(call)
     cost = table().cost(call.path)
@@ -111,57 +111,51 @@ def estimate(call: Call) -> Estimate | None:
     if not cost.size:
         return _content(call, cost)
     if call.updates or call.flag("update") or call.flag("append"):
-        return None  # how much an output that is there already grows is not known
+        return None  # how much an existing output grows is not known
     size = RULES[cost.size](call)
     return _raster(call, cost, replace(size, certain=size.certain * call.certain)) if size else None
 
 
 def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
     """A call that makes one raster."""
-    general, form, packing = table().general, _format(call), table().compression.get(_compression(call), {})
-    made = _output(call, cost, size)
+    form, made = _format(call), _output(call, cost, size)
+    packing, copies = table().compression.get(made.compression, {}), form.get("copies", 1.0)
     factor = table().resampling.get(call.text("resampling") or "nearest", 1.0) if cost.resampled else 1.0
-    copies = form.get("copies", 1.0)
-    seconds = (
-        made.pixels * made.bands * cost.pixel_ns * factor
-        + made.raw_bytes * packing.get("byte_ns", 20.0) * copies
-    )
+    values = made.pixels * made.bands
+    nanos = values * cost.pixel_ns * factor + made.raw_bytes * packing.get("byte_ns", 20.0) * copies
     likely = round(made.raw_bytes * packing.get("ratio", 0.5) * copies)
-    if form.get("virtual"):
-        likely, seconds = min(likely, 1 << 16), 0.0
+    virtual = bool(form.get("virtual"))
+    least = Least()
+    if not virtual:
+        sparse = call.switched_on("SPARSE_OK")
+        exact = form.get("exact") and made.compression == "NONE" and not sparse
+        # pixels of fewer bits than their type has
+        bits = int(text) if (text := call.option("NBITS")).isdecimal() and len(text) < 3 else 64
+        share = min(1.0, bits / (8 * TYPE_BYTES.get(made.data_type, 1)))
+        quickest = min(cost.pixel_ns, table().general["empty_ns"])
+        least = Least(
+            bytes=int(made.raw_bytes * size.certain * share) if exact else 0,
+            files=1,
+            memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
+            seconds=0.0 if sparse else values * size.certain * quickest * _NANO / _doubt(call),
+        )
     return Estimate(
-        output_bytes=likely,
+        output_bytes=min(likely, 1 << 16) if virtual else likely,
         output_files=1,
-        memory_bytes=_memory(call, cost, 0 if form.get("virtual") else made.raw_bytes),
-        seconds=round(general["start_seconds"] + seconds * _NANO + _feature_seconds(call, cost), 2),
+        memory_bytes=_memory(call, cost, 0 if virtual else made.raw_bytes),
+        seconds=_seconds(call, cost, 0.0 if virtual else nanos),
         basis=f"{call.path}: size by the rule `{cost.size}`",
-        least=Least() if form.get("virtual") else _least(call, cost, made, size.certain),
+        least=least,
         output=made,
         certain=size.certain,
-    )
-
-
-def _least(call: Call, cost: Cost, made: DatasetFacts, certain: float) -> Least:
-    sparse = call.switched_on("SPARSE_OK")
-    exact = _format(call).get("exact") and _compression(call) == "NONE" and not sparse
-    # pixels of fewer bits than their type has
-    bits = int(text) if (text := call.option("NBITS")).isdecimal() and len(text) < 3 else 64
-    share = min(1.0, bits / (8 * TYPE_BYTES.get(made.data_type, 1)))
-    values = 0.0 if sparse else made.pixels * made.bands * certain
-    return Least(
-        bytes=int(made.raw_bytes * certain * share) if exact else 0,
-        files=1,
-        memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
-        seconds=values * min(cost.pixel_ns, table().general["empty_ns"]) * _NANO / _doubt(call),
     )
 
 
 def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
     """The raster that would be made."""
     source = call.input
-    kind = call.text("output-data-type") or (
-        cost.type if cost.type != "input" else source.data_type if source else ""
-    )
+    unchanged = source.data_type if source else ""
+    kind = call.text("output-data-type") or (unchanged if cost.type == "input" else cost.type)
     return DatasetFacts(
         call.driver,
         "raster",
@@ -173,7 +167,7 @@ def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
         degrees=call.target_degrees,
         extent=size.extent,
         places=source.places if source and size.extent == source.extent else {},
-        compression=_compression(call),
+        compression=call.option("COMPRESS") or _format(call).get("compression") or "NONE",
     )
 
 
@@ -199,50 +193,37 @@ def _content(call: Call, cost: Cost) -> Estimate | None:
     known = [one for one in call.inputs if one is not None]
     if not known or len(known) != len(call.inputs):
         return None
+    first, written = known[0], None
+    if call.path == "raster overview add":
+        levels = {one for one in call.numbers("levels") if one > 1} or set(_OVERVIEWS)
+        written = round(first.disk_bytes * (1 + sum(1 / level / level for level in levels)))
+    elif cost.pixel_bytes:
+        written = first.pixels * cost.pixel_bytes
+    elif not call.driver:
+        written = 0
+    elif first.kind == "vector":
+        before = table().format.get(first.driver, {}).get("growth", 1.5)
+        written = int(sum(one.disk_bytes for one in known) * _format(call).get("growth", 1.5) / before)
     idle = bool(cost.needs) and not any(call.flag(name) for name in cost.needs)
     pixels = 0 if idle else sum(one.pixels * one.bands for one in known)
     # every pixel of a band is looked at, and nothing is known beforehand
-    certain = known[0].pixels * call.certain if cost.whole else 0.0
+    certain = first.pixels * call.certain if cost.whole else 0.0
     return Estimate(
-        output_bytes=_content_bytes(call, cost, known),
+        output_bytes=written,
         output_files=1 if call.driver else 0,
         memory_bytes=_memory(call, cost, 0),
-        seconds=round(
-            table().general["start_seconds"] + pixels * cost.input_ns * _NANO + _feature_seconds(call, cost),
-            2,
-        ),
+        seconds=_seconds(call, cost, pixels * cost.input_ns),
         basis=f"{call.path}: by the size of the input",
         least=Least(seconds=certain * cost.input_ns * _NANO / _doubt(call)),
     )
 
 
-def _content_bytes(call: Call, cost: Cost, inputs: Sequence[DatasetFacts]) -> int | None:
-    first = inputs[0]
-    if call.path == "raster overview add":
-        levels = {one for one in call.numbers("levels") if one > 1} or set(_OVERVIEWS)
-        return round(first.disk_bytes * (1 + sum(1 / level / level for level in levels)))
-    if cost.pixel_bytes:
-        return first.pixels * cost.pixel_bytes
-    if not call.driver:
-        return 0
-    if first.kind != "vector":
-        return None
-    before, after = table().format.get(first.driver, {}).get("growth", 1.5), _format(call).get("growth", 1.5)
-    return int(sum(one.disk_bytes for one in inputs) * after / before)
-
-
 def _tiles(call: Call) -> Estimate | None:
     """`raster tile` makes every tile that touches the box of the data, blank ones too unless told otherwise."""
-    facts = call.input
-    box = facts.extent_in("EPSG:3857") if facts else None
-    if (
-        facts is None
-        or box is None
-        or not facts.pixels
-        or call.text("tiling-scheme") not in ("", "WebMercatorQuad")
-    ):
+    facts, general = call.input, table().general
+    box = facts.extent_in("EPSG:3857") if facts and facts.pixels else None
+    if facts is None or box is None or call.text("tiling-scheme") not in ("", "WebMercatorQuad"):
         return None
-    general = table().general
     side = int((call.numbers("tile-size", 1) or (256,))[0])
     times = _WORLD / max(side, 1) * facts.width / (box[2] - box[0]) if box[2] > box[0] else 0.0
     fitting = round(math.log2(times)) if 0 < times < math.inf else 0  # whose pixels are nearest to the data's
@@ -256,19 +237,19 @@ def _tiles(call: Call) -> Estimate | None:
             for x in box
         ]
         count += (indices[2] - indices[0] + 1) * (indices[3] - indices[1] + 1)
-    partial = any(
-        call.arguments.get(name) for name in ("min-x", "max-x", "min-y", "max-y", "skip-blank", "resume")
-    )
+    narrowing = ("min-x", "max-x", "min-y", "max-y", "skip-blank", "resume")
+    partial = any(call.arguments.get(name) for name in narrowing)
     # a level that GDAL chooses may be the next one, with a quarter of the tiles
     certain = 0 if partial or call.certain < 1 else count // (2 if "max-zoom" in call.arguments else 8)
-    each_seconds, share = general["tile_ns"] * _NANO * (side / 256) ** 2, (side / 256) ** 2
+    share = (side / 256) ** 2
+    tile_ns = general["tile_ns"] * share
     return Estimate(
         output_bytes=round(count * general["tile_bytes"] * share),
         output_files=count,
         memory_bytes=_memory(call, Cost(resampled=True), 0),
-        seconds=round(general["start_seconds"] + count * each_seconds, 2),
+        seconds=_seconds(call, Cost(), count * tile_ns),
         basis="raster tile: number of tiles by zoom level over the extent",
-        least=Least(files=certain, seconds=certain * each_seconds / _doubt(call)),
+        least=Least(files=certain, seconds=certain * tile_ns * _NANO / _doubt(call)),
     )
 
 
@@ -276,18 +257,19 @@ def _memory(call: Call, cost: Cost, made_bytes: int) -> int:
     """GDAL itself, its block cache as far as there is data for it, and what the algorithm holds besides."""
     general = table().general
     data = made_bytes + sum(one.raw_bytes for one in call.inputs if one)
-    held = _largest_band(call) * cost.held_input + (
-        min(general["warp_bytes"], 2 * data) if cost.resampled else 0
-    )
-    return int(general["base_bytes"] + min(call.limits.memory_bytes // CACHE_SHARE, data) + held)
+    cache = min(call.limits.memory_bytes // CACHE_SHARE, data)
+    warping = min(general["warp_bytes"], 2 * data) if cost.resampled else 0
+    return int(general["base_bytes"] + cache + _largest_band(call) * cost.held_input + warping)
 
 
 def _largest_band(call: Call) -> int:
     return max((one.band_bytes for one in call.inputs if one), default=0)
 
 
-def _feature_seconds(call: Call, cost: Cost) -> float:
-    return sum(one.features or 0 for one in call.inputs if one) * cost.feature_ns * _NANO
+def _seconds(call: Call, cost: Cost, pixel_nanos: float) -> float:
+    """The start, the pixels and the features of the inputs."""
+    features = sum(one.features or 0 for one in call.inputs if one)
+    return round(table().general["start_seconds"] + (pixel_nanos + features * cost.feature_ns) * _NANO, 2)
 
 
 def _doubt(call: Call) -> float:
@@ -297,10 +279,6 @@ def _doubt(call: Call) -> float:
 
 def _format(call: Call) -> Mapping[str, Any]:
     return table().format.get(call.driver, {})
-
-
-def _compression(call: Call) -> str:
-    return call.option("COMPRESS") or _format(call).get("compression") or "NONE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,16 +292,14 @@ class LimitViolation:
 
     @property
     def message(self) -> str:
-        number, limit = self._with_unit(self.number), self._with_unit(self.limit)
-        match self.what:
-            case "output bytes" | "bytes of one file":
-                return f"the output would have at least {number}; the limit is {limit}."
-            case "files":
-                return f"the call would write at least {number} files; the limit is {limit}."
-            case "memory bytes":
-                return f"the call would need at least {number} of memory; the limit is {limit}."
-            case _:
-                return f"the call would take at least {number}, by a cautious estimate; the limit is {limit}."
+        least = {
+            "output bytes": "the output would have at least {}",
+            "bytes of one file": "the output would have at least {}",
+            "files": "the call would write at least {} files",
+            "memory bytes": "the call would need at least {} of memory",
+            "seconds": "the call would take at least {}, by a cautious estimate",
+        }[self.what].format(self._with_unit(self.number))
+        return f"{least}; the limit is {self._with_unit(self.limit)}."
 
     @property
     def suggestion(self) -> str:
@@ -342,17 +318,11 @@ class LimitViolation:
 def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
     """The first limit that a call is certain to break; None if it may stay within all of them."""
     least = made.least
-    return next(
-        (
-            one
-            for one in (
-                LimitViolation("files", least.files, limits.staging_files, "--staging-files"),
-                LimitViolation("bytes of one file", least.bytes, limits.file_bytes, "--file-size"),
-                LimitViolation("output bytes", least.bytes, limits.staging_bytes, "--staging-size"),
-                LimitViolation("memory bytes", least.memory_bytes, limits.memory_bytes, "--memory"),
-                LimitViolation("seconds", least.seconds, limits.wall_seconds, "--timeout-seconds"),
-            )
-            if one.number > one.limit
-        ),
-        None,
+    candidates = (
+        LimitViolation("files", least.files, limits.staging_files, "--staging-files"),
+        LimitViolation("bytes of one file", least.bytes, limits.file_bytes, "--file-size"),
+        LimitViolation("output bytes", least.bytes, limits.staging_bytes, "--staging-size"),
+        LimitViolation("memory bytes", least.memory_bytes, limits.memory_bytes, "--memory"),
+        LimitViolation("seconds", least.seconds, limits.wall_seconds, "--timeout-seconds"),
     )
+    return next((one for one in candidates if one.number > one.limit), None)
