@@ -144,22 +144,15 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
     after = {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
     for path in dict.fromkeys((*before, *after)):
         old, new = _state(before.get(path)), _state(after.get(path))
-        if _differ(old, new):
+        # by digest where both have one, else by size and time
+        keys = ["sha256"] if old and new and old["sha256"] and new["sha256"] else ["bytes", "modified"]
+        if not (old and new) or any(old[key] != new[key] for key in keys):
             yield {"what": "input", "path": path, "was": old, "is": new}
 
 
 def _state(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """What identifies an input; None for one that is not there."""
     return {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
-
-
-def _differ(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
-    """By digest where both have one, else by size and time."""
-    if old and new and old["sha256"] and new["sha256"]:
-        return bool(old["sha256"] != new["sha256"])
-    if old and new:
-        return (old["bytes"], old["modified"]) != (new["bytes"], new["modified"])
-    return old != new
 
 
 def _text(done: Replayed) -> str:

@@ -42,7 +42,10 @@ class PodmanEngine(DockerEngine):
         self._refuse_submounts(template)
         rules = profile(self._info.architecture)
         with _file_of(rules) as path:
-            spec = create_spec(template, labels, path, most_processes())
+            # as many as there are numbers for: Podman sets a limit unasked, of a user's processes on the whole host, and ours
+            # counts per container
+            most_processes = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
+            spec = create_spec(template, labels, path, most_processes)
             if self._info.rootless:  # its users are others than the host's, but for this one
                 spec["userns"] = {"nsmode": "keep-id"}
             with answering("asked to create a container"):
@@ -93,8 +96,3 @@ def _file_of(text: str) -> Iterator[str]:
         file.flush()
         os.fchmod(file.fileno(), 0o644)  # the service may be another user's, and a filter is no secret
         yield file.name
-
-
-def most_processes() -> int:
-    """As many as there are numbers for: Podman sets a limit unasked, of a user's processes on the whole host, and ours counts per container."""
-    return int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))

@@ -64,10 +64,8 @@ class DockerWire:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        under = getattr(
-            self._stream, "_sock", None
-        )  # closing the SDK's object leaves the connection under it open
-        for one in (self._stream, under):
+        # closing the SDK's object leaves the connection under it open
+        for one in (self._stream, getattr(self._stream, "_sock", None)):
             if one is not None:
                 with contextlib.suppress(OSError):
                     one.close()

@@ -24,16 +24,20 @@ def profile(architecture: str) -> str:
         raise IsolationRefused(
             f"there is no system call profile for {architecture!r}. Use a host of {known}."
         )
-    ours, groups = _ARCHITECTURES[architecture], rules()
+    ours = _ARCHITECTURES[architecture]
+    allowed, answered = (
+        [group for group in rules()[kind] if group.get("architecture", ours) == ours]
+        for kind in ("allowed", "answered")
+    )
     compiled = {
         "defaultAction": "SCMP_ACT_ERRNO",
-        "defaultErrnoRet": getattr(errno, groups["default"]),
+        "defaultErrnoRet": getattr(errno, rules()["default"]),
         "architectures": [f"SCMP_ARCH_{ours.upper()}"],
         "syscalls": [
             # one entry for each accepted value of an argument: entries of the same name are alternatives
             *(
                 {"names": group["names"], "action": "SCMP_ACT_ALLOW", "args": condition}
-                for group in _of(groups["allowed"], ours)
+                for group in allowed
                 for condition in _conditions(group)
             ),
             *(
@@ -43,7 +47,7 @@ def profile(architecture: str) -> str:
                     "errnoRet": getattr(errno, group["errno"]),
                     "args": [],
                 }
-                for group in _of(groups["answered"], ours)
+                for group in answered
             ),
         ],
     }
@@ -56,10 +60,6 @@ def rules() -> Mapping[str, Any]:
     text = resources.files("sandbox.isolation").joinpath("seccomp.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
-
-
-def _of(groups: list[dict[str, Any]], architecture: str) -> Iterator[dict[str, Any]]:
-    return (group for group in groups if group.get("architecture", architecture) == architecture)
 
 
 def _conditions(group: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:

@@ -11,7 +11,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -48,8 +48,16 @@ class Entry:
 @contextmanager
 def opened_folder(folder: int, name: str, *, repair: bool = False) -> Iterator[int]:
     """A descriptor of an inner folder, closed on exit; `repair` gives its owner all rights on it first."""
-    file = _open_folder(folder, name, repair=repair)
     try:
+        file = os.open(name, _FOLDER, dir_fd=folder)
+    except PermissionError:
+        if not repair:
+            raise
+        _widen(folder, name, _OURS)
+        file = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        if repair and os.fstat(file).st_mode & _OURS != _OURS:
+            os.fchmod(file, _OURS)
         yield file
     finally:
         os.close(file)
@@ -74,23 +82,6 @@ def opened_file(folder: int, name: str) -> Iterator[int]:
         yield file
     finally:
         os.close(file)
-
-
-def _open_folder(folder: int, name: str, *, repair: bool) -> int:
-    try:
-        file = os.open(name, _FOLDER, dir_fd=folder)
-    except PermissionError:
-        if not repair:
-            raise
-        _widen(folder, name, _OURS)
-        file = os.open(name, _FOLDER, dir_fd=folder)
-    if repair and os.fstat(file).st_mode & _OURS != _OURS:
-        try:
-            os.fchmod(file, _OURS)
-        except OSError:
-            os.close(file)
-            raise
-    return file
 
 
 def _widen(folder: int, name: str, mode: int) -> None:
@@ -121,18 +112,16 @@ def _walk(folder: int, prefix: str, deeper: int, *, repair: bool) -> Iterator[En
                 if not entry.is_folder:
                     yield entry
                     continue
-                try:
-                    inner = _open_folder(folder, found.name, repair=repair) if deeper else -1
-                except PermissionError:
-                    inner = -1
-                if inner < 0:
-                    yield replace(entry, blocked=True)
-                    continue
-                try:
+                with ExitStack() as opened:
+                    inner = None
+                    if deeper:
+                        with suppress(PermissionError):
+                            inner = opened.enter_context(opened_folder(folder, found.name, repair=repair))
+                    if inner is None:
+                        yield replace(entry, blocked=True)
+                        continue
                     yield entry
                     yield from _walk(inner, entry.path + "/", deeper - 1, repair=repair)
-                finally:
-                    os.close(inner)
 
 
 def measure(top: int, limits: Limits) -> StagingUsage:
@@ -189,12 +178,9 @@ def sync_tree(top: int, files: int) -> None:
     if files > _MANY and syncfs is not None and syncfs(top) == 0:
         return
     for entry in walk(top):
-        flags = _FOLDER if entry.is_folder else _FILE
-        file = os.open(entry.name, flags, dir_fd=entry.folder)
-        try:
+        opened = opened_folder if entry.is_folder else opened_file
+        with opened(entry.folder, entry.name) as file:
             os.fsync(file)
-        finally:
-            os.close(file)
     os.fsync(top)
 
 

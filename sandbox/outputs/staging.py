@@ -7,7 +7,7 @@ Leaving the `with` block removes whatever is still there. `area.recover()` at st
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -123,18 +123,16 @@ class StagingArea:
         return open_layout(self.workspace, self.ops)
 
 
+@dataclass(eq=False)
 class Staging:
     """An `OutputFolder` of a `StagingArea`. It lives until `discard`, or until its process dies and `recover` runs."""
 
-    def __init__(
-        self, area: StagingArea, staging_id: str, user: tuple[int, int], locked: LockedFolder, out: int
-    ) -> None:
-        self.area = area
-        self.staging_id = staging_id
-        self.user = user
-        self._locked: LockedFolder | None = locked
-        self._out = out
-        self._collected: dict[str, Staged] = {}
+    area: StagingArea
+    staging_id: str
+    user: tuple[int, int]
+    _locked: LockedFolder | None
+    _out: int
+    _collected: dict[str, Staged] = field(default_factory=dict, init=False)
 
     @property
     def path(self) -> Path:

@@ -56,8 +56,7 @@ class Staged:
 class Publication:
     """What is staged under a name goes to a target; `target.identity` says what may be replaced there.
 
-    `removes` are sidecar files of the replaced dataset that would be wrong beside the new one. Those that are
-    published themselves are replaced, not removed.
+    `removes` are sidecar files of the replaced dataset that would be wrong beside the new one, unless published too.
     """
 
     staged_name: str
@@ -67,9 +66,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A file or folder of the workspace gets another name. It is renamed, whatever its size, and never copied;
-    `target.identity` says what may be replaced there.
-    """
+    """Renames a file or folder of the workspace, never copying it; `target.identity` says what may be replaced."""
 
     source: Located
     target: Located
@@ -100,9 +97,7 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One publication. `replaced`, `removed` and the sources of `moved` are as they were before; `undo_id` brings
-    them back.
-    """
+    """`replaced`, `removed` and the sources of `moved` are as they were before; `undo_id` brings them back."""
 
     undo_id: str
     files: tuple[PublishedFile, ...]
@@ -167,10 +162,7 @@ class OutputFolder(Protocol):
         """How the container sees it: read-write, at `STAGING_TARGET`."""
 
     def usage(self, limits: Limits = ...) -> StagingUsage:
-        """What is in it right now; the count ends early over the limits. Meant for a job that is running.
-
-        Not counted: what a job keeps open after unlinking it. It shows only in what is left of the disk.
-        """
+        """What a running job has in it now; stops counting over the limits. Unlinked open files show only in `disk_low`."""
 
     def copy_in(self, located: Located, name: str, limits: Limits = ..., seen: Path | None = None) -> None:
         """Copies an existing file or folder in, owned by the container's user. Raises PathRefused, StagingFailed.
@@ -183,10 +175,9 @@ class OutputFolder(Protocol):
         """Copies a file that lies in another folder of the same store, to the same name. Raises StagingFailed."""
 
     def collect(self, limits: Limits = ...) -> tuple[Staged, ...]:
-        """The top-level entries that the job left, sorted by name, once its container is gone. Raises OutputRejected.
+        """The top-level entries that the job left, sorted by name, once its container is gone.
 
-        Anything that is not a folder or a regular file with one name, any name that cannot be printed, and any excess over
-        the limits refuses the whole.
+        Raises OutputRejected for any special file, hard link, unprintable name or excess over the limits.
         """
 
     def publish(

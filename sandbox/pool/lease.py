@@ -53,20 +53,15 @@ class IdleSlot:
             self.slot.remove()
 
 
+@dataclass(eq=False, slots=True)
 class Lease:
     """One claimed slot, for one job. Leaving the `with` block removes what is left of it."""
 
-    def __init__(
-        self,
-        runner: Runner,
-        claimed: IdleSlot,
-        on_exited: Callable[[Slot], object],
-        on_done: Callable[[IdleSlot], object],
-    ) -> None:
-        """`on_exited` removes a container that ended by itself; `on_done` is told when the call is over."""
-        self._runner, self._claimed = runner, claimed
-        self._on_exited, self._on_done = on_exited, on_done
-        self._unused = True
+    _runner: Runner
+    _claimed: IdleSlot
+    _on_exited: Callable[[Slot], object]  # removes a container that ended by itself
+    _on_done: Callable[[IdleSlot], object]  # called when the call is over
+    _unused: bool = field(default=True, init=False)
 
     @property
     def staging(self) -> OutputFolder | None:

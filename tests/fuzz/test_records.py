@@ -250,21 +250,10 @@ def test_any_policy_is_a_policy_or_a_list_of_problems(lines: list[str], odd: byt
 NAMES = sorted(Settings.model_fields)
 VALUES = anything | st.sampled_from(
     (
-        "512MiB",
-        "1e999",
-        "999999999999999TiB",
-        "\0",
-        "",
-        "~",
-        "a:b",
-        "/a:/b",
-        "http://h",
-        "https://h/" + "a" * 5000,
-        "off",
-        "always",
-        "*",
+        "512MiB", "1e999", "999999999999999TiB", "\0", "", "~", "a:b", "/a:/b", "http://h",
+        "https://h/" + "a" * 5000, "off", "always", "*",
     )
-)
+)  # fmt: skip
 
 
 @tries(30)
@@ -341,23 +330,12 @@ def test_what_is_no_table_of_mounts_is_refused_and_never_taken_for_an_empty_one(
 REFERENCES = st.lists(
     st.sampled_from(
         (
-            "gdal",
-            "/",
-            ":",
-            "@",
-            "sha256:" + "a" * 64,
-            "3.13.3",
-            "localhost",
-            "5000",
-            ".",
-            "-",
-            "é",
-            "v3.12",
-            "9" * 50,
+            "gdal", "/", ":", "@", "sha256:" + "a" * 64, "3.13.3", "localhost", "5000", ".", "-", "é",
+            "v3.12", "9" * 50,
         )
     ),
     max_size=7,
-).map("".join)
+).map("".join)  # fmt: skip
 
 
 @tries(70)

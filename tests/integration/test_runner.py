@@ -139,7 +139,7 @@ def test_a_job_that_answers_and_closes_every_stream_and_goes_on_is_no_success(ru
 def test_the_deadline_bounds_a_job_that_does_not_read_its_request(runner, make_template, cancel, monkeypatch):
     monkeypatch.setattr(runner_module, "SEND_SECONDS", 0.5)
     limits = replace(SMALL, wall_seconds=1.0)
-    deaf = "\n    import threading, __main__ as w\n    w.read_job = lambda: threading.Event().wait()"
+    deaf = "\n    import threading, __main__ as w\n    w.read_exactly = lambda _: threading.Event().wait()"
     template = make_template(handler("pass", prepare=deaf), limits)
     result = runner.run(Job("call-0001", template, {"text": "x" * 5_000_000}), cancel)
     assert result.outcome == TimedOut(1.0)

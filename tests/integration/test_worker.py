@@ -396,12 +396,7 @@ def test_a_mounts_place_is_read_as_the_kernel_writes_it(tmp_path, monkeypatch, n
     root, inner = worker._mounts()
     assert (root["target"], root["shared"]) == ("/", ["shared:1"])
     assert inner == {
-        "id": "3",
-        "parent": "1",
-        "target": f"/data/{name}",
-        "options": ["ro", "nosuid"],
-        "shared": [],
-        "type": "ext4",
-        "identity": None,
-    }
+        "id": "3", "parent": "1", "target": f"/data/{name}", "options": ["ro", "nosuid"], "shared": [],
+        "type": "ext4", "identity": None,
+    }  # fmt: skip
     json.dumps(inner)

@@ -79,17 +79,11 @@ def test_a_repeated_line_is_named(log: AuditLog) -> None:
 
 
 GARBAGE = {
-    "text": b"hello\n",
-    "an empty line": b"\n",
-    "zeros": b"\0" * 4096,
-    "another shape": b'{"event":{}}\n',
-    "not an object": b"[1,2]\n",
-    "deep": b"[" * 100_000 + b"\n",
-    "a huge number": b"9" * 10_000 + b"\n",
-    "a huge line": b"x" * (3 * MAX_LINE) + b"\n",
-    "no line end": b"x" * (3 * MAX_LINE),
+    "text": b"hello\n", "an empty line": b"\n", "zeros": b"\0" * 4096, "another shape": b'{"event":{}}\n',
+    "not an object": b"[1,2]\n", "deep": b"[" * 100_000 + b"\n", "a huge number": b"9" * 10_000 + b"\n",
+    "a huge line": b"x" * (3 * MAX_LINE) + b"\n", "no line end": b"x" * (3 * MAX_LINE),
     "a truth for a number": b'{"event":{},"previous":"' + b"0" * 64 + b'","seq":true,"time":""}\n',
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
@@ -133,14 +127,9 @@ def test_a_gap_in_the_numbers_is_noticed_though_log_and_head_agree(log: AuditLog
 
 def test_a_line_with_a_field_of_another_kind_is_no_record() -> None:
     for name, value in [
-        ("seq", True),
-        ("seq", 1.0),
-        ("seq", "1"),
-        ("time", None),
-        ("event", []),
-        ("previous", "0" * 63),
+        ("seq", True), ("seq", 1.0), ("seq", "1"), ("time", None), ("event", []), ("previous", "0" * 63),
         ("previous", 0),
-    ]:
+    ]:  # fmt: skip
         fields = json.loads(write_line(Checkpoint(), "2026-01-01T00:00:00.000Z", {}))
         assert parse_line(json.dumps(fields).encode())
         assert parse_line(json.dumps(fields | {name: value}).encode()) is None

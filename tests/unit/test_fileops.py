@@ -314,12 +314,8 @@ def test_what_exists_is_never_moved_or_copied_over(root):
 def test_a_copy_by_gdal_goes_to_staging_only(root):
     work = planned(root, "vsi copy", source="maps", destination="maps2", recursive=True)
     assert work.argv == (
-        "vsi",
-        "copy",
-        "--recursive",
-        f"--source={root}/maps",
-        "--destination=/staging/maps2",
-    )
+        "vsi", "copy", "--recursive", f"--source={root}/maps", "--destination=/staging/maps2",
+    )  # fmt: skip
     assert (work.transfers, work.removes) == ((), ())
     assert refusal(root, "vsi copy", source="maps", destination="maps2") is Code.INVALID_ARGUMENT
 

@@ -201,16 +201,10 @@ def test_what_is_kept_is_private_and_read_in_parts(store: ResultStore):
 @pytest.mark.parametrize(
     "name",
     [
-        "",
-        "..",
-        "../../audit",
-        "0123456789abcdef/",
-        "0123456789ABCDEF",
-        "0" * 17,
-        "٠" * 16,
+        "", "..", "../../audit", "0123456789abcdef/", "0123456789ABCDEF", "0" * 17, "٠" * 16,
         "0123456789abcdef\n",
     ],
-)
+)  # fmt: skip
 def test_only_ids_of_calls_are_kept_or_read(store: ResultStore, name: str, tmp_path: Path):
     (tmp_path / "audit.json").write_text("secret")
     assert not store.keep(name, "1")

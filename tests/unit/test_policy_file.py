@@ -80,25 +80,18 @@ def test_what_a_rule_leaves_out_fits_everything(folders: tuple[Path, Path]):
 @pytest.mark.parametrize(
     "text",
     [
-        "[[rule]]",
-        '[[rule]]\ndecision = "maybe"',
-        '[[rule]]\ndecision = "deny"\ntool = ["info"]',
-        '[[rules]]\ndecision = "deny"',
-        '[[rule]]\ndecision = "deny"\ntools = ["inof"]',
-        '[[rule]]\ndecision = "deny"\ntools = []',
-        '[[rule]]\ndecision = "deny"\neffects = []',
+        "[[rule]]", '[[rule]]\ndecision = "maybe"', '[[rule]]\ndecision = "deny"\ntool = ["info"]',
+        '[[rules]]\ndecision = "deny"', '[[rule]]\ndecision = "deny"\ntools = ["inof"]',
+        '[[rule]]\ndecision = "deny"\ntools = []', '[[rule]]\ndecision = "deny"\neffects = []',
         '[[rule]]\ndecision = "deny"\neffects = ["write"]',
-        '[[rule]]\ndecision = "require"\nways = ["email"]',
-        '[[rule]]\ndecision = "require"\nways = []',
-        '[[rule]]\ndecision = "deny"\nworkspaces = ["/nowhere"]',
-        "[[principal]]",
+        '[[rule]]\ndecision = "require"\nways = ["email"]', '[[rule]]\ndecision = "require"\nways = []',
+        '[[rule]]\ndecision = "deny"\nworkspaces = ["/nowhere"]', "[[principal]]",
         '[[principal]]\nprincipals = ["token:ann"]\nmemory = "1MiB"',
         f'[[principal]]\nprincipals = ["token:ann"]\nmemory = {LEAST_MEMORY - 1}',
         '[[principal]]\nprincipals = ["token:ann"]\ncalls_per_minute = 0',
-        '[[principal]]\nprincipals = ["token:ann"]\ncalls_a_minute = 5',
-        "not toml",
+        '[[principal]]\nprincipals = ["token:ann"]\ncalls_a_minute = 5', "not toml",
     ],
-)
+)  # fmt: skip
 def test_a_slip_is_an_error(folders: tuple[Path, Path], text: str):
     with pytest.raises(SettingsError):
         loaded(folders, text)

@@ -89,20 +89,14 @@ def asked(
 @pytest.mark.parametrize(
     "headers",
     [
-        [],
-        [("Authorization", "Bearer bad")],
-        [("Authorization", "Bearer ")],
-        [("Authorization", "Bearer")],
-        [("Authorization", "good")],
-        [("Authorization", "Basic good")],
+        [], [("Authorization", "Bearer bad")], [("Authorization", "Bearer ")],
+        [("Authorization", "Bearer")], [("Authorization", "good")], [("Authorization", "Basic good")],
         [("Authorization", "Bearer good"), ("Authorization", "Bearer good")],
         [("Authorization", "Bearer good"), ("Authorization", "Bearer bad")],
-        [("Authorization", "Bearer bad, Bearer good")],
-        [("Authorization", "Bearer " + "x" * 20_000)],
-        [("X-Authorization", "Bearer good")],
-        [("Cookie", "Authorization=Bearer good")],
+        [("Authorization", "Bearer bad, Bearer good")], [("Authorization", "Bearer " + "x" * 20_000)],
+        [("X-Authorization", "Bearer good")], [("Cookie", "Authorization=Bearer good")],
     ],
-)
+)  # fmt: skip
 def test_without_one_good_token_nobody_is_let_in_and_nothing_is_read(headers: list[tuple[str, str]]):
     found = asked(door(Tokens(good=ANN)), *headers, method="POST", body=[b"{}"])
     assert found.status == 401

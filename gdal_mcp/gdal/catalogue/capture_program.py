@@ -55,6 +55,9 @@ ASSUMED = {
 }
 
 
+TYPES = tuple(
+    "boolean string integer real dataset string_list integer_list real_list dataset_list".split()
+)  # by GDAL's number of a type
 SHORTCUTS = ("convert", "info")  # commands that GDAL leaves out of its own list
 NEVER = "external"  # a step that runs a shell command
 PIPELINES = ("pipeline", "raster pipeline", "vector pipeline")
@@ -142,26 +145,33 @@ def algorithm(path: str) -> Entry:
     said = said_of(usage)
     names = found.GetArgNames()
     handles = {name: found.GetArg(name) for name in names}
-    hidden = hidden_aliases(found, names)
+    hidden: dict[str, list[str]] = {}  # aliases
+    for candidate in HIDDEN_ALIASES:
+        handle = None if candidate in handles else quietly(found.GetArg, candidate)
+        if handle is not None:
+            hidden.setdefault(handle.GetName(), []).append(candidate)
     return {
         "path": path,
         "description": usage["description"],
         "url": usage.get("url", ""),
-        "arguments": [described(handles[name], *said.get(name, ("", {})), hidden) for name in names],
+        "arguments": [
+            described(handles[name], *said.get(name, ("", {})), hidden.get(name, [])) for name in names
+        ],
     }
 
 
-def described(handle: Any, place: str, usage: Entry, hidden: dict[str, list[str]]) -> Entry:
-    name = handle.GetName()
+def described(handle: Any, place: str, usage: Entry, hidden: list[str]) -> Entry:
+    is_choice = handle.GetChoices() and handle.GetType() == gdal.GAAT_STRING
     added = {
         "place": place,
         "short_name": handle.GetShortName(),
-        "aliases": sorted({*(handle.GetAliases() or ()), *hidden.get(name, ())}),
+        "aliases": sorted({*(handle.GetAliases() or ()), *hidden}),
         "positional": handle.IsPositional(),
         "hidden": not usage,  # accepted on a command line, though no description of the command shows it
-        "hidden_choices": hidden_choices(handle),
+        "hidden_choices": [one for one in HIDDEN_CHOICES if is_choice and quietly(handle.SetAsString, one)],
     }
-    return {"name": name, "type": gdal_type(handle), **kept(usage), **shown(added)}
+    kind = TYPES[handle.GetType()]
+    return {"name": handle.GetName(), "type": kind, **kept(usage), **shown(added)}
 
 
 def kept(usage: Entry) -> Entry:
@@ -169,33 +179,7 @@ def kept(usage: Entry) -> Entry:
 
 
 def shown(added: dict[str, Any]) -> Entry:
-    return {key: value for key, value in added.items() if not is_blank(value)}
-
-
-def is_blank(value: Any) -> bool:
-    return value is False or value in ("", [])
-
-
-def gdal_type(handle: Any) -> str:
-    kinds = ("boolean", "string", "integer", "real", "dataset")
-    lists = ("string_list", "integer_list", "real_list", "dataset_list")
-    return (*kinds, *lists)[handle.GetType()]
-
-
-def hidden_aliases(found: Any, names: list[str]) -> dict[str, list[str]]:
-    shown = set(names)
-    aliases: dict[str, list[str]] = {}
-    for candidate in HIDDEN_ALIASES:
-        handle = None if candidate in shown else quietly(found.GetArg, candidate)
-        if handle is not None:
-            aliases.setdefault(handle.GetName(), []).append(candidate)
-    return aliases
-
-
-def hidden_choices(handle: Any) -> list[str]:
-    if not handle.GetChoices() or handle.GetType() != gdal.GAAT_STRING:
-        return []
-    return [choice for choice in HIDDEN_CHOICES if quietly(handle.SetAsString, choice)]
+    return {key: value for key, value in added.items() if value is not False and value not in ("", [])}
 
 
 def quietly(call: Any, text: str) -> Any:
@@ -214,21 +198,16 @@ def steps(leaves: dict[str, Entry]) -> list[Entry]:
     common = hidden_in_all(list(leaves.values()))
     found: dict[str, tuple[Entry, Entry]] = {}
     for one in pipelines["pipeline"]:
-        for kind in kinds_of(one, usages):
+        # raster or vector, as the page says that describes the step; both where that page is of all pipelines
+        named = re.search(r"/gdal_(raster|vector)_", one["url"])
+        both = [kind for kind in KINDS if one["name"] in usages[f"{kind} pipeline"]]
+        for kind in () if one["name"] == NEVER else [named[1]] if named else both:
             homes = [path for path in (f"{kind} pipeline", "pipeline") if one["name"] in usages[path]]
             usage = usages[homes[0]][one["name"]]
             for name in names_of(usage, homes[0]):
                 head = {"path": f"{kind} {name}", "name": name, "pipelines": homes}
                 found[head["path"]] = head, usage
     return [step(head, usage, leaves.get(path), common) for path, (head, usage) in found.items()]
-
-
-def kinds_of(usage: Entry, usages: dict[str, dict[str, Entry]]) -> list[str]:
-    """Raster or vector, as the page says that describes the step; both where that page is of all pipelines."""
-    if usage["name"] == NEVER:
-        return []
-    named = re.search(r"/gdal_(raster|vector)_", usage["url"])
-    return [named[1]] if named else [kind for kind in KINDS if usage["name"] in usages[f"{kind} pipeline"]]
 
 
 def names_of(usage: Entry, home: str) -> list[str]:
@@ -349,9 +328,8 @@ def driver(found: Any) -> Entry:
 
 
 def option_list(text: str | None) -> list[dict[str, Any]]:
-    if not text:
-        return []
-    return [option(node) for node in ET.fromstring(text) if node.tag == "Option"]  # noqa: S314
+    nodes = ET.fromstring(text) if text else ()  # noqa: S314
+    return [option(node) for node in nodes if node.tag == "Option"]
 
 
 def option(node: Any) -> Entry:

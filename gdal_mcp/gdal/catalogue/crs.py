@@ -86,7 +86,11 @@ def check_crs(text: str) -> str:
         return _checked_document(_REMARK.sub("", " ".join(plain.split())))
     if plain.startswith("+") and "+proj=" in plain:
         return _checked_document(plain)
-    name = _WELL_KNOWN.get(plain.upper()) or _authority(plain) or (plain if _URN.fullmatch(plain) else None)
+    name = _WELL_KNOWN.get(plain.upper()) or (plain if _URN.fullmatch(plain) else None)
+    if match := _AUTHORITY.fullmatch(plain):
+        codes = (part.rpartition(":") for part in match.group("horizontal", "vertical") if part)
+        epoch = f"@{match['epoch']}" if match["epoch"] else ""
+        name = "+".join(f"{authority.upper()}{colon}{code}" for authority, colon, code in codes) + epoch
     if name is None:
         raise _unknown(plain)
     return _checked_document(name)
@@ -107,11 +111,10 @@ def _checked_document(text: str) -> str:
 def _projjson(text: str) -> str:
     """The same document, compact, without schema URL and prose."""
     try:
-        document = json.loads(
-            text, object_pairs_hook=_members, parse_constant=_no_number, parse_float=_finite
-        )
+        document = json.loads(text, object_pairs_hook=_members)
         root = str(document.get("type")) if isinstance(document, dict) else ""
-        compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        # NaN and 1e999, which is read as infinity, are not JSON
+        compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise CrsRefused("the text is not well-formed JSON.", SUGGESTION) from error
     if not re.fullmatch("[A-Za-z]{1,32}CRS", root):
@@ -124,24 +127,6 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         raise ValueError("a member stands twice")
     return {name: member for name, member in members.items() if name not in _PROSE}
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if abs(number) != float("inf") else _no_number(text)  # 1e999 is read as infinity
-
-
-def _authority(name: str) -> str | None:
-    match = _AUTHORITY.fullmatch(name)
-    if match is None:
-        return None
-    codes = (part.rpartition(":") for part in match.group("horizontal", "vertical") if part)
-    epoch = f"@{match['epoch']}" if match["epoch"] else ""
-    return "+".join(f"{authority.upper()}{colon}{code}" for authority, colon, code in codes) + epoch
 
 
 def _unknown(name: str) -> CrsRefused:

@@ -29,7 +29,7 @@ def check_document(text: str, what: str) -> str:
         raise ArgumentRefused(
             f"{what} is no JSON object.", "Give an object, such as GDAL's export-schema prints."
         )
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return json.dumps(value, separators=(",", ":"))
 
 
 def check_geometry(text: str, what: str) -> str:
@@ -38,7 +38,7 @@ def check_geometry(text: str, what: str) -> str:
     if plain.startswith("{"):
         geometry = _geometry(_parsed(plain, what))
         if geometry is not None:
-            return json.dumps(geometry, separators=(",", ":"), allow_nan=False)
+            return json.dumps(geometry, separators=(",", ":"))
     elif _WKT.fullmatch(check_text(plain, what, limit=MAX_TEXT)):
         return plain
     raise ArgumentRefused(
@@ -73,24 +73,18 @@ def _parsed(text: str, what: str) -> Any:
             f"{what} is longer than {MAX_TEXT} bytes.", "Put it into a file of the workspace."
         )
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_finite_int)
+        value = json.loads(text, parse_int=_short_int)
+        json.dumps(value, allow_nan=False)  # NaN and 1e999, which is read as infinity, are not JSON
     except (ValueError, RecursionError) as error:
         raise ArgumentRefused(f"{what} is no JSON.", "Check its quotes and brackets.") from error
     _check_texts(value, what, MAX_DEPTH)
     return value
 
 
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if abs(number) != float("inf") else _no_number(text)  # 1e999 is read as infinity
-
-
-def _finite_int(text: str) -> int:
-    return int(text) if len(text) <= 40 else _no_number("a number of so many digits")
+def _short_int(text: str) -> int:
+    if len(text) > 40:
+        raise ValueError("a number of so many digits")
+    return int(text)
 
 
 def _check_texts(value: Any, what: str, left: int) -> None:

@@ -1,7 +1,7 @@
 """Compares what two GDALs say of themselves, and says whether a catalogue fits a GDAL at all. Pure."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -41,7 +41,13 @@ def differences(older: str, newer: str) -> tuple[Difference, ...]:
         before, after = _facts(older), _facts(newer)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no data of a catalogue: {error!r}") from error
-    return tuple(_compared(before, after))
+    found = [Difference("removed", *key) for key in before if key not in after]
+    for key, said in after.items():
+        if key not in before:
+            found.append(Difference("added", *key))
+        elif detail := _detail(before[key], said):
+            found.append(Difference("changed", *key, detail))
+    return tuple(found)
 
 
 def unfit(catalogue: Catalogue, gdal_version: str) -> str | None:
@@ -99,15 +105,6 @@ def _options(of: str, entries: Iterable[dict[str, Any]]) -> _Facts:
             where = f"{of} {entry['name']} ({again})"
         found["option", where] = entry
     return found
-
-
-def _compared(before: _Facts, after: _Facts) -> Iterator[Difference]:
-    yield from (Difference("removed", *key) for key in before if key not in after)
-    for key, said in after.items():
-        if key not in before:
-            yield Difference("added", *key)
-        elif detail := _detail(before[key], said):
-            yield Difference("changed", *key, detail)
 
 
 def _detail(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

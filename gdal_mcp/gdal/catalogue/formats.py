@@ -54,19 +54,15 @@ def input_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
 def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
     if name.lower().endswith(_PIPELINE):
         return "GDALG" if "gdalg" in catalogue.driver_names else None
-    extension = _extension(name)
+    low = name.lower().rpartition("/")[2]
+    double = next((one for one in _DOUBLE if low.endswith(f".{one}")), "")
+    extension = double or ("." in low and low.rpartition(".")[2]) or ""
     found = [
         driver.name for driver in catalogue.drivers if extension in driver.extensions and driver.writes(kind)
     ]
     if "GMT" in found and "netCDF" in found:  # GDAL's own exception: GMT comes first for reading only
         return "netCDF"
     return found[0] if found and found[0].lower() not in catalogue.unwritten else None
-
-
-def _extension(name: str) -> str:
-    low = name.lower().rpartition("/")[2]
-    double = next((one for one in _DOUBLE if low.endswith(f".{one}")), "")
-    return double or ("." in low and low.rpartition(".")[2]) or ""
 
 
 def _known(catalogue: Catalogue, name: str) -> Driver:

@@ -18,14 +18,26 @@ looked up, and `Parts.join` puts the place back. Invariants:
 """
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.documents import check_document
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 
+FORMS: Final = frozenset(
+    (
+        "",
+        "file",
+        "document",
+        "folder-or-dataset",
+        "recursive folder",
+        "listed",
+        "named",
+        "band",
+        "output-tree",
+        "archive",
+    )
+)
 _NAMED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)", re.DOTALL)
 _BAND: Final = re.compile(r"(.*),band=([1-9][0-9]{0,4})", re.DOTALL)
 _SIGN: Final = ",band="
@@ -59,16 +71,19 @@ def split(form: str, text: str, what: str) -> Parts:
         return Parts(None, text=check_document(text, what))
     if not text or "\0" in text or len(text.encode("utf-8", "surrogatepass")) > _MAX_PATH:
         raise ArgumentRefused(f"{what} is empty, too long or holds a NUL.", "Give the path of a file.")
-    return FORMS[form](text, what)
-
-
-def _plain(text: str, _what: str) -> Parts:
+    if form == "listed":
+        _refuse_list(text, what)
+        return Parts(text, never=("*", "?", "["))
+    if form == "named":
+        return _named(text, what)
+    if form == "band":
+        _refuse_list(text, what)
+        match = _BAND.fullmatch(text)
+        path, after = (match[1], f"{_SIGN}{match[2]}") if match else (text, "")
+        return Parts(path, after=after, never=(_SIGN,))
+    if form not in FORMS:
+        raise ValueError(f"{form!r} is not a form of a path")
     return Parts(text)
-
-
-def _listed(text: str, what: str) -> Parts:
-    _refuse_list(text, what)
-    return Parts(text, never=("*", "?", "["))
 
 
 def _named(text: str, what: str) -> Parts:
@@ -83,14 +98,6 @@ def _named(text: str, what: str) -> Parts:
     return Parts(path, before=f"{name}=") if name else Parts(path, never=("=",))
 
 
-def _band(text: str, what: str) -> Parts:
-    _refuse_list(text, what)
-    match = _BAND.fullmatch(text)
-    return (
-        Parts(match[1], after=f",band={match[2]}", never=(_SIGN,)) if match else Parts(text, never=(_SIGN,))
-    )
-
-
 def _refuse_list(text: str, what: str) -> None:
     if text.startswith("@"):
         raise ArgumentRefused(f"{what} names a list of files.", "Give the files one by one.")
@@ -98,19 +105,3 @@ def _refuse_list(text: str, what: str) -> None:
         raise ArgumentRefused(
             f"{what} is a pattern, or a name that GDAL would take for one.", "Give the files one by one."
         )
-
-
-FORMS: Final[Mapping[str, Callable[[str, str], Parts]]] = MappingProxyType(
-    {
-        "": _plain,
-        "file": _plain,
-        "document": _plain,
-        "folder-or-dataset": _plain,
-        "recursive folder": _plain,
-        "listed": _listed,
-        "named": _named,
-        "band": _band,
-        "output-tree": _plain,
-        "archive": _plain,
-    }
-)

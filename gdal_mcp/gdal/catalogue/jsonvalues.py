@@ -38,7 +38,9 @@ def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
 
 def _texts(argument: Argument, value: Any) -> tuple[str, ...]:
     if isinstance(value, Mapping):
-        return _pairs(argument, value)
+        if argument.rule.check not in KEYED or not argument.is_list:
+            raise ArgumentRefused(f"--{argument.name} is no object.", "See its schema.")
+        return tuple(_pair(argument, key, one) for key, one in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         if not argument.is_list and len(value) != 1:
             raise ArgumentRefused(f"--{argument.name} takes one value.", "Give it without a list.")
@@ -53,25 +55,15 @@ def is_packed(argument: Argument) -> bool:
     return argument.is_list and argument.packed and argument.role not in PATH_ROLES
 
 
-def _pairs(argument: Argument, value: Mapping[Any, Any]) -> tuple[str, ...]:
-    if argument.rule.check not in KEYED or not argument.is_list:
-        raise ArgumentRefused(f"--{argument.name} is no object.", "See its schema.")
-    return tuple(f"{_key(argument, key)}={_pair_text(argument, one)}" for key, one in value.items())
-
-
-def _key(argument: Argument, key: Any) -> str:
+def _pair(argument: Argument, key: Any, value: Any) -> str:
     if not isinstance(key, str) or not key or "=" in key:
         raise ArgumentRefused(f"--{argument.name} has a key that is empty or holds =.", "Write KEY: value.")
-    return key
-
-
-def _pair_text(argument: Argument, value: Any) -> str:
     if isinstance(value, bool):
-        return "YES" if value else "NO"
+        return f"{key}={'YES' if value else 'NO'}"
     if isinstance(value, int | float):
-        return number_text(argument, value)
+        return f"{key}={number_text(argument, value)}"
     if isinstance(value, str):
-        return value
+        return f"{key}={value}"
     raise ArgumentRefused(f"--{argument.name} takes texts, numbers and booleans.", "See its schema.")
 
 

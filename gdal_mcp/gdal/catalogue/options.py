@@ -10,7 +10,7 @@ Invariants:
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -80,7 +80,11 @@ def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) ->
     rule = rules.get((driver, scope, spec.name)) or rules.get(("*", scope, spec.name))
     if rule is not None:
         closed = rule.shape is not None and rule.shape.kind == "closed"
-        return OptionRule(rule.reason, _closed_shape(spec)) if closed else _bounded(rule, spec)
+        if closed:
+            return OptionRule(rule.reason, _closed_shape(spec))
+        if rule.shape is None or spec.max_letters is None:
+            return rule
+        return OptionRule(rule.reason, replace(rule.shape, max_letters=spec.max_letters))
     shape = _closed_shape(spec)
     if shape is None:
         return OptionRule("free text that nobody has reviewed", None, "Leave it out; GDAL's default is used.")
@@ -105,15 +109,6 @@ def _closed_shape(spec: OptionSpec) -> Shape | None:
     if spec.type == "float":
         return Shape("real", minimum=spec.minimum, maximum=spec.maximum)
     return None
-
-
-def _bounded(rule: OptionRule, spec: OptionSpec) -> OptionRule:
-    if rule.shape is None or spec.max_letters is None:
-        return rule
-    shape = Shape(
-        rule.shape.kind, rule.shape.choices, max_letters=spec.max_letters, pattern=rule.shape.pattern
-    )
-    return OptionRule(rule.reason, shape)
 
 
 def _split(what: str, text: str) -> tuple[str, str]:

@@ -21,7 +21,6 @@ _FILLERS: Final = frozenset(
 )
 _UNBOUNDED: Final = 2147483647
 _MOST_PAIRS: Final = 6  # of one group; more are left to the binding
-_PLAIN_TYPES: Final = {"boolean": "boolean", "integer": "integer", "real": "number"}
 _NOTES: Final[Mapping[str, str]] = {
     "replace": "Replace an existing output",
     "sql": "one SELECT of layers of the input; only where the server allows SQL",
@@ -34,9 +33,7 @@ _NOTES: Final[Mapping[str, str]] = {
     "gcp": "pixel,line,easting,northing[,elevation]",
     "pipeline": "list of steps, or GDAL's notation",
 }
-_INSTEAD: Final = frozenset(
-    ("replace", "mapping", "gcp")
-)  # where GDAL's help speaks of what is not passed on
+_INSTEAD: Final = frozenset(("replace", "mapping", "gcp"))  # GDAL's help speaks of what is not passed on
 
 
 def input_schema(algorithm: Algorithm, *, compact: bool = False) -> dict[str, Any]:
@@ -109,16 +106,15 @@ def _scalar(argument: Argument) -> dict[str, Any]:
     if argument.rule.check == "pipeline":
         return {"type": ["array", "string"]}
     if kind in ("integer", "real"):
-        return {"type": _PLAIN_TYPES[kind], **_range(argument), **_numbers(argument)}
+        schema: dict[str, Any] = {"type": "integer" if kind == "integer" else "number", **_range(argument)}
+        if argument.choices:
+            schema["enum"] = [int(one) for one in argument.choices]
+        return schema
     if kind == "boolean":
         return {"type": "boolean"}
     if argument.choices and argument.role not in PATH_ROLES:
         return {"type": "string", "enum": list(argument.choices)}
     return {"type": ["string", "number"] if argument.rule.check in NUMERIC else "string"}
-
-
-def _numbers(argument: Argument) -> dict[str, Any]:
-    return {"enum": [int(one) for one in argument.choices]} if argument.choices else {}
 
 
 def _range(argument: Argument) -> dict[str, Any]:
@@ -168,21 +164,15 @@ def _together(algorithm: Algorithm, shown: list[Argument]) -> dict[str, Any]:
     }
     if needed:
         rules["dependentRequired"] = needed
-    pairs = list(_exclusive(shown))
+    groups: dict[str, list[str]] = {}
+    for one in shown:
+        if one.exclusion_group:
+            groups.setdefault(one.exclusion_group, []).append(one.name)
+    rivals = ([list(pair) for pair in combinations(group, 2)] for group in groups.values())
+    pairs = [pair for found in rivals if len(found) <= _MOST_PAIRS for pair in found]
     if pairs:
         rules["not"] = {"anyOf": [{"required": pair} for pair in pairs]}
     either = [{"anyOf": [{"required": [name]} for name in group]} for group in algorithm.one_of]
     if either:
         rules["allOf"] = either
     return rules
-
-
-def _exclusive(shown: list[Argument]) -> Iterator[list[str]]:
-    groups: dict[str, list[str]] = {}
-    for one in shown:
-        if one.exclusion_group:
-            groups.setdefault(one.exclusion_group, []).append(one.name)
-    for names in groups.values():
-        pairs = [list(pair) for pair in combinations(names, 2)]
-        if len(pairs) <= _MOST_PAIRS:
-            yield from pairs

@@ -18,7 +18,7 @@ answer, and in case an image is built otherwise.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -120,10 +120,7 @@ def _tokens(text: str, what: str, limit: int) -> list[Token]:
         raise ArgumentRefused(f"{what} is longer than {limit} bytes.", "Simplify it.")
     if text.lstrip().startswith("@"):
         raise ArgumentRefused(f"{what} names a file.", "Give the text itself.")
-    return [token for token in _read(text, what) if token.kind != "space"]
-
-
-def _read(text: str, what: str) -> Iterator[Token]:
+    tokens: list[Token] = []
     position = 0
     while position < len(text):
         if text.startswith(("--", "/*"), position):
@@ -144,7 +141,9 @@ def _read(text: str, what: str) -> Iterator[Token]:
                 f"{what} holds a backslash, a control character or a doubled quote within quotes.",
                 "The dialects read these differently; rename it.",
             )
-        yield token
+        if token.kind != "space":
+            tokens.append(token)
+    return tokens
 
 
 def _check_tokens(tokens: Sequence[Token], what: str) -> None:

@@ -35,11 +35,17 @@ def read_switches(algorithm: Algorithm, switches: Sequence[str]) -> tuple[Given,
     if len(switches) > MAX_SWITCHES:
         raise ArgumentRefused(f"there are more than {MAX_SWITCHES} extra arguments.", "Send fewer.")
     found: dict[str, tuple[Argument, list[str]]] = {}
-    for argument, text in _pairs(algorithm, [_element(switch) for switch in switches]):
+    for text in switches:
+        if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > ELEMENT_BYTES:
+            raise ArgumentRefused(
+                "an extra argument is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
+            )
+    for argument, text in _pairs(algorithm, switches):
         if argument.name in found and not (argument.is_list and argument.repeatable):
             raise ArgumentRefused(f"--{argument.name} is given twice.", "Give it once.")
         values = found.setdefault(argument.name, (argument, []))[1]
-        values += _values(argument, text)
+        packed = argument.is_list and argument.packed and argument.element_type != "dataset"
+        values += split_packed(argument, text) if packed else [text]
         if len(values) > MAX_VALUES:
             raise ArgumentRefused(f"--{argument.name} has too many values.", f"The most are {MAX_VALUES}.")
     return tuple(Given(argument, tuple(values)) for argument, values in found.values())
@@ -57,24 +63,18 @@ def argument_named(algorithm: Algorithm, name: str) -> Argument:
     return argument
 
 
-def _element(text: str) -> str:
-    if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > ELEMENT_BYTES:
-        raise ArgumentRefused(
-            "an extra argument is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
-        )
-    return text
-
-
-def _pairs(algorithm: Algorithm, switches: list[str]) -> Iterator[tuple[Argument, str]]:
-    position = 0
-    while position < len(switches):
-        argument, text = _switch(algorithm, switches[position])
-        position += 1
+def _pairs(algorithm: Algorithm, switches: Sequence[str]) -> Iterator[tuple[Argument, str]]:
+    rest = iter(switches)
+    for switch in rest:
+        argument, text = _switch(algorithm, switch)
         if text is None and argument.type == "boolean":
             text = "true"
         if text is None:
-            text = _next(argument, switches, position)
-            position += 1
+            text = next(rest, None)
+            if text is None or (text.startswith("-") and not _NUMBER_LIKE.fullmatch(text)):
+                raise ArgumentRefused(
+                    f"--{argument.name} has no value.", f"Write --{argument.name}=value in one element."
+                )
         yield argument, text
 
 
@@ -92,21 +92,6 @@ def _switch(algorithm: Algorithm, switch: str) -> tuple[Argument, str | None]:
         f"{switch[:64]!r} is not a switch.",
         "Write --name=value, one element for each; input and output are arguments of the tool itself.",
     )
-
-
-def _next(argument: Argument, switches: list[str], position: int) -> str:
-    text = switches[position] if position < len(switches) else None
-    if text is None or (text.startswith("-") and not _NUMBER_LIKE.fullmatch(text)):
-        raise ArgumentRefused(
-            f"--{argument.name} has no value.", f"Write --{argument.name}=value in one element."
-        )
-    return text
-
-
-def _values(argument: Argument, text: str) -> list[str]:
-    if not argument.is_list or not argument.packed or argument.element_type == "dataset":
-        return [text]
-    return split_packed(argument, text)
 
 
 def split_packed(argument: Argument, text: str) -> list[str]:

@@ -9,8 +9,7 @@ import os
 from pathlib import PurePosixPath
 from typing import Final
 
-from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.names import parse
+from gdal_mcp.gdal.datasets.names import invalid, parse
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.datasets.sidecars import REPLACED
 from gdal_mcp.plan import Output, OutputKind
@@ -130,17 +129,18 @@ def named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfer
     """Each file of a dataset with its new name: what follows the name or the stem of the main file stays."""
     known = {one.name: one for one in output.replaces}
     folder = output.target.path.parent
-    names = {_renamed(one.name, source.name, output.target.name): one for one in files(source, paths)}
+    new = output.target.name
+    named: dict[str, Located] = {}
+    for one in files(source, paths):
+        if one.name.startswith(source.name):
+            named[new + one.name.removeprefix(source.name)] = one
+        else:
+            stem = PurePosixPath(source.name).stem
+            named[PurePosixPath(new).stem + one.name.removeprefix(stem)] = one
     return tuple(
         Transfer(one, known.get(name) or free(output_place(str(folder / name), paths)))
-        for name, one in names.items()
+        for name, one in named.items()
     )
-
-
-def _renamed(name: str, main: str, new: str) -> str:
-    if name.startswith(main):
-        return new + name.removeprefix(main)
-    return PurePosixPath(new).stem + name.removeprefix(PurePosixPath(main).stem)
 
 
 def refuse_nested(source: Located, target: Located) -> None:
@@ -152,7 +152,3 @@ def refuse_nested(source: Located, target: Located) -> None:
 
 def ending(located: Located) -> str:
     return located.relative.suffix.lower()
-
-
-def invalid(message: str, suggestion: str) -> ToolError:
-    return ToolError(Code.INVALID_ARGUMENT, Stage.RESOLVE, message, suggestion)

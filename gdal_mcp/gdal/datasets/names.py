@@ -84,7 +84,7 @@ class DatasetName:
         bad = sorted(self.forbidden & set(canonical))
         if bad or _CHAINED.match(canonical):
             shown = " ".join(bad) or "/vsi"
-            raise _refused(
+            raise refused(
                 f"the path of this file holds {shown}, which GDAL would not take for a part of the path here.",
                 "Rename the file or folder, or open it by its plain path.",
             )
@@ -144,7 +144,17 @@ class Table:
 
 def parse(text: str) -> DatasetName:
     """The one reading of a text. Raises ToolError for every other text; asks nothing of the file system."""
-    _check(text)
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise refused("the name is not valid Unicode.", "Send plain text.") from error
+    if not text or hides(text):
+        raise refused(
+            "the name is empty, or holds a control or invisible character, or a line separator.",
+            "Use a path inside a workspace; `gdal-mcp doctor` lists them.",
+        )
+    if size > MAX_BYTES:
+        raise refused("the name is too long.", f"The most it may have is {MAX_BYTES} bytes.")
     start = _start(text)
     if not start:
         return DatasetName("", text, "")
@@ -178,7 +188,7 @@ def _part(text: str, start: str, grammars: tuple[_Grammar, ...]) -> DatasetName:
     if _NETWORK_INSIDE.search(text):
         raise _NETWORK.error(start)
     known = " or ".join(name for grammar in grammars for name in grammar.form.names)
-    raise _refused(f"this is not how {start} names a dataset.", f"Known here: {known}.")
+    raise refused(f"this is not how {start} names a dataset.", f"Known here: {known}.")
 
 
 def _around(grammar: _Grammar, match: re.Match[str]) -> DatasetName:
@@ -215,12 +225,13 @@ def _archive(text: str) -> DatasetName:
         raise _misread(system)
     if system == "/vsigzip":
         return DatasetName("/vsigzip/", rest, "", "file")
-    if rest.startswith("{"):
-        return _braced(system, rest)
-    return _unbraced(system, rest)
-
-
-def _braced(system: str, rest: str) -> DatasetName:
+    if not rest.startswith("{"):
+        if len(_inner_parts(rest, system)) > MAX_PARTS:
+            raise refused(
+                f"the path behind {system}/ has more than {MAX_PARTS} names.",
+                f"Write {system}/{{PATH OF THE ARCHIVE}}/NAME INSIDE.",
+            )
+        return DatasetName(f"{system}/{{", rest, "", "file", _IN_BRACES, unsplit=True)
     path, closed, inner = rest[1:].partition("}")
     if _CHAINED.match(path):
         raise _chained(path, system)
@@ -228,15 +239,6 @@ def _braced(system: str, rest: str) -> DatasetName:
         raise _misread(system)
     parts = _inner_parts(inner, system)
     return DatasetName(f"{system}/{{", path, "}" + "/".join(("", *parts)), "file", _IN_BRACES)
-
-
-def _unbraced(system: str, rest: str) -> DatasetName:
-    if len(_inner_parts(rest, system)) > MAX_PARTS:
-        raise _refused(
-            f"the path behind {system}/ has more than {MAX_PARTS} names.",
-            f"Write {system}/{{PATH OF THE ARCHIVE}}/NAME INSIDE.",
-        )
-    return DatasetName(f"{system}/{{", rest, "", "file", _IN_BRACES, unsplit=True)
 
 
 def _inner_parts(text: str, system: str) -> list[str]:
@@ -250,14 +252,14 @@ def _inner_parts(text: str, system: str) -> list[str]:
 def _chained(rest: str, system: str) -> ToolError:
     if _NETWORK_INSIDE.match(rest):
         return _NETWORK.error("/" + rest.strip("/").partition("/")[0])
-    return _refused(
+    return refused(
         f"{system}/ is only accepted around a plain path, not around another virtual file system.",
         "Unpack the outer archive into a workspace first.",
     )
 
 
 def _misread(system: str) -> ToolError:
-    return _refused(
+    return refused(
         f"what stands behind {system}/ is no plain path, goes up with .. or holds a brace or a backslash.",
         f"Write {system}/PATH, for a file in an archive with the name inside: {system}/{{PATH}}/NAME.",
     )
@@ -271,32 +273,22 @@ def _never(text: str, start: str) -> ToolError:
     if _URL.match(text) or _NETWORK_INSIDE.search(text):
         return _NETWORK.error(start)
     if start in ("<", "{"):
-        return _refused(
+        return refused(
             "an inline document is not accepted as a dataset name.",
             "Save the document as a file in a workspace, then give its path.",
         )
-    return _refused(
+    return refused(
         f"no dataset of that name is in a workspace, and names that start with {start} are not known here.",
         "Give the plain path of a file in a workspace, or a subdataset's name as the info tools list it.",
     )
 
 
-def _refused(message: str, suggestion: str) -> ToolError:
+def refused(message: str, suggestion: str) -> ToolError:
     return ToolError(Code.PATH_NOT_ALLOWED, Stage.RESOLVE, message, suggestion)
 
 
-def _check(text: str) -> None:
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError as error:
-        raise _refused("the name is not valid Unicode.", "Send plain text.") from error
-    if not text or hides(text):
-        raise _refused(
-            "the name is empty, or holds a control or invisible character, or a line separator.",
-            "Use a path inside a workspace; `gdal-mcp doctor` lists them.",
-        )
-    if size > MAX_BYTES:
-        raise _refused("the name is too long.", f"The most it may have is {MAX_BYTES} bytes.")
+def invalid(message: str, suggestion: str) -> ToolError:
+    return ToolError(Code.INVALID_ARGUMENT, Stage.RESOLVE, message, suggestion)
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ Invariants:
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -23,13 +23,13 @@ from gdal_mcp.gdal.datasets.files import (
     existing_place,
     files,
     free,
-    invalid,
     named_alike,
     output_place,
     place_inside,
     refuse_nested,
     refuse_plain_folder,
 )
+from gdal_mcp.gdal.datasets.names import invalid, refused
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Output, OutputKind
 from gdal_mcp.untrusted import clean_text
@@ -68,7 +68,7 @@ def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
         raise ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), "Check the name.") from error
     except PathRefused as error:
         fix = "Name a file or folder in a writable workspace; links are named by what they lead to."
-        raise ToolError(Code.PATH_NOT_ALLOWED, Stage.RESOLVE, str(error), fix) from error
+        raise refused(str(error), fix) from error
 
 
 def check_identified(identified: tuple[Located, ...], report: Any) -> None:
@@ -99,8 +99,7 @@ def _rename_dataset(given: Given, paths: Paths) -> FileWork:
     output = destination(_one(given, "destination"), source, paths, overwrite=_true(given, "overwrite"))
     _refuse_several((source, output.target))
     transfers = named_alike(source, output, paths)
-    goes = {one.target.relative for one in transfers}
-    stale = tuple(one for one in output.replaces if one.relative not in goes)
+    stale = _stale(output, transfers)
     places = (*stale, *(place for one in transfers for place in (one.source, one.target)))
     return FileWork(
         _identify((source,)),
@@ -117,8 +116,7 @@ def _copy_dataset(given: Given, paths: Paths) -> FileWork:
     refuse_plain_folder(source)
     output = destination(_one(given, "destination"), source, paths, overwrite=_true(given, "overwrite"))
     copies = named_alike(source, output, paths)
-    goes = {one.target.relative for one in copies}
-    stale = tuple(one for one in output.replaces if one.relative not in goes)
+    stale = _stale(output, copies)
     outputs = tuple(
         Output(one.target, "dataset" if one.source == source else "file", replaces=_there(one.target))
         for one in copies
@@ -136,8 +134,11 @@ def _copy_dataset(given: Given, paths: Paths) -> FileWork:
 
 def _delete_file(given: Given, paths: Paths) -> FileWork:
     gone = existing_place(_one(given, "filename"), paths)
-    if gone.is_folder and not _true(given, "recursive") and not _is_empty(gone):
-        raise invalid(f"folder {gone.name} is not empty.", "Set recursive to delete it with all in it.")
+    if gone.is_folder and not _true(given, "recursive"):
+        with open_folder(gone.workspace, gone.relative) as opened, os.scandir(opened) as entries:
+            if next(entries, None) is not None:
+                fix = "Set recursive to delete it with all in it."
+                raise invalid(f"folder {gone.name} is not empty.", fix)
     return FileWork(_list(gone), (gone,), removes=(gone,), listings=_listings((gone,)))
 
 
@@ -158,7 +159,8 @@ def _copy_file(given: Given, paths: Paths) -> FileWork:
     refuse_nested(source, target)
     output = Output(target, "folder" if source.is_folder else "file")
     recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses it for a file
-    argv = ("vsi", "copy", *recursive, *_flags(given, "skip-errors"))
+    skipping = ("--skip-errors",) if _true(given, "skip-errors") else ()
+    argv = ("vsi", "copy", *recursive, *skipping)
     return FileWork((*argv, f"--source={source}", f"--destination={output.inside}"), (source,), (output,))
 
 
@@ -175,7 +177,9 @@ def _sync(given: Given, paths: Paths) -> FileWork:
     refuse_nested(source, found)
     kind: OutputKind = "folder" if source.is_folder else "file"
     output = Output(found, kind, update=found.identity is not None, replaces=_there(found))
-    argv = ("vsi", "sync", *_flags(given, "recursive"), *_values(given, "strategy", "num-threads"))
+    recursive = ("--recursive",) if _true(given, "recursive") else ()
+    values = (f"--{name}={value}" for name in ("strategy", "num-threads") for value in given.get(name, ()))
+    argv = ("vsi", "sync", *recursive, *values)
     named = f"{source}/" if source.is_folder and not nested else str(source)
     argv = (*argv, f"--source={named}", f"--destination={output.inside}")
     return FileWork(argv, (source,), (output,), listings=_listings((found,)))
@@ -220,13 +224,14 @@ def _tree(text: str, paths: Paths) -> Located:
     return found
 
 
+def _stale(output: Output, transfers: tuple[Transfer, ...]) -> tuple[Located, ...]:
+    """What is replaced under a name that nothing gets."""
+    goes = {one.target.relative for one in transfers}
+    return tuple(one for one in output.replaces if one.relative not in goes)
+
+
 def _there(target: Located) -> tuple[Located, ...]:
     return (target,) if target.identity is not None else ()
-
-
-def _is_empty(folder: Located) -> bool:
-    with open_folder(folder.workspace, folder.relative) as opened, os.scandir(opened) as entries:
-        return next(entries, None) is None
 
 
 def _listings(places: tuple[Located, ...]) -> Mapping[PurePosixPath, str]:
@@ -242,14 +247,6 @@ def _refuse_several(places: tuple[Located, ...]) -> None:
 
 
 # --- arguments
-
-
-def _flags(given: Given, *names: str) -> Iterator[str]:
-    return (f"--{name}" for name in names if _true(given, name))
-
-
-def _values(given: Given, *names: str) -> Iterator[str]:
-    return (f"--{name}={value}" for name in names for value in given.get(name, ()))
 
 
 def _one(given: Given, name: str) -> str:

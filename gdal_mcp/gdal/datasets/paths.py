@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.names import DatasetName, parse
+from gdal_mcp.gdal.datasets.names import DatasetName, invalid, parse, refused
 from gdal_mcp.gdal.datasets.reading import Reading
 from gdal_mcp.gdal.datasets.sidecars import Listings, regular_files, shared_endings
 from gdal_mcp.plan import Output, OutputKind
@@ -57,11 +57,8 @@ class Paths:
     def __post_init__(self) -> None:
         for one in self.workspaces.items:
             if one.root.parts[1].lower().startswith("vsi"):
-                raise _refusal(
-                    PathRefused(
-                        f"GDAL takes names under {one.root} for something else, so it is no workspace."
-                    )
-                )
+                why = f"GDAL takes names under {one.root} for something else, so it is no workspace."
+                raise _refusal(PathRefused(why))
 
     def input(self, text: str) -> Located:
         """An existing file or folder by its plain path. Raises ToolError."""
@@ -69,7 +66,10 @@ class Paths:
             return self.workspaces.input(text)
         except PathRefused as error:
             if not parse(text).is_plain:
-                raise _not_plain() from error
+                raise refused(
+                    "this argument takes the plain path of a file or folder, not a part of one or a file in an archive.",
+                    "Give the path of the file or folder itself.",
+                ) from error
             raise _refusal(error) from error
 
     def inputs(self, texts: list[str]) -> tuple[Located, ...]:
@@ -151,9 +151,15 @@ class Paths:
         shared = () if kind == "folder" else _shared(target, replaces)
         read = reading(inputs)
         if any(read.takes(one) for one in (target, *replaces, *shared)):
-            raise _onto_itself()
+            raise invalid(
+                "the output, or a file that goes with it, belongs to an input; a dataset is never converted onto itself.",
+                "Write to another name.",
+            )
         if replaces and not overwrite and not update:
-            raise _exists(replaces[0])
+            raise invalid(
+                f"{replaces[0].name} already exists and overwrite is false.",
+                "Choose another name, or set overwrite to true; what is replaced can be restored with undo.",
+            )
         return Output(target, kind, update and target.identity is not None, replaces, shared)
 
     def _replaced(self, target: Located, kind: OutputKind) -> tuple[Located, ...]:
@@ -168,23 +174,14 @@ class Paths:
         try:
             return (*([target] if exists else []), *self.listings.companions(assumed))
         except PathRefused as error:
-            raise ToolError(
-                Code.PATH_NOT_ALLOWED,
-                Stage.RESOLVE,
-                str(error),
-                "Write to another name, or move that file away.",
-            ) from error
+            raise refused(str(error), "Write to another name, or move that file away.") from error
 
     def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
         """A uniquely named output in the outputs folder of the first writable workspace."""
         workspace = next((one for one in self.workspaces.items if one.writable), None)
         if workspace is None:
-            raise ToolError(
-                Code.PATH_NOT_ALLOWED,
-                Stage.RESOLVE,
-                "every workspace is read-only, so there is nowhere to write.",
-                "Start the server with --workspace DIR.",
-            )
+            message = "every workspace is read-only, so there is nowhere to write."
+            raise refused(message, "Start the server with --workspace DIR.")
         safe = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80].lstrip("-.") or "output"
         name = f"{safe}_{self.call_id[-10:]}{extension}"
         target = Located(workspace, PurePosixPath(self.outputs_folder, name))
@@ -229,9 +226,7 @@ def refuse_other_name(text: str) -> None:
     except ToolError as error:
         plain = error.code is not Code.NETWORK_BLOCKED
     if not plain:
-        raise ToolError(
-            Code.PATH_NOT_ALLOWED,
-            Stage.RESOLVE,
+        raise refused(
             "the name of the output reads like a part of a dataset or like a connection, and only files are written.",
             "Give the plain name of a file, such as out.tif.",
         )
@@ -242,12 +237,7 @@ def _refuse_other_kind(target: Located, kind: OutputKind) -> None:
     if target.identity is None or kind == "dataset" or target.is_folder == (kind == "folder"):
         return
     there, made = ("folder", "file") if target.is_folder else ("file", "folder")
-    raise ToolError(
-        Code.INVALID_ARGUMENT,
-        Stage.RESOLVE,
-        f"{target.name} is a {there}, and this output is a {made}.",
-        "Write to another name.",
-    )
+    raise invalid(f"{target.name} is a {there}, and this output is a {made}.", "Write to another name.")
 
 
 def _shared(target: Located, replaces: tuple[Located, ...]) -> tuple[Located, ...]:
@@ -262,11 +252,8 @@ def _must_be(place: str, located: Located) -> Located:
     if place == "any" or located.is_folder == (place == "folder"):
         return located
     there = "folder" if located.is_folder else "file"
-    raise ToolError(
-        Code.PATH_NOT_ALLOWED,
-        Stage.RESOLVE,
-        f"{located.name!r} is a {there}, and a {place} is needed here.",
-        f"Give the path of a {place}.",
+    raise refused(
+        f"{located.name!r} is a {there}, and a {place} is needed here.", f"Give the path of a {place}."
     )
 
 
@@ -282,20 +269,19 @@ class _Tree:
         with open_folder(top.workspace, top.relative) as folder:
             try:
                 for entry in walk(folder):
-                    if not _is_ours(top, entry):
-                        self._count(entry)
+                    # where staging and undo live, which no container sees
+                    ours = not top.relative.parts and entry.path.partition("/")[0].casefold() == RESERVED
+                    if not ours:
                         self._look(top, entry, holders)
             except OSError as error:
                 raise PathRefused(f"folder {top.name!r} cannot be read: {error.strerror}.") from error
 
-    def _count(self, entry: Entry) -> None:
+    def _look(self, top: Located, entry: Entry, holders: tuple[Path, ...]) -> None:
         self.left -= 1
         if self.left < 0:
             raise PathRefused(f"the folder holds more than {TREE_ENTRIES} entries. Give a smaller one.")
         if entry.blocked:
             raise PathRefused(f"folder {entry.path!r} is too deep or not readable. Move it away first.")
-
-    def _look(self, top: Located, entry: Entry, holders: tuple[Path, ...]) -> None:
         mode = entry.status.st_mode
         if stat.S_ISLNK(mode):
             self._follow(top.path / entry.path, holders)
@@ -319,54 +305,12 @@ class _Tree:
         self.check(target, inside)
 
 
-def _is_ours(top: Located, entry: Entry) -> bool:
-    """Whether an entry lies where staging and undo live, which no container sees."""
-    return not top.relative.parts and entry.path.partition("/")[0].casefold() == RESERVED
-
-
-def _onto_itself() -> ToolError:
-    return ToolError(
-        Code.INVALID_ARGUMENT,
-        Stage.RESOLVE,
-        "the output, or a file that goes with it, belongs to an input; a dataset is never converted onto itself.",
-        "Write to another name.",
-    )
-
-
-def _exists(old: Located) -> ToolError:
-    return ToolError(
-        Code.INVALID_ARGUMENT,
-        Stage.RESOLVE,
-        f"{old.name} already exists and overwrite is false.",
-        "Choose another name, or set overwrite to true; what is replaced can be restored with undo.",
-    )
-
-
-def _not_plain() -> ToolError:
-    return ToolError(
-        Code.PATH_NOT_ALLOWED,
-        Stage.RESOLVE,
-        "this argument takes the plain path of a file or folder, not a part of one or a file in an archive.",
-        "Give the path of the file or folder itself.",
-    )
-
-
 def _refusal(error: PathRefused) -> ToolError:
     """Our answer to a path that is no place in a workspace."""
-    message = str(error)
     if isinstance(error, PathMissing):
-        return ToolError(
-            Code.NOT_FOUND,
-            Stage.RESOLVE,
-            message,
-            "Check the name; relative paths start at the first workspace.",
-        )
-    return ToolError(
-        Code.PATH_NOT_ALLOWED,
-        Stage.RESOLVE,
-        message,
-        "Use a path inside a workspace; `gdal-mcp doctor` lists them.",
-    )
+        fix = "Check the name; relative paths start at the first workspace."
+        return ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), fix)
+    return refused(str(error), "Use a path inside a workspace; `gdal-mcp doctor` lists them.")
 
 
 @dataclass(frozen=True)

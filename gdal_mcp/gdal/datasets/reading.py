@@ -23,16 +23,14 @@ class Reading:
         self._endings: dict[tuple[str, str], frozenset[str]] = {}
         for located, together in dict.fromkeys(inputs):
             self._paths.add(str(located))
-            if together and not located.is_folder:
-                self._add(located)
+            if not together or located.is_folder:
+                continue
+            folder = str(located.path.parent)
+            self._mains.add((folder, located.name))
+            if own := shared_endings(located.name):
+                key = (folder, PurePosixPath(located.name).stem)
+                self._endings[key] = own | self._endings.get(key, frozenset())
         self._sorted = sorted(self._paths)
-
-    def _add(self, main: Located) -> None:
-        folder = str(main.path.parent)
-        self._mains.add((folder, main.name))
-        if own := shared_endings(main.name):
-            key = (folder, PurePosixPath(main.name).stem)
-            self._endings[key] = own | self._endings.get(key, frozenset())
 
     def takes(self, place: Located) -> bool:
         """Whether what is written there would stand in the place of something that is read."""
@@ -40,13 +38,9 @@ class Reading:
             return True
         if place.identity is None:  # where nothing is, nothing goes with an input
             return False
-        return self._holds(f"{place}/") if place.is_folder else self._goes_along(place)
-
-    def _holds(self, folder: str) -> bool:
-        at = bisect_left(self._sorted, folder)
-        return at < len(self._sorted) and self._sorted[at].startswith(folder)
-
-    def _goes_along(self, place: Located) -> bool:
+        if place.is_folder:
+            at = bisect_left(self._sorted, f"{place}/")
+            return at < len(self._sorted) and self._sorted[at].startswith(f"{place}/")
         folder = str(place.path.parent)
         return any(
             (folder, stem) in self._mains

@@ -8,12 +8,10 @@ Invariants:
 """
 
 import os
-from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import Final
 
-from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.files import FOLDER_ENDINGS, FOLDER_MARKS
+from gdal_mcp.gdal.datasets.names import invalid, refused
 from gdal_mcp.gdal.datasets.sidecars import read_with
 from gdal_mcp.plan import Draft
 from sandbox.errors import PathRefused
@@ -33,43 +31,28 @@ def places(draft: Draft) -> tuple[Located, ...]:
         named = [_dataset_of(one) for one in (*draft.inputs, *draft.looked_at)]
         found = {str(one): one for one in (*named, *read_with(named))}
     except PathRefused as error:
-        raise ToolError(
-            Code.PATH_NOT_ALLOWED, Stage.RESOLVE, str(error), "Check the name and call again."
-        ) from error
+        raise refused(str(error), "Check the name and call again.") from error
     outermost = tuple(
         one for one in found.values() if not any(str(folder) in found for folder in one.path.parents)
     )
     if len(outermost) > MAX_PLACES:
-        raise _too_many(len(outermost))
+        raise invalid(
+            f"the call names {len(outermost)} files with what belongs to them; this server mounts each by itself, and at most "
+            f"{MAX_PLACES}.",
+            "Take them in parts and join the results, name a folder where the tool takes one, or ask the person who runs the server "
+            "for --mount-scope workspaces.",
+        )
     return outermost
 
 
 def _dataset_of(named: Located) -> Located:
     """The folder that a file is a part of, as formats have it that make a dataset a folder; else what was named."""
-    folder = next(_folders(named), None)
-    return _folder(named, folder) if folder is not None else named
-
-
-def _folders(named: Located) -> Iterator[PurePosixPath]:
-    """The outermost first. A workspace itself is none."""
-    above = [one for one in reversed(named.relative.parents) if one.parts]
-    yield from (one for one in above if one.suffix.lower() in FOLDER_ENDINGS)
+    above = [one for one in reversed(named.relative.parents) if one.parts]  # a workspace itself is none
+    folders = [one for one in above if one.suffix.lower() in FOLDER_ENDINGS]
     marked = named.name in FOLDER_MARKS or named.relative.suffix.lower() == _COVERAGE
     if above and marked and not named.is_folder:
-        yield named.relative.parent
-
-
-def _folder(within: Located, relative: PurePosixPath) -> Located:
-    with open_folder(within.workspace, relative) as opened:
-        identity = Identity.of(os.fstat(opened))
-    return Located(within.workspace, relative, identity, is_folder=True)
-
-
-def _too_many(count: int) -> ToolError:
-    return ToolError(
-        Code.INVALID_ARGUMENT,
-        Stage.RESOLVE,
-        f"the call names {count} files with what belongs to them; this server mounts each by itself, and at most {MAX_PLACES}.",
-        "Take them in parts and join the results, name a folder where the tool takes one, or ask the person who runs the server "
-        "for --mount-scope workspaces.",
-    )
+        folders.append(named.relative.parent)
+    if not folders:
+        return named
+    with open_folder(named.workspace, folders[0]) as opened:
+        return Located(named.workspace, folders[0], Identity.of(os.fstat(opened)), is_folder=True)

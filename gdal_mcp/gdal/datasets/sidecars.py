@@ -112,13 +112,10 @@ class Names:
             if dot > 0 and last in _PLAIN:
                 self._sharing.setdefault(name[:dot], []).append(name)
             elif last in _LAST or name[-_LONGEST_DASHED:].lower().endswith(_DASHED):
-                self._add(name)
-
-    def _add(self, name: str) -> None:
-        for stem in _stems(name):
-            self._sharing.setdefault(stem, []).append(name)
-        for main in _mains(name):
-            self._appended.setdefault(main, []).append(name)
+                for stem in _stems(name):
+                    self._sharing.setdefault(stem, []).append(name)
+                for main in _mains(name):
+                    self._appended.setdefault(main, []).append(name)
 
     def family(self, main: str) -> list[str]:
         """Those that belong to `main`, which need not be there itself, and to no other dataset, sorted."""
@@ -175,20 +172,22 @@ def read_beside(mains: Collection[str], names: Iterable[str]) -> list[str]:
     beside: dict[tuple[str, str], set[str]] = {}  # stem and ending -> the files that are read with it
     for main in mains:
         stem, kind = _parted(main)
-        for ending in _read_endings(kind):
+        world = {f"{kind}w", f"{kind[:2]}{kind[-1:]}w"}  # x.tif has x.tifw or x.tfw
+        bare = {""} if kind in _BARE else set[str]()
+        own = REPLACED.get(kind, frozenset()) | _READ.get(kind, frozenset())
+        for ending in _READ_WITH_ANY | own | world | bare:
             beside.setdefault((stem, ending), set()).add(main)
     stems = {stem for stem, _ in beside}
-    return [name for name in names if _is_read(name, appended, beside, stems)]
 
+    def is_read(name: str) -> bool:
+        for length in _READ_LENGTHS:
+            if name[-length:].lower() in _READ_APPENDED and name[:-length] in appended:
+                return True
+        own = (stem for stem in _every_stem(name) if stem in stems)
+        found = (beside.get((stem, name[len(stem) :].lower()), ()) for stem in own)
+        return any(main != name for ones in found for main in ones)
 
-def _is_read(
-    name: str, mains: frozenset[str], beside: dict[tuple[str, str], set[str]], stems: set[str]
-) -> bool:
-    for length in _READ_LENGTHS:
-        if name[-length:].lower() in _READ_APPENDED and name[:-length] in mains:
-            return True
-    found = (beside.get((stem, name[len(stem) :].lower()), ()) for stem in _every_stem(name) if stem in stems)
-    return any(main != name for ones in found for main in ones)
+    return list(filter(is_read, names))
 
 
 def shared_endings(name: str) -> frozenset[str]:
@@ -203,13 +202,6 @@ def could_belong(name: str) -> Iterator[tuple[str, str | None]]:
         ending = name[-length:].lower()
         if ending in _KNOWN:
             yield name[:-length], ending
-
-
-def _read_endings(kind: str) -> frozenset[str]:
-    world = {f"{kind}w", f"{kind[:2]}{kind[-1:]}w"}  # x.tif has x.tifw or x.tfw
-    bare = {""} if kind in _BARE else set[str]()
-    own = REPLACED.get(kind, frozenset()) | _READ.get(kind, frozenset())
-    return _READ_WITH_ANY | own | world | bare
 
 
 def _mains(name: str) -> Iterator[str]:

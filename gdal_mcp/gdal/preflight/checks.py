@@ -1,7 +1,7 @@
-"""What is odd about a call that GDAL would run all the same: one function for each check, all of them in `CHECKS`. Pure.
+"""Likely mistakes in calls that GDAL would run all the same: one function for each check, all of them in `CHECKS`. Pure.
 
-A check looks at one thing and is silent where it does not know enough: what is not known is None or "", and a remark that is
-wrong is worse than none. Nothing of it refuses a call, and no text from inside a file is in a message.
+A check looks at one thing and finds nothing where it does not know enough: unknown facts are None or "", and a wrong finding is
+worse than none. No check refuses a call, and no message contains text from inside a file.
 """
 
 import math
@@ -52,12 +52,12 @@ _DRIVERS: Final[Mapping[str, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found: a code that stays the same between versions, what is odd and why, what to do instead."""
+    """What a check found: a code that stays the same between versions, what is wrong and why, what to do instead."""
 
     code: str
     message: str
     suggestion: str
-    mend: Mapping[str, Any] | None = None  # the call that mends it, as `{"tool": ..., "arguments": ...}`
+    mend: Mapping[str, Any] | None = None  # the call that corrects it, as `{"tool": ..., "arguments": ...}`
 
     def as_dict(self) -> dict[str, Any]:
         """Without a mend where there is none."""
@@ -86,7 +86,7 @@ def resolution_unit(call: Call) -> Finding | None:
 
 
 def no_overlap(call: Call) -> Finding | None:
-    """A window that has nothing of the data in it."""
+    """A box to clip to that contains none of the data."""
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
     if call.path not in _CLIPS or facts is None:
         return None
@@ -111,7 +111,7 @@ def no_overlap(call: Call) -> Finding | None:
 
 
 def no_input_crs(call: Call) -> Finding | None:
-    """Nothing to reproject from."""
+    """A reprojection of data without a CRS."""
     facts = call.input
     if call.path not in _REPROJECTS or facts is None or facts.has_crs is not False or call.text("input-crs"):
         return None
@@ -137,7 +137,7 @@ def unchanged_crs(call: Call) -> Finding | None:
 
 
 def nearest(call: Call) -> Finding | None:
-    """The nearest neighbour for values between which there are others."""
+    """Nearest-neighbour resampling of continuous data."""
     given = call.text("resampling")
     if call.path not in _RESAMPLES or given not in ("", "nearest") or not _continuous(call.input):
         return None
@@ -150,7 +150,7 @@ def nearest(call: Call) -> Finding | None:
 
 
 def lossy(call: Call) -> Finding | None:
-    """Compression that changes values which are measurements. What a format does by itself counts, too."""
+    """Lossy compression of measurements, which may also be a format's default."""
     if not call.driver or not _continuous(_output(call) or call.input):
         return None
     packing = call.option("COMPRESS") or call.driver
@@ -171,7 +171,7 @@ def lossy(call: Call) -> Finding | None:
 
 
 def upsampling(call: Call) -> Finding | None:
-    """Pixels that are made up."""
+    """Pixels much finer than the data."""
     facts, made = call.input, _output(call)
     if call.path not in ("raster resize", "raster reproject") or made is None:
         return None
@@ -212,7 +212,7 @@ def nodata_out_of_range(call: Call) -> Finding | None:
 
 
 def extension_mismatch(call: Call) -> Finding | None:
-    """A name that promises another format."""
+    """A file name extension of another format."""
     stem, _, ending = call.output.lower().rpartition(".")
     drivers = _DRIVERS.get(ending) if stem else None
     if drivers is None or not call.driver or call.driver in drivers:
@@ -225,7 +225,7 @@ def extension_mismatch(call: Call) -> Finding | None:
 
 
 def large_uncompressed(call: Call) -> Finding | None:
-    """A large file for nothing."""
+    """A large file without compression."""
     made = _output(call) if call.driver in ("GTiff", "COG") else None
     if made is None or made.compression != "NONE" or made.raw_bytes < _UNCOMPRESSED:
         return None

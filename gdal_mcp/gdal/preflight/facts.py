@@ -40,7 +40,7 @@ _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A CRS that a call names, and where the data lies in it."""
+    """The extent of the data in a CRS that a call names, and whether that CRS is in degrees."""
 
     degrees: bool | None = None
     extent: Box | None = None
@@ -48,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """A raster or a vector dataset. None and "" mean not known, never that there is none, unless said otherwise."""
+    """A raster or a vector dataset. Unless said otherwise, None and "" mean that a fact is not known, not that it is absent."""
 
     driver: str  # GDAL's short name
     kind: Literal["raster", "vector"]
@@ -91,7 +91,7 @@ class DatasetFacts:
         return size if min(size) > 0 else None
 
     def extent_in(self, crs: str | None) -> Box | None:
-        """The box of the data in a CRS that the call names; None where that is not known."""
+        """The extent in a CRS that the call names; None where it is not known."""
         if crs is None or self.crs is None:
             return None
         if crs.strip().upper() == self.crs.upper():
@@ -193,7 +193,7 @@ class FactsCache:
             if located.identity is None or (key := (str(located), located.identity)) not in self._facts:
                 return False
             found = self._facts[key]
-            return found is None or all(one in found.places for one in crs)
+        return found is None or all(one in found.places for one in crs)
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
         """`located` has the identity of the file that was described; `facts` is None where there is no description."""

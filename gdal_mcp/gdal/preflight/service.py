@@ -1,4 +1,4 @@
-"""Judges drafts before they run: what a call would cost, the limit it is certain to break, and what is odd about it."""
+"""Examines drafts before they run: what a call would cost, the limit it is certain to break, and what looks wrong with it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,15 +23,15 @@ _ENDS: Final = {
     "vector write": "vector convert",
 }  # what a last step is like
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
-# arguments that name a CRS, and those with which it matters where the inputs lie in it: PROJ takes milliseconds to tell
+# arguments that name a CRS, and those that make the inputs' extent in it matter, which takes PROJ milliseconds to compute
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
-_MAX_CRS: Final = 4  # that a container is asked about
+_MAX_CRS: Final = 4  # in which a container is asked for extents
 _MAX_CRS_TEXT: Final = 4096  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
-    """What can be told of a draft without running it."""
+    """What is known of a draft without running it."""
 
     estimate: Estimate | None = None
     violation: LimitViolation | None = None  # the limit that the call is certain to break
@@ -44,15 +44,15 @@ class PreflightReport:
 
 @dataclass(frozen=True)
 class Preflight:
-    """Judges drafts by the facts of their inputs, which containers told. For several threads.
+    """Examines drafts by the facts of their inputs, which containers reported. Thread-safe.
 
     How the pipeline uses it:
 
-    * `check(draft)` once the draft is made: judges by what is known already, and costs no container;
-    * a call that runs sends `crs_named(draft)` with its request as `crs`; before it works, its worker says what the inputs are
-      (`sandbox.protocol.Interim`), and `heard(draft, value)` judges anew. What it raises ends the job: nothing is published;
-    * a call that a person is asked about, and `validate_call`, run `description(draft)` first when it is not None: a job that
-      only describes the inputs. Its printed JSON goes to `described(look, rows)`, then `check(draft)` knows more;
+    * `check(draft)` once the draft is made: uses what is known already, and starts no container;
+    * a call that runs sends `crs_named(draft)` with its request as `crs`; before it starts to work, its worker describes the
+      inputs (`sandbox.protocol.Interim`), and `heard(draft, value)` checks again. What it raises ends the job: nothing is published;
+    * a call that a person has to approve, and `validate_call`, run `description(draft)` first when it is not None: a job that
+      only describes the inputs. Its printed JSON goes to `described(look, rows)`, after which `check(draft)` knows more;
     * `learn(located, facts)` for each published output.
     """
 
@@ -81,14 +81,14 @@ class Preflight:
         return report
 
     def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
-        """As `check`, by what the worker said of the inputs before it began to work."""
+        """As `check`, with the worker's description of the inputs, which comes before it starts to work."""
         self._learn(draft.inputs, value.get("inputs"))
         return self.check(draft, Stage.RUN)
 
     def description(self, draft: Draft) -> Draft | None:
-        """A call that prints what the inputs are which no container described yet, or not in the CRSs that the draft names.
+        """A call that describes the inputs of which too little is known; None where there are none.
 
-        None where all are known.
+        These are the ones that no container described yet, or not in the CRSs that the draft names.
         """
         crs = crs_named(draft)
         unknown = tuple(one for one in draft.inputs if not one.is_folder and not self.known.knows(one, crs))
@@ -104,7 +104,7 @@ class Preflight:
         self._learn(look.looked_at, rows)
 
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
-        """Keeps what a container said of a file that it wrote."""
+        """Keeps a container's description of a file that it wrote."""
         self._learn((located,), [{"facts": facts}])
 
     def _learn(self, files: Sequence[Located], rows: Any) -> None:
@@ -151,7 +151,7 @@ class Preflight:
 
 
 def crs_named(draft: Draft) -> tuple[str, ...]:
-    """The CRSs, as the call spells them, in which it matters where its inputs lie."""
+    """The CRSs, as the call spells them, in which the extent of its inputs matters."""
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
     texts = [
         text
