@@ -266,7 +266,7 @@ def spoiled(draw: st.DrawFn) -> str:
 
 # Written without a look at the rules: what a path, a URL or a grid looks like to whoever reads the result.
 RESOURCE = re.compile(
-    r'(^|["\s,(\[=])[/~@][^\s]|://|\.\./|\\|/vsi|grids=|init=|\+step|=pipeline|PARAMETERFILE|\.gsb\b|\.gtx\b',
+    r'(^|["\s,(\[=])[/~@][^\s]|://|\.\./|\\|/vsi|grids=|init=|\+step\b|=pipeline\b|PARAMETERFILE|\.gsb\b|\.gtx\b',
     re.IGNORECASE,
 )
 
