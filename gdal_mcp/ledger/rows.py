@@ -28,7 +28,7 @@ class Rows:
     """One connection to the file at a path, made or migrated as needed, with mode 0600. Threads may share it."""
 
     def __init__(self, path: Path, *, durable: bool) -> None:
-        """What is `durable` is on disk when `writing` ends; the rest may lose its last moments in a power cut."""
+        """If `durable`, a transaction is on disk when `writing` ends; else a power cut may lose the last ones."""
         self.path = path
         self._lock = threading.RLock()
         with explained(path):
@@ -41,14 +41,23 @@ class Rows:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction. What is read in it is what is there when it writes."""
+        """A transaction. Nobody else writes between its reads and its writes."""
         with self._lock, explained(self.path), self._db:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db
 
     def all(self, kind: type[_Row], query: str, **values: Any) -> tuple[_Row, ...]:
+        """The rows that the query finds, as values of `kind`."""
+        found: list[_Row] = []
         with self._lock, explained(self.path):
-            return tuple(_loaded(kind, row) for row in self._db.execute(query, stored(values)))
+            for row in self._db.execute(query, stored(values)):
+                columns = {
+                    name: json.loads(row[name]) if name in _JSON and row[name] is not None else row[name]
+                    for name in row.keys()  # noqa: SIM118 - a row is no mapping
+                }
+                lists = {name: tuple(columns[name]) for name in _LISTS & columns.keys()}
+                found.append(kind(**{**columns, **lists}))
+        return tuple(found)
 
     def one(self, kind: type[_Row], query: str, **values: Any) -> _Row | None:
         return next(iter(self.all(kind, query, **values)), None)
@@ -80,12 +89,3 @@ def stored(values: Mapping[str, Any]) -> dict[str, Any]:
 def json_text(value: Any) -> str:
     """Canonical JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
-
-
-def _loaded(kind: type[_Row], row: sqlite3.Row) -> _Row:
-    values = {
-        name: json.loads(row[name]) if name in _JSON and row[name] is not None else row[name]
-        for name in row.keys()  # noqa: SIM118 - a row is no mapping
-    }
-    lists = {name: tuple(values[name]) for name in _LISTS & values.keys()}
-    return kind(**{**values, **lists})

@@ -4,7 +4,7 @@ The statement has the shape of an in-toto statement with a provenance predicate 
 itself that its list of materials is not complete: a container may read the whole of its workspaces.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -52,6 +52,13 @@ def record(call: Call) -> dict[str, Any]:
 
 def statement(call: Call) -> dict[str, Any]:
     """What a call published as subjects, and how they came about. A call that published nothing has no subject."""
+    materials: list[dict[str, Any]] = []
+    if call.image:
+        digest = {"sha256": call.image.removeprefix("sha256:")}
+        materials.append({"uri": f"oci://{call.image_reference}", "digest": digest})
+    for row in call.inputs:
+        uri = f"file://{quote(str(row['path']), errors='backslashreplace')}"
+        materials.append({"uri": uri, "digest": _digests(row)})
     return {
         "_type": STATEMENT,
         "subject": [{"name": str(row["path"]), "digest": _digests(row)} for row in call.files],
@@ -83,22 +90,13 @@ def statement(call: Call) -> dict[str, Any]:
                 "reproducible": False,
                 "outcome": call.outcome,
             },
-            "materials": list(_materials(call)),
+            "materials": materials,
         },
     }
 
 
-def _materials(call: Call) -> Iterable[dict[str, Any]]:
-    if call.image:
-        digest = {"sha256": call.image.removeprefix("sha256:")}
-        yield {"uri": f"oci://{call.image_reference}", "digest": digest}
-    for row in call.inputs:
-        uri = f"file://{quote(str(row['path']), errors='backslashreplace')}"
-        yield {"uri": uri, "digest": _digests(row)}
-
-
 def _digests(row: Mapping[str, Any]) -> dict[str, str]:
-    """Empty for a material that was not digested; a folder's digest is of no standard kind, and so has a name of its own."""
+    """Empty for a material without a digest. A folder's digest has its own name, as it is of no standard kind."""
     if row.get("sha256") is None:
         return {}
     is_folder = row.get("folder") or "files" in row

@@ -89,19 +89,15 @@ class Rehearsal(Operation):
             return Verdict(path, "differs", reason="the call does not write it any more")
         if row["kind"] != "dataset":
             return Verdict(path, "differs", reason="its bytes differ, and it is no dataset")
-        if not self._is_as_recorded(path, old):
-            return Verdict(
-                path, "unknown", reason="its bytes differ, and what was recorded is not there any more"
-            )
-        return by_content(path, self._told(planned, path, output, staging, cancel))
-
-    def _is_as_recorded(self, path: str, old: Mapping[str, str | None]) -> bool:
-        """Whether the recorded output still stands where it was, itself unchanged."""
         try:
             located = self.workspaces.input(path)
+            is_as_recorded = str(located) == path and Materials.digest(located) == old.get(located.name)
         except PathRefused:
-            return False
-        return str(located) == path and Materials.digest(located) == old.get(located.name)
+            is_as_recorded = False
+        if not is_as_recorded:
+            reason = "its bytes differ, and what was recorded is not there any more"
+            return Verdict(path, "unknown", reason=reason)
+        return by_content(path, self._told(planned, path, output, staging, cancel))
 
     def _told(
         self, planned: Planned, path: str, output: Output, staging: OutputFolder, cancel: Cancellation
