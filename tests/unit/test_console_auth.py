@@ -10,6 +10,7 @@ from starlette.requests import Request
 from gdal_mcp.access.identity import APPROVE, READ, Principal
 from gdal_mcp.console.auth import (
     BODY_SECONDS,
+    KEY_HEADER,
     STRANGERS,
     TICKET_BYTES,
     ConsoleAuth,
@@ -102,6 +103,12 @@ def test_a_token_that_may_not_read_is_refused_and_one_that_lost_it_too():
     assert refused(door, signing_in(body))[0] == 403
     scopes.add(READ)
     session = run(door.enter, signing_in(body))
+    cookie = [
+        (b"cookie", f"cookie={session.id}".encode()),
+        (KEY_HEADER.lower().encode(), session.key.encode()),
+    ]
+    request = Request({"type": "http", "method": "GET", "path": "/", "headers": cookie})
+    assert run(door.viewer, request).principal == session.principal
     scopes.discard(READ)
     with pytest.raises(Refused):
-        run(door.is_good, session)
+        run(door.viewer, request)
