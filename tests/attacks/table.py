@@ -299,7 +299,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "R12": ("V", "ten thousand threads"),
     "R13": ("K", "an interpolation into a very large picture"),
     "R15": ("V", "a flood on standard output"),
-    "R16": ("S", "a flood of text"),
+    "R16": ("K", "a flood of text"),
     "R17": ("S", "a folder of descriptions"),
     "R18": ("V", "a scratch folder filled"),
     "R19": ("A", "a view from a point"),

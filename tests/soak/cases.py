@@ -108,7 +108,13 @@ BAD = (
 )  # fmt: skip
 LONG = (
     Case("endless read", "gdalinfo", {"dataset": "huge.vrt", "stats": True}, cancelled=True),
-    Case("endless write", "convert", {"input": "huge.vrt", "output": OUTPUT}, suffix=".tif", cancelled=True),
+    Case(
+        "endless write",
+        "convert",
+        {"input": "huge.vrt", "output": OUTPUT, "creation_options": {"COMPRESS": "DEFLATE"}},
+        suffix=".tif",
+        cancelled=True,
+    ),
 )
 DEADLINE = _bad("TIMEOUT", "gdalinfo", dataset="huge.vrt", stats=True)
 GOOD = (*READS, *WRITES, *REPLACES)
