@@ -80,7 +80,7 @@ sandbox/__init__
 # one folder to a reader: the specification fixes the paths of some of its modules
 JOINED = {
     "gdal_mcp/tools/raster": "gdal_mcp/tools",
-    "gdal_mcp/gdal/preflight/headers": "gdal_mcp/gdal/preflight",
+    "gdal_mcp/gdal/preflight/checks": "gdal_mcp/gdal/preflight",
 }
 # being cut
 STILL_UPWARD = ("gdal_mcp.console.figures -> gdal_mcp.commands",)
