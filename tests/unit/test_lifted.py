@@ -41,8 +41,10 @@ SAID = {
 # harmless, or known better otherwise: nothing may be made of them
 PLAIN = (
     "Several drivers matching img extension. Using HFA",
-    "The output driver does not natively support DateTime type for field dt. Misconversion can happen. -mapFieldType can be "
-    "used to control field type conversion.",
+    (
+        "The output driver does not natively support DateTime type for field dt. Misconversion can happen. -mapFieldType can be "
+        "used to control field type conversion."
+    ),
     "I said: Field 'NAME' already exists. Renaming it as 'NAME2'",
     "",
 )
@@ -51,7 +53,7 @@ PLAIN = (
 def test_each_warning_of_gdals_gets_its_code() -> None:
     for text, code in SAID.items():
         assert [row["code"] for row in lifted([Heard(text)]).checks] == [code], text
-    assert {code for code in SAID.values()} <= {rule.code for rule in RULES}
+    assert set(SAID.values()) <= {rule.code for rule in RULES}
 
 
 def test_nothing_is_made_of_other_texts() -> None:
@@ -69,7 +71,8 @@ def test_a_check_holds_numbers_and_words_of_ours_only() -> None:
         )
     ]
     (row,) = lifted(heard).checks
-    assert row["band"] == 2 and "becomes" not in row
+    assert row["band"] == 2
+    assert "becomes" not in row
     (row,) = lifted([Heard("Value 'x' of field s has been truncated to 254 characters. ")]).checks
     assert row["characters"] == 254
 
@@ -87,7 +90,8 @@ def test_one_code_is_told_once_with_how_often_gdal_said_it() -> None:
 def test_texts_that_differ_in_numbers_are_folded() -> None:
     heard = [Heard(f"Ring Self-intersection at or near point {n}.5 -{n}e3") for n in range(58)]
     (text,) = lifted(heard).texts
-    assert "0.5" in text and "58" in text
+    assert "0.5" in text
+    assert "58" in text
     assert lifted([Heard("once"), Heard("twice", 2)]).texts[0] == "once"
     assert len(lifted([Heard(chr(97 + n)) for n in range(26)]).texts) == 20
 

@@ -203,8 +203,10 @@ RULES: Final = (
         "values_moved_off_nodata",
         (
             rf"Value (?P<value>{NUMBER}) in the source dataset has been changed to (?P<becomes>{NUMBER}) in the .*",
-            rf"Valid data found with value equal to nodata \((?P<value>{NUMBER})\)\. Got substituted with "
-            rf"(?P<becomes>{NUMBER})",
+            (
+                rf"Valid data found with value equal to nodata \((?P<value>{NUMBER})\)\. Got substituted with "
+                rf"(?P<becomes>{NUMBER})"
+            ),
         ),
         "Valid pixels had the output's nodata value and were changed by a little, so that they still count as data.",
         "Choose a nodata value that no pixel has.",
@@ -245,8 +247,10 @@ RULES: Final = (
         "invalid_input_geometries",
         (
             r"(?:Ring )?Self-intersection(?: at or near point .*)?",
-            r"(?:Too few points in geometry component|Hole lies outside shell|Holes are nested|Nested shells|"
-            r"Interior is disconnected|Duplicate Rings?|Invalid Coordinate)(?: at or near point .*)?",
+            (
+                r"(?:Too few points in geometry component|Hole lies outside shell|Holes are nested|Nested shells|"
+                r"Interior is disconnected|Duplicate Rings?|Invalid Coordinate)(?: at or near point .*)?"
+            ),
         ),
         "Geometries of the input are not valid, so that what is computed of them may be wrong.",
         "Mend them first with `vector make-valid`.",
@@ -258,22 +262,28 @@ ERRORS: Final = tuple(
     for pattern, suggestion in (
         (
             r"Attempt to write non-.* geometry to .* shapefile\.|ICreateFeature: Mismatched geometry type\..*",
-            "A layer of this format holds one kind of geometry: filter by kind (`vector sql` with ST_GeometryType), make all of "
-            "them one kind (`vector set-geom-type`), or write GeoPackage, which takes them all.",
+            (
+                "A layer of this format holds one kind of geometry: filter by kind (`vector sql` with ST_GeometryType), make all of "
+                "them one kind (`vector set-geom-type`), or write GeoPackage, which takes them all."
+            ),
         ),
         (
             r"ICreateFeature: NULL geometry not supported with spatial index",
             "Some features have no geometry: leave them out, or give the layer creation option SPATIAL_INDEX=NO.",
         ),
         (
-            r"Can't create fields of type Time on shapefile layers\.|ICreateFeature: Missing implementation for OGRFieldType .*|"
-            r"IMapInfoFile::CreateField\(\) called with unsupported field type .*",
+            (
+                r"Can't create fields of type Time on shapefile layers\.|ICreateFeature: Missing implementation for OGRFieldType .*|"
+                r"IMapInfoFile::CreateField\(\) called with unsupported field type .*"
+            ),
             "The format lacks a field's type: make it text with `vector set-field-type`, leave it out, or write GeoPackage.",
         ),
         (
             r"DXF layer does not support arbitrary field creation.*|Field of name .* is not supported in GPX schema\..*",
-            "The format has fixed fields: keep only those (`vector select`), or write GeoPackage. For GPX the creation option "
-            "GPX_USE_EXTENSIONS=YES takes others, too.",
+            (
+                "The format has fixed fields: keep only those (`vector select`), or write GeoPackage. For GPX the creation option "
+                "GPX_USE_EXTENSIONS=YES takes others, too."
+            ),
         ),
         (
             r"TopologyException: .*",
@@ -285,8 +295,10 @@ ERRORS: Final = tuple(
         ),
         (
             r"failed to execute insert : UNIQUE constraint failed: .*",
-            "Two features have one id: leave out the field that the format takes for it, or name another with the layer "
-            "creation option FID.",
+            (
+                "Two features have one id: leave out the field that the format takes for it, or name another with the layer "
+                "creation option FID."
+            ),
         ),
         (
             r"Geometry extent outside of \[-180\.0,180\.0\]x\[-90\.0,90\.0\] bounds",
