@@ -1,7 +1,8 @@
 """GDAL's warnings as checks of ours."""
 
-from gdal_mcp.gdal.answers.lifted import Heard, lifted, suggested
+from gdal_mcp.gdal.answers.lifted import lifted, suggested
 from gdal_mcp.gdal.answers.warnings import RULES
+from gdal_mcp.toolbox import Described, Heard
 
 # as GDAL 3.13.3 said them, with the code that each must get
 SAID = {
@@ -102,7 +103,7 @@ def test_what_the_output_contradicts_is_not_told() -> None:
             "Attempt to write Z geometries to layer lay that does not support them. Z component will be discarded"
         )
     ]
-    kept, lost = ({"layers": [{"geometry": kind}]} for kind in ("3D Point", "Point"))
+    kept, lost = (Described({"layers": [{"geometry": kind}]}) for kind in ("3D Point", "Point"))
     assert lifted(heard, [kept]).checks == ()
     assert [row["code"] for row in lifted(heard, [lost]).checks] == ["z_lost"]
 
@@ -113,5 +114,5 @@ def test_errors_with_a_way_out_name_it() -> None:
         "TopologyException: side location conflict at 0.5 0.5. This can occur if the input geometry is invalid.",
         "Failed to reproject feature 1 (geometry probably out of source or destination SRS).",
     ):
-        assert suggested(["something else", text])
-    assert suggested(["something else"]) == ""
+        assert suggested([Heard("something else"), Heard(text, level="error")])
+    assert suggested([Heard("something else")]) == ""

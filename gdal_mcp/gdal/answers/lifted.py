@@ -9,10 +9,11 @@ Invariants: a check holds our words and numbers only, whatever the text that was
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from gdal_mcp.gdal.answers.warnings import ERRORS, RULES, Rule
+from gdal_mcp.toolbox import Described, Heard, Told
 
 MOST_TEXTS: Final = 20
 _ANY_NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.IGNORECASE)
@@ -23,20 +24,8 @@ _COMPILED: Final = tuple(
 )
 
 
-class Heard(NamedTuple):
-    """One text of GDAL's, cleaned, and how often it came."""
-
-    text: str
-    count: int = 1
-
-
-class Lifted(NamedTuple):
-    checks: tuple[Mapping[str, Any], ...]
-    texts: tuple[str, ...]  # all that GDAL said, folded
-
-
-def lifted(heard: Sequence[Heard], outputs: Sequence[Mapping[str, Any]] = ()) -> Lifted:
-    """The warnings that a job ended well with; `outputs` are the facts of what it wrote, which GDAL's text may contradict."""
+def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = ()) -> Told:
+    """The warnings that a job ended well with; `outputs` are what it wrote, which GDAL's text may contradict."""
     counts: Counter[str] = Counter()
     rows: dict[str, dict[str, Any]] = {}
     for one in heard:
@@ -51,13 +40,13 @@ def lifted(heard: Sequence[Heard], outputs: Sequence[Mapping[str, Any]] = ()) ->
         )
         if rule.repeats:
             rows[rule.code]["count"] = counts[rule.code]
-    return Lifted(tuple(rows.values()), tuple(folded(heard)))
+    return Told(tuple(rows.values()), tuple(folded(heard)))
 
 
-def suggested(texts: Iterable[str]) -> str:
+def suggested(errors: Iterable[Heard]) -> str:
     """What to do about the errors that a job failed with; "" where nothing certain is known."""
     return next(
-        (suggestion for text in texts for pattern, suggestion in ERRORS if pattern.fullmatch(text)), ""
+        (suggestion for one in errors for pattern, suggestion in ERRORS if pattern.fullmatch(one.text)), ""
     )
 
 
@@ -87,7 +76,8 @@ def _rule(text: str) -> tuple[Rule, dict[str, float]] | None:
     return None
 
 
-def _contradicted(outputs: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+def _contradicted(outputs: Sequence[Described]) -> frozenset[str]:
     """GDAL's GeoJSON driver says that it leaves Z out, and writes it."""
-    kinds = [str(layer.get("geometry")) for facts in outputs for layer in facts.get("layers") or () if layer]
+    layers = [layer for one in outputs for layer in one.facts.get("layers") or () if layer]
+    kinds = [str(layer.get("geometry")) for layer in layers]
     return frozenset({"z_lost"}) if kinds and all(kind.startswith("3D ") for kind in kinds) else frozenset()
