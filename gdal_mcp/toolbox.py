@@ -6,7 +6,7 @@ and an answer look, which files belong together, which names policies and settin
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -249,6 +249,35 @@ def _no_calls(
 
 
 @dataclass(frozen=True, slots=True)
+class PromptValue:
+    """One argument of a prompt. `check` returns the value as it is filled in, or raises ToolError for one that cannot be used."""
+
+    name: str
+    description: str  # with its choices and its default
+    required: bool = False
+    default: str = ""
+    is_path: bool = False  # completed with what is in the workspaces
+    check: Callable[[str], str] = str
+    propose: Callable[[str], Iterable[str]] = lambda _typed: ()  # values for what is typed so far
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A text that tells a model which tools to call in which order. `{name}` stands for a value, as a JSON string."""
+
+    name: str
+    title: str
+    description: str
+    text: str
+    values: tuple[PromptValue, ...] = ()
+
+
+def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
+    """Those that begin as typed, in upper or lower case."""
+    return (value for value in values if value.lower().startswith(typed.lower()))
+
+
+@dataclass(frozen=True, slots=True)
 class ImageSpec:
     """Which image a toolbox runs in."""
 
@@ -281,6 +310,8 @@ class Toolbox:
     operations: frozenset[str] = frozenset()
     aliases: Aliases = field(default_factory=Aliases)
     upload: Tool | None = None  # what looks at a file that is sent over HTTP, before it is published
+    instructions: str = ""  # what a model is told of these tools before it calls any
+    prompts: Callable[[], Mapping[str, Prompt]] = dict
     validates: str = ""  # the tool that describes the inputs of another call, for the question to a person
 
     # Before a call runs.
