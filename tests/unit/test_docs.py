@@ -20,7 +20,6 @@ from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.mcp.prompts import prompts
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings, load_settings
 from gdal_mcp.toolbox import ImmediateResult
@@ -29,7 +28,7 @@ from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.workspace import Workspace, Workspaces
-from tests.boxes import known_tools, preflight
+from tests.boxes import GDAL, known_tools, preflight
 from tests.boxes import surface as surface_of
 
 ROOT = Path(__file__).parents[2]
@@ -122,7 +121,7 @@ def test_every_tool_setting_and_code_has_its_row():
 def test_every_toolset_role_and_prompt_has_its_row():
     assert cells("toolsets") == set(TOOLSETS)
     assert cells("roles") == {str(role) for role in Role}
-    assert cells("prompts") == set(prompts())
+    assert cells("prompts") == set(GDAL.prompts())
 
 
 def test_a_toolset_is_counted_as_it_is_listed():

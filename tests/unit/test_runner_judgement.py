@@ -1,6 +1,6 @@
 """What the runner makes of what it hears and sees, on an engine that plays a written part.
 
-The same endings in real containers are in tests/integration/test_runner.py.
+The same endings in real containers are in tests/integration/test_outcomes.py.
 """
 
 import json
