@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
@@ -44,9 +44,25 @@ class StepArguments(Arguments):
 
 
 class PipelineArguments(Arguments):
-    steps: Annotated[list[StepArguments], Field(min_length=1, max_length=MAX_STEPS)] | str = Field(
-        description='[{"step": "read", "arguments": {"input": "dem.tif"}}, ...], or GDAL\'s own notation `read dem.tif ! ...`'
-    )
+    steps: Annotated[
+        Annotated[list[StepArguments], Field(min_length=1, max_length=MAX_STEPS)] | str,
+        # what pydantic would say of it is three times as long
+        WithJsonSchema(
+            {
+                "type": ["array", "string"],
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "step": {"type": "string"},
+                        "arguments": {"type": "object"},
+                        "branches": {"type": "array", "description": "Of tee: lists of steps"},
+                    },
+                    "required": ["step"],
+                },
+                "description": "Steps, or GDAL's notation `read dem.tif ! ...`",
+            }
+        ),
+    ]
 
 
 def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
