@@ -28,7 +28,7 @@ from tests.mcp.attack_calls import (
 from tests.mcp.attack_files import World, judged, lay_all, refused_all, told
 from tests.mcp.attack_options import OPTIONS
 from tests.mcp.conftest import Containers
-from tests.mcp.hostile_files import CANARY, HIDDEN
+from tests.mcp.hostile_files import CANARY
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
 
@@ -347,21 +347,6 @@ def ends(talk: Talk, *calls: Call) -> list[dict[str, Any]]:
 
 
 @pytest.mark.claim("names.read-whole")
-def test_names_that_only_look_dangerous_are_names(victim: Talk, own: Place):
-    """A list with a comma in a name, names like switches, drivers and formulas: one dataset each."""
-    odd = ["comma,name.tif", "--config", "PG:host=x.tif"]
-    answers = ends(
-        victim,
-        *(read("raster info", input=name) for name in odd),
-        *(
-            steps(f'read "{name}" ! info')
-            for name in ("a b.tif", "semi;colon.tif", "comma,name.tif", "$(id).tif")
-        ),
-    )
-    assert [answer["untrusted"]["report"]["size"] for answer in answers] == [[20, 20]] * len(answers)
-
-
-@pytest.mark.claim("names.read-whole")
 def test_an_archive_of_the_workspace_is_read_and_nothing_behind_it(victim: Talk, own: Place):
     """Zip slip names and links in archives lead nowhere: inside an archive nothing is extracted or followed."""
     good = [
@@ -445,34 +430,6 @@ def test_a_flood_is_refused_by_its_estimate(victim: Talk, own: Place):
         assert "at least" in error["message"], (key, error)  # foreseen, not run into
     assert not own.path("big.tif").exists()
     assert not own.path("tiles").exists()
-
-
-@pytest.mark.claim("content.reads-nothing-outside")
-def test_a_chain_of_our_own_outputs_stays_inside(victim: Talk, own: Place):
-    victim.done("gdalbuildvrt", src_datasets=["ok.tif"], dst_vrt="chain1.vrt")
-    victim.done("convert", input="chain1.vrt", output="chain2.vrt", output_format="VRT")
-    victim.done("gdal_translate", src_dataset="chain2.vrt", dst_dataset="-rf.tif")
-    assert own.path("-rf.tif").is_file()
-
-
-@pytest.mark.claim("content.cleaned")
-def test_text_from_inside_a_file_cannot_hide_or_drive_a_terminal(victim: Talk, subtests: pytest.Subtests):
-    for name, tool in (
-        ("injection.vrt", "info"),
-        ("injection.geojson", "info"),
-        ("injection.vrt", "gdalinfo"),
-    ):
-        with subtests.test(name=name, tool=tool):
-            result = victim.call(tool, **{"path" if tool == "info" else "dataset": name})
-            assert not result.is_error, result.structured_content
-            text = told(result)
-            assert "IGNORE" in text or name.endswith("geojson")  # cleaned, not left out
-            assert HIDDEN not in text
-
-
-@pytest.mark.claim("content.cleaned")
-def test_a_layer_of_a_hostile_name_is_described_cleanly(victim: Talk):
-    told(victim.call("convert", input="injection.geojson", output="named.gpkg"))
 
 
 @pytest.mark.claim("audit.secrets-not-kept")

@@ -329,30 +329,3 @@ def test_no_kind_fails_on_odd_text(subtests: pytest.Subtests):
         with subtests.test(kind=kind):
             for typed in ("", " ", "\\", "*", "[", "😀", "x" * 1000):
                 assert isinstance(list(KINDS[kind].propose(typed)), list)
-
-
-def test_codes_formats_and_methods_are_completed(sources: Sources, subtests: pytest.Subtests):
-    for argument, typed, expected in (
-        ("crs", "web merc", "EPSG:3857"),
-        ("format", "gp", "GPKG"),
-        ("resampling", "cub", "cubic"),
-        ("resampling", "", "auto"),
-    ):
-        with subtests.test(argument=argument, typed=typed, expected=expected):
-            reference = t.PromptReference(type="ref/prompt", name="convert_dataset")
-            told = complete(reference, t.CompletionArgument(name=argument, value=typed), None, sources)
-            assert expected in told.completion.values
-            assert get_prompt(
-                "convert_dataset", {"input": "a.tif", "output": "b.tif", argument: expected}
-            ).messages
-
-
-def test_a_format_method_or_code_that_does_not_exist_is_refused(subtests: pytest.Subtests):
-    for argument, wrong in (
-        ("format", "PostgreSQL"),
-        ("format", "no such"),
-        ("resampling", "best"),
-        ("crs", "/etc/passwd"),
-    ):
-        with subtests.test(argument=argument, wrong=wrong), pytest.raises(MCPError):
-            get_prompt("convert_dataset", {"input": "a.tif", "output": "b.tif", argument: wrong})
