@@ -16,7 +16,7 @@ from gdal_mcp.errors import Code, Stage
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
-from gdal_mcp.mcp.prompts import prompts
+from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.table import describe
 from gdal_mcp.toolbox import Tool
@@ -124,7 +124,7 @@ def _prompts() -> Lines:
             ", ".join(f"`{value.name}`" for value in one.values),
             first_sentence(one.description),
         )
-        for one in prompts().values()
+        for one in prompts(packaged()).values()
     ]
     yield from table(("prompt", "values", "what it is for"), rows)
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.toolbox import Tool, Toolbox, spelling
+from gdal_mcp.toolbox import Prompt, Tool, Toolbox, spelling
 
 # a policy may name it too: it receives files over HTTP, and is no tool of the protocol
 BESIDES = ("upload",)
@@ -50,6 +50,11 @@ class Toolboxes:
     def names(self) -> frozenset[str]:
         """Of every tool and operation there is."""
         return frozenset(BESIDES).union(*({*one.tools, *one.operations} for one in self.items))
+
+    @property
+    def prompts(self) -> Mapping[str, Prompt]:
+        """Every prompt by name."""
+        return {name: one for box in reversed(self.items) for name, one in box.prompts().items()}
 
     @property
     def aliases(self) -> Aliases:

@@ -6,7 +6,7 @@ and an answer look, which files belong together, which names policies and settin
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -215,6 +215,27 @@ class Described:
     checks: tuple[Mapping[str, Any], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A message of the library, cleaned, and how often it came."""
+
+    text: str
+    count: int = 1
+    level: str = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is made of the messages of a job that ended well: checks in our words, and the messages, folded."""
+
+    checks: tuple[Mapping[str, Any], ...]
+    texts: tuple[str, ...]
+
+
+def _as_heard(heard: Sequence[Heard], _outputs: Sequence[Described]) -> Told:
+    return Told((), tuple(one.text for one in heard))
+
+
 def spelling(name: str) -> str:
     """One spelling for all: lower case words joined by underscores, without a leading `gdal`."""
     return name.strip().lower().replace("-", "_").replace(" ", "_").removeprefix("gdal_")
@@ -246,6 +267,35 @@ def _no_calls(
     _draft: Draft, _arguments: Mapping[str, Any], _outputs: Sequence[Mapping[str, Any]], _surface: Permits
 ) -> list[dict[str, Any]]:
     return []
+
+
+@dataclass(frozen=True, slots=True)
+class PromptValue:
+    """One argument of a prompt. `check` returns the value as it is filled in, or raises ToolError for one that cannot be used."""
+
+    name: str
+    description: str  # with its choices and its default
+    required: bool = False
+    default: str = ""
+    is_path: bool = False  # completed with what is in the workspaces
+    check: Callable[[str], str] = str
+    propose: Callable[[str], Iterable[str]] = lambda _typed: ()  # values for what is typed so far
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A text that tells a model which tools to call in which order. `{name}` stands for a value, as a JSON string."""
+
+    name: str
+    title: str
+    description: str
+    text: str
+    values: tuple[PromptValue, ...] = ()
+
+
+def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
+    """Those that begin as typed, in upper or lower case."""
+    return (value for value in values if value.lower().startswith(typed.lower()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +331,8 @@ class Toolbox:
     operations: frozenset[str] = frozenset()
     aliases: Aliases = field(default_factory=Aliases)
     upload: Tool | None = None  # what looks at a file that is sent over HTTP, before it is published
+    instructions: str = ""  # what a model is told of these tools before it calls any
+    prompts: Callable[[], Mapping[str, Prompt]] = dict
     validates: str = ""  # the tool that describes the inputs of another call, for the question to a person
 
     # Before a call runs.
@@ -296,6 +348,8 @@ class Toolbox:
     request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
     read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
     describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = _described
+    tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = _as_heard
+    suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does
     belongs: Callable[[str, str], int] = _same_name
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error

@@ -6,17 +6,16 @@ Invariants:
 * an unknown prompt, template or argument has no values.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 import mcp_types as t
 
-from gdal_mcp.gdal.datasets.browse import Kind, opened
-from gdal_mcp.gdal.discovery.values import KINDS, beginning, statistics
-from gdal_mcp.mcp.prompts import PromptValue, prompts
+from gdal_mcp.toolbox import Prompt, beginning
 from gdal_mcp.untrusted import shown_text
+from sandbox.browse import Kind, opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import Workspaces
 
@@ -30,6 +29,7 @@ class Sources:
     """Where values come from. The functions are called only when their values are needed."""
 
     workspaces: Workspaces
+    prompts: Mapping[str, Prompt]
     outputs: Callable[[], Iterable[str]] = tuple  # paths of outputs that may be read as resources
     calls: Callable[[], Iterable[str]] = tuple  # call ids, newest first
 
@@ -37,7 +37,6 @@ class Sources:
 def complete(
     ref: t.PromptReference | t.ResourceTemplateReference,
     argument: t.CompletionArgument,
-    _context: t.CompletionContext | None,
     sources: Sources,
 ) -> t.CompleteResult:
     """Values that begin with what was typed; codes and names may also contain it."""
@@ -46,9 +45,10 @@ def complete(
     if len(typed) > MAX_VALUE or shown_text(typed) != typed:
         pass
     elif isinstance(ref, t.PromptReference):
-        prompt = prompts().get(ref.name)
-        known = [one for one in prompt.values if one.name == argument.name] if prompt else []
-        found = values_of(known[0], typed, sources) if known else ()
+        prompt = sources.prompts.get(ref.name)
+        value = next((one for one in prompt.values if one.name == argument.name), None) if prompt else None
+        if value is not None:
+            found = workspace_paths(sources.workspaces, typed) if value.is_path else value.propose(typed)
     elif ref.uri.startswith("file://") and argument.name == "path":  # the templates of resources.py
         found = beginning(sources.outputs(), typed)
     elif ref.uri.startswith("gdal://calls/") and argument.name == "id":
@@ -59,20 +59,6 @@ def complete(
     more = len(values) > MOST
     total = None if more else len(values)
     return t.CompleteResult(completion=t.Completion(values=values[:MOST], total=total, has_more=more))
-
-
-def values_of(value: PromptValue, typed: str, sources: Sources) -> Iterable[str]:
-    """The values of one kind of argument."""
-    if value.kind == "path":
-        return workspace_paths(sources.workspaces, typed)
-    if value.kind == "choice":
-        return beginning(value.choices, typed)
-    if value.kind == "words":
-        return _last_word(typed, statistics())
-    if value.kind == "number":
-        numbers = (str(number) for number in range(value.minimum, value.maximum + 1))
-        return (number for number in numbers if number.startswith(typed))
-    return KINDS[value.kind].propose(typed) if value.kind in KINDS else ()
 
 
 def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
@@ -90,11 +76,3 @@ def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
         return
     if not typed:
         yield from (f"{one.root}/" for one in workspaces.items[1:])
-
-
-def _last_word(typed: str, known: Sequence[str]) -> Iterator[str]:
-    """Completes the last name of a comma-separated list; names already in the list are not proposed again."""
-    before, comma, begun = typed.rpartition(",")
-    there = {word.strip() for word in before.split(",")}
-    fresh = (word for word in known if word not in there)
-    return (f"{before}{comma}{word}" for word in beginning(fresh, begun.strip()))

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gdal_mcp.gdal.answers.described import shown
-from gdal_mcp.gdal.datasets.browse import opened
 from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, page, told
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
 from gdal_mcp.tools.common import DatasetPath, DraftContext
+from sandbox.browse import opened
 
 Band = Annotated[int, Field(ge=1, le=65_535)]
 

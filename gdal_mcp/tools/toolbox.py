@@ -10,6 +10,7 @@ from typing import Any, Final
 from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.answers.described import described
+from gdal_mcp.gdal.answers.lifted import lifted, suggested
 from gdal_mcp.gdal.answers.next_steps import next_steps
 from gdal_mcp.gdal.answers.report import read_json
 from gdal_mcp.gdal.catalogue import store
@@ -19,6 +20,7 @@ from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths, companions
 from gdal_mcp.gdal.datasets.scope import ADVICE, places
 from gdal_mcp.gdal.discovery.entries import tool_name
+from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.gdal.preflight.service import Preflight, crs_named
@@ -44,6 +46,10 @@ _BESIDES: Final = MappingProxyType(
         "gdalbuildvrt": ("raster stack",),
         "gdal_merge": ("raster stack",),
     }
+)
+INSTRUCTIONS: Final = (
+    "GDAL tools for rasters and vectors. What has no tool of its own is found with gdal_search, described by gdal_describe and "
+    "run with gdal_read or gdal_write; validate_call tells what a call would do."
 )
 TOOLSETS = ("core", *GROUPS, "classic", "all")
 
@@ -72,9 +78,13 @@ def of_data(text: str) -> Toolbox:
         context=partial(_context, catalogue),
         request=_request,
         describe=described,
+        tell=lifted,
+        suggest=suggested,
         tool_version=lambda final: str(final.get("gdal_version", "")),
         read_json=read_json,
         preflight=lambda limits: Preflight(limits, catalogue),
+        instructions=INSTRUCTIONS,
+        prompts=partial(prompts, catalogue),
         validates=VALIDATE_CALL.name,
         belongs=_belongs,
         companions=companions,

@@ -10,27 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
-from gdal_mcp.gdal.catalogue.errors import CrsRefused
+from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.discovery.values import KINDS, crs_codes
-from gdal_mcp.mcp.completions import MOST, Sources, complete, values_of
-from gdal_mcp.mcp.prompts import (
-    MAX_VALUE,
-    PromptValue,
-    get_prompt,
-    list_prompts,
-    prompts,
-)
+from gdal_mcp.gdal.discovery.prompts import crs_codes
+from gdal_mcp.mcp.completions import MOST, Sources, complete
+from gdal_mcp.mcp.prompts import MAX_VALUE, get_prompt, list_prompts
 from gdal_mcp.tools.listing import core
 from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import GDAL
 
+PROMPTS = GDAL.prompts()
 VALUES = {
-    "path": "dem.tif",
-    "choice": "auto",
-    "number": "12",
-    "words": "mean,max",
+    "max_zoom": "12",
+    "statistics": "mean,max",
     "crs": "EPSG:4326",
-    "driver": "GPKG",
+    "format": "GPKG",
     "resampling": "bilinear",
 }
 # hand-picked tools; any other name in backquotes is an algorithm, or an argument of one or of these
@@ -38,14 +32,16 @@ TOOLS = frozenset(tool.name for tool in core(packaged()))
 
 
 def filled(name: str, **changed: str) -> str:
-    given = {one.name: VALUES[one.kind] for one in prompts()[name].values} | changed
-    content = get_prompt(name, given).messages[0].content
+    given = {
+        one.name: "dem.tif" if one.is_path else VALUES.get(one.name, "auto") for one in PROMPTS[name].values
+    } | changed
+    content = get_prompt(PROMPTS, name, given).messages[0].content
     assert isinstance(content, t.TextContent)
     return content.text
 
 
 def test_the_prompts_are_listed_with_their_arguments():
-    listed = {one.name: one for one in list_prompts().prompts}
+    listed = {one.name: one for one in list_prompts(PROMPTS).prompts}
     assert set(listed) == {
         *(
             "inspect_dataset",
@@ -65,16 +61,15 @@ def test_the_prompts_are_listed_with_their_arguments():
 
 
 def test_every_prompt_uses_every_argument_and_no_other(subtests: pytest.Subtests):
-    for name in prompts():
+    for name in PROMPTS:
         with subtests.test(name=name):
-            prompt = prompts()[name]
+            prompt = PROMPTS[name]
             bare = prompt.text.replace("{{", "").replace("}}", "")
             assert set(re.findall(r"\{(\w+)\}", bare)) == {one.name for one in prompt.values}
-            assert {one.kind for one in prompt.values} <= {"path", "choice", "number", "words", *KINDS}
 
 
 def test_every_tool_and_algorithm_in_a_prompt_exists(subtests: pytest.Subtests):
-    for name in prompts():
+    for name in PROMPTS:
         with subtests.test(name=name):
             arguments = {
                 one.name for algorithm in packaged().algorithms.values() for one in algorithm.arguments
@@ -110,7 +105,7 @@ def test_a_placeholder_in_a_value_stays_as_it_is():
 def test_an_absent_value_is_its_default():
     assert '"count,mean,min,max"' in filled("zonal_statistics", statistics="")
     given = {"input": "a.tif", "output": "b.tif"}
-    content = get_prompt("make_cog", given).messages[0].content
+    content = get_prompt(PROMPTS, "make_cog", given).messages[0].content
     assert isinstance(content, t.TextContent)
     assert '"auto"' in content.text
 
@@ -132,10 +127,10 @@ HOSTILE = {
 
 @pytest.mark.claim("args.prompts-are-data")
 def test_a_hostile_value_is_refused(subtests: pytest.Subtests):
-    for name in prompts():
+    for name in PROMPTS:
         for text in HOSTILE.values():
             with subtests.test(name=name, text=text):
-                for one in prompts()[name].values:
+                for one in PROMPTS[name].values:
                     with pytest.raises(MCPError) as refused:
                         filled(name, **{one.name: text})
                     assert refused.value.error.code == t.INVALID_PARAMS
@@ -160,7 +155,7 @@ def test_a_value_of_the_wrong_kind_is_refused(subtests: pytest.Subtests):
 def test_what_is_missing_or_unknown_is_refused():
     for name, values in (("no_such", {}), ("make_cog", {}), ("make_cog", None), ("make_cog", {"input": "a", "output": "b", "evil\n": "x"})):  # fmt: skip
         with pytest.raises(MCPError) as refused:
-            get_prompt(name, values)
+            get_prompt(PROMPTS, name, values)
         assert refused.value.error.code == t.INVALID_PARAMS
         assert refused.value.error.message.isprintable()
 
@@ -174,13 +169,6 @@ def test_any_value_is_refused_or_stands_on_one_line(text: str):
         return
     assert json.dumps(text, ensure_ascii=False) in made
     assert len(made.splitlines()) == len(filled("inspect_dataset").splitlines())
-
-
-def test_a_crs_is_checked_like_that_of_a_call():
-    assert KINDS["crs"].check("epsg:4326")
-    for text in ("/etc/passwd", "https://example.org/crs", "+proj=utm +nadgrids=@x"):
-        with pytest.raises(CrsRefused):
-            KINDS["crs"].check(text)
 
 
 # completions
@@ -199,13 +187,15 @@ def sources(tmp_path: Path) -> Sources:
     (first / "way_out").symlink_to(outside)
     (first / "link.tif").symlink_to(outside / "secret.tif")
     workspaces = Workspaces((Workspace.at(first, writable=True), Workspace.at(second, writable=False)))
-    return Sources(workspaces, lambda: ["/w/out1.tif", "/w/out2.tif", "/w/x.tif"], lambda: ["ab12", "cd34"])
+    return Sources(
+        workspaces, PROMPTS, lambda: ["/w/out1.tif", "/w/out2.tif", "/w/x.tif"], lambda: ["ab12", "cd34"]
+    )
 
 
 def asked(sources: Sources, name: str, argument: str, typed: str) -> list[str]:
     ref = t.PromptReference(name=name)
     question = t.CompletionArgument(name=argument, value=typed)
-    return complete(ref, question, None, sources).completion.values
+    return complete(ref, question, sources).completion.values
 
 
 def paths(sources: Sources, typed: str) -> list[str]:
@@ -263,10 +253,10 @@ def test_at_most_a_hundred_are_told_and_that_there_are_more(sources: Sources):
     for number in range(MOST + 20):
         (root / f"tile{number:03}.tif").write_bytes(b"x")
     question = t.CompletionArgument(name="path", value="tile")
-    told = complete(t.PromptReference(name="make_cog"), t.CompletionArgument(name="input", value="tile"), None, sources)  # fmt: skip
+    told = complete(t.PromptReference(name="make_cog"), t.CompletionArgument(name="input", value="tile"), sources)  # fmt: skip
     assert len(told.completion.values) == MOST
     assert told.completion.has_more is True
-    few = complete(t.PromptReference(name="inspect_dataset"), question.model_copy(update={"value": "tile00"}), None, sources)  # fmt: skip
+    few = complete(t.PromptReference(name="inspect_dataset"), question.model_copy(update={"value": "tile00"}), sources)  # fmt: skip
     assert (len(few.completion.values), few.completion.has_more, few.completion.total) == (10, False, 10)
 
 
@@ -297,7 +287,7 @@ def test_resource_templates_are_completed_from_what_is_listed(sources: Sources, 
     ):
         with subtests.test(uri=uri, argument=argument, typed=typed, expected=expected):
             ref = t.ResourceTemplateReference(uri=uri)
-            told = complete(ref, t.CompletionArgument(name=argument, value=typed), None, sources)
+            told = complete(ref, t.CompletionArgument(name=argument, value=typed), sources)
             assert told.completion.values == expected
 
 
@@ -312,20 +302,41 @@ def test_codes_are_found_by_number_and_by_name():
 
 def test_every_code_is_one_that_a_call_may_name():
     for code in crs_codes(""):
-        assert KINDS["crs"].check(code) == code
+        assert check_crs(code) == code
 
 
-def test_drivers_and_resampling_are_completed(sources: Sources):
-    def told(kind: str, typed: str) -> list[str]:
-        return list(values_of(PromptValue("x", kind, ""), typed, sources))
-
-    assert "GTiff" in told("driver", "gt")
-    assert "MEM" not in told("driver", "")
-    assert told("resampling", "bil") == ["bilinear"]
-
-
-def test_no_kind_fails_on_odd_text(subtests: pytest.Subtests):
-    for kind in KINDS:
-        with subtests.test(kind=kind):
+def test_no_value_fails_on_odd_text():
+    for prompt in PROMPTS.values():
+        for value in prompt.values:
             for typed in ("", " ", "\\", "*", "[", "😀", "x" * 1000):
-                assert isinstance(list(KINDS[kind].propose(typed)), list)
+                assert isinstance(list(value.propose(typed)), list)
+
+
+def test_codes_formats_and_methods_are_completed(sources: Sources, subtests: pytest.Subtests):
+    for argument, typed, expected in (
+        ("crs", "web merc", "EPSG:3857"),
+        ("format", "gp", "GPKG"),
+        ("resampling", "cub", "cubic"),
+        ("resampling", "", "auto"),
+    ):
+        with subtests.test(argument=argument, typed=typed, expected=expected):
+            reference = t.PromptReference(type="ref/prompt", name="convert_dataset")
+            told = complete(reference, t.CompletionArgument(name=argument, value=typed), sources)
+            assert expected in told.completion.values
+            assert "MEM" not in told.completion.values
+            assert get_prompt(
+                PROMPTS, "convert_dataset", {"input": "a.tif", "output": "b.tif", argument: expected}
+            ).messages
+
+
+def test_a_format_method_or_code_that_does_not_exist_is_refused(subtests: pytest.Subtests):
+    for argument, wrong in (
+        ("format", "PostgreSQL"),
+        ("format", "no such"),
+        ("resampling", "best"),
+        ("crs", "/etc/passwd"),
+        ("crs", "https://example.org/crs"),
+        ("crs", "+proj=utm +nadgrids=@x"),
+    ):
+        with subtests.test(argument=argument, wrong=wrong), pytest.raises(MCPError):
+            get_prompt(PROMPTS, "convert_dataset", {"input": "a.tif", "output": "b.tif", argument: wrong})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from staging_kit import write
 
-from gdal_mcp.gdal.datasets.browse import Barred, Folder, Found, Kind, Leads, opened
+from sandbox.browse import Barred, Folder, Found, Kind, Leads, opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 

@@ -19,7 +19,6 @@ from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.switches import read_switches
-from gdal_mcp.gdal.datasets.browse import opened
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
 from gdal_mcp.gdal.datasets.paths import Paths, family, reading
 from gdal_mcp.gdal.datasets.sidecars import (
@@ -37,6 +36,7 @@ from gdal_mcp.toolbox import ImmediateResult
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH
 from gdal_mcp.tools.pipelines import MAX_ALL_STEPS
+from sandbox.browse import opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import MAX_STEPS, Workspace, Workspaces
 from tests.boxes import preflight, surface

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from staging_kit import write
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.datasets.browse import opened
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Page, Query, page, told
 from gdal_mcp.gdal.datasets.sidecars import companions, grouped
+from sandbox.browse import opened
 from sandbox.workspace import Workspace, Workspaces
 
 DATA = {

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from gdal_mcp.calls.execution import _picture, _return_code
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.gdal.answers.described import described
 from sandbox import errors
@@ -152,3 +152,14 @@ def test_only_a_picture_of_decent_size_is_passed_on():
     assert _picture(b"<svg onload=x>") is None
     assert _picture(b"") is None
     assert _picture(png + b"\0" * (64 << 20)) is None
+
+
+def test_what_the_messages_say_is_not_told_twice() -> None:
+    said = reported(
+        {"errors": [{"level": "warning", "message": "cut\nto ten", "count": 58}, {"message": "half"}]}
+    )
+    assert [one.count for one in said] == [58, 1]
+    assert unsaid("Warning 1: cut\nto ten\nERROR 3: half\n", said) == ""
+    assert unsaid("Warning 1: cut\nto ten\nproj: no grid\n", said) == "proj: no grid\n"
+    for count in (0, -1, True, "9", 1 << 40, None):
+        assert reported({"errors": [{"message": "x", "count": count}]})[0].count == 1

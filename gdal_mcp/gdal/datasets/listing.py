@@ -18,10 +18,10 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.browse import Barred, Folder, Found, Kind
 from gdal_mcp.gdal.datasets.files import FOLDER_ENDINGS, FOLDER_MARKS
 from gdal_mcp.gdal.datasets.sidecars import grouped
 from gdal_mcp.untrusted import clean_text, shown_text
+from sandbox.browse import Barred, Folder, Found, Kind
 from sandbox.workspace import Located
 
 MAX_ROWS: Final = 500  # of one page
