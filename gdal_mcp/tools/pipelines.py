@@ -69,11 +69,11 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
     """One of GDAL's three pipeline commands, as gdal_read and gdal_write get it. Raises ToolError, ArgumentRefused."""
     known = {"pipeline", "steps", "quiet"}
     unknown = next((name for name in arguments if name not in known), None)
-    text = arguments.get("pipeline", arguments.get("steps"))
+    text = arguments.get("steps", arguments.get("pipeline"))
     if unknown is not None or text is None:
         raise ArgumentRefused(
             f"{unknown[:60]!r} is no argument of a pipeline." if unknown else "the pipeline is missing.",
-            "Give `pipeline`: a list of steps, or GDAL's notation; inputs and outputs are named by its steps.",
+            "Give `steps`: a list of steps, or GDAL's notation; inputs and outputs are named by its steps.",
         )
     return _draft(path, PipelineArguments.model_validate({"steps": text}), context)
 

@@ -45,7 +45,7 @@ class QueryArguments(Arguments):
 
 
 class QueryToFileArguments(Arguments):
-    inputs: Inputs
+    inputs: Annotated[Inputs, WithJsonSchema({"type": ["object", "array"]})]
     sql: str
     output: OutputPath
     geometry: Geometry = "wkt"
@@ -63,6 +63,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
         "sql": sql,
         "tables": [[alias, one.name] for alias, one in zip(given, sources, strict=True)],
         "geometry": arguments.geometry,
+        "form": None,
     }
     outputs: tuple[Output, ...] = ()
     told = {"sql": (sql,), "dialect": ("SQLITE",)}
@@ -72,7 +73,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
         output = context.paths.output(
             arguments.output, inputs=tuple(sources), overwrite=arguments.overwrite, kind=kind
         )
-        extra |= {"output": output.inside, "form": form, "members": _members(arguments, form)}
+        extra |= {"form": form, "members": _members(arguments, form)}
         outputs = (output,)
         told["output-format"] = (form,)
     else:
@@ -82,7 +83,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
         Command(
             "query",
             (f"--sql={sql}", *tables),
-            output=extra.get("output"),
+            output=outputs[0].inside if outputs else None,
             layout="inputs-output",
             extra=extra,
         ),
@@ -142,26 +143,26 @@ def _members(arguments: QueryToFileArguments, form: str) -> Mapping[str, Any]:
 def _facts(answer: Answer) -> Mapping[str, Any]:
     """Numbers and switches; the rows themselves are text of the files."""
     told = answer.parsed if isinstance(answer.parsed, dict) else {}
-    rows, count = told.get("rows"), told.get("count")
-    facts: dict[str, Any] = {"row_count": len(rows) if isinstance(rows, list) else count}
-    if isinstance(rows, list):
-        facts["more"] = told.get("more") is True
-    if isinstance(told.get("infinite"), int) and told["infinite"]:
-        facts["infinite_as_null"] = told["infinite"]
-    return facts
+    rows = told.get("rows")
+    counted = {
+        "row_count": len(rows) if isinstance(rows, list) else told.get("count"),
+        "infinite": told.get("infinite"),
+    }
+    facts: dict[str, Any] = {
+        key: value for key, value in counted.items() if type(value) is int and (value or key == "row_count")
+    }
+    return {**facts, "more": told.get("more") is True} if isinstance(rows, list) else facts
 
 
-_ROW_COUNT: Final = {"row_count": {"type": "integer"}}
 QUERY = Tool(
     name="query",
     title="Query with SQL",
-    description="Rows of a SELECT over the layers of files, typed, under `untrusted`. gdal_describe `vector sql` has functions and "
-    'examples. Example: {"inputs": {"a": "towns.gpkg"}, "sql": "SELECT name FROM a ORDER BY pop DESC", "limit": 5}.',
+    description="Rows of a SELECT over the layers of files, under `untrusted`. gdal_describe `vector sql` teaches it. "
+    'Example: {"inputs": {"a": "towns.gpkg"}, "sql": "SELECT name FROM a ORDER BY pop DESC", "limit": 5}.',
     schema=schema_of(QueryArguments),
     draft=typed(QueryArguments, _draft),
     present=_facts,
     own_keys={"row_count": {"type": "integer"}, "more": {"type": "boolean"}},
-    required_keys=("row_count", "more"),
     like=LIKE,
     writes=False,
 )

@@ -24,17 +24,25 @@ INT32 = 1 << 31
 def run_query(job, _report):
     """Prints an object: `rows`, each an object, whether there are `more` of them, and what was left out of them."""
     tables = Tables(job["tables"])
-    result = Result(tables.dataset, job["sql"])
-    output = job.get("output")
-    rows = result.rows() if output else islice(result.rows(), job["limit"] + 1)
-    if output:
-        count = write(job, result, rows)
-        print_json({"count": count, **result.told()})
-        return True
-    found = [shown(result, row, job["geometry"]) for row in rows]
-    more = len(found) > job["limit"]
-    print_json({"rows": found[: job["limit"]], "more": more, **result.told()})
+    try:
+        result = Result(tables.dataset, job["sql"])
+        print_json({**answer(job, result), **result.told()})
+    except NoResult:
+        return False
     return True
+
+
+def answer(job, result):
+    """The rows, or how many of them were written."""
+    if job["form"]:
+        return {"count": write(job, result, result.rows())}
+    found = list(islice(result.rows(), job["limit"] + 1))
+    rows = [shown(result, row, job["geometry"]) for row in found[: job["limit"]]]
+    return {"rows": rows, "more": len(found) > len(rows)}
+
+
+class NoResult(Exception):
+    """Of a statement that failed; GDAL has said why."""
 
 
 class Tables:
@@ -147,7 +155,7 @@ class Selected:
         self._dataset = dataset
         self._layer = dataset.ExecuteSQL(sql, None, "SQLITE")
         if self._layer is None:
-            raise RuntimeError("the statement gives no table")
+            raise NoResult
 
     def __enter__(self):
         return self._layer
