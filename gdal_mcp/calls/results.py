@@ -57,8 +57,8 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         surface, arguments = admitted.entitlements.surface, planned.plan.arguments
         if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
-    if findings := planned.context.preflight.findings:
-        result["checks"] = [one.as_dict() for one in findings]
+    if checks := [*(one.as_dict() for one in planned.context.preflight.findings), *map(dict, done.checks)]:
+        result["checks"] = checks
     if draft.present is None and (untrusted := _untrusted(done)):
         result["untrusted"] = untrusted
     result["receipt"] = receipt.model_dump(mode="json")
