@@ -33,6 +33,14 @@ def crs_facts(crs):
     }
 
 
+def reference(name):
+    """A CRS by the text of a call; None for what is none."""
+    made = osr.SpatialReference()
+    if made.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
+        return None
+    return made
+
+
 def in_degrees(crs):
     return bool(crs.IsGeographic()) and abs(crs.GetAngularUnits() - DEGREE) < 1e-12
 

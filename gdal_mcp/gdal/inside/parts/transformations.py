@@ -10,13 +10,16 @@ import itertools
 import math
 import re
 from collections import Counter
+from functools import cache
 
 from osgeo import osr
 
-from gdal_mcp.gdal.inside.parts.extents import DEGREE, box_in, is_box, wgs84_box
+from gdal_mcp.gdal.inside.parts.extents import DEGREE, box_in, is_box, reference, wgs84_box
 from gdal_mcp.gdal.inside.parts.reporting import library, quiet
 
-SAMPLE = [i / 10 for i in (1, 3, 5, 7, 9)]  # of each side of the data; its corners may lie beyond any operation's area
+SAMPLE = [
+    i / 10 for i in (1, 3, 5, 7, 9)
+]  # of each side of the data; its corners may lie beyond any operation's area
 CONVERSION = 21  # PJ_TYPE_CONVERSION: exact, as no datum changes
 IGNORED = 2  # PROJ_GRID_AVAILABILITY_IGNORED
 INTERSECTION = 1  # PROJ_SPATIAL_CRITERION_PARTIAL_INTERSECTION
@@ -24,7 +27,8 @@ MAX_CANDIDATES = 3  # best first
 NO_PART = (None, "EPSG:15498", "EPSG:9843", "EPSG:9844")  # changes of the order of axes
 CODE = re.compile(r"^(?:[A-Z_]+\()*([A-Za-z_0-9]+?)\)*$")  # DERIVED_FROM(INVERSE(EPSG))
 SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
-AXIS, FLATTENING = 6378137.0, 298.257  # metres and inverse, of WGS 84's ellipsoid
+# of ellipsoids, in metres and inverse: of 1980 and 1984; of Hughes, on which only maps of the poles are drawn
+LIKE_WGS84 = ((6378137.0, 298.257), (6378273.0, 298.279))
 
 _pointer, _text, _double, _int = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_int
 
@@ -139,31 +143,43 @@ class Proj:
         return f"{known[1]}:{code.decode()}" if known and code else None
 
 
-def transformation(boxes, raster, from_name, to_name):
+@cache
+def the_proj():
+    return Proj()
+
+
+def transformation(box, own, raster, change):
     """What is said of one change of CRS; None where there is none, or where it cannot be told.
 
-    `boxes` are the data's boxes with their CRSs. A name is None for the data's own CRS.
+    `box` is the data's, in its `own` CRS; of a change's ends, "" means that CRS.
     """
-    if not boxes:
-        return None
-    box, own = boxes[0]
-    source, target = (own if name is None else reference(name) for name in (from_name, to_name))
-    if source is None or target is None or source.IsSame(target, ["CRITERION=EQUIVALENT"]):
-        return None
-    if from_name is not None and to_name is None:
-        box = box_in(box, own, source)
+    *ends, area = change
     with quiet():
-        return described(source, target, box, raster)
+        source, target = (reference(name) if name else own for name in ends)
+        if source is None or target is None or source.IsSame(target, ["CRITERION=EQUIVALENT"]):
+            return None
+        source, target = traditional(source), traditional(target)
+        if change[0] and own is not None and (there := box_in(box, own, source)) is not None:
+            box = there  # else the call says that the data's own CRS is wrong
+        return described(source, target, box, raster, area) if is_box(box) else None
 
 
-def described(source, target, box, raster):
-    proj = Proj()
+def traditional(crs):
+    made = crs.Clone()
+    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+    return made
+
+
+def described(source, target, box, raster, asked):
+    proj = the_proj()
     ends = proj.crs(source), proj.crs(target)
     if not all(ends):
         return None
     area = wgs84_box(box, source)
     assumed = assumed_box(box, source) if raster else None  # only the warper tells PROJ an area
-    operations = proj.used(*ends, points(box) if is_box(box) else [(0.0, 0.0)], assumed)
+    if asked:
+        assumed = [float(one) for one in asked.split(",")]
+    operations = proj.used(*ends, points(box), assumed)
     if not operations:
         return None
     used, better = operations[0], None
@@ -178,7 +194,7 @@ def described(source, target, box, raster):
         "to": code_of(target),
         "operations": operations[:3],
         "ballpark": ballpark,
-        "alike": like_wgs84(source) and like_wgs84(target),
+        "alike": like_wgs84(source) and like_wgs84(target) and "vertical" not in used["name"],
         "better": better and {**better, **told},
     }
 
@@ -194,17 +210,8 @@ def like_wgs84(crs):
 
     Every datum on the ellipsoid of 1980 or 1984 has its centre within some metres of the earth's.
     """
-    flattening = crs.GetInvFlattening()
-    return flattening == 0 or (
-        abs(crs.GetSemiMajor() - AXIS) <= 140 and abs(flattening - FLATTENING) <= 0.025
-    )
-
-
-def reference(name):
-    made = osr.SpatialReference()
-    if made.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
-        return None
-    return made
+    axis, flattening = crs.GetSemiMajor(), crs.GetInvFlattening()
+    return flattening == 0 or any(abs(axis - a) < 1 and abs(flattening - f) < 0.001 for a, f in LIKE_WGS84)
 
 
 def code_of(crs):
