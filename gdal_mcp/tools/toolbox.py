@@ -23,6 +23,7 @@ from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
+from gdal_mcp.gdal.preflight.keeps import keeps
 from gdal_mcp.gdal.preflight.service import Preflight, crs_named
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
@@ -136,6 +137,7 @@ def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
         "crs": crs_named(draft),
         "sources": tuple(str(located) for located in draft.inputs),
         "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
+        "keeps": keeps(draft),
         "preview_pixels": preview_pixels,
         **command.extra,
     }
