@@ -1,6 +1,5 @@
 """Clients are told of what calls change, over stdio in both eras and over HTTP, and never of what is somebody else's."""
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.mcp.pipes import SECONDS, Pipes, piped
 from tests.mcp.talk import ERAS, Place
-from tests.waiting import until
 from tests.web.hosted import Hosted, bearer, hosting
 
 pytestmark = pytest.mark.engine
@@ -99,24 +97,6 @@ def test_a_new_output_changes_the_list_and_a_replaced_one_is_told_to_who_asked_f
         one for one in pipes.lines if stream and f'"io.modelcontextprotocol/subscriptionId":{stream}' in one
     ]
     assert len(other) <= 3  # its acknowledgement and two new outputs: nothing since it was cancelled
-
-
-def begun_calls(own: Place, output: str) -> list[str]:
-    """The calls to write there that have begun."""
-    started = (event for event in own.audited if event["type"] == "call.started")
-    return [event["call"] for event in started if output in json.dumps(event)]
-
-
-def test_the_record_of_a_call_is_told_when_the_call_ends(pipes: Pipes, own: Place):
-    long = {"input": "rgb.tif", "output": f"long-{pipes.era}.tif", "dst_crs": "EPSG:3857", "size": [1500, 1500], "resampling": "lanczos"}  # fmt: skip
-    call = pipes.begin("reproject", long)
-    until(lambda: begun_calls(own, long["output"]))
-    [begun] = begun_calls(own, long["output"])
-    subscribe(pipes, f"gdal://calls/{begun}")
-    told(pipes, f"gdal://calls/{begun}")
-    assert "result" in pipes.answer(call)
-    record = pipes.ask("resources/read", {"uri": f"gdal://calls/{begun}"})["result"]["contents"][0]["text"]
-    assert json.loads(record)["outcome"] == "OK"
 
 
 @pytest.mark.parametrize("pipes", [ERAS[1]], indirect=True)

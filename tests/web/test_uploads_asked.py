@@ -99,14 +99,6 @@ def test_an_upload_needs_a_yes_for_these_bytes_there_from_this_sender_once(
     assert question(ann, "asked.csv", csv("mine"))["approval"] != asked["approval"]
 
 
-def test_a_yes_is_void_when_something_came_to_stand_there(one: Callable[[str], Sender], strict: Hosted):
-    asked = question(one("ann"), "void.csv", csv("mine"))
-    approve(strict.place, asked["approval"])
-    strict.place.path("void.csv").write_bytes(csv("precious"))
-    question(one("ann"), "void.csv", csv("mine"))
-    assert strict.place.path("void.csv").read_bytes() == csv("precious")
-
-
 def test_nothing_is_taken_from_those_whose_part_of_the_server_has_no_uploads(
     one: Callable[[str], Sender], strict: Hosted
 ):
