@@ -21,6 +21,6 @@ def place(grounds: Path) -> Place:
 
 @pytest.fixture(scope="session")
 def talk(place: Place) -> Iterator[Talk]:
-    command = place.command("--allow-sql", "--no-preview")
+    command = place.command("--allow-sql", "--no-preview", "--approval", "never")
     with inside(command, person=Person(), env={"GDAL_MCP_POOL_MAX": "4"}) as made:
         yield made

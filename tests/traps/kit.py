@@ -83,6 +83,7 @@ def make_data(folder: Path) -> None:
         "times.geojson": features([(point(1, 2), {"at": "2024-01-02T03:04:05.678Z", "n": 1})]),
         "nulls.geojson": features([(point(1, 2), {"n": None, "v": 1.5}), (point(2, 2), {"n": 3, "v": 2.5})]),
         "full.geojson": features([(point(1, 2), {"n": 2, "v": 1.5}), (point(2, 2), {"n": 3, "v": 2.5})]),
+        "huge.geojson": features([(point(1, 2), {"v": 1e300}), (point(2, 2), {"v": 0.5})]),
         "holes.geojson": features([(point(1, 2), {"id": 1}), (None, {"id": 2})]),
         "dateline.geojson": features([(point(179.5, -17), {"id": 1}), (point(-179.5, -16), {"id": 2})]),
         "world.geojson": features([(point(x, 0), {"id": x}) for x in range(-170, 180, 20)]),

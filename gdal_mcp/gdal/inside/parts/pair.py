@@ -7,8 +7,8 @@ from gdal_mcp.gdal.inside.parts.survey import MAX_FIELDS, NUMBERS, TIMES, Clock,
 MANY_FEATURES = 1_000_000  # more are not counted for a comparison alone
 NEAR = 1e-8  # of a coordinate: less than a centimetre
 TEXT_ONLY = ("CSV", "ODS", "XLSX", "GML", "GeoJSONSeq")  # whose types are told by the text, or not at all
-# that GDAL reads otherwise than it writes: attributes that it does not show, fields of its own, features cut into tiles
-NOT_AS_WRITTEN = ("KML", "LIBKML", "MVT", "PMTiles", "MBTiles", "PDF", "GPX", "DXF")
+OWN_FIELDS = ("KML", "LIBKML", "GPX", "DXF", "PDF")  # that GDAL reads otherwise than it writes them
+TILED = ("MVT", "PMTiles", "MBTiles")  # which cut features into pieces
 WHOLE = (ogr.OFTInteger, ogr.OFTInteger64)
 
 
@@ -31,11 +31,13 @@ class Pair:
         self.before = Survey(source, clock)
 
     def checks(self):
-        if self.driver in NOT_AS_WRITTEN:
+        if self.driver in TILED:
             return
-        yield from self._fields()
         if "features" in self.keeps:
             yield from self._features()
+        if self.driver in OWN_FIELDS:
+            return
+        yield from self._fields()
         if not (self.before.whole and self.after.whole and self.before.features == self.after.features):
             return
         if "values" in self.keeps:
