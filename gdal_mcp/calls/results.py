@@ -57,9 +57,11 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         surface, arguments = admitted.entitlements.surface, planned.plan.arguments
         if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
-    if checks := [*(one.as_dict() for one in planned.context.preflight.findings), *map(dict, done.checks)]:
+    known = planned.context.preflight
+    result |= known.facts
+    if checks := [*(one.as_dict() for one in known.findings), *map(dict, done.checks)]:
         result["checks"] = checks
-    if draft.present is None and (untrusted := _untrusted(done)):
+    if draft.present is None and (untrusted := _untrusted(done) | dict(known.untrusted)):
         result["untrusted"] = untrusted
     result["receipt"] = receipt.model_dump(mode="json")
     return result

@@ -8,7 +8,9 @@ from osgeo import ogr
 FIRST = 50  # features
 MOST = 20  # columns that are told
 NAME = 64  # letters of a column's name
-WKT = re.compile(r"\s*(?:SRID=\d+;)?(?:MULTI)?(?:POINT|LINESTRING|POLYGON|GEOMETRYCOLLECTION)\s*Z?M?\s*\(", re.IGNORECASE)
+WKT = re.compile(
+    r"\s*(?:SRID=\d+;)?(?:MULTI)?(?:POINT|LINESTRING|POLYGON|GEOMETRYCOLLECTION)\s*Z?M?\s*\(", re.IGNORECASE
+)
 
 
 def text_columns(dataset):
@@ -32,7 +34,9 @@ def text_columns(dataset):
     layer.ResetReading()
     return {
         "numbers": [columns[i] for i, found in values.items() if found and all(map(is_number, found))][:MOST],
-        "geometries": [columns[i] for i, found in values.items() if found and all(map(WKT.match, found))][:MOST],
+        "geometries": [columns[i] for i, found in values.items() if found and all(map(WKT.match, found))][
+            :MOST
+        ],
     }
 
 
