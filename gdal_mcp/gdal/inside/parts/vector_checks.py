@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from osgeo import ogr
+
 from gdal_mcp.gdal.inside.parts.datasets import opened
 from gdal_mcp.gdal.inside.parts.extents import crs_checks
 from gdal_mcp.gdal.inside.parts.pair import Pair
@@ -41,7 +43,9 @@ def layer_checks(dataset, rows, origin):
             pair = Pair(layer, source, driver, origin.keeps)
             checks += pair.checks()
             after, empty = pair.after, pair.before.empty
-        checks += content(row, after, driver, empty)
+        checks += content(row, after, empty)
+        if (source is None or source.GetGeomType() != ogr.wkbUnknown) and driver in DECLARED:
+            checks += undeclared(row, after)
         yield from ({**check, "layer": number} for check in checks)
 
 
@@ -60,17 +64,15 @@ def empty_in(datasets, clock):
     return max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
 
 
-def content(row, after, driver, empty_before):
+def content(row, after, empty_before):
     """Of one layer alone, but for features that had no geometry before."""
     sampled = {} if after.whole else {"sampled": True}
     if after.invalid:
         yield {"code": "invalid_geometries", "count": after.invalid, "of": after.checked, **sampled}
     if row["geometry"] != "None" and after.empty > empty_before:
         yield {"code": "empty_geometries", "count": after.empty, "of": after.features, **sampled}
-    if (
-        row["geometry"] == "Unknown (any)"
-        and driver in DECLARED
-        and after.whole
-        and len(after.geometries) == 1
-    ):
+
+
+def undeclared(row, after):
+    if row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1:
         yield {"code": "geometry_type_undeclared"}
