@@ -192,8 +192,11 @@ class Pipeline:
         context.enter("waiting for approval")
         image, request = planned.host.image, context.request
         where = Where(image.reference, image.digest, planned.host.tier(self.settings), image.standin)
-        figures = context.preflight.figures
-        question = Call(plan, verdict, request.approver, figures, where, context.report_progress)
+        known = context.preflight
+        checks = [one.as_dict() for one in known.findings]
+        question = Call(
+            plan, verdict, request.approver, known.figures, checks, where, context.report_progress
+        )
         approvals = self.approvals
         if request.operation.approval_wait is not None:
             approvals = approvals.waiting_for(request.operation.approval_wait)

@@ -4,7 +4,7 @@ The effects come before the parts that can be long, and every value is on one li
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -29,7 +29,11 @@ class Where:
 
 
 def parts(
-    plan: Plan, reason: str, estimate: Mapping[str, float | None] | None, where: Where
+    plan: Plan,
+    reason: str,
+    estimate: Mapping[str, float | None] | None,
+    where: Where,
+    checks: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds."""
     draft = plan.draft
@@ -56,6 +60,7 @@ def parts(
         "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
         "removes": _some([_name(one) for one in draft.removes]),
         "reads": _some(reads),
+        "checks": [dict(one) for one in checks],
         "estimate": dict(estimate) if estimate else None,
         "limits": asdict(plan.limits),
         "where": {**asdict(where), "network": "none", "mounts": shown_mounts},
@@ -93,6 +98,7 @@ def question_text(told: Mapping[str, Any]) -> str:
         lines += replaced or ["Replaces nothing."]
     lines += _more(told["writes"])
     lines += _block("Reads:", told["reads"], lambda one: f"{one['path']} ({_size(one['bytes'])})")
+    lines += [f"Check {one['code']}: {one['message']} {one['suggestion']}" for one in told["checks"]]
     lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
     if told["estimate"]:
         count, seconds = told["estimate"]["output_bytes"], told["estimate"]["seconds"]

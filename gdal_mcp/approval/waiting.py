@@ -6,7 +6,7 @@ Invariants:
 """
 
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -52,6 +52,7 @@ class Call:
     verdict: RequireApproval
     approver: Approver
     estimate: Mapping[str, float | None] | None
+    checks: Sequence[Mapping[str, Any]]  # what is odd about it
     where: Where
     tell: Callable[[float, str], None]
 
@@ -101,7 +102,7 @@ class ApprovalQueue:
         holder = self._holder(plan)
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
-        told = parts(plan, call.verdict.reason, call.estimate, call.where)
+        told = parts(plan, call.verdict.reason, call.estimate, call.where, call.checks)
         asked = Asked(
             plan_digest=plan.digest,
             principal=plan.principal,

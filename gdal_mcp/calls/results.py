@@ -58,7 +58,7 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
     if findings := planned.context.preflight.findings:
-        result["warnings"] = [one.as_dict() for one in findings]
+        result["checks"] = [one.as_dict() for one in findings]
     if draft.present is None and (untrusted := _untrusted(done)):
         result["untrusted"] = untrusted
     result["receipt"] = receipt.model_dump(mode="json")

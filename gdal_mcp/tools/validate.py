@@ -64,7 +64,7 @@ def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
         told["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
         told |= _written(draft)
-    told["warnings"] = [one.as_dict() for one in seen.findings]
+    told["checks"] = [one.as_dict() for one in seen.findings]
     if seen.estimate is not None:
         told["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
     if seen.violation is not None:
@@ -112,7 +112,7 @@ def _input(located: Located, context: DraftContext) -> dict[str, Any]:
 VALIDATE_CALL = Tool(
     name="validate_call",
     title="Tell what a call would do",
-    description="Checks a call without making it: command, inputs, outputs, what it would replace, warnings, cost, approval.",
+    description="Checks a call without making it: command, inputs, outputs, what it would replace, checks, cost, approval.",
     schema=schema_of(ValidateArguments),
     draft=typed(ValidateArguments, _draft),
     writes=False,

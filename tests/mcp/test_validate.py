@@ -132,13 +132,13 @@ REMARKS = [
 
 
 def test_what_is_odd_is_remarked_on_and_what_is_not_is_not(talker: Talk):
-    found = {key: plan(talker, tool, **arguments)["warnings"] for key, tool, arguments in REMARKS}
+    found = {key: plan(talker, tool, **arguments)["checks"] for key, tool, arguments in REMARKS}
     assert all(found.values()), found
     assert len({row["code"] for rows in found.values() for row in rows}) >= len(REMARKS)
     for rows in found.values():
         assert all(row["message"] and row["suggestion"] for row in rows)
     fine = plan(talker, "raster_clip", input="rgb.tif", output="x.tif", bbox=[2.5, 48, 3, 48.5])
-    assert fine["warnings"] == []
+    assert fine["checks"] == []
 
 
 def test_the_estimate_is_near_what_is_then_written(talker: Talk, own: Place):

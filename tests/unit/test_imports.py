@@ -79,7 +79,10 @@ sandbox/errors
 sandbox/__init__
 """.split()
 # one folder to a reader: the specification fixes the paths of some of its modules
-JOINED = {"gdal_mcp/tools/raster": "gdal_mcp/tools"}
+JOINED = {
+    "gdal_mcp/tools/raster": "gdal_mcp/tools",
+    "gdal_mcp/gdal/preflight/checks": "gdal_mcp/gdal/preflight",
+}
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = (
     "sandbox.worker",

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.answers.described import checks, facts
+from gdal_mcp.gdal.answers.checks import checks
+from gdal_mcp.gdal.answers.described import facts
 from gdal_mcp.gdal.answers.next_steps import next_steps
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.load import packaged

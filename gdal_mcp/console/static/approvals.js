@@ -150,6 +150,7 @@ function summary(question) {
     el("p", { class: "reason" }, `${told.tool || question.tool}, asked by ${question.principal}. ${told.reason ? `Asked because ${told.reason}.` : ""}`),
     told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command))),
     el("div", { class: "columns" }, places("Writes", writes, told.writes?.more), places("Moves", moves, told.moves?.more), places("Reads", reads, told.reads?.more)),
+    ...(told.checks || []).map((one) => el("p", { class: "check" }, `${one.message} ${one.suggestion}`)),
     expected(told.estimate),
     told.where && where(told)];
 }

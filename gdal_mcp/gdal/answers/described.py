@@ -3,7 +3,7 @@
 The container may say anything: whatever took it over writes its last words. Invariants:
 * `facts` hold numbers, switches and GDAL's own words only, under known keys; anything else is left out;
 * `names` hold text from inside files, cleaned and capped, in the order of the facts;
-* a check is one of our codes with our text.
+* a check is one of our codes with our words (`checks`).
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, ValidationError, WrapValidator
 from typing_extensions import TypedDict
 
+from gdal_mcp.gdal.answers.checks import checks
 from gdal_mcp.gdal.answers.words import (
     Box,
     Color,
@@ -36,22 +37,7 @@ from gdal_mcp.gdal.answers.words import (
 from gdal_mcp.toolbox import Described
 from gdal_mcp.untrusted import clean_text
 
-MOST_CHECKS: Final = 50
 NAME_CHARACTERS: Final = 200
-
-CHECKS: Final[Mapping[str, str]] = {
-    "all_nodata": "The raster holds no valid pixel: everything is nodata or masked. Check the extent, the nodata value and the "
-    "bands that were used.",
-    "constant": "Every valid pixel has the same value. Check the input and the parameters if that is not meant.",
-    "zero_features": "No layer holds a feature. Check the filter, the extent and the CRS that were used.",
-    "empty_layer": "The layer holds no feature.",
-    "identical_to_input": "The output is the same as the input, so the call changed nothing that can be told.",
-    "crs_missing": "There is no CRS, so that the place on earth is unknown. Set it with `raster edit --crs` or `vector edit --crs`.",
-    "has_no_georeferencing": "The raster has neither a geotransform nor control points, so that it has no place on earth.",
-    "extent_outside_crs": "The CRS counts in degrees, and the coordinates are beyond any: most likely the CRS is wrong.",
-    "no_overlap": "On earth the output lies apart from every input. Check the CRS and the extent that were used.",
-    "pixels_unreadable": "The file opens, but its pixels cannot be read.",
-}
 
 
 def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
@@ -74,17 +60,6 @@ def facts(value: Any) -> Mapping[str, Any]:
 def names(value: Any) -> Mapping[str, Any]:
     """The names of a description, cleaned; parts without any text are left out."""
     return {key: one for key, one in _kept(_Names, value).items() if _says_something(one)}
-
-
-def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
-    """Known codes with our text, and the numbers that say which input or layer, from 0."""
-    told = []
-    for row in value[:MOST_CHECKS] if isinstance(value, list) else []:
-        code = row.get("code") if isinstance(row, dict) else None
-        if isinstance(code, str) and code in CHECKS:
-            sampled = " Only a sample of the pixels was read." if row.get("sampled") is True else ""
-            told.append({"code": code, "message": CHECKS[code] + sampled, **_kept(_Where, row)})
-    return tuple(told)
 
 
 def shown(value: Any) -> Mapping[str, Any]:
@@ -219,11 +194,6 @@ class _Names(TypedDict, total=False):
     dimensions: Kept[_Texts]
     arrays: Kept[Annotated[list[Item[_ArrayNames]], at_most(1000)]]
     kinds: Kept[_Texts]
-
-
-class _Where(TypedDict, total=False):
-    input: Kept[Count]
-    layer: Kept[Count]
 
 
 class _Shown(TypedDict, total=False):

@@ -116,6 +116,12 @@ def estimate(call: Call) -> Estimate | None:
     return _raster(call, cost, replace(size, certain=size.certain * call.certain)) if size else None
 
 
+def raster_made(call: Call) -> DatasetFacts | None:
+    """The raster that a call would make, as far as that can be said."""
+    made = estimate(call)
+    return made.output if made else None
+
+
 def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
     """A call that makes one raster."""
     form, made = _format(call), _output(call, cost, size)

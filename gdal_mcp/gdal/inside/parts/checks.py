@@ -4,8 +4,10 @@ import filecmp
 import os
 
 from gdal_mcp.gdal.inside.parts.datasets import fields, opened
-from gdal_mcp.gdal.inside.parts.extents import apart, outside, wgs84_box
+from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
+from gdal_mcp.gdal.inside.parts.raster_checks import raster_checks
 from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.vector_checks import layer_checks
 
 MAX_LAYERS = 10  # that are compared
 SAME_BYTES = 64 << 20
@@ -42,44 +44,6 @@ def of_output(path, dataset, facts, rows, sources):
     own = [box for one in (facts, *facts.get("layers", ())) if (box := one.get("wgs84"))]
     if own and boxes and all(apart(one, other) for one in own for other in boxes):
         yield {"code": "no_overlap"}
-
-
-def raster_checks(dataset, facts, rows):
-    seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
-    if seen and all(seen):
-        sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
-        if any(row.get("unreadable") for row in seen):
-            yield {"code": "pixels_unreadable"}
-        elif all(row.get("empty") for row in seen):
-            yield {"code": "all_nodata", **sampled}
-        elif all(row.get("empty") or row["min"] == row["max"] for row in seen) and facts["size"] != [1, 1]:
-            yield {"code": "constant", **sampled}
-    yield from crs_checks(facts, dataset.GetSpatialRef())
-    if facts["extent"] is None and not (
-        dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION")
-    ):
-        yield {"code": "has_no_georeferencing"}
-
-
-def layer_checks(dataset, rows):
-    if rows and all(row["features"] == 0 for row in rows):
-        yield {"code": "zero_features"}
-        return
-    for number, row in enumerate(rows[:20]):
-        if row["features"] == 0:
-            yield {"code": "empty_layer", "layer": number}
-        for check in crs_checks(row, dataset.GetLayer(number).GetSpatialRef()):
-            yield {**check, "layer": number}
-
-
-def crs_checks(facts, crs):
-    """Of a raster or of a layer."""
-    if facts["extent"] is None:
-        return
-    if crs is None:
-        yield {"code": "crs_missing"}
-    elif outside(facts["extent"], crs):
-        yield {"code": "extent_outside_crs"}
 
 
 def same_bytes(one, other):

@@ -113,3 +113,13 @@ def apart(one, other):
         for a in halves(one)
         for b in halves(other)
     )
+
+
+def crs_checks(facts, crs):
+    """Of a raster or of a layer."""
+    if facts["extent"] is None:
+        return
+    if crs is None:
+        yield {"code": "crs_missing"}
+    elif outside(facts["extent"], crs):
+        yield {"code": "extent_outside_crs"}

@@ -1,0 +1,97 @@
+"""What the container found odd about an output, in our words. Pure.
+
+A row of the container's is a code and numbers; each known code has its message and suggestion here, and every other key is left
+out. So a check can carry no text of a file.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+from typing_extensions import TypedDict
+
+from gdal_mcp.gdal.answers.words import Count, Kept, Number, Real, Switch, adapter
+
+MOST_CHECKS: Final = 50
+
+
+class Advice(NamedTuple):
+    """What is wrong and why, and what to do."""
+
+    message: str
+    suggestion: str
+
+
+_COMMON: Final = {
+    "identical_to_input": Advice(
+        "The output is the same as the input, so the call changed nothing that can be told.",
+        "Check the arguments if a change was meant.",
+    ),
+    "no_overlap": Advice(
+        "On earth the output lies apart from every input.", "Check the CRS and the extent that were used."
+    ),
+    "crs_missing": Advice(
+        "There is no CRS, so that the place on earth is unknown.",
+        "Set it with `raster edit --crs` or `vector edit --crs`.",
+    ),
+    "extent_outside_crs": Advice(
+        "The CRS counts in degrees, and the coordinates are beyond any.",
+        "Most likely the CRS is wrong: set the true one with `raster edit --crs` or `vector edit --crs`.",
+    ),
+}
+_RASTER: Final = {
+    "all_nodata": Advice(
+        "The raster holds no valid pixel: everything is nodata or masked.",
+        "Check the extent, the nodata value and the bands that were used.",
+    ),
+    "constant": Advice(
+        "Every valid pixel has the same value.", "Check the input and the parameters if that is not meant."
+    ),
+    "has_no_georeferencing": Advice(
+        "The raster has neither a geotransform nor control points, so that it has no place on earth.",
+        "Set the corners with `raster edit --bbox` if they are known.",
+    ),
+    "pixels_unreadable": Advice(
+        "The file opens, but its pixels cannot be read.", "Do not use it; make it anew, in another format."
+    ),
+}
+_VECTOR: Final = {
+    "zero_features": Advice(
+        "No layer holds a feature.", "Check the filter, the extent and the CRS that were used."
+    ),
+    "empty_layer": Advice("The layer holds no feature.", "Check the filter if features were expected in it."),
+}
+CHECKS: Final[Mapping[str, Advice]] = {**_COMMON, **_RASTER, **_VECTOR}
+
+
+class _Numbers(TypedDict, total=False):
+    """Which input, layer or band, from 0; and how much."""
+
+    input: Kept[Count]
+    layer: Kept[Count]
+    band: Kept[Count]
+    count: Kept[Count]
+    of: Kept[Count]
+    percent: Kept[Number]
+    metres: Kept[Number]
+    minimum: Kept[Real]
+    maximum: Kept[Real]
+    sampled: Kept[Switch]
+
+
+def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
+    """Known codes with our words, and the numbers that came with them."""
+    told = []
+    for row in value[:MOST_CHECKS] if isinstance(value, list) else []:
+        code = row.get("code") if isinstance(row, dict) else None
+        if isinstance(code, str) and code in CHECKS:
+            told.append({"code": code, **CHECKS[code]._asdict(), **_numbers(row)})
+    return tuple(told)
+
+
+def _numbers(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = adapter(_Numbers).validate_python(row)
+    except ValidationError:
+        return {}
+    return found

@@ -1,0 +1,89 @@
+"""Likely mistakes with coordinate systems and places. Pure."""
+
+import math
+from typing import Final
+
+from gdal_mcp.gdal.preflight.call import Call, overlap, same_crs
+from gdal_mcp.gdal.preflight.checks.finding import Finding
+
+DEGREE: Final = math.pi / 180 * 6378137.0  # metres of one degree along the equator
+# the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
+_LARGE_DEGREES: Final = 2.0
+_FAR: Final = 1000.0  # times finer than the data: degrees were meant where metres are asked for
+_CLIPS: Final = frozenset({"raster clip", "vector clip", "vector filter"})
+_REPROJECTS: Final = frozenset({"raster reproject", "vector reproject"})
+
+
+def resolution_unit(call: Call) -> Finding | None:
+    """A resolution in metres for a CRS in degrees, or the other way round."""
+    resolution, degrees, facts = call.numbers("resolution", 2), call.target_degrees, call.input
+    if not resolution or degrees is None:
+        return None
+    if degrees and max(resolution) >= _LARGE_DEGREES:
+        return Finding(
+            "resolution_in_metres",
+            f"the resolution of {max(resolution):g} is in degrees, as the output's CRS is: a pixel of hundreds of kilometres.",
+            f"For {max(resolution):g} metres write about {max(resolution) / DEGREE:.2g}, or choose a CRS in metres.",
+        )
+    size = facts.pixel_size if facts and facts.degrees else None
+    if not degrees and size and max(resolution) < min(size) * DEGREE / _FAR:
+        return Finding(
+            "resolution_in_degrees",
+            "the resolution is in metres, as the output's CRS is, and more than a thousand times finer than the data.",
+            f"The data's own resolution is about {min(size) * DEGREE:.3g} metres.",
+        )
+    return None
+
+
+def no_overlap(call: Call) -> Finding | None:
+    """A box to clip to that contains none of the data."""
+    facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
+    if call.path not in _CLIPS or facts is None:
+        return None
+    if like is not None:
+        wanted, extent = like.extent_in(facts.crs), facts.extent
+    else:
+        wanted, extent = call.box("bbox"), facts.extent_in(crs) if crs else facts.extent
+    if wanted is None or extent is None or overlap(wanted, extent) is not None:
+        return None
+    if overlap((wanted[1], wanted[0], wanted[3], wanted[2]), extent) is not None:
+        return Finding(
+            "no_overlap",
+            "the box to clip to lies outside of the data; with x and y exchanged it would not.",
+            "Give xmin,ymin,xmax,ymax: longitude before latitude.",
+        )
+    there = ", ".join(f"{one:.10g}" for one in extent)
+    return Finding(
+        "no_overlap",
+        "the box to clip to lies outside of the data.",
+        f"In the box's CRS the data lies in {there}. If the box has another CRS than the data, say it with bbox-crs.",
+    )
+
+
+def no_input_crs(call: Call) -> Finding | None:
+    """A reprojection of data without a CRS."""
+    facts = call.input
+    if call.path not in _REPROJECTS or facts is None or facts.has_crs is not False or call.text("input-crs"):
+        return None
+    return Finding(
+        "no_input_crs",
+        "the input has no CRS, so that it cannot be reprojected.",
+        "Say it with input-crs (src_crs of the tool `reproject`).",
+    )
+
+
+def unchanged_crs(call: Call) -> Finding | None:
+    """A reprojection that changes nothing."""
+    otherwise = ("resolution", "size", "bbox", "target-aligned-pixels", "like")
+    if call.path not in _REPROJECTS or any(call.arguments.get(name) for name in otherwise):
+        return None
+    if not same_crs(call.source_crs, call.text("output-crs")):
+        return None
+    return Finding(
+        "same_crs",
+        "the data has the output's CRS already; the call would make a copy.",
+        "Leave it out, or use convert for a copy in another format.",
+    )
+
+
+CHECKS: Final = (resolution_unit, no_overlap, no_input_crs, unchanged_crs)

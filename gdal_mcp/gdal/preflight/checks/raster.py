@@ -1,0 +1,103 @@
+"""Likely mistakes with pixels: their values, types and size. Pure."""
+
+import math
+from typing import Final
+
+from gdal_mcp.gdal.preflight.call import Call, number_of
+from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.gdal.preflight.estimate import raster_made
+from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, Box, DatasetFacts
+
+_FINE: Final = 4.0  # times finer than the data, on each side, for which there is hardly a reason
+# of single bands: elevation and the like
+_CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
+_RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
+_KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
+
+
+def nearest(call: Call) -> Finding | None:
+    """Nearest-neighbour resampling of continuous data."""
+    given = call.text("resampling")
+    if call.path not in _RESAMPLES or given not in ("", "nearest") or not _continuous(call.input):
+        return None
+    return Finding(
+        "nearest_on_continuous",
+        f"resampling is nearest ({'asked for' if given else 'the default'}), which makes steps in data that is continuous, such as "
+        "elevation.",
+        "Use bilinear or cubic, or average for overviews and coarser pixels. For classes nearest is right.",
+    )
+
+
+def lossy(call: Call) -> Finding | None:
+    """Lossy compression of measurements, which may also be a format's default."""
+    if not call.driver or not _continuous(raster_made(call) or call.input):
+        return None
+    packing = call.option("COMPRESS") or call.driver
+    loses = {
+        "JPEG": True,
+        "WEBP": not (call.switched_on("WEBP_LOSSLESS") or call.switched_on("LOSSLESS")),
+        "JXL": call.option("JXL_LOSSLESS") not in ("", "YES", "TRUE", "ON", "1"),
+        "JP2OpenJPEG": not call.switched_on("REVERSIBLE"),
+    }
+    lossy_lerc = packing.startswith("LERC") and (number_of(call.option("MAX_Z_ERROR")) or 0.0) > 0
+    if not (loses.get(packing) or lossy_lerc):
+        return None
+    return Finding(
+        "lossy_compression",
+        "this compression changes the values, and a single band of this type looks like elevation or another measurement.",
+        "Use COMPRESS=ZSTD, DEFLATE or LZW with PREDICTOR=2 (PREDICTOR=3 for floating point), which lose nothing.",
+    )
+
+
+def upsampling(call: Call) -> Finding | None:
+    """Pixels much finer than the data."""
+    facts, made = call.input, raster_made(call)
+    if call.path not in ("raster resize", "raster reproject") or made is None:
+        return None
+    if facts is None or not facts.pixels:
+        return None
+    before = _density(facts, facts.extent if call.path == "raster resize" else call.extent_in_target)
+    if call.path == "raster resize":
+        times = math.sqrt(made.pixels / facts.pixels)
+    else:
+        times = math.sqrt(_density(made, made.extent) / before) if before else 0.0
+    if times <= _FINE:
+        return None
+    return Finding(
+        "upsampling",
+        f"the output's pixels would be about {times:,.0f} times finer than the data's; that adds no detail.",
+        "Ask for a resolution near the data's own.",
+    )
+
+
+def nodata_out_of_range(call: Call) -> Finding | None:
+    """A nodata value that the output's type cannot hold: one that is given, else the input's where the type changes."""
+    made, facts = raster_made(call), call.input
+    limits = TYPE_RANGE.get(made.data_type) if made else None
+    if made is None or limits is None:
+        return None
+    texts = [*call.texts("nodata"), *call.texts("output-nodata")]
+    values = [value for text in texts if (value := number_of(text, finite=False)) is not None]
+    changes_type = facts is not None and made.data_type != facts.data_type and call.path in _KEEPS_NODATA
+    if not texts and changes_type and facts and facts.nodata is not None:
+        values = [facts.nodata]
+    if all(limits[0] <= value <= limits[1] and value.is_integer() for value in values):
+        return None
+    return Finding(
+        "nodata_out_of_range",
+        f"a nodata value is not one that {made.data_type} can hold, which goes from {limits[0]} to {limits[1]}.",
+        "Choose a value in that range that no pixel has, or a larger output data type.",
+    )
+
+
+def _continuous(facts: DatasetFacts | None) -> bool:
+    return facts is not None and facts.bands == 1 and facts.data_type in _CONTINUOUS
+
+
+def _density(facts: DatasetFacts, extent: Box | None) -> float:
+    """Pixels for each unit of area; 0 where that is not known."""
+    area = (extent[2] - extent[0]) * (extent[3] - extent[1]) if extent else 0.0
+    return facts.pixels / area if area > 0 else 0.0
+
+
+CHECKS: Final = (nearest, lossy, upsampling, nodata_out_of_range)
