@@ -1,27 +1,27 @@
 """Any algorithm of the catalogue as a draft: arguments bound, paths resolved, outputs sent to staging."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.answers.report import facts_of_report, summary
+from gdal_mcp.gdal.answers.report import summary, whole
 from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, render
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.paths import Source, reading
 from gdal_mcp.gdal.datasets.reading import Reading
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolbox import Answer, spelling
+from gdal_mcp.toolbox import spelling
 from gdal_mcp.tools.common import DraftContext
-from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.workspace import Located
 
 WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 _KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
 _REPORTS_OR_WRITES = "dataset identify"  # its format is json or text, or that of an output that it may write
+# what they say of a dataset is told shortly, unless the caller names a format
 _DESCRIBES = frozenset({"info", "raster info", "vector info", "mdim info"})
 _PENDING = "/staging/pending"  # what an output resolves to while only the inputs are looked up
 
@@ -81,15 +81,8 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
         named=tuple(paths.named),
         algorithm=algorithm.path,
         arguments={one.name: one.values for one in bound.arguments},
-        present=_present(algorithm.path, short=given is not arguments),
+        present=(whole if given is arguments else summary) if algorithm.path in _DESCRIBES else None,
     )
-
-
-def _present(path: str, *, short: bool) -> Callable[[Answer], Mapping[str, Any]] | None:
-    """Facts of a dataset stand at the top; all that GDAL says of it is told to who asks for a format."""
-    if path not in _DESCRIBES:
-        return None
-    return summary if short else lambda answer: {**facts_of_report(answer.parsed), UNTRUSTED: None}
 
 
 def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

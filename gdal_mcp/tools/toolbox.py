@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.answers.described import described
+from gdal_mcp.gdal.answers.described import described, shortened
 from gdal_mcp.gdal.answers.next_steps import next_steps
 from gdal_mcp.gdal.answers.report import read_json
 from gdal_mcp.gdal.catalogue import store
@@ -77,6 +77,7 @@ def of_data(text: str) -> Toolbox:
         context=partial(_context, catalogue),
         request=_request,
         describe=described,
+        shorten=shortened,
         tool_version=lambda final: str(final.get("gdal_version", "")),
         read_json=read_json,
         preflight=lambda limits: Preflight(limits, catalogue),

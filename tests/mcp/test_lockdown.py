@@ -183,7 +183,7 @@ def test_without_lockdown_it_is_under_one_key_alone_and_clean(open_talk: Talk):
 
 
 def test_a_long_result_is_cut_and_its_resource_is_the_whole(open_talk: Talk):
-    result = open_talk.call("info", path="text.tif")
+    result = open_talk.call("info", path="text.tif", format="json")
     structured = result.structured_content
     assert len(json.dumps(structured, ensure_ascii=False, separators=(",", ":")).encode()) <= 8 << 10
     whole = structured["whole"]
@@ -198,5 +198,5 @@ def test_a_long_result_is_cut_and_its_resource_is_the_whole(open_talk: Talk):
 
 
 def test_a_server_in_lockdown_does_not_read_the_results_that_another_kept(locked: Talk, open_talk: Talk):
-    call_id = open_talk.call("info", path="text.tif").structured_content["receipt"]["call_id"]
+    call_id = open_talk.call("info", path="text.tif", format="json").structured_content["receipt"]["call_id"]
     assert all(MARK not in text for text in resources(locked, call_id))

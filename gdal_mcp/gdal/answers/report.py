@@ -103,6 +103,12 @@ def summary(answer: Answer) -> Mapping[str, Any]:
     return {**facts_of_report(report), UNTRUSTED: {"report": kept | texts} if kept or texts else {}}
 
 
+def whole(answer: Answer) -> Mapping[str, Any]:
+    """The facts of a report, and all of it under `untrusted`."""
+    printed = {"text": answer.printed} if answer.parsed is None else {"report": answer.parsed}
+    return {**facts_of_report(answer.parsed), UNTRUSTED: printed}
+
+
 def _extent(transform: Any, size: Any) -> list[float] | None:
     """Around all four corners. To 15 digits: what is beyond them comes from the sums."""
     try:
@@ -119,7 +125,7 @@ def _extent(transform: Any, size: Any) -> list[float] | None:
 def _texts(given: Mapping[str, Any], systems: dict[str, str]) -> dict[str, Any]:
     """What the facts leave out of an object, in its structure; names of CRSs that have a code go into `systems`."""
     found = ((key, _text(key, value, systems)) for key, value in given.items())
-    return {key: text for key, text in found if text or isinstance(text, dict) and key in _KEYED_BY_NAME}
+    return {key: text for key, text in found if text or (isinstance(text, dict) and key in _KEYED_BY_NAME)}
 
 
 def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
@@ -131,7 +137,11 @@ def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
         systems[code] = name
         return None
     if key == "fields":
-        return [one.get("name") if isinstance(one, dict) else None for one in value] if isinstance(value, list) else None
+        return (
+            [one.get("name") if isinstance(one, dict) else None for one in value]
+            if isinstance(value, list)
+            else None
+        )
     if key == "features":
         return [_feature(one) for one in value] if isinstance(value, list) else None
     if isinstance(value, str):
@@ -141,7 +151,10 @@ def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
     if isinstance(value, dict):
         return _texts(value, systems) if key in _KEYS else cut(_filled(value), _SOME)
     if isinstance(value, list):
-        rows = [_texts(one, systems) if isinstance(one, dict) else one if isinstance(one, str) else None for one in value]
+        rows = [
+            _texts(one, systems) if isinstance(one, dict) else one if isinstance(one, str) else None
+            for one in value
+        ]
         return rows if any(rows) else None
     return None
 
@@ -159,7 +172,11 @@ def _feature(feature: Any) -> Any:
     if not isinstance(geometry, dict) or len(json_text(geometry)) <= _SMALL:
         return feature
     points = list(_points(geometry))
-    box = [least(point[axis] for point in points) for least in (min, max) for axis in (0, 1)] if points else None
+    box = (
+        [least(point[axis] for point in points) for least in (min, max) for axis in (0, 1)]
+        if points
+        else None
+    )
     return {**feature, "geometry": {"type": geometry.get("type"), "points": len(points), "bbox": box}}
 
 
@@ -189,7 +206,11 @@ def _fact(key: str, value: Any, depth: int) -> Any:
     if depth == 0:
         return _DROP
     if key == "fields":
-        return [_field_type(one) for one in value[:_MOST]] if isinstance(value, list) else _DROP
+        fields = value[:_MOST] if isinstance(value, list) else []
+        return [
+            (isinstance(one, dict) and words.field_type(one.get("type"), one.get("subType"))) or None
+            for one in fields
+        ]
     if isinstance(value, dict):
         if key in _SYSTEMS:
             return _system(value.get("wkt"))
@@ -201,20 +222,13 @@ def _fact(key: str, value: Any, depth: int) -> Any:
         most = _FEWER.get(key, _MOST)
         inner = (_fact("", one, depth - 1) for one in value[:most])
         rows = [None if one is _DROP else one for one in inner]
-        return rows if len(value) <= most or key not in _FEWER else [*rows, mark(most, len(value))]
+        return rows if len(value) <= most else [*rows, mark(most, len(value))]
     if isinstance(value, str) and value in _known_words():
         return value
     try:
         return words.adapter(_Leaf).validate_python(value)
     except ValidationError:
         return _DROP
-
-
-def _field_type(field: Any) -> str | None:
-    """Such as `String` or `Integer(Boolean)`."""
-    found = [field.get(key) for key in ("type", "subType")] if isinstance(field, dict) else [None, None]
-    kind, subtype = (one if isinstance(one, str) and one in words.FIELD_TYPES else None for one in found)
-    return f"{kind}({subtype})" if kind and subtype else kind
 
 
 def _system(wkt: Any) -> dict[str, Any]:
