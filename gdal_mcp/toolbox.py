@@ -217,6 +217,27 @@ class Described:
     checks: tuple[Mapping[str, Any], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A message of the library, cleaned, and how often it came."""
+
+    text: str
+    count: int = 1
+    level: str = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is made of the messages of a job that ended well: checks in our words, and the messages, folded."""
+
+    checks: tuple[Mapping[str, Any], ...]
+    texts: tuple[str, ...]
+
+
+def _as_heard(heard: Sequence[Heard], _outputs: Sequence[Described]) -> Told:
+    return Told((), tuple(one.text for one in heard))
+
+
 def spelling(name: str) -> str:
     """One spelling for all: lower case words joined by underscores, without a leading `gdal`."""
     return name.strip().lower().replace("-", "_").replace(" ", "_").removeprefix("gdal_")
@@ -330,6 +351,8 @@ class Toolbox:
     read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
     describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = _described
     shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
+    tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = _as_heard
+    suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does
     belongs: Callable[[str, str], int] = _same_name
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error

@@ -77,8 +77,9 @@ class Done:
     parsed: Any
     stderr: str
     outputs: tuple[Described, ...]
-    messages: tuple[str, ...]  # what the library reported
+    messages: tuple[str, ...]  # what the library reported, each once
     tool_version: str
+    checks: tuple[Mapping[str, Any], ...] = ()  # what our words make of the messages
     return_code: int | None = None  # of operations that answer with one
     published: Published | None = None
     preview: bytes | None = None

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gdal_mcp.calls.context import Done, Planned, Ran
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.plan import Draft
@@ -26,7 +26,7 @@ from sandbox.workspace import Located, Workspace, open_folder
 
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
 _PNG = b"\x89PNG\r\n\x1a\n"
-_MAX_WARNINGS = 20
+_MAX_MESSAGES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,16 @@ class Execution:
         toolbox, draft = planned.admitted.toolbox, planned.plan.draft
         final = result.final or {}
         printed = result.stdout.decode("utf-8", "replace")
+        heard, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
+        told = toolbox.tell(heard, outputs)
         return Done(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
             parsed=_parsed(printed, toolbox, required=draft.wants_json),
-            stderr=_placed(str(stderr_of(result).get("stderr", "")), draft),
-            outputs=toolbox.describe(final, len(draft.outputs)),
-            messages=tuple(_placed(text, draft) for _, text in reported(final)[:_MAX_WARNINGS]),
+            stderr=_placed(unsaid(stderr_of(result).get("stderr", ""), heard), draft),
+            outputs=outputs,
+            checks=told.checks,
+            messages=tuple(_placed(text, draft) for text in told.texts[:_MAX_MESSAGES]),
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
             preview=_picture(result.attachments.get("preview.png", b"")),

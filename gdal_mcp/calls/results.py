@@ -82,8 +82,8 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
             result["next"] = rows
         for row in result["outputs"]:
             row["description"] = admitted.toolbox.shorten(row["description"])
-    if findings := planned.context.preflight.findings:
-        result["checks"] = [one.as_dict() for one in findings]
+    if checks := [*(one.as_dict() for one in planned.context.preflight.findings), *map(dict, done.checks)]:
+        result["checks"] = checks
     # a draft that presents its answer itself gives the texts with it, or has none
     if (draft.present is None or texts is not None) and (untrusted := _untrusted(done, texts)):
         result[UNTRUSTED] = untrusted

@@ -1,10 +1,11 @@
 """Turns outcomes and errors of the sandbox into errors for the caller. Pure."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolbox import Toolbox
+from gdal_mcp.toolbox import Heard, Toolbox
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import (
     AttestationFailed,
@@ -38,6 +39,8 @@ from sandbox.outcome import (
 _Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | OutputLimitExceeded
 
 STDERR_CHARACTERS = 8000
+_LABEL = re.compile(r"^[A-Za-z ]{1,20} [0-9]{1,4}: ")
+_COMPARED = 400  # characters of a line; a message is cut later
 _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
@@ -87,13 +90,14 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     if not outcome.code:
         return None
     final = result.final or {}
-    said = [message for level, message in reported(final) if level != "warning"][:_FIRST]
+    errors = [one for one in reported(final) if one.level != "warning"]
+    said = [one.text for one in errors[:_FIRST]]
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
-    suggestion = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
-    return ToolError(
-        toolbox.failure, Stage.RUN, message, suggestion, {toolbox.name: said, **stderr_of(result)}
-    )
+    general = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
+    rest = unsaid(stderr_of(result).get("stderr", ""), errors[:_FIRST])
+    untrusted = {toolbox.name: said, **({"stderr": rest} if rest else {})}
+    return ToolError(toolbox.failure, Stage.RUN, message, toolbox.suggest(errors) or general, untrusted)
 
 
 _LIMIT_ADVICE = "Use a smaller window, a coarser resolution or compression, or raise the limit: {}."
@@ -146,13 +150,29 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
             return Code.OUTPUT_LIMIT, message, "Ask for less, or write to a file."
 
 
-def reported(final: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Level and cleaned text of the library's messages; malformed rows are left out."""
+def reported(final: Mapping[str, Any]) -> list[Heard]:
+    """The library's messages, cleaned; malformed rows are left out."""
     rows = final.get("errors")
     found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return [(str(row.get("level")), clean_text(str(row.get("message", "")), 500)) for row in found]
+    return [
+        Heard(clean_text(str(row.get("message", "")), 500), _count(row.get("count")), str(row.get("level")))
+        for row in found
+    ]
 
 
-def stderr_of(result: SandboxResult) -> Mapping[str, Any]:
+def _count(value: Any) -> int:
+    return value if type(value) is int and 1 <= value < 1 << 31 else 1
+
+
+def stderr_of(result: SandboxResult) -> Mapping[str, str]:
     text = clean_text(result.stderr.decode("utf-8", "replace"), STDERR_CHARACTERS)
     return {"stderr": text} if text else {}
+
+
+def unsaid(stderr: str, heard: Iterable[Heard]) -> str:
+    """What stderr holds besides these messages, which the programs print there as well, after a label such as `Warning 1:`."""
+    said = {line.strip()[:_COMPARED] for one in heard for line in one.text.splitlines()}
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if _LABEL.sub("", line).strip()[:_COMPARED] not in said).lstrip(
+        "\n"
+    )

@@ -16,7 +16,12 @@ from gdal_mcp.settings.web import WebSettings
 Run = Callable[[argparse.Namespace, Settings], Exit]
 COMMON: Final = ("workspaces", "workspaces_ro", "approval", "state_dir", "image", "engine", "config")
 # those whose option has another name than the setting: one folder each time, or the opposite
-_SPELLED: Final = {"workspaces": "--workspace", "workspaces_ro": "--workspace-ro", "preview": "--no-preview"}
+_SPELLED: Final = {
+    "workspaces": "--workspace",
+    "workspaces_ro": "--workspace-ro",
+    "preview": "--no-preview",
+    "allow_sql": "--no-sql",
+}
 
 
 class _BriefUsage(argparse.HelpFormatter):
@@ -99,6 +104,9 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
             # a word that is none of these is refused with the rest of the settings, whatever they came from
             metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
             shown.add_argument(option, metavar=metavar, dest=name, help=text)
+
+    # what scripts say that were written when SQL was off by default
+    parser.add_argument("--allow-sql", action="store_true", default=None, help=argparse.SUPPRESS)
 
 
 def settings_of(given: argparse.Namespace) -> Settings:

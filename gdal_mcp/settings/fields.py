@@ -153,7 +153,10 @@ class Settings(WebSettings):
     read_only: bool = Field(
         default=False, description="Nothing writes: no tool that could is listed or answers."
     )
-    allow_sql: bool = Field(default=False, description="Whether arguments may hold SQL statements.")
+    allow_sql: bool = Field(
+        default=True,
+        description="Whether arguments may hold SQL, one SELECT at a time; `--no-sql` turns it off.",
+    )
     lockdown: bool = Field(
         default=False,
         description="Whether results leave out all text from files and from GDAL, and pictures.",

@@ -10,6 +10,7 @@ from typing import Any, Final
 from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.answers.described import described, shortened
+from gdal_mcp.gdal.answers.lifted import lifted, suggested
 from gdal_mcp.gdal.answers.next_steps import next_steps
 from gdal_mcp.gdal.answers.report import read_json
 from gdal_mcp.gdal.catalogue import store
@@ -78,6 +79,8 @@ def of_data(text: str) -> Toolbox:
         request=_request,
         describe=described,
         shorten=shortened,
+        tell=lifted,
+        suggest=suggested,
         tool_version=lambda final: str(final.get("gdal_version", "")),
         read_json=read_json,
         preflight=lambda limits: Preflight(limits, catalogue),

@@ -21,11 +21,9 @@ from tests.oracle.fixtures import grounds
 
 __all__ = ["containers", "grounds"]
 
-# SQL is on, so that it is the statements that are refused
 SETTINGS = (
     "--approval",
     "never",
-    "--allow-sql",
     "--timeout-seconds",
     "60",
     "--memory",

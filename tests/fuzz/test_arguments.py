@@ -41,7 +41,7 @@ def desk() -> DraftContext:
     (root / "sub").mkdir(parents=True)
     for name in FILES:
         (root / name).write_bytes(b"x")
-    settings = Settings(workspaces=[root], state_dir=base / "state", toolsets=("all",), allow_sql=True)
+    settings = Settings(workspaces=[root], state_dir=base / "state", toolsets=("all",))
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef", 2)
     return DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
 

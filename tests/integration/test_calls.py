@@ -82,7 +82,10 @@ def info(path: str, kind: str, **more: object) -> dict[str, Any]:
     ("arguments", "found"),
     [
         (info("nowhere.vrt", "raster", **{"output-format": "json"}), {"Infinity", "NaN"}),
-        (info("floats.tif", "raster", **{"stats": True, "min-max": True, "output-format": "json"}), {"Infinity", "-Infinity", "NaN"}),
+        (
+            info("floats.tif", "raster", **{"stats": True, "min-max": True, "output-format": "json"}),
+            {"Infinity", "-Infinity", "NaN"},
+        ),
         (info("everywhere.vrt", "vector", **{"output-format": "json"}), {"Infinity", "-Infinity", "NaN"}),
     ],
     ids=["geotransform", "statistics", "extent"],

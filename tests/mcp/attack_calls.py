@@ -279,6 +279,9 @@ SQL = [
     'SELECT * FROM "GPKG:../outside/x.gpkg".x', "SELECT * FROM [/etc/passwd]", "SELECT * FROM `CSV:/etc/passwd`",
     "SELECT * FROM zones WHERE name IN (SELECT field_1 FROM 'CSV:/etc/passwd'.passwd)", "SELECT writefile('PWNED', 'x')",
     "SELECT * FROM fsdir('/etc')", "SELECT ogr_geocode('x')", "SELECT * FROM json_each(readfile('/etc/passwd'))", "CREATE TABLE x AS SELECT 1",
+    "SELECT * FROM zones, 'CSV:/etc/passwd'.passwd", 'SELECT * FROM zones z JOIN places p ON 1, "etc".passwd',
+    "SELECT XB_Create(CAST('<a/>' AS BLOB), 0, '/etc/passwd'), XB_GetLastValidateError()",
+    "SELECT ST_Transform(geom, 3857, NULL, '+proj=hgridshift +grids=/etc/passwd') FROM zones",
     "SELECT CAST(x'2f' AS TEXT)\0", "ALTER TABLE zones RENAME TO x",
 ]  # fmt: skip
 

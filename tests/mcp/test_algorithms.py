@@ -38,7 +38,7 @@ def own(grounds: Path, place: Place) -> Place:
 
 @pytest.fixture(scope="module")
 def talker(own: Place) -> Iterator[Talk]:
-    with inside(own.command("--allow-sql"), person=Person()) as made:
+    with inside(own.command(), person=Person()) as made:
         yield made
 
 

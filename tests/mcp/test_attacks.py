@@ -63,8 +63,16 @@ def victim(own: Place, world: World, grounds: Path, containers: Containers) -> I
 
 
 @pytest.fixture(scope="module")
+def without_sql(own: Place, world: World, grounds: Path) -> Iterator[Talk]:
+    log = grounds / "attacks-no-sql.log"
+    with talking(own.command("--approval", "never", "--no-sql"), log, person=Person()) as made:
+        yield made
+    world.check(log)
+
+
+@pytest.fixture(scope="module")
 def with_sql(own: Place, world: World, grounds: Path) -> Iterator[Talk]:
-    command = own.command("--approval", "never", "--allow-sql", "--timeout-seconds", "5")
+    command = own.command("--approval", "never", "--timeout-seconds", "5")
     log = grounds / "attacks-sql.log"
     with talking(command, log, person=Person()) as made:
         yield made
@@ -296,14 +304,14 @@ def sql_calls(statement: str) -> dict[str, Call]:
     return made
 
 
-@pytest.mark.claim("sql.off-by-default")
-def test_without_the_setting_no_statement_at_all_is_taken(victim: Talk, own: Place):
+@pytest.mark.claim("sql.can-be-off")
+def test_a_server_without_sql_takes_no_statement_at_all(without_sql: Talk, own: Place):
     calls = {
         (statement, use): call
         for statement in ("SELECT * FROM zones", *SQL[:3])
         for use, call in sql_calls(statement).items()
     }
-    refused_all(victim, own, calls)
+    refused_all(without_sql, own, calls)
 
 
 @pytest.mark.nightly
@@ -317,7 +325,7 @@ def test_a_statement_that_only_computes_ends_by_the_limits_and_tells_nothing_of_
 
 
 @pytest.mark.claim("sql.one-select")
-def test_with_the_setting_no_statement_reaches_another_file(with_sql: Talk, own: Place):
+def test_no_statement_reaches_another_file(with_sql: Talk, own: Place):
     calls = {
         (statement, use): call
         for number, statement in enumerate(SQL)

@@ -79,7 +79,7 @@ def place(grounds: Path) -> Place:
 @pytest.fixture(scope="module")
 def talk(place: Place, grounds: Path) -> Iterator[Talk]:
     data = str(grounds / "truth" / "data")
-    command = place.command("--workspace-ro", data, "--allow-sql", "--no-preview")
+    command = place.command("--workspace-ro", data, "--no-preview")
     with talking(command, grounds / "truth.log", person=Person()) as made:
         yield made
 

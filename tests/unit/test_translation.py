@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from gdal_mcp.calls.execution import _picture, _return_code
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.described import described
 from sandbox import errors
@@ -164,3 +164,14 @@ def test_an_error_of_a_tool_passes_through_context_managers_as_itself():
     with pytest.raises(ToolError) as caught, anything():
         raise error
     assert caught.value is error
+
+
+def test_what_the_messages_say_is_not_told_twice() -> None:
+    said = reported(
+        {"errors": [{"level": "warning", "message": "cut\nto ten", "count": 58}, {"message": "half"}]}
+    )
+    assert [one.count for one in said] == [58, 1]
+    assert unsaid("Warning 1: cut\nto ten\nERROR 3: half\n", said) == ""
+    assert unsaid("Warning 1: cut\nto ten\nproj: no grid\n", said) == "proj: no grid\n"
+    for count in (0, -1, True, "9", 1 << 40, None):
+        assert reported({"errors": [{"message": "x", "count": count}]})[0].count == 1

@@ -68,7 +68,7 @@ def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     crs = kept.get("crs")
     if crs:
         usual = {"degrees": crs.get("kind") == "geographic", "metres": crs.get("kind") == "projected"}
-        kept["crs"] = {key: value for key, value in crs.items() if usual.get(key) != value}
+        kept["crs"] = {key: value for key, value in crs.items() if value is not usual.get(key, ...)}
     if box := kept.get("wgs84"):
         kept["wgs84"] = [round(number, 7) for number in box]  # a centimetre
         if kept["wgs84"] == [round(number, 7) for number in kept.get("extent") or ()]:

@@ -34,6 +34,8 @@ _KEYS: Final = frozenset(
 )
 # of a whole dataset: what the caller said, what a fact says as well, and documents of a CRS
 _REPEATED: Final = frozenset({"description", "driverLongName", "files", "stac", "cornerCoordinates"})
+_PARTS: Final = "SUBDATASETS"  # of metadata: names that a caller gives back
+_KEPT_PARTS: Final = (200, 1000)  # items and characters of them
 _SYSTEMS: Final = frozenset({"coordinateSystem", "srs"})
 _KEYED_BY_NAME: Final = frozenset({"arrays", "groups"})
 _ID_AT_THE_END: Final = re.compile(
@@ -94,12 +96,19 @@ def summary(answer: Answer) -> Mapping[str, Any]:
     """The facts of a report, and under `untrusted` its texts: all names, and of the rest what fits. Geometries become boxes."""
     report = answer.parsed
     if not isinstance(report, dict):
-        return {}
+        return whole(answer)
     systems: dict[str, str] = {}
-    texts = _texts({key: value for key, value in report.items() if key not in _REPEATED}, systems)
+    rest = {key: value for key, value in report.items() if key not in _REPEATED}
+    metadata = rest.get("metadata")
+    parts = None
+    if isinstance(metadata, dict) and (parts := cut(metadata.get(_PARTS), _KEPT_PARTS)):
+        rest["metadata"] = {key: value for key, value in metadata.items() if key != _PARTS}
+    texts = _texts(rest, systems)
     names = [name for name in ("layers", "arrays", "groups", "dimensions") if name in texts]
     kept = {name: texts.pop(name) for name in names} | ({"crs": systems} if systems else {})
     texts = next(found for step in STEPS if len(json_text(found := cut(texts, step)).encode()) <= _TEXTS)
+    if parts:
+        texts["metadata"] = {_PARTS: parts, **texts.get("metadata", {})}
     return {**facts_of_report(report), UNTRUSTED: {"report": kept | texts} if kept or texts else {}}
 
 
@@ -124,38 +133,42 @@ def _extent(transform: Any, size: Any) -> list[float] | None:
 
 def _texts(given: Mapping[str, Any], systems: dict[str, str]) -> dict[str, Any]:
     """What the facts leave out of an object, in its structure; names of CRSs that have a code go into `systems`."""
-    found = ((key, _text(key, value, systems)) for key, value in given.items())
+    found = ((key, _text(key, value, systems)) for key, value in given.items() if key != "supportedSRSList")
     return {key: text for key, text in found if text or (isinstance(text, dict) and key in _KEYED_BY_NAME)}
 
 
 def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
     if key in _SYSTEMS:
-        wkt = value.get("wkt") if isinstance(value, dict) else None
-        name = found[1] if isinstance(wkt, str) and (found := _NAME.match(wkt)) else ""
-        if (code := _code_of(wkt)) is None:
-            return name
-        systems[code] = name
-        return None
-    if key == "fields":
-        return (
-            [one.get("name") if isinstance(one, dict) else None for one in value]
-            if isinstance(value, list)
-            else None
-        )
-    if key == "features":
-        return [_feature(one) for one in value] if isinstance(value, list) else None
+        return _name_of(value.get("wkt") if isinstance(value, dict) else None, systems)
     if isinstance(value, str):
-        return None if value in _known_words() else value
-    if key in _KEYED_BY_NAME and isinstance(value, dict):
-        return {name: _texts(one, systems) if isinstance(one, dict) else {} for name, one in value.items()}
+        return value if key not in _KEYS or _fact(key, value, 1) is _DROP else None
     if isinstance(value, dict):
+        if key in _KEYED_BY_NAME:
+            return {
+                name: _texts(one, systems) if isinstance(one, dict) else {} for name, one in value.items()
+            }
         return _texts(value, systems) if key in _KEYS else cut(_filled(value), _SOME)
     if isinstance(value, list):
-        rows = [
-            _texts(one, systems) if isinstance(one, dict) else one if isinstance(one, str) else None
-            for one in value
-        ]
+        rows = [_item(key, one, systems) for one in value]
         return rows if any(rows) else None
+    return None
+
+
+def _item(key: str, one: Any, systems: dict[str, str]) -> Any:
+    """An item of a list; of a field its name alone."""
+    if key == "features":
+        return _feature(one)
+    if isinstance(one, dict):
+        return one.get("name") if key == "fields" else _texts(one, systems)
+    return one if isinstance(one, str) and one not in _known_words() else None
+
+
+def _name_of(wkt: Any, systems: dict[str, str]) -> str | None:
+    found = _NAME.match(wkt) if isinstance(wkt, str) else None
+    name, code = found[1] if found else "", _code_of(wkt)
+    if code is None:
+        return name
+    systems[code] = name
     return None
 
 

@@ -133,7 +133,7 @@ def _sql(situation: Situation, text: str) -> str:
     if not situation.allow_sql:
         raise ArgumentRefused(
             f"{situation.what} is SQL, which this server was started without.",
-            "Use where, select, filter and the like, or ask the person who runs the server for --allow-sql.",
+            "Use where, select, filter and the like, or ask the person who runs the server to leave --no-sql out.",
         )
     return check_statement(text, situation.what)
 

@@ -23,7 +23,7 @@ _UNBOUNDED: Final = 2147483647
 _MOST_PAIRS: Final = 6  # of one group; more are left to the binding
 _NOTES: Final[Mapping[str, str]] = {
     "replace": "Replace an existing output",
-    "sql": "one SELECT of layers of the input; only where the server allows SQL",
+    "sql": "one SELECT of layers of the input",
     "where": "a condition on fields, such as \"pop > 1000 AND name LIKE 'A%'\"",
     "geometry": "WKT or GeoJSON",
     "named": "NAME=path, or a path alone for the name X",

@@ -7,14 +7,15 @@ agree on where a quoted text ends (a backslash, a doubled double quote) nor on b
 
 Invariants of what passes:
 * it is one SELECT, or one condition without a subquery, and every dialect reads the same tokens in it;
-* no table is a file: no quoted name looks like a path, a driver's prefix or a URL, and none before a dot
-  is a text in single quotes or stands right behind FROM or JOIN;
+* no table is a file: where a table is named there is one name without a dot, and no name before a dot, there or elsewhere,
+  looks like a path, a driver's prefix or a URL;
 * no function opens a file by name, runs another text as SQL or loads code. Every other function may be called.
 
 What only computes for too long, a table made from itself without an end among it, is ended by the call's limits. SpatiaLite registers
 its functions that import and export files only where SPATIALITE_SECURITY says so, which our environment does not; SQLite's
 `load_extension` is not authorized there; OGR_SQLITE_ALLOW_EXTERNAL_ACCESS=NO stops GDAL's own. They are refused here for the sake of a clear
-answer, and in case an image is built otherwise.
+answer, and in case an image is built otherwise. `XB_Create` reads the schema that it is told, and quotes its first line in an error;
+`ST_Transform` has PROJ read the grids of a pipeline in its fourth argument.
 """
 
 import re
@@ -36,10 +37,13 @@ _TOKEN: Final = re.compile(
       | (?P<quoted>"[^"]*")
       | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.]))
       | (?P<name>[^\W\d]\w*)
-      | (?P<sign><=|>=|<>|!=|==|\|\||->>|->|[-+*/%<>=(),.;])""",
+      | (?P<sign><=|>=|<>|<<|>>|!=|==|\|\||->>|->|[-+*/%&|~<>=(),.;])""",
     re.VERBOSE,
 )
-_PATH_LIKE: Final = re.compile(r"[/:@<>{}]|\.\.|^~|^$")
+_PATH_LIKE: Final = re.compile(r"[/:@<>{}]|\.\.|^~")
+_END_OF_TABLES: Final = frozenset(
+    "SELECT WHERE GROUP HAVING WINDOW ORDER LIMIT UNION INTERSECT EXCEPT VALUES".split()
+)
 # They begin a statement, or change what one does. A field of that name is quoted; REPLACE is also a function.
 _STATEMENTS: Final = frozenset(
     """
@@ -54,9 +58,12 @@ _REACHES_OUT: Final = re.compile(
     r"""(?:st_)?(?: load_extension | eval | edit | fsdir | fts[0-9]_tokenizer
       | readfile | writefile | lsmode | .*(?:from|to)_?file | (?:import|export|dump|load)(?!fromepsg).* | .*_(?:import|export|load|store)\w*
       | sqlproc_.* | storedproc_.* | proj_setdatabasepath | xb_(?:load|store).* | rl2_(?:load|write|import|export).*
-      | ogr_datasource_.* | zipfile_.* | ogr_geocode.* | gdal_get_pixel_value)""",
+      | ogr_datasource_.* | zipfile_.* | ogr_geocode.* | gdal_get_pixel_value
+      | xb_create | xb_schemavalidate | (?:enable)?pause)""",
     re.IGNORECASE | re.VERBOSE,
 )
+_TRANSFORMS: Final = re.compile(r"(?:st_)?transform(?:3|xyz?)?", re.IGNORECASE)
+_TRANSFORM_MOST: Final = 3  # arguments: a geometry, the number of a CRS, a box
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +86,6 @@ def check_statement(text: str, what: str) -> str:
     if not tokens or tokens[0].word not in ("SELECT", "WITH"):
         raise ArgumentRefused(
             f"{what} is no SELECT statement.", "Only SELECT, and WITH ... SELECT, are passed on."
-        )
-    if any(one.kind == "quoted" and _PATH_LIKE.search(one.text[1:-1]) for one in tokens):
-        raise ArgumentRefused(
-            f"{what} quotes a name that looks like a path, a driver's prefix or a URL.",
-            "Only layers and fields of the input can be named; other files are inputs of their own.",
         )
     _check_tokens(tokens, what)
     return text.strip()
@@ -134,9 +136,8 @@ def _tokens(text: str, what: str, limit: int) -> list[Token]:
         token = Token(match.lastgroup, match[0])  # type: ignore[arg-type] # the groups are named as the kinds
         position = match.end()
         doubled = token.kind == "quoted" and text.startswith('"', position)
-        if token.kind in ("text", "quoted") and (
-            doubled or "\\" in token.text or not token.text.isprintable()
-        ):
+        escape = {"quoted": "\\", "text": "\\'"}.get(token.kind)
+        if escape is not None and (doubled or escape in token.text or not token.text.isprintable()):
             raise ArgumentRefused(
                 f"{what} holds a backslash, a control character or a doubled quote within quotes.",
                 "The dialects read these differently; rename it.",
@@ -146,15 +147,38 @@ def _tokens(text: str, what: str, limit: int) -> list[Token]:
     return tokens
 
 
+def _check_tables(tokens: Sequence[Token], what: str) -> None:
+    """Between FROM and the next clause, in every pair of brackets by itself, each comma may begin another table."""
+    tables = [False]
+    before = Token("sign", "")
+    for token, following in zip(tokens, [*tokens[1:], before], strict=True):
+        first = before.word in ("FROM", "JOIN") or before.text in (",", "(")
+        if token.text == "(":
+            tables.append(tables[-1] and first)
+        elif token.text == ")":
+            tables = tables[:-1] or [False]
+        elif token.word in ("FROM", "JOIN") or token.word in _END_OF_TABLES:
+            tables[-1] = token.word in ("FROM", "JOIN")
+        elif token.kind in ("name", "quoted", "text"):
+            named, dotted = tables[-1] and first, following.text == "."
+            path = token.kind == "quoted" and _PATH_LIKE.search(token.text[1:-1]) is not None
+            if (named and (dotted or path)) or (dotted and (path or token.kind == "text")):
+                raise ArgumentRefused(
+                    f"{what} names another file as a table.",
+                    "Tables are layers of the input, by their names alone; other files are inputs of their own.",
+                )
+        before = token
+
+
 def _check_tokens(tokens: Sequence[Token], what: str) -> None:
-    end = Token("sign", "")
-    for before, token, following in zip([end, *tokens], tokens, [*tokens[1:], end], strict=False):
+    _check_tables(tokens, what)
+    for token, following in zip(tokens, [*tokens[1:], Token("sign", "")], strict=True):
         called = following.text == "("
+        name = token.text.strip('"')
         if token.text == ";":
             raise ArgumentRefused(f"{what} holds several statements.", "Give one.")
-        if following.text == "." and (token.kind == "text" or before.word in ("FROM", "JOIN")):
-            raise ArgumentRefused(f"{what} names another file.", "Only layers of the input can be named.")
-        name = token.text.strip('"')
+        if token.text == '""':
+            raise ArgumentRefused(f'{what} holds "", a name without letters.', "An empty text is ''.")
         if token.kind in ("name", "quoted") and name.lower().startswith("pragma_"):
             raise ArgumentRefused(
                 f"{what} reads {name[:60]}, which is about the database file and not about its layers.",
@@ -162,7 +186,7 @@ def _check_tokens(tokens: Sequence[Token], what: str) -> None:
             )
         if called and _REACHES_OUT.fullmatch(name):
             raise ArgumentRefused(
-                f"{what} calls {token.text[:60]}, which opens files, reaches a network or runs other SQL.",
+                f"{what} calls {name[:60]}, which opens files, reaches a network or runs other SQL.",
                 "Functions that compute from their arguments are passed on.",
             )
         if token.word in _STATEMENTS and not (called and token.word == "REPLACE"):
@@ -170,3 +194,20 @@ def _check_tokens(tokens: Sequence[Token], what: str) -> None:
                 f"{what} holds {token.word}.",
                 f'Only SELECT is passed on; quote "{token.text}" if it is a name.',
             )
+    for at, token in enumerate(tokens):
+        if _TRANSFORMS.fullmatch(token.text.strip('"')) and _arguments(tokens[at + 1 :]) > _TRANSFORM_MOST:
+            raise ArgumentRefused(
+                f"{what} gives {token.text[:60]} more than three arguments.",
+                "The others name files that PROJ reads; give a geometry and the number of a CRS.",
+            )
+
+
+def _arguments(tokens: Sequence[Token]) -> int:
+    """How many arguments a call has, by the tokens behind its name; 0 where there is no call."""
+    depth, count = 0, 1
+    for token in tokens:
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth == 0:
+            return count if token.text == ")" else 0
+        count += token.text == "," and depth == 1
+    return 0

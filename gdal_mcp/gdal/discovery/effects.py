@@ -18,7 +18,7 @@ class Effects:
     updates: bool  # changes a dataset or a folder in place
     removes: bool
     always_asked: bool  # a person says yes to each call, whatever the server's setting
-    sql: tuple[str, ...]  # arguments that are refused unless the server runs with --allow-sql
+    sql: tuple[str, ...]  # arguments that hold a statement, which a server with --no-sql refuses
 
     @property
     def writes(self) -> bool:
@@ -35,7 +35,7 @@ class Effects:
             "updates": self.updates,
             "removes": self.removes,
             "needs_approval": approval,
-            "needs_allow_sql": list(self.sql),
+            "sql": list(self.sql),
         }
 
 

@@ -27,7 +27,7 @@ def decoded(value):
 
 
 class Errors:
-    """Collects what GDAL reports and, unless `quiet`, prints it as the programs do.
+    """Collects what GDAL reports, each message once with its count, and, unless `quiet`, prints it as the programs do.
 
     Works below GDAL's Python binding, in which a message that is not UTF-8 makes whatever runs fail.
     """
@@ -37,7 +37,7 @@ class Errors:
     def __init__(self, *, quiet=False):
         self._handler = self._Handler(lambda level, number, message: self(level, number, decoded(message)))
         self._quiet = quiet
-        self.heard = []
+        self.heard = {}  # how often each came, by level, number and message
         self.failures = 0
         self.memory = False
 
@@ -55,18 +55,24 @@ class Errors:
             self.failures += 1
             words = message.lower()
             self.memory |= number == OUT_OF_MEMORY or any(word in words for word in MEMORY_WORDS)
-        if len(self.heard) == MAX_ERRORS:
+        said = (level, number, message)
+        if said not in self.heard and len(self.heard) == MAX_ERRORS:
             return
-        self.heard.append((level, number, message))
-        if not self._quiet:
+        self.heard[said] = self.heard.get(said, 0) + 1
+        if not self._quiet and self.heard[said] == 1:
             sys.stderr.write(f"{LABELS[level]} {number}: {message}\n")
             sys.stderr.flush()
 
     @property
     def rows(self):
         return [
-            {"level": LABELS[level].split()[-1].lower(), "number": number, "message": message[:2000]}
-            for level, number, message in self.heard
+            {
+                "level": LABELS[level].split()[-1].lower(),
+                "number": number,
+                "message": message[:2000],
+                "count": count,
+            }
+            for (level, number, message), count in self.heard.items()
         ]
 
     def fail(self, message):

@@ -1,0 +1,83 @@
+"""GDAL's own warnings as checks: what it says of losses is told by a code of ours, with our words (`warnings.py`). Pure.
+
+GDAL's text names fields, layers and values of the data, so it stays under `untrusted`, folded: equal texts, and texts that differ
+in their numbers only, are told once with their count.
+
+Invariants: a check holds our words and numbers only, whatever the text that was matched; one code is told once.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from gdal_mcp.gdal.answers.warnings import ERRORS, RULES, Rule
+from gdal_mcp.toolbox import Described, Heard, Told
+
+MOST_TEXTS: Final = 20
+_ANY_NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.IGNORECASE)
+
+
+_COMPILED: Final = tuple(
+    (re.compile(pattern, re.DOTALL), rule) for rule in RULES for pattern in rule.patterns
+)
+
+
+def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = ()) -> Told:
+    """The warnings that a job ended well with; `outputs` are what it wrote, which GDAL's text may contradict."""
+    counts: Counter[str] = Counter()
+    rows: dict[str, dict[str, Any]] = {}
+    for one in heard:
+        found = _rule(one.text)
+        if found is None or found[0].code in _contradicted(outputs):
+            continue
+        rule, numbers = found
+        counts[rule.code] += one.count
+        rows.setdefault(
+            rule.code,
+            {"code": rule.code, "message": rule.message, "suggestion": rule.suggestion, **numbers},
+        )
+        if rule.repeats:
+            rows[rule.code]["count"] = counts[rule.code]
+    return Told(tuple(rows.values()), tuple(folded(heard)))
+
+
+def suggested(errors: Iterable[Heard]) -> str:
+    """What to do about the errors that a job failed with; "" where nothing certain is known."""
+    return next(
+        (suggestion for one in errors for pattern, suggestion in ERRORS if pattern.fullmatch(one.text)), ""
+    )
+
+
+def folded(heard: Iterable[Heard]) -> list[str]:
+    """Each text once, the first of those that differ in their numbers only, with how many there were."""
+    first: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    same: dict[str, bool] = {}
+    for one in heard:
+        key = _ANY_NUMBER.sub("#", one.text)
+        same[key] = same.get(key, True) and first.get(key, one.text) == one.text
+        first.setdefault(key, one.text)
+        counts[key] += one.count
+    times = {key: f" ({counts[key]} times{'' if same[key] else ', with other numbers'})" for key in first}
+    return [first[key] + (times[key] if counts[key] > 1 else "") for key in list(first)[:MOST_TEXTS]]
+
+
+def _rule(text: str) -> tuple[Rule, dict[str, float]] | None:
+    for pattern, rule in _COMPILED:
+        if match := pattern.fullmatch(text.strip()):
+            numbers = {key: float(value) for key, value in match.groupdict().items()}
+            return rule, {
+                key: int(value) if value.is_integer() and abs(value) < 2**53 else value
+                for key, value in numbers.items()
+                if math.isfinite(value)
+            }
+    return None
+
+
+def _contradicted(outputs: Sequence[Described]) -> frozenset[str]:
+    """GDAL's GeoJSON driver says that it leaves Z out, and writes it."""
+    layers = [layer for one in outputs for layer in one.facts.get("layers") or () if layer]
+    kinds = [str(layer.get("geometry")) for layer in layers]
+    return frozenset({"z_lost"}) if kinds and all(kind.startswith("3D ") for kind in kinds) else frozenset()
