@@ -73,6 +73,14 @@ class Report(Protocol):
     def findings(self) -> Sequence["Finding"]:
         """What is odd about it."""
 
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the call's result says besides."""
+
+    @property
+    def untrusted(self) -> Mapping[str, Any]:
+        """Texts that go with the facts."""
+
 
 class Preflight(Protocol):
     """Judges drafts by what containers said of their inputs. For several threads."""
@@ -97,6 +105,8 @@ class Preflight(Protocol):
 class NoReport:
     figures: Mapping[str, float | None] | None = None
     findings: tuple["Finding", ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    untrusted: Mapping[str, Any] = field(default_factory=dict)
 
 
 class NoPreflight:

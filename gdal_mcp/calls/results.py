@@ -82,11 +82,15 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
             result["next"] = rows
         for row in result["outputs"]:
             row["description"] = admitted.toolbox.shorten(row["description"])
-    if checks := [*(one.as_dict() for one in planned.context.preflight.findings), *map(dict, done.checks)]:
+    known = planned.context.preflight
+    result |= known.facts
+    if checks := [*(one.as_dict() for one in known.findings), *map(dict, done.checks)]:
         result["checks"] = checks
     # a draft that presents its answer itself gives the texts with it, or has none
-    if (draft.present is None or texts is not None) and (untrusted := _untrusted(done, texts)):
-        result[UNTRUSTED] = untrusted
+    if draft.present is None or texts is not None:
+        texts = _untrusted(done, texts) | dict(known.untrusted)
+    if texts:
+        result[UNTRUSTED] = texts
     result["receipt"] = receipt.short()
     return result
 

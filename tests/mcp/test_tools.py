@@ -50,11 +50,6 @@ def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
     assert "name" not in zones["layers"][0]  # it comes from the file
 
 
-def test_info_as_text_is_the_printed_report(modern: Talk, place: Place):
-    text = done(modern, "info", path=place.path("dem.tif").as_uri(), format="text")["untrusted"]["text"]
-    assert "Size is 60, 50" in text
-
-
 @pytest.mark.claim("outputs.gdal-writes-staging-only")
 def test_gdalinfo_reports_as_text_or_json_with_statistics_and_leaves_no_file(modern: Talk, place: Place):
     before = sorted(place.workspace.iterdir())
@@ -82,19 +77,6 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
     assert described(result)["size"] == [60, 50]
     assert described(result)["compression"] == "DEFLATE"
     assert [Path(row["path"]) for row in result["files"]] == [path]
-
-
-def test_convert_takes_options_as_a_list_and_a_format_by_name(modern: Talk, place: Place, oracle: Oracle):
-    result = done(
-        modern,
-        "convert",
-        input="rgb.tif",
-        output="cog.bin",
-        output_format="COG",
-        creation_options=["COMPRESS=LZW"],
-    )
-    assert described(result)["driver"] == "GTiff"
-    assert oracle.checksums(place.path("cog.bin")) == oracle.checksums(place.path("rgb.tif"))
 
 
 def test_convert_makes_vectors_and_everything_that_belongs_to_them(
@@ -207,11 +189,6 @@ def test_gdal2xyz_writes_rows_or_an_array(modern: Talk, oracle: Oracle):
     shape, least = table(oracle, at(result["xyz_uri"]))
     assert shape == [60 * 50 - 12, 3]
     assert least > -999
-
-
-def test_gdal2xyz_keeps_the_name_it_is_given(modern: Talk, place: Place, oracle: Oracle):
-    done(modern, "gdal2xyz", dataset="rgb.tif", dst_csv="pixels.dat", output_format="numpy")
-    assert table(oracle, place.path("pixels.dat"))[0] == [1200, 3]
 
 
 def test_gdal_merge_pastes_side_by_side_or_stacks(modern: Talk, oracle: Oracle):
