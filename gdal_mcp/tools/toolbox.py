@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.answers.described import described
+from gdal_mcp.gdal.answers.described import described, shortened
 from gdal_mcp.gdal.answers.lifted import lifted, suggested
 from gdal_mcp.gdal.answers.next_steps import next_steps
 from gdal_mcp.gdal.answers.report import read_json
@@ -81,6 +81,7 @@ def of_data(text: str) -> Toolbox:
         context=partial(_context, catalogue),
         request=partial(_request, catalogue),
         describe=described,
+        shorten=shortened,
         tell=lifted,
         suggest=suggested,
         tool_version=lambda final: str(final.get("gdal_version", "")),
