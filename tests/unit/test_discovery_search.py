@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.discovery.entries import of_algorithm, tool_name, vocabulary, words
 from gdal_mcp.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, Index, search
+from tests.boxes import GDAL
 
 QUESTIONS = tomllib.loads((Path(__file__).parents[1] / "data" / "questions.toml").read_text(encoding="utf-8"))
 FOUND = 3  # hits among which an expected one counts
@@ -72,7 +73,7 @@ def test_a_hit_says_what_it_is_and_why():
 
 
 def test_hand_picked_tools_are_found_too():
-    picked = [("find_crs", "Find a CRS", "Coordinate reference systems by code, name or area.")]
+    picked = [("find_crs", "Find a CRS", "Coordinate reference systems by code, name or area.", False)]
     hit = next(
         hit for hit in search(packaged(), "find coordinate reference systems by area", 3, picked=picked)
     )
@@ -80,6 +81,13 @@ def test_hand_picked_tools_are_found_too():
     assert "find_crs" not in [
         hit.tool for hit in search(packaged(), "find coordinate reference systems by area", 50)
     ]
+
+
+def test_a_hand_picked_tool_that_writes_says_so():
+    tools = [one for one in GDAL.tools.values() if one.name in ("gdalwarp", "find_crs")]
+    picked = [(one.name, one.title, one.description, one.writes) for one in tools]
+    found = {hit.tool: hit.effect for hit in search(packaged(), "warp reproject find_crs", 50, picked=picked)}
+    assert (found["gdalwarp"], found["find_crs"]) == ("writes", "reads")
 
 
 def test_the_first_hits_of_many_are_the_hits_of_few():

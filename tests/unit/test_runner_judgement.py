@@ -93,7 +93,7 @@ class ScriptEngine:
         self.wire, self.end, self.calls = ScriptWire(script), state, []
 
     def info(self):
-        return SimpleNamespace(rlimits=RLIMITS)
+        return SimpleNamespace(rlimits=RLIMITS, same_kernel=True)
 
     def create(self, *_):
         self.calls.append("create")
