@@ -73,7 +73,7 @@ def test_a_plan_is_what_then_runs_and_each_input_is_looked_at_once(talker: Talk,
     for key, call in under_way.items():
         done = call.result(timeout=120).structured_content
         planned = plans[key]
-        assert unnamed(planned["argv"]) == unnamed(done["receipt"]["argv"]), key
+        assert unnamed(planned["argv"]) == unnamed(talker.record(done)["argv"]), key
         outputs = [row["path"] for row in done.get("outputs", [])]
         if key != "classic":
             assert planned.get("outputs", []) == outputs, key
