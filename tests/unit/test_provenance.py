@@ -34,7 +34,7 @@ def spaces(root: Path) -> Workspaces:
 
 def made_of(spaces: Workspaces, *names: str, limit: int = GIB, **more: object) -> dict[str, Material]:
     inputs = [spaces.input(name) for name in names]
-    found = Materials.start(inputs, limit, companions()).result(**more)
+    found = Materials(inputs, limit, companions()).result(**more)
     assert len({one.path for one in found}) == len(found)
     return {Path(one.path).name: one for one in found}
 
@@ -74,7 +74,7 @@ def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(roo
 
 def test_a_file_that_is_written_over_during_the_run_is_said_to_be_changed(root: Path, spaces: Workspaces):
     (root / "a").write_bytes(b"before")
-    watched = Materials.start([spaces.input("a")], GIB)
+    watched = Materials([spaces.input("a")], GIB)
     (root / "a").write_bytes(b"afterwards")
     (one,) = watched.result()
     assert one.changed
@@ -85,7 +85,7 @@ def test_a_file_that_another_took_the_place_of_is_said_to_be_changed_with_the_di
     root: Path, spaces: Workspaces
 ):
     (root / "a").write_bytes(b"before")
-    watched = Materials.start([spaces.input("a")], GIB)
+    watched = Materials([spaces.input("a")], GIB)
     (root / "b").write_bytes(b"after!")
     (root / "b").replace(root / "a")
     (one,) = watched.result()
@@ -94,7 +94,7 @@ def test_a_file_that_another_took_the_place_of_is_said_to_be_changed_with_the_di
 
 def test_what_the_call_itself_puts_there_is_no_change(root: Path, spaces: Workspaces):
     (root / "a").write_bytes(b"before")
-    watched = Materials.start([spaces.input("a")], GIB)
+    watched = Materials([spaces.input("a")], GIB)
     (root / "b").write_bytes(b"after!")
     (root / "b").replace(root / "a")
     (one,) = watched.result(touched=frozenset([root / "a"]))
@@ -105,7 +105,7 @@ def test_a_file_that_is_not_the_planned_one_any_more_is_said_to_be_changed(root:
     (root / "a").write_bytes(b"planned")
     planned = spaces.input("a")
     (root / "a").write_bytes(b"something else")
-    (one,) = Materials.start([planned], GIB).result()
+    (one,) = Materials([planned], GIB).result()
     assert (one.changed, one.sha256) == (True, sha256(b"something else"))
 
 
@@ -124,7 +124,7 @@ def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(
         os.mkfifo(root / "a")
     else:
         (root / "a").mkdir()
-    (one,) = Materials.start([located], GIB).result()
+    (one,) = Materials([located], GIB).result()
     assert one.sha256 is None
 
 
@@ -198,7 +198,7 @@ def test_without_patience_what_is_not_ready_says_so_and_no_file_stays_open(root:
     with (root / "large").open("wb") as file:
         file.truncate(8 << 30)  # a hole: reading it takes seconds
     before = set(os.listdir("/proc/self/fd"))
-    watched = Materials.start([spaces.input("large")], 8 << 30)
+    watched = Materials([spaces.input("large")], 8 << 30)
     (one,) = watched.result(patience=0)
     assert (one.sha256, bool(one.reason)) == (None, True)
     assert set(os.listdir("/proc/self/fd")) == before
