@@ -15,6 +15,7 @@ from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
 MAX_NAMED = 1000  # files of one request
 MAX_INPUTS = 10  # that are described before the work
 MAX_LAYERS = 100  # of an input
+HEAD = 16  # bytes
 # GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
 BRIEF = (
@@ -35,7 +36,7 @@ def describe_inputs(job, report, errors):
 
     if sources:
         SIDE_THREAD.do(describe)
-        report.interim({"inputs": [brief(row) for row in rows]})
+        report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=True)]})
     for level, number, message in heard:
         if level == WARNING and ONCE.search(message):
             errors(level, number, message)
@@ -43,8 +44,9 @@ def describe_inputs(job, report, errors):
 
 
 def run_describe(job, _report):
-    """Prints a list in the order of the inputs, null for what does not open. No pixels and no features are read."""
-    print_json([brief(described_input(path, job.get("crs", ()), [])) for path in job["inputs"][:MAX_NAMED]])
+    """Prints a list in the order of the inputs. No pixels and no features are read."""
+    rows = ((described_input(path, job.get("crs", ()), []), path) for path in job["inputs"][:MAX_NAMED])
+    print_json([brief(row, path) for row, path in rows])
     return True
 
 
@@ -78,10 +80,10 @@ def in_crs(boxes, name):
     return {"degrees": in_degrees(target), "extent": extent}
 
 
-def brief(row):
-    """What the host uses of a description; bounded, whatever the dataset."""
+def brief(row, path):
+    """What the host uses of a description; bounded, whatever the dataset. Of what does not open, how it begins."""
     if row is None:
-        return None
+        return {"head": head_of(path)}
     facts = row["facts"]
     short = {key: facts[key] for key in BRIEF if key in facts}
     if "bands" in facts:
@@ -89,6 +91,17 @@ def brief(row):
     if "layers" in facts:
         short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
     return {"facts": short, "elsewhere": row["elsewhere"]}
+
+
+def head_of(path):
+    """The first bytes of a file, in hexadecimal; empty for what is no file. They tell a format that this build lacks."""
+    if not os.path.isfile(path):
+        return ""
+    try:
+        with open(path, "rb") as file:
+            return file.read(HEAD).hex()
+    except OSError:
+        return ""
 
 
 def run_identify(job, _report):
