@@ -27,7 +27,6 @@ ATTACKING = (
     "tests/escape/",
     "tests/faults/",
     "tests/scope/",
-    "tests/mcp/test_attacks.py",
     "tests/mcp/test_lockdown.py",
 )
 

@@ -52,7 +52,7 @@ class _LockedRange:
     length: int  # MiB
 
     def release(self) -> None:
-        self.capacity._release(self)  # noqa: SLF001 - the two are one thing
+        self.capacity.release(self)
 
     def __enter__(self) -> None:
         return None
@@ -132,7 +132,7 @@ class LockFileCapacity:
             return taken
         return None
 
-    def _release(self, taken: _LockedRange) -> None:
+    def release(self, taken: _LockedRange) -> None:
         with self._freed:
             if taken in self._held:
                 self._unlock(taken)

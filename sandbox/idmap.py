@@ -2,9 +2,9 @@
 
 Containers never run as root, and nothing of a user's is ever given to somebody else. So a workspace that only root may
 enter is mounted through an id-mapped view: in that view alone, what belongs to root appears to belong to the container's
-user. The view is read-only, lies in the server's state folder, and the workspace itself is unchanged. It takes a server
-that is root, Linux 5.12 and a file system that can do it (ext4, xfs, btrfs, tmpfs ...); elsewhere there is no view, and
-`gdal-mcp doctor` says that the workspace cannot be read.
+user. The view is read-only, lies in the server's state folder, and the workspace itself is unchanged. It needs a server
+that runs as root, Linux 5.12 and a file system that supports id-mapped mounts (ext4, xfs, btrfs, tmpfs ...); elsewhere there
+is no view, and `gdal-mcp doctor` says that the workspace cannot be read.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import platform
 import stat
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sandbox.owner import Owner
@@ -39,22 +39,27 @@ class Views:
         """What to mount for a workspace: itself, or a view of it where `user` could not read it otherwise."""
         status = root.stat()
         key = (root, status.st_dev, status.st_ino)
-        # a folder of root's that others may not list and enter, looked at by root
-        closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER
+        closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER  # to all but root
         needed = os.geteuid() == 0 and status.st_uid == 0 and closed and platform.system() == "Linux"
         if needed and key not in self._views:
-            with suppress(OSError):  # no such kernel or file system: the workspace itself, and doctor tells
+            with suppress(
+                OSError
+            ):  # unsupported here: the workspace itself is mounted, and doctor says what that means
                 self._views[key] = self._make(root, user)
         return self._views.get(key, root)
 
     def _make(self, root: Path, user: tuple[int, int]) -> Path:
         place = self._folder / str(len(self._views))
         place.mkdir(parents=True, mode=0o700)
-        with _user_namespace(user) as namespace, _tree(root) as tree:
+        with ExitStack() as stack:
+            namespace = stack.enter_context(_user_namespace(user))
+            # a detached copy of the mount at `root`, without what is mounted below it
+            tree = _system_call(_OPEN_TREE, _AT_FDCWD, os.fsencode(root), _OPEN_TREE_CLONE | _CLOEXEC)
+            stack.callback(os.close, tree)
             flags = _READ_ONLY | _NOSUID | _NODEV | _IDMAP
             attributes = struct.pack("=QQQQ", flags, 0, 0, namespace)
-            _call(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
-            _call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(place), _MOVE_FROM_DESCRIPTOR)
+            _system_call(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
+            _system_call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(place), _MOVE_FROM_DESCRIPTOR)
         return place
 
     def close(self) -> None:
@@ -83,18 +88,8 @@ def _remove(folder: Path) -> None:
 
 
 @contextmanager
-def _tree(root: Path) -> Iterator[int]:
-    """A detached copy of the mount at `root`, without what is mounted below it."""
-    tree = _call(_OPEN_TREE, _AT_FDCWD, os.fsencode(root), _OPEN_TREE_CLONE | _CLOEXEC)
-    try:
-        yield tree
-    finally:
-        os.close(tree)
-
-
-@contextmanager
 def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
-    """A user namespace in which root is `user`; every other id is itself. Kept by its descriptor alone."""
+    """A user namespace that maps root to `user` and every other id to itself. Only its descriptor keeps it alive."""
     ready, tell_ready = os.pipe()
     mapped, tell_mapped = os.pipe()
     libc = ctypes.CDLL(None)  # before the fork: loading takes a lock that another thread may hold
@@ -106,8 +101,8 @@ def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
         os._exit(0)
     try:
         os.read(ready, 1)
-        Path(f"/proc/{child}/uid_map").write_text(_exchange(user[0]), encoding="ascii")
-        Path(f"/proc/{child}/gid_map").write_text(_exchange(user[1]), encoding="ascii")
+        Path(f"/proc/{child}/uid_map").write_text(_id_map(user[0]), encoding="ascii")
+        Path(f"/proc/{child}/gid_map").write_text(_id_map(user[1]), encoding="ascii")
         namespace = os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.write(tell_mapped, b"!")
@@ -120,13 +115,13 @@ def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
         os.close(namespace)
 
 
-def _exchange(number: int) -> str:
-    """The map in which 0 appears as `number`, which itself has no name; all others are unchanged."""
+def _id_map(number: int) -> str:
+    """Maps 0 to `number`, which is itself left unmapped; all other ids map to themselves."""
     rows = [(0, number, 1), (1, 1, number - 1), (number + 1, number + 1, _LAST_ID - number)]
-    return "".join(f"{inner} {outer} {count}\n" for inner, outer, count in rows if count > 0)
+    return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in rows if count > 0)
 
 
-def _call(number: int, *arguments: object) -> int:
+def _system_call(number: int, *arguments: object) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     result: int = libc.syscall(number, *arguments)
     if result < 0:

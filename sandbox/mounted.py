@@ -2,8 +2,8 @@
 
 The host resolves a path without following any link. The engine opens the same path later, as root, and follows all of them.
 In between another program may put a link there that leads anywhere. A mount cannot be exchanged any more, so the container
-reports the device and inode that it sees, and gets no job unless they are those that were looked up. The numbers are those of
-this host's kernel; where a container has a kernel of its own they differ, and nothing is run.
+reports the device and inode that it sees, and gets no job unless they are those that were looked up. Where a container has a
+kernel of its own, as in a virtual machine, its numbers say nothing about this host's files, and nothing is run either.
 """
 
 import os
@@ -21,20 +21,28 @@ READ, ENTER = 0o4, 0o1  # of a folder's mode
 _MOUNTINFO_FIELDS: Final = 10  # at least; proc(5). The fifth is the mount point, with odd characters in octal
 
 
-def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
-    """Compares what the container measured. Raises PathReplaced; malformed facts are a difference, never an exception."""
+def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same_kernel: bool) -> None:
+    """Compares what the container measured; malformed facts are a difference, never an exception.
+
+    Raises PathReplaced, and IsolationRefused for a container whose numbers mean nothing here.
+    """
+    expected = {str(one.target): one.identity for one in template.mounts if one.identity is not None}
+    if expected and not same_kernel:
+        raise IsolationRefused(
+            f"the engine's containers have a kernel of their own, so that {_some([*expected])} cannot be shown to be the file "
+            "that was looked up, and nothing was run. Mount whole workspaces, or use an engine on this host's kernel."
+        )
     rows = facts.get("mounts")
     rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     seen = {str(row.get("target")): row.get("identity") for row in rows}
-    told = {str(one.target): one.identity for one in template.mounts if one.identity is not None}
-    if wrong := [target for target, identity in told.items() if seen.get(target) != list(identity)]:
+    if wrong := [target for target, identity in expected.items() if seen.get(target) != list(identity)]:
         raise PathReplaced(f"{_some(wrong)} was replaced since the call was planned, so nothing was run.")
 
 
 def refuse_gone(template: SandboxTemplate) -> None:
     """Looks on the host, to tell why an engine could not mount something. Raises PathReplaced."""
-    told = [(one.source.path, one.identity) for one in template.mounts if one.identity is not None]
-    if wrong := [source for source, identity in told if device_and_inode(source) != identity]:
+    expected = [(one.source.path, one.identity) for one in template.mounts if one.identity is not None]
+    if wrong := [source for source, identity in expected if device_and_inode(source) != identity]:
         raise PathReplaced(f"{_some(wrong)} was removed or replaced, so nothing was run.")
 
 

@@ -1,8 +1,8 @@
-"""The program of a container goes in through its stdin, before its job, so that the container's own record stays small.
+"""A container's program is sent through its stdin, before its job, so that the engine's record of the container stays small.
 
-An engine writes the command of a container to its disk at every step of its life, and hands it from program to program:
-eighty kilobytes there cost an eighth of that life. So the command is a few lines that read the program, compare its
-SHA-256 with the one that the command names, and run it: what runs is still fixed by the template.
+An engine writes a container's command to disk at each step of the container's life and passes it from program to program:
+eighty kilobytes there cost an eighth of that life. So the command is a short loader that reads the program, compares its
+SHA-256 with the one in the command, and runs it. What runs is still fixed by the template.
 """
 
 import hashlib
@@ -44,39 +44,39 @@ exec(compile(program, "program.py", "exec"))
 
 
 def worker_command(handler: str, *parts: str, idle_seconds: float = 120.0) -> tuple[str, ...]:
-    """The command of a container: our worker with a handler's source, both passed as text and never mounted.
+    """A container's command: our worker with a handler's source, both passed as text and never mounted.
 
-    The worker ends by itself when no job came within `idle_seconds` of its being ready. The handler finds `parts` in its
-    `sys.argv[3:]`. Linux takes no word of 128 KiB or more.
+    The worker exits when no job has come `idle_seconds` after it became ready. The handler finds `parts` in `sys.argv[3:]`.
+    Linux limits each argument to 128 KiB.
     """
     return ("python3", "-I", "-c", source("sandbox", "worker.py"), repr(float(idle_seconds)), handler, *parts)
 
 
 def source(package: str, name: str) -> str:
-    """The text of a file that comes with us."""
+    """The text of a file of a package."""
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 class Delivery(NamedTuple):
-    """A command, and what its container is sent first."""
+    """The loader's command, and the program to send to its stdin."""
 
     command: tuple[str, ...]
     program: bytes
 
 
 @lru_cache(maxsize=16)
-def delivered(words: tuple[str, ...]) -> Delivery:
-    """The same program as `python3 ... -c <text> <words>`, sent instead of named. Raises ValueError for other commands."""
-    end = words.index("-c") + 1
-    if any("\0" in word for word in words[end:]):
-        raise ValueError("a program holds no NUL")
-    data = zlib.compress("\0".join(words[end:]).encode(), 9)
-    command = (*words[:end], _LOADER, hashlib.sha256(data).hexdigest())
-    return Delivery(command, LENGTH.pack(len(data)) + data)
+def delivered(command: tuple[str, ...]) -> Delivery:
+    """The same program as `python3 ... -c <text> <arguments>`, sent through stdin. Raises ValueError for other commands."""
+    end = command.index("-c") + 1
+    if any("\0" in argument for argument in command[end:]):
+        raise ValueError("a program cannot contain NUL")
+    data = zlib.compress("\0".join(command[end:]).encode(), 9)
+    loader = (*command[:end], _LOADER, hashlib.sha256(data).hexdigest())
+    return Delivery(loader, LENGTH.pack(len(data)) + data)
 
 
 def with_rlimits(template: SandboxTemplate, engine_sets: Collection[str]) -> SandboxTemplate:
-    """The same container, whose loader lowers the resource limits that its engine does not set, before anything else."""
+    """The same container, whose loader first sets the resource limits that its engine does not."""
     missing = {name: value for name, value in rlimits(template.limits).items() if name not in engine_sets}
     if not missing:
         return template

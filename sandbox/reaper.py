@@ -1,9 +1,9 @@
 """Removes the containers that a dead server left behind, and never one of a living server.
 
-A container is a leftover when the lock of its owner is free (that server died), or when its deadline, which its own
-worker and its own server enforce, has passed long ago: its owner cannot be asked (it lives on another host or under
-another state folder), or the engine did not answer when it was to be removed. Of one that was made since this host
-started, the deadline is told by a clock that nobody can set, so that a jump of the wall clock ends no call.
+A container is a leftover when its owner's lock is free (that server died), or when its deadline, which its own worker and its
+own server enforce, passed long ago: then either its owner cannot be asked (it lives on another host or has another state
+folder), or the engine did not answer when the container was to be removed. For containers made since this host booted, the
+deadline is read from a clock that cannot be set, so that a jump of the wall clock ends no call.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,12 +30,12 @@ def is_leftover(labels: Mapping[str, str], owner: Ownership, now: Moment) -> boo
 
 
 def reap(engine: Engine, owner: Ownership, unremoved: Collection[str] = ()) -> tuple[str, ...]:
-    """Removes what leftovers it can; returns their container ids. Raises EngineUnavailable when none are listed.
+    """Removes the leftovers that it can, and returns their container ids. Raises EngineUnavailable when they cannot be listed.
 
-    `unremoved` are containers of our own that could not be removed before. One that the engine cannot remove is left to the
-    next time, and holds nobody up.
+    `unremoved` are our own containers that could not be removed before. One that the engine cannot remove is tried again next
+    time and does not hold up the others.
     """
-    dead = set(owner.dead())  # asked first: what a server makes, it makes before it dies
+    dead = set(owner.dead())  # before listing: whatever a server makes, it makes before it dies
     removed = []
     for leftover in engine.leftovers():
         if leftover.container not in unremoved and not is_leftover(leftover.labels, owner, Moment.now()):

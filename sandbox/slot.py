@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sandbox.capacity import MemoryReservation
@@ -127,17 +127,15 @@ def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: 
         # a container that does not take it ends, or is never ready: waiting for that tells more than the failure here
         with contextlib.suppress(OSError):
             wire.send(template.program, READY_SECONDS)
-        startup = _Startup(template.limits.stderr_bytes)
-        facts = startup.wait(wire, cancel)
-        refuse_replaced(template, facts)
+        frames, stderr = FrameReader(), bytearray()
+        facts = _await_ready(wire, frames, stderr, template.limits.stderr_bytes, cancel)
+        refuse_replaced(template, facts, same_kernel=engine.info().same_kernel)
         _refuse_weaker(template, facts)
         ending = ending_of(container, engine.process(container))
     except BaseException:
         wire.close()
         raise
-    return Slot(
-        engine, template, container, wire, startup.frames, facts, Usage("cold"), startup.stderr, ending
-    )
+    return Slot(engine, template, container, wire, frames, facts, Usage("cold"), stderr, ending)
 
 
 def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
@@ -145,46 +143,33 @@ def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
         raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {told(missing)}")
 
 
-@dataclass(slots=True)
-class _Startup:
-    """What came out of a container that is not ready yet."""
-
-    stderr_bytes: int
-    frames: FrameReader = field(default_factory=FrameReader)
-    stderr: bytearray = field(default_factory=bytearray)
-
-    def wait(self, wire: Wire, cancel: Cancellation | None) -> Mapping[str, Any]:
-        """What the worker measured, once it is ready. Raises as `launch`."""
-        end = time.monotonic() + READY_SECONDS
-        awaited: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
-        while (left := end - time.monotonic()) > 0:
-            found = readable(awaited, left)
-            if cancel is not None and cancel.is_set:
-                raise LaunchCancelled("cancelled before the container was ready")
-            if wire not in found:
-                continue
-            pieces = wire.receive()
-            if pieces is None:
-                raise EngineUnavailable(f"the container ended before it was ready{self._last_line()}")
-            if (facts := self._take(pieces)) is not None:
-                return facts
-        raise EngineUnavailable(f"the container was not ready after {READY_SECONDS:.0f} s{self._last_line()}")
-
-    def _take(self, pieces: list[tuple[int, bytes]]) -> Mapping[str, Any] | None:
-        """The worker's Ready, if it has come; before its job it says nothing else."""
-        printed = [data for stream, data in pieces if stream != STDERR]
-        for data in (data for stream, data in pieces if stream == STDERR):
-            self.stderr += data[: max(0, self.stderr_bytes - len(self.stderr))]
+def _await_ready(
+    wire: Wire, frames: FrameReader, stderr: bytearray, stderr_bytes: int, cancel: Cancellation | None
+) -> Mapping[str, Any]:
+    """What the worker measured, once it is ready; before its job it says nothing else. Raises as `launch`."""
+    end, why = time.monotonic() + READY_SECONDS, f"was not ready after {READY_SECONDS:.0f} s"
+    awaited: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
+    while (left := end - time.monotonic()) > 0:
+        found = readable(awaited, left)
+        if cancel is not None and cancel.is_set:
+            raise LaunchCancelled("cancelled before the container was ready")
+        if wire not in found:
+            continue
+        pieces = wire.receive()
+        if pieces is None:
+            why = "ended before it was ready"
+            break
+        stderr += b"".join(data for stream, data in pieces if stream == STDERR)
+        del stderr[stderr_bytes:]
         try:
-            match [frame for data in printed for frame in self.frames.feed(data)]:
+            match [frame for stream, data in pieces if stream != STDERR for frame in frames.feed(data)]:
                 case []:
-                    return None
+                    continue
                 case [Ready(facts)]:
                     return facts
         except ProtocolBreach as breach:
             raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
         raise AttestationFailed("the container spoke before it was given a job, so no job was sent")
-
-    def _last_line(self) -> str:
-        lines = self.stderr.decode("utf-8", "replace").strip().splitlines()
-        return f". It said: {lines[-1][:300]}" if lines else "."
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
+    said = f". It said: {lines[-1][:300]}" if lines else "."
+    raise EngineUnavailable(f"the container {why}{said}")

@@ -114,9 +114,9 @@ class Record:
     def to(self, state: State) -> "Record":
         return replace(self, state=state)
 
-    @property
-    def backwards(self) -> tuple[Step, ...]:
-        return tuple(step.inverse() for step in reversed(self.steps))
+    def steps_to(self, state: State) -> tuple[Step, ...]:
+        """The steps that lead to PUBLISHED, or back to UNDONE."""
+        return tuple(step.inverse() for step in reversed(self.steps)) if state is State.UNDONE else self.steps
 
 
 def save(record: Record, folder: int, ops: DirOps) -> None:

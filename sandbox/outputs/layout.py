@@ -26,25 +26,13 @@ from pathlib import PurePosixPath
 from sandbox.errors import StagingFailed
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.filetree import listed, opened_folder, remove
-from sandbox.outputs.journal import MANIFEST, valid_id
+from sandbox.outputs.journal import MANIFEST, Record, save, valid_id
 from sandbox.workspace import RESERVED, Workspace, open_folder
 
 DROPPED = "dropped.json"  # the journal of an entry that is being removed
 _LOCK = "lock"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE = 0o022
-
-
-@dataclass(slots=True)
-class LockedFolder:
-    """An open folder whose lock we hold until `close`."""
-
-    folder: int
-    lock: int
-
-    def close(self) -> None:
-        os.close(self.folder)
-        os.close(self.lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +47,7 @@ class StagingLayout:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Nobody else makes or claims a folder meanwhile; waits for whoever does."""
+        """Nobody else makes or claims a folder meanwhile; waits for whoever does so now."""
         lock = os.open(_LOCK, _LOCK_FLAGS, 0o600, dir_fd=self.base)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -67,15 +55,15 @@ class StagingLayout:
         finally:
             os.close(lock)
 
-    def make(self, parent: int, name: str, step: str) -> LockedFolder:
-        """A new folder, locked before anybody else could look at it. Raises FileExistsError."""
+    def make(self, parent: int, name: str, step: str) -> "LockedFolder":
+        """A new folder in `staging` or `undo`, locked before anybody else could look at it. Raises FileExistsError."""
         made = None
         with self.exclusive():
             try:
                 with self.ops.step(f"{step}.folder"):
                     os.mkdir(name, 0o700, dir_fd=parent)
                 with self.ops.step(f"{step}.lock"):
-                    made = claim(parent, name)
+                    made = self.claim(parent, name)
             except FileExistsError:
                 raise
             except BaseException:
@@ -87,32 +75,53 @@ class StagingLayout:
             raise StagingFailed(f"{name} was taken by another process as it was made. Try again.")
         return made
 
-    def drop(self, call_id: str, entry: LockedFolder) -> None:
+    def claim(self, parent: int, name: str) -> "LockedFolder | None":
+        """Takes a folder's lock; None while somebody holds it, or when the folder is gone or no folder."""
+        with ExitStack() as undo:
+            try:
+                with opened_folder(parent, name) as opened:
+                    folder = os.dup(opened)
+                undo.callback(os.close, folder)
+                lock = os.open(_LOCK, _LOCK_FLAGS, 0o600, dir_fd=folder)
+                undo.callback(os.close, lock)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, FileNotFoundError, NotADirectoryError):
+                return None
+            if not os.fstat(lock).st_nlink:  # it was removed between our open and our flock
+                return None
+            undo.pop_all()
+            return LockedFolder(self, name, folder, lock)
+
+
+@dataclass(slots=True)
+class LockedFolder:
+    """A staging folder, or the undo entry of a call, open, whose lock we hold until `close`."""
+
+    layout: StagingLayout
+    name: str
+    folder: int
+    lock: int
+
+    def close(self) -> None:
+        os.close(self.folder)
+        os.close(self.lock)
+
+    def save(self, record: Record) -> None:
+        save(record, self.folder, self.layout.ops)
+
+    def drop(self) -> None:
         """Removes an undo entry: its journal first, so that after a crash the rest is known to be rubbish."""
-        with self.ops.step("drop.record"):
+        with self.layout.ops.step("drop.record"):
             with suppress(FileNotFoundError):
-                os.rename(MANIFEST, DROPPED, src_dir_fd=entry.folder, dst_dir_fd=entry.folder)
-            os.fsync(entry.folder)
-        with self.ops.step("drop.folder"):
-            remove(self.undo, call_id)
+                os.rename(MANIFEST, DROPPED, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+            os.fsync(self.folder)
+        with self.layout.ops.step("drop.folder"):
+            remove(self.layout.undo, self.name)
 
-
-def claim(parent: int, name: str) -> LockedFolder | None:
-    """Takes a folder's lock; None while somebody holds it, or when the folder is gone or no folder."""
-    with ExitStack() as undo:
-        try:
-            with opened_folder(parent, name) as opened:
-                folder = os.dup(opened)
-            undo.callback(os.close, folder)
-            lock = os.open(_LOCK, _LOCK_FLAGS, 0o600, dir_fd=folder)
-            undo.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, FileNotFoundError, NotADirectoryError):
-            return None
-        if not os.fstat(lock).st_nlink:  # it was removed between our open and our flock
-            return None
-        undo.pop_all()
-        return LockedFolder(folder, lock)
+    @property
+    def undo_path(self) -> str:
+        """Where an undo entry is on the host, for a person to look into."""
+        return str(self.layout.workspace.root / RESERVED / "undo" / self.name)
 
 
 def ids(parent: int) -> list[str]:

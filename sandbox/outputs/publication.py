@@ -22,7 +22,7 @@ from sandbox.outputs.inspection import Permissions, Sealed, listing_of, permissi
 from sandbox.outputs.journal import Content, Mark, Record, State, Step, valid_id
 from sandbox.outputs.layout import LockedFolder, StagingLayout, staging_errors
 from sandbox.outputs.store import Publication, Published, PublishedFile, Staged, Transfer
-from sandbox.outputs.swap import Conflict, UndoEntry, stopped_midway, transact, untouched
+from sandbox.outputs.swap import Conflict, transact
 from sandbox.workspace import RESERVED, Identity, Located, open_folder
 
 
@@ -82,11 +82,11 @@ def publish(layout: StagingLayout, request: Request) -> Published:
                 if place.is_folder and listing_of(place) != request.listings.get(place.relative):
                     raise OutputRejected(f"something in {place} changed since the planning. Plan it again.")
             try:
-                locked = layout.make(layout.undo, request.call_id, "entry")
+                entry = layout.make(layout.undo, request.call_id, "entry")
             except FileExistsError as error:
                 raise StagingFailed(f"call {request.call_id} has published before; use a new id.") from error
-            with closing(locked):
-                _publish_in(layout, locked, request, sealed)
+            with closing(entry):
+                _publish_in(entry, request, _record(request, sealed))
     except StagingFailed:
         raise
     except SandboxError as error:  # a refused path, as the error that callers of staging expect
@@ -94,32 +94,23 @@ def publish(layout: StagingLayout, request: Request) -> Published:
     return _published(request, sealed)
 
 
-def _publish_in(layout: StagingLayout, locked: LockedFolder, request: Request, sealed: list[Sealed]) -> None:
-    entry = UndoEntry(layout.workspace, request.call_id, locked.folder, layout.ops)
-    record = _record(request, sealed)
+def _publish_in(entry: LockedFolder, request: Request, record: Record) -> None:
+    ops = entry.layout.ops
     try:
         if any(step.new is not None and step.old is not None for step in record.steps):
-            layout.ops.require_exchange(entry.folder)
+            ops.require_exchange(entry.folder)
         for number, one in enumerate(request.publications, len(request.present_removals)):
             # into its slot, so that the staging folder may go whatever happens
-            slot = DirEntry(entry.folder, str(number))
-            layout.ops.move("adopt", DirEntry(request.out, one.staged_name), slot)
-        os.fsync(layout.undo)
+            ops.move("adopt", DirEntry(request.out, one.staged_name), DirEntry(entry.folder, str(number)))
+        os.fsync(entry.layout.undo)
     except BaseException:
         with suppress(OSError):
-            layout.drop(request.call_id, locked)
+            entry.drop()
         raise
     try:
-        transact(entry, record.steps, record, State.PUBLISHED)
-    except BaseException as error:
-        if all(untouched(entry, step) for step in record.steps):
-            with suppress(OSError):  # rubbish by now, which `recover` removes too
-                layout.drop(request.call_id, locked)
-        elif isinstance(error, Exception):
-            raise stopped_midway("publishing", entry, error) from error
-        if isinstance(error, Conflict):
-            raise OutputRejected(f"nothing was published: {error}. Plan the call again.") from error
-        raise
+        transact("publishing", entry, record, State.PUBLISHED, entry.drop)
+    except Conflict as error:
+        raise OutputRejected(f"nothing was published: {error}. Plan the call again.") from error
 
 
 def _check_request(layout: StagingLayout, request: Request) -> None:

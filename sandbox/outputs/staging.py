@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType, TracebackType
-from typing import Self
+from types import MappingProxyType
 
 import structlog
 
@@ -124,7 +123,7 @@ class StagingArea:
 
 
 @dataclass(eq=False)
-class Staging:
+class Staging(AbstractContextManager["Staging"]):
     """An `OutputFolder` of a `StagingArea`. It lives until `discard`, or until its process dies and `recover` runs."""
 
     area: StagingArea
@@ -200,12 +199,7 @@ class Staging:
             os.close(self._out)
             locked.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self.discard()
         except StagingFailed as failure:  # left to `recover`; what became of the call is told all the same

@@ -8,10 +8,10 @@ volume that several machines mount.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import Protocol, Self
 
 from sandbox.template import Limits, Mount
@@ -147,7 +147,7 @@ class Recovery:
     detail: str = ""
 
 
-class OutputFolder(Protocol):
+class OutputFolder(AbstractContextManager["OutputFolder"], Protocol):
     """The output folder of one container, from before its start until `discard`. Leaving a `with` block discards it."""
 
     @property
@@ -197,12 +197,6 @@ class OutputFolder(Protocol):
 
     def discard(self) -> None:
         """Removes the folder with all that is in it. Raises StagingFailed when it cannot; `recover` may later."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 class OutputStore(Protocol):

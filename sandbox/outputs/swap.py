@@ -18,15 +18,16 @@ at the target goes on from the slot to the drain, which is the origin again.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from sandbox.errors import PathRefused, SandboxError, StagingFailed
 from sandbox.outputs.dirops import DirEntry, DirOps
 from sandbox.outputs.filetree import disk_bytes
-from sandbox.outputs.journal import Mark, Record, State, Step, save
-from sandbox.workspace import RESERVED, Workspace, open_folder
+from sandbox.outputs.journal import Mark, Record, State, Step
+from sandbox.outputs.layout import LockedFolder
+from sandbox.workspace import open_folder
 
 
 class Conflict(Exception):
@@ -36,90 +37,78 @@ class Conflict(Exception):
         super().__init__(f"{str(step.target)!r} {why}")
 
 
-@dataclass(frozen=True, slots=True)
-class UndoEntry:
-    """The folder in `undo/` in which one publication works; whoever made this value holds its lock."""
+def transact(
+    what: str, entry: LockedFolder, during: Record, after: State, taken_back: Callable[[], None]
+) -> None:
+    """Writes the record `during`, does its steps, writes that it came to `after`. Whatever fails, takes them back and raises it.
 
-    workspace: Workspace
-    call_id: str
-    folder: int
-    ops: DirOps
-
-    @property
-    def path(self) -> str:
-        """Where it is on the host, for a person to look into."""
-        return str(self.workspace.root / RESERVED / "undo" / self.call_id)
-
-    def save(self, record: Record) -> None:
-        save(record, self.folder, self.ops)
-
-    def settle(self, record: Record, state: State) -> None:
-        """Writes that the steps came to an end, and what is kept now."""
-        kept = sum(disk_bytes(self.folder, step.slot) for step in record.steps)
-        self.save(replace(record, state=state, kept_bytes=kept))
-
-    def sync(self, steps: Iterable[Step]) -> None:
-        """Makes the names that steps changed survive a power cut."""
-        for folder in dict.fromkeys(path.parent for step in steps for path in step.places):
-            with suppress(PathRefused), open_folder(self.workspace, folder) as opened:
-                self.ops.sync("swap.sync", opened)
-        self.ops.sync("swap.sync", self.folder)
-
-
-def transact(entry: UndoEntry, steps: tuple[Step, ...], during: Record, after: State) -> None:
-    """Writes `during`, does the steps, writes `after`. Whatever fails, takes them back and raises it.
-
-    Where taking back meets a conflict, the journal says so and every file is kept; where it fails, the journal
-    stays open for `recover`.
+    `taken_back` is called once nothing of them is left. Where taking back meets a conflict, the journal says so and every file
+    is kept; where it fails, the journal stays open for `recover`, and StagingFailed says `what` stopped midway.
     """
+    steps = during.steps_to(after)
     try:
         entry.save(during)
         for step in steps:
-            complete(entry, step)
-        entry.sync(steps)
-        entry.settle(during, after)
-    except BaseException:
+            with _opened(entry, step) as swap:
+                swap.complete()
+        _sync(entry, steps)
+        settle(entry, during, after)
+    except BaseException as error:
         # `after` may have been written already, and recovery after a crash must not believe it
         with suppress(OSError):
             entry.save(during)
         with suppress(OSError, SandboxError):
             if complete_all(entry, [step.inverse() for step in reversed(steps)]):
                 entry.save(during.to(State.CONFLICT))
+        if untouched(entry, steps):
+            with suppress(OSError):  # else `recover` does it
+                taken_back()
+        elif isinstance(error, Exception):
+            raise StagingFailed(
+                f"{what} stopped midway: {error}. Nothing is lost: what is not in its place is in {entry.undo_path}. "
+                "Restart the server to have it put right, or look there."
+            ) from error
         raise
 
 
-def stopped_midway(what: str, entry: UndoEntry, error: BaseException) -> StagingFailed:
-    """The failure to raise when steps could not be taken back either."""
-    return StagingFailed(
-        f"{what} stopped midway: {error}. Nothing is lost: what is not in its place is in {entry.path}. "
-        "Restart the server to have it put right, or look there."
-    )
-
-
-def complete_all(entry: UndoEntry, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Completes every step it can and returns those in conflict. Raises an OSError after all were tried."""
+def complete_all(entry: LockedFolder, steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Completes every step it can, from wherever it stands, and returns those in conflict. Raises an OSError after all were tried."""
     conflicts, failure, tried = [], None, list(steps)
     for step in tried:
         try:
-            complete(entry, step)
+            with _opened(entry, step) as swap:
+                swap.complete()
         except Conflict:
             conflicts.append(step)
         except (OSError, SandboxError) as error:
             failure = error
-    entry.sync(tried)
+    _sync(entry, tried)
     if failure is not None:
         raise failure
     return tuple(conflicts)
 
 
-def complete(entry: UndoEntry, step: Step) -> None:
-    """Brings a step to its end from wherever it stands. Raises Conflict or OSError."""
-    with _opened(entry, step) as swap:
-        swap.complete()
+def settle(entry: LockedFolder, record: Record, state: State) -> None:
+    """Writes that the steps came to an end, and what is kept now."""
+    kept = sum(disk_bytes(entry.folder, step.slot) for step in record.steps)
+    entry.save(replace(record, state=state, kept_bytes=kept))
 
 
-def untouched(entry: UndoEntry, step: Step) -> bool:
-    """Whether nothing of a step has been done, or all of it was taken back."""
+def _sync(entry: LockedFolder, steps: Iterable[Step]) -> None:
+    """Makes the names that steps changed survive a power cut."""
+    ops = entry.layout.ops
+    for folder in dict.fromkeys(path.parent for step in steps for path in step.places):
+        with suppress(PathRefused), open_folder(entry.layout.workspace, folder) as opened:
+            ops.sync("swap.sync", opened)
+    ops.sync("swap.sync", entry.folder)
+
+
+def untouched(entry: LockedFolder, steps: Iterable[Step]) -> bool:
+    """Whether nothing of the steps has been done, or all of it was taken back."""
+    return all(_is_untouched(entry, step) for step in steps)
+
+
+def _is_untouched(entry: LockedFolder, step: Step) -> bool:
     slot = DirEntry(entry.folder, step.slot).status()
     starts_empty = step.new is None or step.origin is not None
     if slot is not None if starts_empty else not (step.new and step.new.fits(slot)):
@@ -143,9 +132,14 @@ class _Swap:
     beyond: DirEntry | None  # the origin or the drain of a step that renames
 
     def complete(self) -> None:
+        """Brings the step to its end from wherever it stands. Raises Conflict or OSError."""
         new, old = self.step.new, self.step.old
-        self._unlink_twin()
         slot = self.slot.status()
+        for other in (self.target, self.beyond):
+            status = None if other is None else other.status()
+            if slot is not None and status is not None and os.path.samestat(slot, status):
+                self.ops.unlink(self.slot)  # ends a link that stands for a rename
+                slot = None
         if slot is not None and not any(mark.fits(slot) for mark in (new, old) if mark is not None):
             raise Conflict(self.step, "was exchanged with somebody else's file, which is kept")
         if self.step.drain is not None and _is_at(self.beyond, old):
@@ -161,15 +155,6 @@ class _Swap:
         drain = self.beyond if self.step.drain is not None else None
         if drain is not None and old is not None and old.fits(self.slot.status()):
             self._create(drain, "cannot have its old name back, which is another file's now")
-
-    def _unlink_twin(self) -> None:
-        """Ends a link that stands for a rename."""
-        slot = self.slot.status()
-        for other in (self.target, self.beyond):
-            status = None if other is None else other.status()
-            if slot is not None and status is not None and os.path.samestat(slot, status):
-                self.ops.unlink(self.slot)
-                return
 
     def _fetch(self, origin: DirEntry, new: Mark) -> None:
         """What is renamed leaves its origin for the slot."""
@@ -214,17 +199,18 @@ class _Swap:
 
 
 @contextmanager
-def _opened(entry: UndoEntry, step: Step) -> Iterator[_Swap]:
+def _opened(entry: LockedFolder, step: Step) -> Iterator[_Swap]:
+    layout = entry.layout
     with ExitStack() as opened:
         try:
             target, *others = (
-                DirEntry(opened.enter_context(open_folder(entry.workspace, path.parent)), path.name)
+                DirEntry(opened.enter_context(open_folder(layout.workspace, path.parent)), path.name)
                 for path in step.places
             )
         except PathRefused as error:
             raise Conflict(step, "is in a folder that is gone or cannot be opened") from error
         slot = DirEntry(entry.folder, step.slot)
-        yield _Swap(entry.ops, step, slot, target, others[0] if others else None)
+        yield _Swap(layout.ops, step, slot, target, others[0] if others else None)
 
 
 def _is_at(entry: DirEntry | None, mark: Mark | None) -> bool:

@@ -7,6 +7,7 @@ or renamed comes back to its name, and what was published goes to the slot it ca
 import os
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 
 from sandbox.errors import PathRefused, SandboxError, StagingFailed
@@ -14,9 +15,9 @@ from sandbox.outputs.dirops import DirEntry
 from sandbox.outputs.filetree import opened_folder, remove
 from sandbox.outputs.inspection import listing
 from sandbox.outputs.journal import JournalDamaged, Mark, Record, State, load, valid_id
-from sandbox.outputs.layout import DROPPED, LockedFolder, StagingLayout, claim, ids, staging_errors
+from sandbox.outputs.layout import DROPPED, LockedFolder, StagingLayout, ids, staging_errors
 from sandbox.outputs.store import Finding, KeptPublication, PublishedFile, Recovery, Undone
-from sandbox.outputs.swap import Conflict, UndoEntry, complete_all, stopped_midway, transact, untouched
+from sandbox.outputs.swap import Conflict, complete_all, settle, transact, untouched
 from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 
@@ -30,24 +31,26 @@ class Retention:
 
 def undo(layout: StagingLayout, call_id: str) -> Undone:
     """Takes one publication back. Raises StagingFailed when it cannot be; then no user file is changed."""
-    with staging_errors("undoing"), closing(_claimed(layout, call_id)) as locked:
-        record = load(locked.folder, call_id)
-        if record is None or record.state is not State.PUBLISHED:
-            state = "unknown" if record is None else record.state.value
-            raise StagingFailed(f"call {call_id} is {state}; only a published call can be undone.")
-        entry = UndoEntry(layout.workspace, call_id, locked.folder, layout.ops)
-        _refuse_changed(entry, record)
-        try:
-            transact(entry, record.backwards, record.to(State.UNDOING), State.UNDONE)
-        except BaseException as error:
-            if all(untouched(entry, step) for step in record.backwards):
-                with suppress(OSError):  # else `recover` writes it
-                    entry.save(record)
-            elif isinstance(error, Exception):
-                raise stopped_midway("undoing", entry, error) from error
-            if isinstance(error, Conflict):
+    if not valid_id(call_id):
+        raise StagingFailed(f"{call_id!r} is not the id of a call.")
+    with staging_errors("undoing"):
+        with layout.exclusive():
+            entry = layout.claim(layout.undo, call_id)
+        if entry is None:
+            raise StagingFailed(
+                f"call {call_id} is not kept for undo, or is in use. It may have been pruned."
+            )
+        with closing(entry):
+            record = load(entry.folder, call_id)
+            if record is None or record.state is not State.PUBLISHED:
+                state = "unknown" if record is None else record.state.value
+                raise StagingFailed(f"call {call_id} is {state}; only a published call can be undone.")
+            _refuse_changed(entry, record)
+            try:
+                undoing = record.to(State.UNDOING)
+                transact("undoing", entry, undoing, State.UNDONE, partial(entry.save, record))
+            except Conflict as error:
                 raise StagingFailed(f"nothing was undone: {error}.") from error
-            raise
     workspace, steps = layout.workspace, record.steps
     back = [_located(workspace, step.target, step.old) for step in steps if step.old is not None]
     back += [_located(workspace, step.origin, step.new) for step in steps if step.origin is not None]
@@ -55,27 +58,18 @@ def undo(layout: StagingLayout, call_id: str) -> Undone:
     return Undone(call_id, tuple(back), tuple(gone))
 
 
-def _claimed(layout: StagingLayout, call_id: str) -> LockedFolder:
-    if not valid_id(call_id):
-        raise StagingFailed(f"{call_id!r} is not the id of a call.")
-    with layout.exclusive():
-        locked = claim(layout.undo, call_id)
-    if locked is None:
-        raise StagingFailed(f"call {call_id} is not kept for undo, or is in use. It may have been pruned.")
-    return locked
-
-
-def _refuse_changed(entry: UndoEntry, record: Record) -> None:
+def _refuse_changed(entry: LockedFolder, record: Record) -> None:
+    workspace = entry.layout.workspace
     listings = {content.target: content.listing for content in record.contents}
     for step in record.steps:
-        status, kept = _status(entry.workspace, step.target), DirEntry(entry.folder, step.slot).status()
+        status, kept = _status(workspace, step.target), DirEntry(entry.folder, step.slot).status()
         same = status is None if step.new is None else step.new.fits(status)
         if same and step.new is not None and step.new.is_folder:
-            with open_folder(entry.workspace, step.target) as folder:
+            with open_folder(workspace, step.target) as folder:
                 same = listing(folder) == listings.get(step.target)
         if not same:
             raise StagingFailed(f"{str(step.target)!r} changed since; undoing would lose that change.")
-        if step.origin is not None and _status(entry.workspace, step.origin) is not None:
+        if step.origin is not None and _status(workspace, step.origin) is not None:
             raise StagingFailed(f"{str(step.origin)!r} exists again; move it away, then undo.")
         if step.old is not None and not step.old.fits(kept):
             raise StagingFailed(f"what {str(step.target)!r} was before is no longer kept.")
@@ -106,9 +100,9 @@ def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
         if number < keep.calls and (number == 0 or kept_bytes <= keep.bytes):
             continue
         with suppress(OSError):  # in use, or not ours to remove; the next publication tries again
-            if (locked := claim(layout.undo, record.call_id)) is not None:
-                with closing(locked):
-                    layout.drop(record.call_id, locked)
+            if (entry := layout.claim(layout.undo, record.call_id)) is not None:
+                with closing(entry):
+                    entry.drop()
                 pruned.append(record.call_id)
     return tuple(pruned)
 
@@ -143,14 +137,14 @@ def recover(layout: StagingLayout) -> tuple[Recovery, ...]:
     Call it once the dead servers' containers are gone. What it did can be called again without effect.
     """
     with staging_errors("recovering"), layout.exclusive():
-        entries = {name: locked for name in ids(layout.undo) if (locked := _claim_open(layout, name))}
-        stagings = {name: locked for name in ids(layout.staging) if (locked := claim(layout.staging, name))}
-    recovered = [_recover_entry(layout, name, locked) for name, locked in entries.items()]
-    findings = [finding for finding in recovered if finding is not None]
+        entries = [entry for name in ids(layout.undo) if (entry := _claim_open(layout, name))]
+        stagings = [one for name in ids(layout.staging) if (one := layout.claim(layout.staging, name))]
+    findings = [finding for entry in entries if (finding := _recover_entry(entry)) is not None]
     told = {finding.staging_id for finding in findings}
     published = {record.staging_id: record for record in _finished(layout)} if stagings else {}
-    for name, locked in stagings.items():
-        with closing(locked):
+    for staging in stagings:
+        name = staging.name
+        with closing(staging):
             try:
                 with layout.ops.step("discard"):
                     remove(layout.staging, name)
@@ -171,48 +165,48 @@ def recover(layout: StagingLayout) -> tuple[Recovery, ...]:
 
 def _claim_open(layout: StagingLayout, call_id: str) -> LockedFolder | None:
     """The entry of a dead process whose journal is missing, open or unreadable; None for every other one."""
-    locked = claim(layout.undo, call_id)
-    if locked is None:
+    entry = layout.claim(layout.undo, call_id)
+    if entry is None:
         return None
     with suppress(JournalDamaged):
-        record = load(locked.folder, call_id)
+        record = load(entry.folder, call_id)
         if record is not None and record.state not in (State.PREPARED, State.UNDOING):
-            locked.close()
+            entry.close()
             return None
-    return locked
+    return entry
 
 
-def _recover_entry(layout: StagingLayout, call_id: str, locked: LockedFolder) -> Recovery | None:
+def _recover_entry(entry: LockedFolder) -> Recovery | None:
     """None for what was being pruned or had been taken back: nothing to tell."""
-    entry = UndoEntry(layout.workspace, call_id, locked.folder, layout.ops)
-    with closing(locked):
+    call_id = entry.name
+    with closing(entry):
         try:
-            record = load(locked.folder, call_id)
+            record = load(entry.folder, call_id)
             if record is not None:
-                return _roll(layout, record, locked, entry)
-            forgotten = DirEntry(locked.folder, DROPPED).status() is not None
-            layout.drop(call_id, locked)
+                return _roll(entry, record)
+            forgotten = DirEntry(entry.folder, DROPPED).status() is not None
+            entry.drop()
             return None if forgotten else Recovery(call_id, "", Finding.DISCARDED)
         except (OSError, SandboxError) as error:
-            return Recovery(call_id, "", Finding.DAMAGED, kept_in=entry.path, detail=str(error))
+            return Recovery(call_id, "", Finding.DAMAGED, kept_in=entry.undo_path, detail=str(error))
 
 
-def _roll(layout: StagingLayout, record: Record, locked: LockedFolder, entry: UndoEntry) -> Recovery:
+def _roll(entry: LockedFolder, record: Record) -> Recovery:
     """Back when no step was begun, else forward to the end."""
-    undoing = record.state is State.UNDOING
-    steps = record.backwards if undoing else record.steps
-    targets = tuple(_located(layout.workspace, step.target, step.new or step.old) for step in record.steps)
-    if all(untouched(entry, step) for step in steps):
+    workspace, undoing = entry.layout.workspace, record.state is State.UNDOING
+    after = State.UNDONE if undoing else State.PUBLISHED
+    steps = record.steps_to(after)
+    if untouched(entry, steps):
         if undoing:
+            targets = tuple(_located(workspace, step.target, step.new or step.old) for step in record.steps)
             entry.save(record.to(State.PUBLISHED))
             return Recovery(record.call_id, record.staging_id, Finding.PUBLISHED, targets)
-        layout.drop(record.call_id, locked)
+        entry.drop()
         return Recovery(record.call_id, record.staging_id, Finding.DISCARDED)
     conflicts = complete_all(entry, steps)
-    after = State.UNDONE if undoing else State.PUBLISHED
-    entry.settle(record, State.CONFLICT if conflicts else after)
-    finding = Finding.CONFLICT if conflicts else Finding(after.value)
-    targets = tuple(_located(layout.workspace, step.target, step.new) for step in steps)
-    places = tuple(_located(layout.workspace, path, None) for step in conflicts for path in step.places)
-    kept_in = entry.path if conflicts else ""
-    return Recovery(record.call_id, record.staging_id, finding, targets, places, kept_in)
+    finding = State.CONFLICT if conflicts else after
+    settle(entry, record, finding)
+    targets = tuple(_located(workspace, step.target, step.new) for step in steps)
+    places = tuple(_located(workspace, path, None) for step in conflicts for path in step.places)
+    kept_in = entry.undo_path if conflicts else ""
+    return Recovery(record.call_id, record.staging_id, Finding(finding.value), targets, places, kept_in)

@@ -50,7 +50,7 @@ class WarmPool:
         self.runner = runner
         self._sizes = sizes
         self._standing = standing
-        self._lock = threading.Lock()  # over the next two and the counters
+        self._lock = threading.Lock()  # over all that follows but the two executors
         self._inventory = Inventory()
         self._sizing: Sizing[SlotKey] = Sizing(sizes)
         self._hits = self._misses = self._started = self._lost = 0
@@ -61,9 +61,12 @@ class WarmPool:
         self._removing = ThreadPoolExecutor(REMOVALS, "removal")
 
     def keep(self) -> None:
-        if self._reconciler is None and self._sizes.most:
-            self._reconciler = threading.Thread(target=self._reconcile_until_closed, name="pool", daemon=True)
-            self._reconciler.start()
+        with self._lock:
+            if self._reconciler is None and self._sizes.most and not self._closed:
+                self._reconciler = threading.Thread(
+                    target=self._reconcile_until_closed, name="pool", daemon=True
+                )
+                self._reconciler.start()
 
     def claim(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         fingerprint, now = mount_fingerprint(kind.template), time.monotonic()

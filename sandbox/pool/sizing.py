@@ -24,24 +24,18 @@ class Sizes:
     age_seconds: float = 600.0
 
 
-@dataclass(slots=True)
-class Demand:
-    """When slots of one kind were asked for. Times are of one monotonic clock, in seconds."""
-
-    times: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_NOTED))
-
-    def peak(self, now: float, window: float) -> int:
-        """The most claims within any `window` seconds of the last minute."""
-        while self.times and self.times[0] < now - MEMORY_SECONDS:
-            self.times.popleft()
-        within: deque[float] = deque()
-        most = 0
-        for time in self.times:
-            within.append(time)
-            while within[0] < time - window:
-                within.popleft()
-            most = max(most, len(within))
-        return most
+def peak(times: deque[float], now: float, window: float) -> int:
+    """The most claims within any `window` seconds of the last minute; forgets the older ones. Times are in seconds."""
+    while times and times[0] < now - MEMORY_SECONDS:
+        times.popleft()
+    within: deque[float] = deque()
+    most = 0
+    for time in times:
+        within.append(time)
+        while within[0] < time - window:
+            within.popleft()
+        most = max(most, len(within))
+    return most
 
 
 Kind = TypeVar("Kind")
@@ -53,14 +47,14 @@ class Sizing(Generic[Kind]):
 
     sizes: Sizes
     refill_seconds: float = _FIRST_REFILL  # how long starting a slot takes, smoothed
-    demands: list[tuple[Kind, Demand]] = field(default_factory=list)  # a kind holds a mapping: no hash
+    claims: list[tuple[Kind, deque[float]]] = field(default_factory=list)  # a kind holds a mapping: no hash
 
     def note_claim(self, kind: Kind, now: float) -> None:
-        demand = next((demand for known, demand in self.demands if known == kind), None)
-        if demand is None:
-            demand = Demand()
-            self.demands.append((kind, demand))
-        demand.times.append(now)
+        times = next((times for known, times in self.claims if known == kind), None)
+        if times is None:
+            times = deque(maxlen=MOST_NOTED)
+            self.claims.append((kind, times))
+        times.append(now)
 
     def note_refill(self, seconds: float) -> None:
         self.refill_seconds += (seconds - self.refill_seconds) / _SMOOTH
@@ -70,8 +64,8 @@ class Sizing(Generic[Kind]):
 
         `fitting` is how many slots the machine has memory for, those that there are included.
         """
-        asked = [(kind, demand.peak(now, self.refill_seconds)) for kind, demand in self.demands]
-        self.demands = [(kind, demand) for kind, demand in self.demands if demand.times]
+        asked = [(kind, peak(times, now, self.refill_seconds)) for kind, times in self.claims]
+        self.claims = [(kind, times) for kind, times in self.claims if times]
         kinds = [*standing, *(kind for kind, _ in asked if kind not in standing)]
         wanted = [next((count for kind, count in asked if kind == one), 0) for one in kinds]
         least = [self.sizes.least if one in standing else 0 for one in kinds]

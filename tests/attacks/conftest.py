@@ -1,37 +1,34 @@
 """One world full of traps and one server on it for each worker; after each module both are looked over."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+import mcp_types as t
 import pytest
 
 from gdal_mcp.host.image import Image
 from tests.attacks.careless import Careless
 from tests.attacks.ground import Ground, lay_ground, lay_network
-from tests.attacks.leaks import leaked
+from tests.attacks.leaks import discreet, leaked
 from tests.attacks.listener import Listener, listening
+from tests.attacks.table import Call
 from tests.attacks.traps_table import lay_table
 from tests.data.make import make_data
-from tests.mcp.attack_files import everything
+from tests.mcp.attack_files import EARLY, TYPED, UNSAFE, everything, started_calls
 from tests.mcp.conftest import Containers, containers
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle, oracle_over
 from tests.oracle.fixtures import grounds
 
 __all__ = ["containers", "grounds"]
+Key = TypeVar("Key")
 
-SETTINGS = (
-    "--approval",
-    "never",
-    "--timeout-seconds",
-    "60",
-    "--memory",
-    "512MiB",
-    "--log-level",
-    "debug",
-)
-MOVED = ("r27.tif", "x16.vrt", "x22.vrt", "x24.vrt")  # what calls of the table are meant to change
+SETTINGS = tuple("--approval never --timeout-seconds 60 --memory 512MiB --log-level debug".split())
+# what calls of the table are meant to change
+MOVED = ("r27.tif", "x16.vrt", "x20n.vrt", "x22.vrt", "x24.vrt")
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +78,22 @@ class Attacked:
     def place(self) -> Place:
         return self.ground.place
 
+    def together(self, calls: Mapping[Key, Call], talk: Talk | None = None) -> dict[Key, t.CallToolResult]:
+        """How calls end that are made at once; one that stands there several times is made once."""
+        once = {json.dumps(call): call for call in calls.values()}
+        under_way = {text: (talk or self.talk).start(tool, **given) for text, (tool, given) in once.items()}
+        return {key: under_way[json.dumps(call)].result(timeout=500) for key, call in calls.items()}
+
+    def refuses(self, calls: Mapping[Key, Call], talk: Talk | None = None) -> None:
+        """All of them, with a typed error that tells nothing, before a container is started."""
+        ends = self.together(calls, talk)
+        errors = {key: (end.structured_content or {}).get("error", {}) for key, end in ends.items()}
+        amiss = {key: end.structured_content for key, end in ends.items() if errors[key].get("code") not in TYPED or errors[key]["stage"] not in EARLY}  # fmt: skip
+        assert amiss == {}, amiss
+        assert not {error["call_id"] for error in errors.values()} & started_calls(self.place)
+        assert [key for key, end in ends.items() if not discreet(end)] == []
+        assert [key for key, end in ends.items() if UNSAFE.search(str(end.structured_content))] == []
+
     def whole(self, log: Path) -> None:
         """The server answers; nothing of its calls is left; nothing outside has changed, no input has, no bait came in."""
         assert self.talk.done("info", path="ok.tif")["size"] == [20, 20]
@@ -107,7 +120,7 @@ def _server(ground: Ground, remote: list[str], grounds: Path) -> Iterator[Talk]:
 
 
 @pytest.fixture
-def hurried(attacked: "Attacked", grounds: Path) -> Iterator[Talk]:
+def hurried(attacked: Attacked, grounds: Path) -> Iterator[Talk]:
     """A server on the same world that ends a call after three seconds."""
     command = [*attacked.place.command(*SETTINGS), "--timeout-seconds", "3"]
     with talking(command, grounds / "hurried.log", person=Person()) as made:
@@ -120,8 +133,3 @@ def attacked(_server: Talk, ground: Ground, grounds: Path, containers: Container
     made = Attacked(_server, ground, containers, before)
     yield made
     made.whole(grounds / "attacked.log")
-
-
-@pytest.fixture
-def talk(attacked: Attacked) -> Talk:
-    return attacked.talk

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 import mcp_types as t
 import pytest
@@ -14,7 +13,7 @@ from tests.attacks.ground import LIBRARIES, Ground, trap
 from tests.attacks.leaks import code, discreet, leaked
 from tests.attacks.listener import Listener, addresses
 from tests.attacks.native import LOADED
-from tests.mcp.attack_calls import Call, read, write
+from tests.attacks.table import Call, read, tool, write
 from tests.mcp.talk import Talk
 from tests.waiting import until
 
@@ -43,24 +42,15 @@ def conversions() -> dict[str, Call]:
         for name in ARRAYS
     }
     tables = {
-        name: ("vector_convert", {"input": name, "output": f"taken-{trap(name)}.geojsonl", "input_layer": [layer] if layer else []})
+        name: tool("vector_convert", input=name, output=f"taken-{trap(name)}.geojsonl", **layer)
         for name in [*TABLES, *DOUBTFUL[7:]]
-        for layer in ["secret" if "virtual" in name else ""]
-    }  # fmt: skip
-    return {
-        **pictures,
-        **arrays,
-        **{name: (tool, _given(arguments)) for name, (tool, arguments) in tables.items()},
+        for layer in [{"input_layer": ["secret"]} if "virtual" in name else {}]
     }
-
-
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in arguments.items() if value != []}
-
-
-def made_together(talk: Talk, calls: dict[str, Call]) -> dict[str, t.CallToolResult]:
-    under_way = {key: talk.start(tool, **arguments) for key, (tool, arguments) in calls.items()}
-    return {key: call.result(timeout=500) for key, call in under_way.items()}
+    smaller = {  # made from an overview where there is one
+        f"smaller {name}": write("raster resize", input=name, output=f"taken-{name}-5.bil", size=["10", "10"])
+        for name in ("aux-abs.tif", "aux-up.tif")
+    }
+    return {**pictures, **arrays, **tables, **smaller}
 
 
 def opened(talk: Talk, names: Iterable[str]) -> t.CallToolResult:
@@ -71,7 +61,7 @@ def opened(talk: Talk, names: Iterable[str]) -> t.CallToolResult:
 
 @pytest.mark.claim("content.reads-nothing-outside")
 def test_a_file_that_names_another_outside_brings_nothing_of_it(attacked: Attacked):
-    ends = made_together(attacked.talk, conversions())
+    ends = attacked.together(conversions())
     assert {code(end) for end in ends.values()} <= {"OK", "GDAL_ERROR"}
     assert [name for name, end in ends.items() if not discreet(end)] == []
     taken = [path for path in attacked.place.workspace.glob("taken-*") if path.is_file()]
@@ -107,7 +97,7 @@ def test_a_picture_of_a_trap_shows_nothing_of_what_it_names(attacked: Attacked):
         name: ("preview", {"path": name})
         for name in ("as-tif.tif", "mrf-up.mrf", "vrt-mask.vrt", "ogr-geojson.vrt")
     }
-    ends = made_together(attacked.talk, calls)
+    ends = attacked.together(calls)
     assert {name: code(end) for name, end in ends.items()} == dict.fromkeys(calls, "GDAL_ERROR")
     assert all(discreet(end) for end in ends.values())
 
@@ -124,7 +114,7 @@ def test_no_file_makes_a_request_to_any_address_of_the_host(
     calls["crs"] = write(
         "raster reproject", input="net-crs.vrt", output="fetched-crs.tif", output_crs="EPSG:3857"
     )
-    ends = made_together(attacked.talk, calls)
+    ends = attacked.together(calls)
     ends["all"] = opened(attacked.talk, remote)
     assert code(ends["all"]) == "OK"
     assert {code(end) for end in ends.values()} <= {"OK", "GDAL_ERROR"}
@@ -157,7 +147,7 @@ def test_no_file_has_a_library_loaded(attacked: Attacked):
         name: read("vector info", input=name, features=True)
         for name in ("so-odbc.vrt", "so-odbc.geojson", "so-pgeo.vrt")
     }
-    ends = made_together(attacked.talk, calls)
+    ends = attacked.together(calls)
     ends["all"] = opened(attacked.talk, names)
     assert {name: code(end) for name, end in ends.items()} == {
         **dict.fromkeys(calls, "GDAL_ERROR"),

@@ -117,6 +117,8 @@ def test_a_record_of_no_call_of_ours_and_a_path_that_climbs_are_not_found(pipes:
         "gdal://calls/", "gdal://calls/..", "gdal://calls/%2e%2e/result", "gdal://calls/ffffffffffffffff", "gdal://calls/x/provenance/../../y", "gdal://other/x",
         f"{base}/..", f"{base}/ok.tif?offset=0", f"{base}/ok.tif#x", f"{base}//etc/passwd", f"{base}/%00", "file://localhost/etc/passwd", "file:/etc/passwd",
         "ftp://127.0.0.1/x", "data:text/plain,x", "\u202efile:///etc/passwd", "x" * 100_000,
+        (attacked.ground.outside / "secret.txt").as_uri(), f"{base}/ok.tif", f"{base}/ln_abs.tif", f"{base}/../outside/secret.txt", "file:///etc/passwd",
+        f"{base}/%2e%2e/outside/secret.txt", f"{base}/ln_dir/secret.txt", f"{base}/.gdal-mcp/lock", "gdal://calls/../../secret.txt",
     ):  # fmt: skip
         assert "error" in pipes.ask("resources/read", {"uri": uri}), uri
 

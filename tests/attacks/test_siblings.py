@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from tests.attacks.bombs import lay_bombs
 from tests.attacks.conftest import Attacked
 from tests.attacks.leaks import code, discreet
-from tests.mcp.attack_calls import Call, read
+from tests.attacks.table import Call, read
 from tests.mcp.attack_files import EARLY, TYPED, UNSAFE, started_calls
 from tests.mcp.hostile_files import SOURCE
 from tests.mcp.talk import Talk
@@ -24,11 +24,6 @@ pytestmark = pytest.mark.engine
 LIMITS = {"TIMEOUT", "MEMORY_LIMIT", "OUTPUT_LIMIT"}
 
 
-def together(talk: Talk, calls: Mapping[str, Call]) -> dict[str, t.CallToolResult]:
-    under_way = {key: talk.start(tool, **arguments) for key, (tool, arguments) in calls.items()}
-    return {key: call.result(timeout=500) for key, call in under_way.items()}
-
-
 # --- bombs ---
 
 
@@ -36,12 +31,22 @@ def together(talk: Talk, calls: Mapping[str, Call]) -> dict[str, t.CallToolResul
 @pytest.mark.claim("resources.own-error")
 def test_a_small_file_that_stands_for_far_more_is_ended_by_a_limit(attacked: Attacked, hurried: Talk):
     names = lay_bombs(attacked.place.workspace)
-    ends = together(hurried, {name: ("info", {"path": name}) for name in names})
+    ends = attacked.together({name: ("info", {"path": name}) for name in names}, hurried)
     assert {name: code(end) for name, end in ends.items() if code(end) not in LIMITS} == {}
     assert all(end.structured_content["error"]["suggestion"] for end in ends.values())
     assert hurried.done("info", path="ok.tif")["size"] == [20, 20]
     for path in attacked.place.workspace.glob("bomb-*"):
         path.unlink()
+
+
+@pytest.mark.nightly
+@pytest.mark.claim("resources.server-goes-on")
+def test_a_call_that_takes_all_time_does_not_take_the_server(hurried: Talk):
+    tool, arguments = read("raster info", input="vrt-busy.vrt", checksum=True)
+    under_way = hurried.start(tool, **arguments)
+    assert hurried.ask("list_tools").tools  # answered while it runs, or the next line could not hold
+    assert not under_way.done()
+    assert code(under_way.result(timeout=120)) in LIMITS
 
 
 # --- letters that hide ---
@@ -69,7 +74,7 @@ def test_a_name_that_shows_as_another_is_refused_to_read_and_to_write(
         f"write {key}": ("convert", {"input": "ok.tif", "output": f"new-{name}"})
         for key, name in odd_names.items()
     }
-    ends = together(attacked.talk, calls)
+    ends = attacked.together(calls)
     assert {code(end) for end in ends.values()} == {"PATH_NOT_ALLOWED"}
     assert [key for key, end in ends.items() if UNSAFE.search(str(end.structured_content))] == []
     assert list(attacked.place.workspace.glob("new-*")) == []
@@ -146,7 +151,7 @@ def facts(value: Any) -> Any:
 def test_whatever_a_file_says_of_itself_stays_under_untrusted_in_every_answer_and_record(
     attacked: Attacked, speaking: None
 ):
-    ends = together(attacked.talk, SPOKEN)
+    ends = attacked.together(SPOKEN)
     told = {key: end.structured_content for key, end in ends.items()}
     for end in ends.values():
         told |= {f"{end.meta} {number}": json.loads(one.text) for number, one in enumerate(end.content) if isinstance(one, t.TextContent)}  # fmt: skip
@@ -190,7 +195,7 @@ def test_each_argument_of_each_tool_refuses_each_wrong_shape_before_anything_sta
         for argument in tool.input_schema["properties"]
         for shape, value in SHAPES.items()
     }
-    ends = together(attacked.talk, calls)
+    ends = attacked.together(calls)
     errors = {key: (end.structured_content or {}).get("error", {}) for key, end in ends.items()}
     amiss = {
         key: error

@@ -1,15 +1,15 @@
 """Every attack of the table, through the protocol, against the real server and its containers."""
 
-import json
-import re
+import tomllib
+from pathlib import Path
 
 import mcp_types as t
 import pytest
 
-from tests.attacks.cases import CASES, LISTED
+from docs.claims import marks
 from tests.attacks.conftest import Attacked
 from tests.attacks.leaks import code, discreet
-from tests.attacks.table import TABLE
+from tests.attacks.table import LISTED, TABLE
 from tests.mcp.attack_files import EARLY, TYPED, UNSAFE, started_calls
 from tests.mcp.talk import Talk
 
@@ -18,80 +18,73 @@ pytestmark = pytest.mark.engine
 LIMITS = {"TIMEOUT", "MEMORY_LIMIT", "DISK_LIMIT", "OUTPUT_LIMIT"}
 
 
-def identity(key: str) -> str:
-    """`A06c` is one of the calls of `A06`."""
-    found = re.match(r"[A-Z]\d+", key)
-    assert found is not None
-    return found[0]
-
-
-def call_id(result: t.CallToolResult) -> str:
-    said = result.structured_content
-    return said["error"]["call_id"] if result.is_error else said["receipt"]["call_id"]
-
-
-def kept_promise(kind: str, result: t.CallToolResult, *, started: bool) -> bool:
+def kept_promise(letter: str, result: t.CallToolResult, started: set[str]) -> bool:
     """Whether a call ended as its letter says."""
-    ended = code(result)
-    if kind == "V":
-        early = result.is_error and result.structured_content["error"]["stage"] in EARLY
-        return early and not started and ended in TYPED | {"APPROVAL_DENIED", "OUTPUT_EXISTS"}
-    if kind == "K":
+    ended, said = code(result), result.structured_content
+    began = (said["error"] if result.is_error else said["receipt"])["call_id"] in started
+    if letter == "V":
+        early = result.is_error and said["error"]["stage"] in EARLY
+        return early and not began and ended in TYPED | {"APPROVAL_DENIED", "OUTPUT_EXISTS"}
+    if letter == "F":
+        return ended in LIMITS and "at least" in said["error"]["message"]
+    if letter == "K":
         return ended in LIMITS
-    if kind == "A":
+    if letter == "A":
         return ended == "OK"
-    return started and ended in {"OK", "GDAL_ERROR"}
+    return began and ended in {"OK", "GDAL_ERROR"}
 
 
-def test_each_attack_of_the_table_has_a_call_and_each_call_an_attack():
-    assert {identity(key) for key in CASES} == set(TABLE)
-    assert all(CASES.values())
-    assert {kind for kind, _ in TABLE.values()} == set("VSAK")
-
-
-def ends(talk: Talk, kinds: str) -> dict[str, t.CallToolResult]:
-    """How the calls of these letters ended; they are made together, and one that stands for several ids is made once."""
+def check(attacked: Attacked, letters: str, talk: Talk | None = None) -> dict[str, t.CallToolResult]:
+    """How the calls of these letters ended, which is as they say."""
     calls = {
-        (key, number): call
-        for key, several in CASES.items()
-        if TABLE[identity(key)][0] in kinds
-        for number, call in enumerate(several)
+        f"{key} {number}": call
+        for key, one in TABLE.items()
+        if one.letter in letters
+        for number, call in enumerate(one.calls)
     }
-    once = {json.dumps(call): call for call in calls.values()}
-    under_way = {text: talk.start(tool, **arguments) for text, (tool, arguments) in once.items()}
-    return {
-        f"{key} {number}": under_way[json.dumps(call)].result(timeout=500)
-        for (key, number), call in calls.items()
-    }
-
-
-def check(attacked: Attacked, ended: dict[str, t.CallToolResult]) -> None:
+    ended = attacked.together(calls, talk)
     started = started_calls(attacked.place)
     broken = {
         key: f"{code(end)} {str(end.structured_content)[:300]}"
         for key, end in ended.items()
-        if not kept_promise(TABLE[identity(key)][0], end, started=call_id(end) in started)
+        if not kept_promise(TABLE[key.split()[0]].letter, end, started)
     }
     assert broken == {}, broken
     assert [key for key, end in ended.items() if not discreet(end)] == []
     assert [key for key, end in ended.items() if UNSAFE.search(str(end.structured_content))] == []
+    return ended
 
 
-@pytest.mark.claim("content.known-attacks-end-as-the-table-says")
+@pytest.mark.claim(
+    "content.known-attacks-end-as-the-table-says", "args.refused-before-anything-runs", "args.unknown-refused"
+)
 def test_what_is_refused_is_refused_before_a_container_is_started(attacked: Attacked):
-    check(attacked, ends(attacked.talk, "V"))
+    check(attacked, "V")
+
+
+@pytest.mark.claim("resources.certain-excess-refused")
+def test_a_flood_is_refused_by_its_estimate(attacked: Attacked):
+    check(attacked, "F")
+    assert not any(attacked.place.path(name).exists() for name in ("big.tif", "tiles"))
 
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.known-attacks-end-as-the-table-says")
 def test_what_is_tried_reaches_nothing_and_what_is_harmless_works(attacked: Attacked):
-    ended = ends(attacked.talk, "SA")
-    check(attacked, ended)
+    ended = check(attacked, "SA")
     named = ended["P19 0"].structured_content["untrusted"]["report"]
     assert [one["driver"] for one in named] == ["GTiff"] * len(LISTED)
+    assert "south" in attacked.place.path("a42.geojson").read_text()
 
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.known-attacks-end-as-the-table-says")
 def test_what_never_ends_is_ended(attacked: Attacked, hurried: Talk):
-    check(attacked, ends(hurried, "K"))
+    check(attacked, "K", hurried)
+
+
+@pytest.mark.claim("supply.claims-tested")
+def test_what_worked_on_other_servers_is_held_up_by_the_test_that_its_row_names():
+    tests = marks().tests
+    for row in tomllib.loads(Path("docs/peers.toml").read_text(encoding="utf-8"))["attack"]:
+        assert row["test"] in tests[row["claim"]], row["attack"]

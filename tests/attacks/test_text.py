@@ -10,7 +10,7 @@ import pytest
 
 from tests.attacks.conftest import Attacked
 from tests.attacks.leaks import code, discreet
-from tests.mcp.attack_calls import read
+from tests.attacks.table import read
 from tests.mcp.attack_files import UNSAFE
 
 pytestmark = pytest.mark.engine

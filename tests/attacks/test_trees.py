@@ -12,7 +12,7 @@ import pytest
 
 from tests.attacks.conftest import Attacked
 from tests.attacks.leaks import code, discreet, leaked
-from tests.mcp.attack_calls import read, write
+from tests.attacks.table import read, write
 from tests.mcp.hostile_files import CANARY
 
 pytestmark = pytest.mark.engine

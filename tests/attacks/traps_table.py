@@ -1,4 +1,4 @@
-"""The files of `cases.py` that no other test needs."""
+"""The files of `table.py` that no other test needs."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ def lay_table(place: Place, outside: Path) -> None:
     _chain(place.path("chain"))
     _bomb(place.path("bomb.zip"))
     _endless(place.path("endless.sqlite"))
-    for name in ("x16.vrt", "x22.vrt", "x24.vrt"):
+    for name in ("x16.vrt", "x20n.vrt", "x22.vrt", "x24.vrt"):
         place.path(name).write_bytes(place.path("ok.vrt").read_bytes())
     place.path("r27.tif").write_bytes(place.path("dem.tif").read_bytes())
     point = {

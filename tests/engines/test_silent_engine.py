@@ -1,4 +1,4 @@
-"""An engine that leaves out what it was asked for, in silence: whatever it is, nothing runs there."""
+"""An engine that leaves out what it was asked for, or gives more, in silence: whatever it is, nothing runs there."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -41,6 +41,17 @@ def without_security(word: str) -> Callable[[Body], None]:
     return change
 
 
+def given(**more: Any) -> Callable[[Body], None]:
+    return lambda body: body["HostConfig"].update(more)
+
+
+def network_of_the_host(body: Body) -> None:
+    body.update(
+        Hostname="", NetworkDisabled=False
+    )  # the engine refuses a host's name with the host's network
+    body["HostConfig"]["NetworkMode"] = "host"
+
+
 def writable_mounts(body: Body) -> None:
     for one in body["HostConfig"]["Mounts"]:
         one["ReadOnly"] = False
@@ -62,9 +73,7 @@ KINDS = {
     "read-only": writable_mounts,
     "scratch": without("Tmpfs"),
     "masks": without("MaskedPaths"),
-    "settings of the kernel": lambda body: body["HostConfig"].update(
-        ReadonlyPaths=[]
-    ),  # left out, it is the same list
+    "settings of the kernel": given(ReadonlyPaths=[]),  # left out, it is the same list
     "shared memory": without("IpcMode"),
     "name": without("Hostname"),
     "logs": without("LogConfig"),
@@ -72,6 +81,17 @@ KINDS = {
     "environment": without("Env"),
     "labels": without("Labels"),
     "health check": without("Healthcheck"),
+    "privileged": given(Privileged=True),
+    "a capability": given(CapAdd=["SYS_ADMIN"]),
+    "the host's network": network_of_the_host,
+    "the host's processes": given(PidMode="host"),
+    "a folder": given(Binds=["/etc:/host:ro"]),
+    "a device": given(
+        Devices=[{"PathOnHost": "/dev/null", "PathInContainer": "/dev/x", "CgroupPermissions": "rwm"}]
+    ),
+    "a group": given(GroupAdd=["0"]),
+    "a log": given(LogConfig={"Type": "json-file", "Config": {}}),
+    "another start": given(RestartPolicy={"Name": "always", "MaximumRetryCount": 0}),
 }
 
 
@@ -108,7 +128,8 @@ def test_what_passes_unchanged_is_made(bench: Bench, proxy: DroppingProxy, mark:
     assert mark.exists()
 
 
-def test_what_is_left_out_in_silence_is_noticed_and_nothing_runs(
+@pytest.mark.claim("sandbox.read-back")
+def test_what_is_left_out_or_added_in_silence_is_noticed_and_nothing_runs(
     bench: Bench, proxy: DroppingProxy, mark: Path, subtests: pytest.Subtests
 ) -> None:
     for kind in KINDS:

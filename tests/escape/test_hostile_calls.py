@@ -42,14 +42,14 @@ def answer(runner, make_template, ground) -> Mapping[str, Any]:
     return {**result.final["look"], "left": left}
 
 
-@pytest.mark.claim("escape.no-sockets")
+@pytest.mark.claim("escape.no-sockets", "sandbox.own-seccomp")
 def test_no_socket_of_any_family_but_the_local_one_can_be_had_and_that_one_reaches_nobody(answer):
     assert set(answer["attempts"]["sockets"]) == {str(family) for family in range(46)} - {"1"}
     assert set(answer["attempts"]["sockets"].values()) <= REFUSED
     assert set(answer["attempts"]["local sockets"].values()) == {"EPERM"}
 
 
-@pytest.mark.claim("escape.no-kernel-calls")
+@pytest.mark.claim("escape.no-kernel-calls", "sandbox.own-seccomp")
 def test_no_call_that_jobs_do_not_need_reaches_the_kernel_not_even_one_that_is_newer_than_this_code(answer):
     refused = {name for kind in ("refused", "answered") for group in rules()[kind] for name in group["names"]}
     assert refused & set(NUMBERS[platform.machine()]) <= set(answer["calls"])

@@ -19,7 +19,7 @@ from sandbox.errors import EngineUnavailable, IsolationRefused, SandboxError
 from sandbox.labels import OWNER, labels
 from sandbox.outcome import Exited
 from sandbox.runner import Job, Runner
-from tests.conftest import handler
+from tests.conftest import ENVIRONMENT, USER, handler
 from tests.integration.engine_proxy import EngineProxy
 
 pytestmark = pytest.mark.engine
@@ -66,7 +66,7 @@ def waiting(make_template):
 
 @pytest.mark.claim("sandbox.read-back")
 def test_a_container_that_reads_back_weaker_is_refused_and_removed(engine, quiet, marks, monkeypatch):
-    """Which difference of any field is noticed is in test_readback_real.py."""
+    """Which difference of any field is noticed is in tests/unit/test_readback.py and tests/engines/test_silent_engine.py."""
     real = engine._api.inspect_container
 
     def weaker(container):
@@ -150,6 +150,44 @@ def test_a_removal_the_engine_says_yes_to_is_not_believed_before_it_is_done(
     assert engine.state(container) is None
 
 
+@pytest.fixture
+def declaring(client, image):
+    """`declaring(*lines)`: an image that declares this, removed afterwards."""
+    made = []
+
+    def one(*lines):
+        base = client.api.create_container(image.id, "true")["Id"]
+        try:
+            made.append(client.api.commit(base, changes=list(lines))["Id"])
+        finally:
+            client.api.remove_container(base)
+        return made[-1]
+
+    yield one
+    for found in made:
+        client.api.remove_image(found, force=True)
+
+
+DECLARED = (
+    "ENV LD_PRELOAD=/usr/lib/libmimalloc.so.2", "ENV GDAL_DRIVER_PATH=/evil", 'ENTRYPOINT ["/bin/echo", "entry"]', 'CMD ["command"]',
+    "USER root", "WORKDIR /etc", "EXPOSE 80", "LABEL purpose=image other=image", "HEALTHCHECK --interval=7s CMD true",
+)  # fmt: skip
+
+
+@pytest.mark.claim("sandbox.image-declares-nothing")
+def test_what_an_image_declares_has_no_effect(runner, make_template, declaring, cancel):
+    tell = "return {'code': 0, 'environment': dict(os.environ), 'user': os.getuid(), 'folder': os.getcwd()}"
+    template = replace(make_template(handler(tell)), image=declaring(*DECLARED))
+    found = runner.run(Job("call-0001", template, {}), cancel).final
+    assert (found["environment"], found["user"], found["folder"]) == (ENVIRONMENT, USER[0], "/tmp")
+
+
+@pytest.mark.claim("sandbox.image-declares-nothing")
+def test_an_image_that_brings_a_volume_is_refused(engine, quiet, marks, declaring):
+    with pytest.raises(IsolationRefused):
+        engine.create(replace(quiet, image=declaring("VOLUME /data")), marks)
+
+
 @pytest.mark.claim("engine.weak-refused")
 def test_an_engine_over_the_network_is_refused():
     client = docker.DockerClient(base_url="tcp://127.0.0.1:1", version="1.41", tls=True)
@@ -194,52 +232,31 @@ STEPS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def answers(behind, owner, make_template, cancel):
-    """`answers()`: the outcome of one small job behind the proxy."""
-    template = make_template(handler("return {'code': 5}"))
-    return lambda: Runner(behind, owner.id).run(Job("call-0001", template, {}), cancel).outcome
-
-
-@pytest.fixture
-def fails(proxy, answers, behind, engine, ours, monkeypatch):
-    """`fails(step, trouble)`: an engine fails there, the call ends with that, and the next one works.
-
-    However it fails, nothing waits forever. What could not be removed then is removed once it answers again.
-    """
-
-    def one(step, trouble):
-        if (
-            step == "wait"
-        ):  # as where this host does not see the container's process, which tells its end sooner
-            monkeypatch.setattr("sandbox.slot.ending_of", lambda *_: None)
-        proxy.meet(trouble, STEPS[step].replace(b"v1.41", f"v{engine._api.api_version}".encode()))
-        if step == "wait":
-            assert answers() == Exited(5)  # the state is asked for anyway
-        else:
-            with pytest.raises(EngineUnavailable):
-                answers()
-        assert proxy.met.is_set()
-        proxy.restore()
-        behind._api.request = partial(behind._api.request, timeout=60)  # a busy machine is no silent engine
-        assert answers() == Exited(5)
-        for left in ours():  # the reaper's work, which has tests of its own
-            engine.remove(left)
-
-    return one
-
-
 @pytest.mark.claim("faults.engine-fails", "faults.engine-fails-typed")
 @pytest.mark.parametrize("step", STEPS)
-def test_an_engine_that_hangs_up_at_any_step_ends_the_call_and_the_next_one_works(fails, step):
-    fails(step, "hang up")
+def test_an_engine_that_hangs_up_at_any_step_ends_the_call_and_the_next_one_works(
+    proxy, behind, engine, owner, make_template, cancel, ours, monkeypatch, step
+):
+    """However it fails, nothing waits forever. One that falls silent is in tests/faults/test_silence.py."""
+    runner, template = Runner(behind, owner.id), make_template(handler("return {'code': 5}"))
 
+    def answers():
+        return runner.run(Job("call-0001", template, {}), cancel).outcome
 
-@pytest.mark.nightly
-@pytest.mark.claim("faults.engine-fails")
-@pytest.mark.parametrize("step", STEPS)
-def test_an_engine_that_falls_silent_at_any_step_ends_the_call_and_the_next_one_works(fails, step):
-    fails(step, "silence")
+    if step == "wait":  # as where this host does not see the container's process, which tells its end sooner
+        monkeypatch.setattr("sandbox.slot.ending_of", lambda *_: None)
+    proxy.meet("hang up", STEPS[step].replace(b"v1.41", f"v{engine._api.api_version}".encode()))
+    if step == "wait":
+        assert answers() == Exited(5)  # the state is asked for anyway
+    else:
+        with pytest.raises(EngineUnavailable):
+            answers()
+    assert proxy.met.is_set()
+    proxy.restore()
+    behind._api.request = partial(behind._api.request, timeout=60)  # a busy machine is no silent engine
+    assert answers() == Exited(5)
+    for left in ours():  # the reaper's work, which has tests of its own
+        engine.remove(left)
 
 
 @pytest.mark.claim("faults.engine-fails")

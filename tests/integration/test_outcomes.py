@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from sandbox import runner as runner_module
 from sandbox.engine import STDERR
 from sandbox.engines.docker import DockerEngine
 from sandbox.labels import OWNER
@@ -18,8 +19,10 @@ from sandbox.outcome import (
     Cancelled,
     DiskLow,
     Exited,
+    FileSizeExceeded,
     Killed,
     OutOfMemory,
+    OutputLimitExceeded,
     ProtocolViolated,
     StagingLimitExceeded,
     TimedOut,
@@ -29,7 +32,6 @@ from sandbox.outputs.store import StagingUsage
 from sandbox.owner import Owner
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
-from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.conftest import MIB, SMALL, USER, handler
 from tests.faults.disks import small_disk
@@ -37,7 +39,7 @@ from tests.faults.disks import small_disk
 pytestmark = pytest.mark.engine
 
 BRIEF = replace(SMALL, wall_seconds=2.0)
-FOREVER = "import signal\nwhile True: signal.pause()\n"
+FOREVER = "import threading\nthreading.Event().wait()\n"
 CRASHED, ORPHANED = 70, 71  # exit codes of sandbox/worker.py
 LAST_WORDS = b"half a sent"
 
@@ -91,17 +93,39 @@ def test_a_job_that_ends_gives_its_code_and_its_answer(run, subtests):
 
 
 def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, subtests):
+    thread = (
+        "import threading; threading.Thread(target=lambda: os._exit(9)).start(); threading.Event().wait()"
+    )
     for body, code in (
         ("raise ValueError('no')", CRASHED),
-        ("sys.exit(4)", CRASHED),
+        ("sys.exit(0)", CRASHED),
+        ("os._exit(0)", 0),
         ("os._exit(3)", 3),
+        (thread, 9),
         ("import ctypes; ctypes.string_at(0)", 128 + signal.SIGSEGV),
+        (
+            "os.abort()",
+            128 + signal.SIGSEGV,
+        ),  # process 1 ignores its own SIGABRT; the C library then makes it fault
     ):
         with subtests.test(body=body, code=code):
             result = run(f"os.write(2, {LAST_WORDS!r})\n{body}")
             assert result.outcome == Killed(code)
             assert result.stderr.startswith(LAST_WORDS)
             assert result.final is None
+
+
+def test_a_job_cannot_kill_itself_as_it_is_process_1(run):
+    result = run("os.kill(os.getpid(), 9)\nreturn {'code': 0, 'pid': os.getpid()}")
+    assert (result.outcome, result.final["pid"]) == (Exited(0), 1)
+
+
+def test_a_job_that_somebody_on_the_host_killed_was_killed_and_not_out_of_memory(run, client, owner):
+    def kill(_fraction, _message):
+        (found,) = client.api.containers(filters={"label": f"{OWNER}={owner.id}"})
+        client.api.kill(found["Id"])
+
+    assert run(f"report.progress(0.5)\n{FOREVER}", on_progress=kill).outcome == Killed(137)
 
 
 # --- memory, processes, files ---
@@ -135,18 +159,57 @@ while True:
     assert run(body, limits=BRIEF).outcome == TimedOut(BRIEF.wall_seconds)
 
 
+def test_a_fork_bomb_that_still_holds_its_stdout_does_not_hold_the_answer(run):
+    bomb = """
+told = os.pipe()
+try:
+    while True:
+        if os.fork() == 0: os.read(told[0], 1)
+except OSError as error:
+    print('held', flush=True)
+    return {'code': 0, 'errno': error.errno}
+"""
+    result = run(bomb)
+    assert (result.outcome, result.stdout) == (Exited(0), b"held\n")
+    assert result.final["errno"] == 11  # EAGAIN
+
+
+@pytest.mark.parametrize("grow", ["os.pwrite(file, b'x', LAST + 1)", "os.ftruncate(file, 1 << 30)"])
+def test_a_file_over_its_size_is_told_of_a_job_that_fell_over_it(run, staging, grow):
+    body = f"""
+LAST = {SMALL.file_bytes} - 1
+file = os.open('/staging/big', os.O_RDWR | os.O_CREAT)
+os.pwrite(file, b'x', LAST)
+{grow}
+"""
+    result = run(body, staging=staging.path, quota=staging)
+    assert result.outcome == FileSizeExceeded(SMALL.file_bytes)
+    assert (staging.path / "big").stat().st_size == SMALL.file_bytes
+
+
 MANY_FILES = "for n in range(60): open(f'/staging/{n}', 'w').close()\n"
 MANY_BYTES = "for n in range(3): open(f'/staging/{n}', 'wb').write(bytes(4 << 20))\n"
+NAMES = """
+os.chdir('/staging')
+open('x', 'w').close()
+for n in range(70):
+    try: os.{}
+    except FileExistsError: pass
+"""
+TOO_MANY = StagingLimitExceeded("files", SMALL.staging_files)
 
 
 @pytest.mark.claim("resources.staging-capped")
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
-        (MANY_FILES, StagingLimitExceeded("files", SMALL.staging_files)),
+        (MANY_FILES, TOO_MANY),
         (MANY_BYTES, StagingLimitExceeded("bytes", SMALL.staging_bytes)),
+        *(
+            (NAMES.format(make), TOO_MANY)
+            for make in ("mkdir(str(n))", "makedirs('a/' * (n + 1))", "link('x', str(n))")
+        ),
     ],
-    ids=["files", "bytes"],
 )
 def test_staging_over_its_quota_ends_a_running_job(run, staging, body, outcome):
     assert run(body + FOREVER, staging=staging.path, quota=staging).outcome == outcome
@@ -189,7 +252,7 @@ def test_staging_is_looked_at_again_once_the_container_is_gone(run, engine, owne
         return StagingUsage(files=0, bytes=0) if runs else staging.usage(limits)
 
     result = run(MANY_FILES, staging=staging.path, quota=SimpleNamespace(usage=usage))
-    assert result.outcome == StagingLimitExceeded("files", SMALL.staging_files)
+    assert result.outcome == TOO_MANY
 
 
 # --- a job that the host cuts short ---
@@ -200,6 +263,24 @@ def test_a_flood_on_stderr_is_cut_to_its_limit_and_the_job_goes_on(run):
     result = run("for _ in range(64): os.write(2, b'e' * 4096)")
     assert result.outcome == Exited(0)
     assert result.stderr == b"e" * SMALL.stderr_bytes
+
+
+@pytest.mark.claim("resources.output-capped")
+@pytest.mark.parametrize("flood", ["print('x' * 60000)", "subprocess.run(['yes'])"])
+def test_a_flood_by_whatever_way_is_cut_at_its_limit(run, flood):
+    result = run(f"import subprocess\nwhile True: {flood}")
+    assert result.outcome == OutputLimitExceeded(SMALL.stdout_bytes)
+    assert len(result.stdout) == SMALL.stdout_bytes
+
+
+@pytest.mark.claim("resources.deadline")
+def test_the_deadline_bounds_a_job_that_does_not_read_its_request(runner, make_template, cancel, monkeypatch):
+    monkeypatch.setattr(runner_module, "SEND_SECONDS", 0.5)
+    limits = replace(SMALL, wall_seconds=1.0)
+    deaf = "\n    import threading, __main__ as w\n    w.read_exactly = lambda _: threading.Event().wait()"
+    template = make_template(handler("pass", prepare=deaf), limits)
+    result = runner.run(Job("call-0001", template, {"text": "x" * 5_000_000}), cancel)
+    assert result.outcome == TimedOut(1.0)
 
 
 @pytest.mark.parametrize("starting", [True, False], ids=["starting", "running"])
@@ -231,6 +312,10 @@ def test_a_forged_frame_ends_the_job(run, subtests):
         "HEADER.pack(b'P', 2) + b'{}'",
         "HEADER.pack(b'R', 2) + b'{}'",
         "HEADER.pack(b'F', 10) + b'{\"code\":0}'",  # the worker's own is the second
+        "HEADER.pack(b'F', 60000) + b'[' * 60000",
+        "HEADER.pack(b'F', 200_009) + b'{\"code\":' + b'[' * 100_000 + b']' * 100_000 + b'}'",
+        "(HEADER.pack(b'B', 2) + b'a\\0') * 99",
+        "HEADER.pack(b'B', 1 << 26)",
     ):
         with subtests.test(frames=frames):
             body = (
@@ -239,10 +324,23 @@ def test_a_forged_frame_ends_the_job(run, subtests):
             assert isinstance(run(body).outcome, ProtocolViolated)
 
 
+ANSWER = "os.write(report._wire._descriptor, b'F' + (10).to_bytes(4, 'big') + b'{\"code\":0}')\n"  # forged
+CLOSE = "for number in range(1, 30):\n    try: os.close(number)\n    except OSError: pass\n"
+
+
+@pytest.mark.claim("content.frames-strict")
+@pytest.mark.parametrize("close", ["", CLOSE], ids=["speaking", "silent"])
+def test_a_forged_answer_of_a_job_that_goes_on_is_no_success(run, monkeypatch, close):
+    monkeypatch.setattr(runner_module, "EXIT_SECONDS", 1.0)
+    monkeypatch.setattr(runner_module, "STOP_SECONDS", 1.0)
+    assert isinstance(run(ANSWER + close + FOREVER).outcome, ProtocolViolated)
+
+
 # --- a host that dies ---
 
 HOST = """
 import pickle, signal, sys
+from sandbox import runner as runner_module
 from sandbox.engine import STDERR
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
@@ -295,26 +393,3 @@ def test_a_container_ends_by_itself_when_its_host_is_killed_and_the_next_server_
     assert engine.state(container) is None
     assert successor.dead() == ()
     successor.close()
-
-
-# --- several at once ---
-
-
-@pytest.mark.claim("sandbox.calls-apart")
-def test_jobs_that_run_at_once_do_not_hear_each_other(runner, make_template):
-    results = {}
-
-    def one(name):
-        cancel = Cancellation()
-        template = make_template(handler("print(job['name']); return {'code': 0, 'name': job['name']}"))
-        results[name] = runner.run(Job(f"call-{name}", template, {"name": name}), cancel)
-        cancel.close()
-
-    threads = [threading.Thread(target=one, args=(name,)) for name in ("a", "b", "c")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {name: (one.final["name"], one.stdout) for name, one in results.items()} == {
-        name: (name, f"{name}\n".encode()) for name in ("a", "b", "c")
-    }

@@ -14,11 +14,8 @@ from gdal_mcp.gdal.preflight.facts import DatasetFacts, facts_of
 from tests.data.make import make_data
 from tests.integration.worker_kit import Box
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds
 
 pytestmark = pytest.mark.engine
-__all__ = ["grounds"]
-
 # each made of a raster of the data by `gdal raster convert` with these creation options
 FILES = {
     "raw.tif": ("dem", "GTiff", ()),

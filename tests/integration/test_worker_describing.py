@@ -7,9 +7,6 @@ import pytest
 
 from tests.integration.worker_kit import Box, Done, described
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds
-
-__all__ = ["grounds"]
 
 pytestmark = pytest.mark.engine
 
@@ -112,11 +109,6 @@ def data(oracle: Oracle) -> Path:
     made = oracle.folder("described")
     oracle.python(PROGRAM, str(made))
     return made
-
-
-@pytest.fixture(scope="session")
-def box(oracle: Oracle) -> Box:
-    return Box(oracle)
 
 
 @pytest.fixture(scope="session")

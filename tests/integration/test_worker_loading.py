@@ -7,9 +7,6 @@ import pytest
 
 from gdal_mcp.gdal.worker_source import gdal_command
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds
-
-__all__ = ["grounds"]
 
 pytestmark = pytest.mark.engine
 

@@ -6,9 +6,6 @@ import pytest
 
 from tests.integration.worker_kit import Box, Done, Picture
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds
-
-__all__ = ["grounds"]
 
 pytestmark = pytest.mark.engine
 
@@ -109,11 +106,6 @@ def data(oracle: Oracle) -> Path:
     made = oracle.folder("pictured")
     oracle.python(PROGRAM, str(made), SECRET)
     return made
-
-
-@pytest.fixture(scope="session")
-def box(oracle: Oracle) -> Box:
-    return Box(oracle)
 
 
 ASKED = {

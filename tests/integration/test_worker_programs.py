@@ -8,16 +8,8 @@ import pytest
 from tests.data.make import make_data
 from tests.integration.worker_kit import Box
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds
-
-__all__ = ["grounds"]
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture(scope="session")
-def box(oracle: Oracle) -> Box:
-    return Box(oracle)
 
 
 @pytest.fixture(scope="session")

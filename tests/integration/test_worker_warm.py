@@ -10,9 +10,6 @@ from gdal_mcp.gdal.worker_source import gdal_command
 from tests.data.make import make_data
 from tests.integration.worker_kit import Box, Done
 from tests.oracle.container import Oracle
-from tests.oracle.fixtures import grounds
-
-__all__ = ["grounds"]
 
 pytestmark = pytest.mark.engine
 
@@ -98,11 +95,6 @@ for code in sys.argv[2:]:
     made.Close()
 """
 CODES = "32611 32633 32755 32733 3857 4326 4979 3395 5041 6933 8857 25832 3035 3034 4258 4269 26911 2154 27700 2193 2056 21781 31370 3006 5514 29333 4293".split()
-
-
-@pytest.fixture(scope="session")
-def box(oracle: Oracle) -> Box:
-    return Box(oracle)
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,16 @@
-"""What the attacks of test_attacks.py are made on: the hostile files, and archives, links and datasets that refer to others."""
+"""What attacks are made on: the hostile files, and archives, links and datasets that refer to others."""
 
 import io
 import json
 import re
 import tarfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import mcp_types as t
 
 from tests.mcp.hostile_files import CANARY, SOURCE, VRT, Ground, endless_view, lay
-from tests.mcp.talk import Place, Talk
+from tests.mcp.talk import Place
 from tests.oracle.container import Oracle
 
 EARLY = frozenset({"lookup", "validate", "resolve", "policy"})  # nothing has run
@@ -85,33 +83,6 @@ def everything(folder: Path) -> dict[str, bytes | str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """What must be the same after the attacks as it was before."""
-
-    place: Place
-    outside: Path
-    before: dict[str, bytes | str]
-    inputs: dict[str, bytes | str]
-
-    @classmethod
-    def seen(cls, place: Place, outside: Path) -> "World":
-        return cls(place, outside, everything(outside), everything(place.workspace))
-
-    def check(self, *logs: Path) -> None:
-        """Nothing outside was touched, no input was changed, and no byte of the host is in a file, a record or a log."""
-        assert everything(self.outside) == self.before
-        after = everything(self.place.workspace)
-        assert {name: after.get(name) for name in self.inputs} == self.inputs
-        assert not [name for name in after if "PWNED" in name]
-        made = [content for name, content in after.items() if name not in self.inputs]
-        kept = [path.read_bytes() for path in self.place.state.rglob("*") if path.is_file()]
-        for content in [*made, *kept, *(log.read_bytes() for log in logs)]:
-            data = content.encode(errors="replace") if isinstance(content, str) else content
-            assert CANARY not in data
-            assert HOST not in data
-
-
 def told(result: t.CallToolResult) -> str:
     """All that a client is told, free of the canary, of the host and of text that hides or forges."""
     text = json.dumps(result.model_dump(mode="json"), ensure_ascii=False)
@@ -121,33 +92,6 @@ def told(result: t.CallToolResult) -> str:
     assert not UNSAFE.search(inner)
     assert not UNSAFE.search(json.dumps(result.structured_content, ensure_ascii=False))
     return text
-
-
-def judged(result: t.CallToolResult) -> dict[str, Any]:
-    """The error of a call that was refused before anything ran."""
-    assert result.is_error, result.structured_content
-    error = result.structured_content["error"]
-    told(result)
-    assert error["stage"] in EARLY, error
-    assert error["code"] in TYPED, error
-    return error
-
-
-def refused_all(talk: Talk, place: Place, calls: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    """The errors of calls that must all be refused without a container; they are made together."""
-    under_way = {key: talk.start(tool, **arguments) for key, (tool, arguments) in calls.items()}
-    answers = {key: call.result(timeout=300) for key, call in under_way.items()}
-    errors: dict[str, Any] = {}
-    wrong: dict[str, Any] = {}
-    for key, answer in answers.items():
-        try:
-            errors[key] = judged(answer)
-        except AssertionError:
-            wrong[key] = answer.structured_content
-    assert wrong == {}, wrong
-    started = started_calls(place)
-    assert not [key for key, error in errors.items() if error["call_id"] in started]
-    return errors
 
 
 def started_calls(place: Place) -> set[str]:

@@ -14,7 +14,7 @@ from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.datasets.scope import MAX_PLACES, places
 from gdal_mcp.gdal.datasets.sidecars import REPLACED
 from gdal_mcp.plan import Command, Draft
-from sandbox.errors import PathRefused, PathReplaced
+from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
 from sandbox.mounted import refuse_closed, refuse_gone, refuse_replaced
 from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 from sandbox.workspace import Identity, Workspace, Workspaces
@@ -187,9 +187,21 @@ def test_only_the_very_file_is_taken_for_it(root: Path, subtests: pytest.Subtest
             lay(root, ["x.tif", "any"])
             made = template(root)
             row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
-            refuse_replaced(made, {"mounts": [row, {"target": "/any", "identity": None}]})
+            refuse_replaced(made, {"mounts": [row, {"target": "/any", "identity": None}]}, same_kernel=True)
             with pytest.raises(PathReplaced):
-                refuse_replaced(made, {"mounts": [{**row, **change}] if change else []})
+                refuse_replaced(made, {"mounts": [{**row, **change}] if change else []}, same_kernel=True)
+
+
+@pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
+def test_a_file_cannot_be_told_by_the_numbers_of_another_kernel(root: Path):
+    lay(root, ["x.tif", "any"])
+    made = template(root)
+    row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
+    with pytest.raises(IsolationRefused):
+        refuse_replaced(made, {"mounts": [row]}, same_kernel=False)
+    refuse_replaced(
+        replace(made, mounts=made.mounts[1:]), {}, same_kernel=False
+    )  # a whole workspace is no such file
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
@@ -198,7 +210,7 @@ def test_facts_of_another_shape_are_a_difference(root: Path, subtests: pytest.Su
         with subtests.test(facts=facts):
             lay(root, ["x.tif", "any"])
             with pytest.raises(PathReplaced):
-                refuse_replaced(template(root), facts)
+                refuse_replaced(template(root), facts, same_kernel=True)
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")

@@ -16,6 +16,7 @@ from gdal_mcp.gdal.catalogue.options import (
     needs_review,
 )
 from gdal_mcp.gdal.catalogue.values import KINDS
+from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 
 Row = tuple[str, Scope, OptionSpec]
 
@@ -128,6 +129,12 @@ REFUSED = [
     ("ESRI Shapefile", Scope.OPEN, "ENCODING=../../x"),
     ("ESRI Shapefile", Scope.OPEN, "ENCODING=LDID/../x"), ("NITF", Scope.CREATION, "FSCLAS=TOO LONG"),
     ("NITF", Scope.CREATION, "TRE=BLOCKA=x"), ("Unheard Of", Scope.CREATION, "COMPRESS=LZW"),
+    # for another driver, another size or another place
+    *(("GTiff", Scope.CREATION, text) for text in (
+        "DRIVER=VRT", "-of=VRT", "QUALITY=90 -outsize 300000 300000", "WIDTH=300000", "SIZE=300000", "@/etc/passwd",
+        "COMPRESS=LZW --config=x", "NUM_THREADS=100000",
+    )),
+    *((driver, scope, f"{name}=x") for driver in SKIPPED_DRIVERS for scope in Scope for name in ("HOST", "URL", "API_KEY", "USERPWD")),
 ]  # fmt: skip
 
 
@@ -188,6 +195,7 @@ def test_a_plain_option_passes_in_the_declared_spelling() -> None:
         assert check_option(packaged(), scope, (driver,), text).text == passed
 
 
+@pytest.mark.claim("args.options-allow-listed")
 def test_anything_else_is_refused() -> None:
     for driver, scope, text in REFUSED:
         with pytest.raises(ArgumentRefused):

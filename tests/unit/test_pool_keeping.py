@@ -69,7 +69,7 @@ def test_a_kind_that_is_asked_for_is_kept_for_a_while(make: Making, engine, cloc
     assert served(pool, other, cancel)[1] == "warm"
     clock.ahead += MEMORY_SECONDS + 1
     wake(pool)
-    until(lambda: pool._sizing.demands == [])
+    until(lambda: pool._sizing.claims == [])
     filled(pool, 1)
     assert [one.kind for one in pool._inventory.idle] == [READS]
 

@@ -1,6 +1,6 @@
 """What the runner makes of what it hears and sees, on an engine that plays a written part.
 
-The same endings in real containers are in tests/integration/test_runner.py.
+The same endings in real containers are in tests/integration/test_outcomes.py.
 """
 
 import json
@@ -93,7 +93,7 @@ class ScriptEngine:
         self.wire, self.end, self.calls = ScriptWire(script), state, []
 
     def info(self):
-        return SimpleNamespace(rlimits=RLIMITS)
+        return SimpleNamespace(rlimits=RLIMITS, same_kernel=True)
 
     def create(self, *_):
         self.calls.append("create")

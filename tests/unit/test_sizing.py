@@ -1,48 +1,45 @@
 """How many slots are worth keeping, from when they were asked for."""
 
+from collections import deque
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.pool.sizing import MEMORY_SECONDS, MOST_NOTED, Demand, Sizes, Sizing, shares
+from sandbox.pool.sizing import MEMORY_SECONDS, MOST_NOTED, Sizes, Sizing, peak, shares
 
 moments = st.lists(st.floats(0, MEMORY_SECONDS, allow_nan=False), max_size=60).map(sorted)
 counts = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=6)
 
 
-def noted(times):
-    demand = Demand()
-    for time in times:
-        demand.times.append(time)
-    return demand
-
-
 @given(moments, st.floats(0.01, 5))
 def test_the_peak_is_the_most_calls_that_any_window_of_that_length_holds(times, window):
     windows = [sum(end - window <= time <= end for time in times) for end in times]
-    assert noted(times).peak(MEMORY_SECONDS, window) == max(windows, default=0)
+    assert peak(deque(times), MEMORY_SECONDS, window) == max(windows, default=0)
 
 
 @given(moments, st.floats(0.01, 5), st.floats(0, 5))
 def test_slower_starts_never_ask_for_less(times, window, longer):
-    assert noted(times).peak(MEMORY_SECONDS, window) <= noted(times).peak(MEMORY_SECONDS, window + longer)
+    assert peak(deque(times), MEMORY_SECONDS, window) <= peak(deque(times), MEMORY_SECONDS, window + longer)
 
 
 def test_a_burst_is_remembered_for_a_while_and_then_forgotten():
-    demand = noted([0.0, 0.1, 0.2])
-    assert demand.peak(MEMORY_SECONDS, 0.5) == 3
-    assert demand.peak(MEMORY_SECONDS + 0.15, 0.5) == 1
-    assert demand.peak(2 * MEMORY_SECONDS, 0.5) == 0
-    assert not demand.times
+    times = deque([0.0, 0.1, 0.2])
+    assert peak(times, MEMORY_SECONDS, 0.5) == 3
+    assert peak(times, MEMORY_SECONDS + 0.15, 0.5) == 1
+    assert peak(times, 2 * MEMORY_SECONDS, 0.5) == 0
+    assert not times
 
 
 def test_calls_that_come_one_by_one_ask_for_one():
-    assert noted([float(n) for n in range(50)]).peak(50.0, 0.5) == 1
+    assert peak(deque(map(float, range(50))), 50.0, 0.5) == 1
 
 
 def test_a_flood_of_calls_takes_no_more_memory_than_its_newest():
-    demand = noted([n / 1000 for n in range(10 * MOST_NOTED)])
-    assert len(demand.times) == MOST_NOTED
-    assert demand.peak(3.0, 1.0) == MOST_NOTED
+    sizing: Sizing[str] = Sizing(Sizes())
+    for number in range(10 * MOST_NOTED):
+        sizing.note_claim("a kind", number / 1000)
+    ((_, times),) = sizing.claims
+    assert len(times) == peak(times, 3.0, 1.0) == MOST_NOTED
 
 
 @given(counts, st.integers(0, 12))
