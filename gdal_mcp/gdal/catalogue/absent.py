@@ -24,8 +24,8 @@ def absent_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> SomeBu
     """By the first bytes of a file, else by the extension of its name, which no format of this image may have."""
     if found := _first(catalogue, lambda one: any(head[at:].startswith(start) for at, start in one.starts)):
         return found
-    extension = name.lower().rpartition("/")[2].rpartition(".")[2]
-    if any(extension in driver.extensions for driver in catalogue.drivers):
+    _, dot, extension = name.lower().rpartition("/")[2].rpartition(".")
+    if not dot or any(extension in driver.extensions for driver in catalogue.drivers):
         return None
     return _first(catalogue, lambda one: extension in one.extensions)
 
