@@ -5,6 +5,7 @@ Everything in it is this user's alone: folders are made with mode 0700, files wi
 
 import os
 import secrets
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,15 @@ class StateFolder:
     def servers(self) -> Path:
         """A lock of each server, by which the others see whether it lives."""
         return self.root / "servers"
+
+
+def make_private(path: Path) -> None:
+    """Makes a file of this user's alone, for a database, unless something is there. Raises OSError.
+
+    It is not opened: closing any descriptor of a database drops the locks that SQLite has on it in this process.
+    """
+    with suppress(FileExistsError):
+        os.mknod(path, stat.S_IFREG | 0o600)
 
 
 def put_private(path: Path, data: bytes) -> None:

@@ -73,6 +73,14 @@ class Report(Protocol):
     def findings(self) -> Sequence["Finding"]:
         """What is odd about it."""
 
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the call's result says besides."""
+
+    @property
+    def untrusted(self) -> Mapping[str, Any]:
+        """Texts that go with the facts."""
+
 
 class Preflight(Protocol):
     """Judges drafts by what containers said of their inputs. For several threads."""
@@ -97,6 +105,8 @@ class Preflight(Protocol):
 class NoReport:
     figures: Mapping[str, float | None] | None = None
     findings: tuple["Finding", ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    untrusted: Mapping[str, Any] = field(default_factory=dict)
 
 
 class NoPreflight:
@@ -134,7 +144,9 @@ class DraftScope:
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool. `draft` is pure but for looking paths up; `present` makes the tool's own keys of the result."""
+    """One tool. `draft` is pure but for looking paths up; `present` makes the tool's own keys of the result,
+    and `untrusted` where what was printed does not stand there as it is.
+    """
 
     name: str
     title: str
@@ -354,6 +366,7 @@ class Toolbox:
     request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
     read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
     describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = _described
+    shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
     tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = _as_heard
     suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does

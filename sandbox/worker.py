@@ -198,10 +198,6 @@ def read_exactly(count):
     return data
 
 
-def no_steps():
-    yield from ()
-
-
 def await_job(steps, idle_seconds):
     """Returns when there is something to read; warms up meanwhile. Ends the process quietly when nothing comes in time."""
     end, pause = time.monotonic() + idle_seconds, UNUSED
@@ -262,7 +258,8 @@ def main():
     exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
     handler.prepare()
     wire.send_json(b"R", measure())
-    with contextlib.closing(getattr(handler, "warm", no_steps)()) as steps:
+    steps = handler.warm() if hasattr(handler, "warm") else (None for _ in ())
+    with contextlib.closing(steps):
         await_job(steps, idle_seconds)
     gc.freeze()
     gc.enable()

@@ -12,14 +12,19 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.plan import Draft, Effect, effect_of
+from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
 
 ApprovalMode = Literal["writes", "always", "never"]
 Way = Literal["elicitation", "console", "terminal"]
 WAYS: Final[frozenset[Way]] = frozenset({"elicitation", "console", "terminal"})
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+Texts = Annotated[tuple[Text, ...], Field(min_length=1, max_length=200)]
 
 _REASONS = {
     Effect.CREATE: "it writes a new file",
@@ -50,36 +55,40 @@ class Deny:
 Verdict = Allow | RequireApproval | Deny
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Table(BaseModel):
+    """A table of the policy file. Its folders have their links resolved (`policy_file`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Rule(Table):
     """One rule of the file. Names may contain `*`; omitted fields match everything."""
 
     decision: Literal["allow", "require", "deny"]
-    tools: tuple[str, ...] = ("*",)  # of tools, or of algorithms such as `raster hillshade`
-    effects: frozenset[Effect] = frozenset(Effect)
-    workspaces: tuple[Path, ...] = ()
-    principals: tuple[str, ...] = ("*",)
-    ways: frozenset[Way] = WAYS
-    reason: str = ""
+    tools: Texts = ("*",)  # of tools, or of algorithms such as `raster hillshade`
+    effects: Annotated[frozenset[Effect], Field(min_length=1)] = frozenset(Effect)
+    workspaces: tuple[Place, ...] = ()
+    principals: Texts = ("*",)
+    ways: Annotated[frozenset[Way], Field(min_length=1)] = WAYS
+    reason: str = Field("", max_length=200)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Table):
     """What the file gives to principals. It narrows the server's settings; None leaves them as they are."""
 
-    principals: tuple[str, ...]
-    workspaces: tuple[Path, ...] | None = None
-    workspaces_ro: tuple[Path, ...] = ()  # read-only, whether they are in `workspaces` or not
+    principals: Texts
+    workspaces: tuple[Place, ...] | None = None
+    workspaces_ro: tuple[Place, ...] = ()  # read-only, whether they are in `workspaces` or not
     read_only: bool = False
-    tools: tuple[str, ...] | None = None
-    exclude_tools: tuple[str, ...] = ()
-    memory: int | None = None  # bytes
-    cpus: float | None = None
-    timeout_seconds: float | None = None
-    calls_per_minute: int | None = None
-    concurrent: int | None = None
-    cpu_seconds_a_day: float | None = None
-    output_bytes_a_day: int | None = None
+    tools: Texts | None = None
+    exclude_tools: tuple[Text, ...] = ()
+    memory: Size | None = Field(None, ge=LEAST_MEMORY)  # bytes
+    cpus: float | None = Field(None, gt=0)
+    timeout_seconds: float | None = Field(None, gt=0)
+    calls_per_minute: int | None = Field(None, ge=1)
+    concurrent: int | None = Field(None, ge=1)
+    cpu_seconds_a_day: float | None = Field(None, ge=0)
+    output_bytes_a_day: Size | None = Field(None, ge=0)
 
 
 @dataclass(frozen=True)

@@ -23,53 +23,20 @@ import tomllib
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from gdal_mcp.access.aliases import NO_ALIASES, Aliases
-from gdal_mcp.access.policy import WAYS, Entry, Policy, Rule, Way
-from gdal_mcp.plan import Effect
+from gdal_mcp.access.policy import Entry, Policy, Rule, Table
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
 
-Text = Annotated[str, Field(min_length=1, max_length=200)]
-Texts = Annotated[tuple[Text, ...], Field(min_length=1, max_length=200)]
+_Table = TypeVar("_Table", bound=Table)
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Rule(_Table):
-    decision: Literal["allow", "require", "deny"]
-    tools: Texts = ("*",)
-    effects: Annotated[tuple[Effect, ...], Field(min_length=1)] = tuple(Effect)
-    workspaces: tuple[Place, ...] = ()
-    principals: Texts = ("*",)
-    ways: Annotated[tuple[Way, ...], Field(min_length=1)] = tuple(sorted(WAYS))
-    reason: str = Field("", max_length=200)
-
-
-class _Entry(_Table):
-    principals: Texts
-    workspaces: tuple[Place, ...] | None = None
-    workspaces_ro: tuple[Place, ...] = ()
-    read_only: bool = False
-    tools: Texts | None = None
-    exclude_tools: tuple[Text, ...] = ()
-    memory: Size | None = Field(None, ge=LEAST_MEMORY)
-    cpus: float | None = Field(None, gt=0)
-    timeout_seconds: float | None = Field(None, gt=0)
-    calls_per_minute: int | None = Field(None, ge=1)
-    concurrent: int | None = Field(None, ge=1)
-    cpu_seconds_a_day: float | None = Field(None, ge=0)
-    output_bytes_a_day: Size | None = Field(None, ge=0)
-
-
-class _File(_Table):
-    rule: tuple[_Rule, ...] = ()
-    principal: tuple[_Entry, ...] = ()
+class _File(Table):
+    rule: tuple[Rule, ...] = ()
+    principal: tuple[Entry, ...] = ()
 
 
 def load_policy(
@@ -96,11 +63,8 @@ def load_policy(
         raise SettingsError(f"Policy file {path} is not TOML: {error}.") from error
     policy = Policy(
         settings.approval,
-        tuple(
-            Rule(**_values(one), effects=frozenset(one.effects), ways=frozenset(one.ways))
-            for one in parsed.rule
-        ),
-        tuple(Entry(**_values(one)) for one in parsed.principal),
+        tuple(map(_resolved, parsed.rule)),
+        tuple(map(_resolved, parsed.principal)),
         str(path),
         hashlib.sha256(data).hexdigest(),
         aliases,
@@ -120,13 +84,12 @@ def _read(path: Path) -> bytes:
         raise SettingsError(f"Policy file {path} cannot be read: {error.strerror}.") from error
 
 
-def _values(table: _Rule | _Entry) -> dict[str, Any]:
-    """The fields of a table that need no other type, and its folders with their links resolved."""
-    values = {name: value for name, value in table if name not in ("effects", "ways")}
-    folders = {name: value for name, value in values.items() if name.startswith("workspaces")}
-    return values | {
-        name: value and tuple(folder.resolve() for folder in value) for name, value in folders.items()
-    }
+def _resolved(table: _Table) -> _Table:
+    """With the links of its folders resolved."""
+    folders = {name: value for name, value in table if name.startswith("workspaces") and value}
+    return table.model_copy(
+        update={name: tuple(folder.resolve() for folder in value) for name, value in folders.items()}
+    )
 
 
 def _unknown_tools(policy: Policy, names: frozenset[str]) -> Iterable[str]:

@@ -12,14 +12,12 @@ The calls of a minute are counted in memory: a restart forgets them.
 """
 
 import math
-import os
 import sqlite3
-import stat
 import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,6 +25,7 @@ from typing import Final
 import structlog
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.state import make_private
 
 _log = structlog.get_logger()
 
@@ -169,9 +168,7 @@ class Rates:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """A power cut loses the use of the last moments, which is not worth waiting for the disk after each call."""
-    with suppress(FileExistsError):
-        # not open(): closing any descriptor of a database drops the locks that SQLite has on it in this process
-        os.mknod(path, stat.S_IFREG | 0o600)
+    make_private(path)
     db = sqlite3.connect(path, _BUSY_SECONDS, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")

@@ -12,19 +12,19 @@ Invariants:
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gdal_mcp.access.identity import SCOPES, Principal
+from gdal_mcp.state import make_private
 
 PREFIX: Final = "gdalmcp_"  # distinctive, so that scanners for leaked secrets can recognize it
 _ID_BYTES: Final = 8
@@ -134,9 +134,7 @@ class TokenStore:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._explained():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                # not open: closing any descriptor of a database drops the locks that SQLite has on it in this process
-                os.mknod(self.path, stat.S_IFREG | 0o600)
+            make_private(self.path)
             _require_private(self.path)
             with closing(sqlite3.connect(self.path, _BUSY_SECONDS)) as db, db:
                 db.execute(_TABLE)

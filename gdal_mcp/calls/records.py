@@ -72,7 +72,7 @@ class Records:
                 raise
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
-        self.watched[context.call_id] = Materials.start(
+        self.watched[context.call_id] = Materials(
             planned.plan.draft.inputs, self.settings.digest_size, planned.admitted.toolbox.companions()
         )
 

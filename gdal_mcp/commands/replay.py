@@ -140,7 +140,7 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
         with suppress(PathRefused):
             located = app.workspaces.input(path)
             found += [located] if str(located) == path else []
-    watched = Materials.start(found, app.settings.digest_size, toolbox.companions())
+    watched = Materials(found, app.settings.digest_size, toolbox.companions())
     after = {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
     for path in dict.fromkeys((*before, *after)):
         old, new = _state(before.get(path)), _state(after.get(path))

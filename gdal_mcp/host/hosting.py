@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -146,8 +145,8 @@ class Hosting:
 
     def reap(self) -> tuple[str, ...]:
         """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
-        host = next(iter(self._hosts.values()), None)
-        return self._reap(host.engine) if host is not None else ()
+        hosts = tuple(self._hosts.values())
+        return self._reap(hosts[0].engine) if hosts else ()
 
     def _reap(self, engine: Engine) -> tuple[str, ...]:
         removed = reap(engine, self._owner, self._unremoved)
@@ -190,7 +189,7 @@ class Hosting:
                 f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
                 "setting out."
             )
-        pool = WarmPool(runner, self._settings.sizes(), partial(self._standing, toolbox, image))
+        pool = WarmPool(runner, self._settings.sizes(), lambda: self._standing(host))
         concurrent = capacity(
             info.cpus or os.cpu_count() or 1,
             memory,
@@ -220,9 +219,9 @@ class Hosting:
         self._capacity.total_bytes = total
         return self._capacity
 
-    def _standing(self, toolbox: Toolbox, image: Image) -> tuple[SlotKey, ...]:
+    def _standing(self, host: Host) -> tuple[SlotKey, ...]:
         """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""
-        template = self._template(toolbox, image, None, None)
+        template = self.template(host, None)
         writable = [] if self._settings.read_only else [*self._areas.values()][:1]
         return tuple(SlotKey(template, area) for area in (None, *writable))
 
@@ -250,26 +249,18 @@ class Hosting:
 
         The scope is all of the server's when it is not given.
         """
-        return self._template(host.toolbox, host.image, staging, scope)
-
-    def _template(
-        self, toolbox: Toolbox, image: Image, staging: Mount | None, scope: SandboxScope | None
-    ) -> SandboxTemplate:
         scope = scope or self._confines
-        limits, user = scope.limits, self.user()
-        mounts = [self._mount(one, user) for one in scope.seen]
-        if staging is not None:
-            mounts.append(staging)
-        sent = delivered(toolbox.program(self._settings.pool_seconds + IDLE_MARGIN))
+        user = self.user()
+        sent = delivered(host.toolbox.program(self._settings.pool_seconds + IDLE_MARGIN))
         return SandboxTemplate(
-            image=image.id,
+            image=host.image.id,
             command=sent.command,
             program=sent.program,
             user=user,
-            limits=limits,
-            mounts=tuple(mounts),
+            limits=scope.limits,
+            mounts=(*(self._mount(one, user) for one in scope.seen), *([staging] if staging else [])),
             masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
-            environment=toolbox.environment(limits),
+            environment=host.toolbox.environment(scope.limits),
             runtime=self._settings.runtime,
         )
 
@@ -285,7 +276,7 @@ class Hosting:
 
     def _mount(self, located: Located, user: tuple[int, int]) -> Mount:
         """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""
-        source = self._source(located.workspace.root, user)
+        source = self.seen(located.workspace.root)
         if os.geteuid() == 0:
             refuse_closed(source, located, user)
         identity = located.identity
@@ -295,12 +286,11 @@ class Hosting:
         )
 
     def seen(self, root: Path) -> Path:
-        """What containers are shown for the workspace at `root`: itself, or a view of it. Raises AttestationFailed."""
-        return self._source(root, self.user())
+        """What containers are shown for the workspace at `root`: itself, or a view of it.
 
-    def _source(self, root: Path, user: tuple[int, int]) -> Path:
-        """What to mount for a workspace. Raises AttestationFailed for a view that the engine could not see."""
-        source = self._views.source(root, user)
+        Raises AttestationFailed for a view that the engine could not see.
+        """
+        source = self._views.source(root, self.user())
         if self._path_map.pairs and source != root:
             raise AttestationFailed(
                 f"the workspace {root} belongs to root and is closed to others. A server in a container cannot open it to "

@@ -1,6 +1,6 @@
 """The figures as Prometheus reads them. The only importer of its library."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,33 +35,21 @@ class Metrics:
         self._counted: set[int] = set()  # rows behind it that are counted
         self._registry = registry = CollectorRegistry(auto_describe=False)
         Info("gdal_mcp_build", "This program.", registry=registry).info({"version": __version__})
-        self._calls = Counter(
-            "gdal_mcp_calls", "Calls that ended, by tool and outcome.", ("tool", "outcome"), registry=registry
-        )
-        self._pool = Counter(
-            "gdal_mcp_pool_calls",
-            "Calls by whether a started container waited for them.",
-            ("pool",),
-            registry=registry,
-        )
-        self._seconds = Histogram(
-            "gdal_mcp_call_seconds",
-            "Seconds that calls spent in each phase.",
-            ("phase",),
-            registry=registry,
-            buckets=SECONDS,
-        )
-        self._memory = Histogram(
-            "gdal_mcp_call_peak_memory_bytes",
-            "Most memory that a call's container said it used.",
-            registry=registry,
-            buckets=BYTES,
-        )
-        self._cpu = Counter(
-            "gdal_mcp_cpu_seconds", "Processor time of the containers of calls.", registry=registry
-        )
-        self._bytes = Counter("gdal_mcp_output_bytes", "Bytes that calls published.", registry=registry)
-        self._files = Counter("gdal_mcp_output_files", "Files that calls published.", registry=registry)
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"gdal_mcp_{name}", about, labels, registry=registry)
+
+        def histogram(name: str, about: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(f"gdal_mcp_{name}", about, labels, buckets=buckets, registry=registry)
+
+        self._calls = counter("calls", "Calls that ended, by tool and outcome.", "tool", "outcome")
+        self._pool = counter("pool_calls", "Calls by whether a started container waited for them.", "pool")
+        self._seconds = histogram("call_seconds", "Seconds that calls spent in each phase.", SECONDS, "phase")
+        about = "Most memory that a call's container said it used."
+        self._memory = histogram("call_peak_memory_bytes", about, BYTES)
+        self._cpu = counter("cpu_seconds", "Processor time of the containers of calls.")
+        self._bytes = counter("output_bytes", "Bytes that calls published.")
+        self._files = counter("output_files", "Files that calls published.")
         for pool in POOLS:
             self._pool.labels(pool)
 

@@ -94,7 +94,7 @@ class Materials:
         companions: Companions = lambda _located: (),
         max_parts: int = MAX_PARTS,
     ) -> None:
-        """Opens the inputs; `limit` is in bytes. Never raises."""
+        """Opens the inputs and begins to digest them, up to `limit` bytes. Never raises. Follow it with `result`, always."""
         self._held = ExitStack()
         self._stop = threading.Event()
         self._left = limit
@@ -109,15 +109,7 @@ class Materials:
                     one.material = self._digested(one)
 
         self._thread = threading.Thread(target=work, name="digests", daemon=True)
-
-    @classmethod
-    def start(
-        cls, inputs: Iterable[Located], limit: int, companions: Companions = lambda _located: ()
-    ) -> "Materials":
-        """The inputs, opened, with their digests under way. Follow it with `result`, whatever becomes of the call."""
-        made = cls(inputs, limit, companions)
-        made._thread.start()
-        return made
+        self._thread.start()
 
     def result(self, *, touched: Collection[Path] = (), patience: float = PATIENCE) -> tuple[Material, ...]:
         """The inputs, each before its companions, after at most `patience` seconds and the reading of one chunk.

@@ -1,11 +1,12 @@
 """Opening the registry's SQLite file: its tables, their migrations, and what its failures mean."""
 
-import os
 import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from gdal_mcp.state import make_private
 
 _BUSY_SECONDS = 10.0  # a write takes milliseconds; longer means that its holder hangs
 
@@ -112,7 +113,12 @@ def explained(path: Path) -> Iterator[None]:
 def connect(path: Path) -> sqlite3.Connection:
     """The open database, made or migrated as needed. To be used inside `explained`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _make_private(path)
+    make_private(path)
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        raise RegistryUnavailable(f"{path} is not a regular file. Move it aside and start again.")
+    if mode & 0o077:
+        path.chmod(0o600)
     database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         database.row_factory = sqlite3.Row
@@ -123,20 +129,6 @@ def connect(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
-
-
-def _make_private(path: Path) -> None:
-    # Not open: closing any descriptor of a database drops the locks SQLite has on it in this process.
-    try:
-        os.mknod(path, stat.S_IFREG | 0o600)
-    except FileExistsError:
-        mode = path.lstat().st_mode
-        if not stat.S_ISREG(mode):
-            raise RegistryUnavailable(
-                f"{path} is not a regular file. Move it aside and start again."
-            ) from None
-        if mode & 0o077:
-            path.chmod(0o600)
 
 
 def _migrate(database: sqlite3.Connection, path: Path) -> None:

@@ -126,27 +126,18 @@ def _bind(mount: Mount, info: EngineInfo) -> dict[str, Any]:
 
 def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[Difference, ...]:
     """Every field in which an inspected container is not what the create body asked; empty when it all is."""
+    found: list[Difference] = []
     config = {name: value for name, value in asked.items() if name != "HostConfig"}
-    sections = {"Config": config, "HostConfig": asked["HostConfig"]}
-    return (*_asked_fields(sections, inspected), *_consequences(asked, inspected))
-
-
-def _asked_fields(
-    sections: Mapping[str, Mapping[str, Any]], inspected: Mapping[str, Any]
-) -> Iterator[Difference]:
-    for section, asked in sections.items():
-        found = inspected.get(section) or {}
-        for name, value in asked.items():
+    for section, fields in {"Config": config, "HostConfig": asked["HostConfig"]}.items():
+        got = inspected.get(section) or {}
+        for name, value in fields.items():
             try:
-                holds = _RULES.get(name, _same)(value, found.get(name))
-            except (
-                AttributeError,
-                TypeError,
-                ValueError,
-            ):  # an answer of another shape is not what was asked
-                holds = False
+                holds = _RULES.get(name, _same)(value, got.get(name))
+            except (AttributeError, TypeError, ValueError):
+                holds = False  # an answer of another shape is not what was asked
             if not holds:
-                yield Difference(f"{section}.{name}", value, found.get(name))
+                found.append(Difference(f"{section}.{name}", value, got.get(name)))
+    return (*found, *_consequences(asked, inspected))
 
 
 def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Difference]:

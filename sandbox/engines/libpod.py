@@ -23,16 +23,15 @@ _UNASKED_NAMES: Final = ("TERM", "container")  # what Podman adds to an environm
 _OWN_TYPES: Final = frozenset({"proc", "tmpfs", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"})
 _OWN_PLACES: Final = ("/proc", "/dev", "/sys")
 _OWN_FILES: Final = frozenset({_OWN_MARK, "/etc/hostname"})
-_HARMLESS_SYSCTL: Final = {
-    "net.ipv4.ping_group_range"
-}  # Podman's default; without a network it means nothing
+# Podman's default; without a network it means nothing
+_HARMLESS_SYSCTL: Final = {"net.ipv4.ping_group_range"}
 
 
 def create_spec(
     template: SandboxTemplate, labels: Mapping[str, str], seccomp_file: str, most_processes: int
 ) -> dict[str, Any]:
     """The body of libpod's create. `most_processes` is a number that its user may have anyway, as Podman sets one unasked."""
-    uid, gid = template.user
+    (uid, gid), limits = template.user, template.limits
     return {
         "image": template.image.removeprefix("sha256:"),
         "image_volume_mode": "ignore",
@@ -55,14 +54,7 @@ def create_spec(
         "log_configuration": {"driver": "none"},
         "systemd": "false",
         "sdnotifyMode": "ignore",
-        **_isolation(template, seccomp_file),
-        **_limits(template, most_processes),
         **({"oci_runtime": template.runtime} if template.runtime else {}),
-    }
-
-
-def _isolation(template: SandboxTemplate, seccomp_file: str) -> dict[str, Any]:
-    return {
         "cap_drop": ["all"],
         "cap_add": [],
         "no_new_privileges": True,
@@ -76,12 +68,6 @@ def _isolation(template: SandboxTemplate, seccomp_file: str) -> dict[str, Any]:
         "use_image_hosts": True,  # no hosts file and no resolv.conf of the host's
         "use_image_resolve_conf": True,
         "mounts": _asked_mounts(template),
-    }
-
-
-def _limits(template: SandboxTemplate, most_processes: int) -> dict[str, Any]:
-    limits = template.limits
-    return {
         "resource_limits": {
             "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
             "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},

@@ -8,11 +8,13 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import cache
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from sandbox.errors import StagingFailed
 from sandbox.outputs.dirops import DirOps
@@ -23,8 +25,7 @@ _TEMPORARY = MANIFEST + ".new"
 _FORMAT = 2  # 1 knew no origin and no drain
 _READABLE = (1, _FORMAT)
 _MAX_BYTES = 64 << 20  # far above the largest real one; a longer file is not ours
-_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
-_SLOT = re.compile(r"[0-9]{1,9}")
+_ID = "[A-Za-z0-9_-]{8,64}"
 
 
 class JournalDamaged(StagingFailed):
@@ -33,7 +34,22 @@ class JournalDamaged(StagingFailed):
 
 def valid_id(text: str) -> bool:
     """Whether a text may name a staging folder or an undo entry."""
-    return _ID.fullmatch(text) is not None
+    return re.fullmatch(_ID, text) is not None
+
+
+def _inside(value: Any) -> PurePosixPath:
+    """A path from the workspace's root, spelled as we spell it. Raises ValueError, TypeError."""
+    path = PurePosixPath(value)
+    if str(path) != value or path.is_absolute() or not path.parts or ".." in path.parts:
+        raise ValueError("not a place in the workspace")
+    if path.parts[0] == RESERVED or "\0" in value:
+        raise ValueError("not a place for a user's file")
+    return path
+
+
+# a journal may have come with a downloaded folder, so that nothing in it is believed; what we make ourselves is not checked
+Id = Annotated[str, Field(pattern=f"^{_ID}$")]
+Place = Annotated[PurePosixPath, BeforeValidator(_inside)]  # from the workspace's root
 
 
 class Mark(NamedTuple):
@@ -65,12 +81,18 @@ class Step:
     slot: `new` comes there from its `origin`, or `old` goes on from there to its `drain`.
     """
 
-    slot: str
-    target: PurePosixPath  # from the workspace's root, as `origin` and `drain`
+    slot: Annotated[str, Field(pattern="^[0-9]{1,9}$")]
+    target: Place
     new: Mark | None
     old: Mark | None
-    origin: PurePosixPath | None = None
-    drain: PurePosixPath | None = None
+    origin: Place | None = None
+    drain: Place | None = None
+
+    def __post_init__(self) -> None:
+        if self.new is None and self.old is None:
+            raise ValueError("a step that does nothing")
+        if (self.origin and not self.new) or (self.drain and not self.old) or (self.origin and self.drain):
+            raise ValueError("a step that renames nothing, or two things")
 
     def inverse(self) -> "Step":
         return replace(self, new=self.old, old=self.new, origin=self.drain, drain=self.origin)
@@ -85,7 +107,7 @@ class Step:
 class Content:
     """What was published at a target: bytes and SHA-256; `listing` tells if a folder was changed since."""
 
-    target: PurePosixPath
+    target: Place
     size: int
     sha256: str
     listing: str = ""
@@ -103,8 +125,8 @@ class State(StrEnum):
 class Record:
     """The journal of one call."""
 
-    call_id: str
-    staging_id: str
+    call_id: Id
+    staging_id: Id
     state: State
     time_ns: int  # when it was published; Unix time
     steps: tuple[Step, ...]
@@ -145,7 +167,10 @@ def load(folder: int, call_id: str) -> Record | None:
         raise JournalDamaged(f"the journal of {call_id} cannot be opened: {error.strerror}.") from error
     with os.fdopen(file, "rb") as stream:
         try:
-            record = _from_json(json.loads(stream.read(_MAX_BYTES)))
+            data = json.loads(stream.read(_MAX_BYTES))
+            _READABLE.index(data["format"])  # a ValueError for any other
+            fields = {**data, "call_id": data["call"], "staging_id": data["staging"]}
+            record = _records().validate_python(fields)
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise JournalDamaged(f"the journal of {call_id} is invalid; its files are left alone.") from error
     if record.call_id != call_id:
@@ -153,55 +178,6 @@ def load(folder: int, call_id: str) -> Record | None:
     return record
 
 
-def _from_json(data: Mapping[str, Any]) -> Record:
-    """Believes nothing: a journal may have come with a downloaded folder. Raises ValueError, KeyError, TypeError."""
-    if data["format"] not in _READABLE:
-        raise ValueError("an unknown format")
-    return Record(
-        call_id=_text(data["call"], _ID),
-        staging_id=_text(data["staging"], _ID),
-        state=State(data["state"]),
-        time_ns=int(data["time_ns"]),
-        steps=tuple(_step(step) for step in data["steps"]),
-        contents=tuple(
-            Content(_inside(one["target"]), int(one["size"]), str(one["sha256"]), str(one["listing"]))
-            for one in data["contents"]
-        ),
-        kept_bytes=int(data["kept_bytes"]),
-    )
-
-
-def _step(data: Mapping[str, Any]) -> Step:
-    def mark(value: Any) -> Mark | None:
-        if value is None:
-            return None
-        inode, size, mtime_ns, is_folder = value
-        return Mark(int(inode), int(size), int(mtime_ns), bool(is_folder))
-
-    def path(value: Any) -> PurePosixPath | None:
-        return None if value is None else _inside(value)
-
-    slot, target = _text(data["slot"], _SLOT), _inside(data["target"])
-    marks = mark(data["new"]), mark(data["old"])
-    step = Step(slot, target, *marks, path(data.get("origin")), path(data.get("drain")))
-    if step.new is None and step.old is None:
-        raise ValueError("a step that does nothing")
-    if (step.origin and not step.new) or (step.drain and not step.old) or (step.origin and step.drain):
-        raise ValueError("a step that renames nothing, or two things")
-    return step
-
-
-def _text(value: Any, pattern: re.Pattern[str]) -> str:
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise ValueError("not such a name")
-    return value
-
-
-def _inside(value: Any) -> PurePosixPath:
-    """A path from the workspace's root, spelled as we spell it."""
-    path = PurePosixPath(value)
-    if str(path) != value or path.is_absolute() or not path.parts or ".." in path.parts:
-        raise ValueError("not a place in the workspace")
-    if path.parts[0] == RESERVED or "\0" in value:
-        raise ValueError("not a place for a user's file")
-    return path
+@cache
+def _records() -> TypeAdapter[Record]:
+    return TypeAdapter(Record)

@@ -7,8 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from sandbox.outcome import Cancelled, SandboxResult
 from sandbox.outputs.store import OutputFolder, OutputStore
@@ -53,8 +52,8 @@ class IdleSlot:
             self.slot.remove()
 
 
-@dataclass(eq=False, slots=True)
-class Lease:
+@dataclass(eq=False)
+class Lease(contextlib.AbstractContextManager["Lease"]):
     """One claimed slot, for one job. Leaving the `with` block removes what is left of it."""
 
     _runner: Runner
@@ -86,20 +85,14 @@ class Lease:
             return SandboxResult(Cancelled(), self._claimed.slot.usage)
         return self._runner.serve(self._claimed.slot, job, cancel, self._on_exited)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
+    def __exit__(self, *why: object) -> None:
+        with contextlib.ExitStack() as stack:
+            if self.staging is not None:
+                stack.enter_context(self.staging)
+            stack.callback(self._on_done, self._claimed)
             if self._unused:
                 self._unused = False
                 self._claimed.slot.remove()
-        finally:
-            self._on_done(self._claimed)
-            if self._claimed.staging is not None:
-                self._claimed.staging.__exit__(kind, error, trace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,14 +65,6 @@ def test_a_call_that_wrote_gives_the_same_bytes_again(desk: Desk, made: str):
 
 
 @pytest.mark.nightly
-def test_a_format_that_holds_the_time_gives_the_same_content(desk: Desk):
-    made = call(desk, "convert", input="zones.gpkg", output="again.gpkg")
-    ended = replay(desk, made)
-    assert (ended.code, ended.json["same"]) == (0, True)
-    assert verdicts(ended)["again.gpkg"] in ("same_bytes", "same_content")
-
-
-@pytest.mark.nightly
 def test_a_folder_and_an_output_that_nobody_named_are_made_again(desk: Desk):
     folder = call(desk, "convert", input="rgb.tif", output="again.zarr", output_format="Zarr")
     unnamed = call(desk, "gdal2xyz", dataset="classes.tif")
@@ -129,25 +121,6 @@ def test_other_bytes_and_nothing_left_to_compare_with_are_not_called_the_same(de
     desk.path("lost.tif").write_bytes(b"something of mine")
     ended = replay(desk, made)
     assert (ended.code, verdicts(ended)) == (1, {"lost.tif": "unknown"})
-
-
-@pytest.mark.nightly
-def test_a_call_that_replaced_something_is_made_again_without_replacing(desk: Desk):
-    copied(desk, "west.tif", "replaced-by.tif")
-    made = call(desk, "convert", input="rgb.tif", output="replaced-by.tif", overwrite=True)
-    ended = replay(desk, made)
-    assert (ended.code, verdicts(ended)) == (0, {"replaced-by.tif": "same_bytes"})
-
-
-@pytest.mark.nightly
-def test_an_answer_is_the_same_until_the_data_is_another(desk: Desk):
-    source = copied(desk, "west.tif", "asked.tif")
-    made = call(desk, "info", path="asked.tif")
-    ended = replay(desk, made)
-    assert (ended.code, ended.json["answer_same"], ended.json["outputs"]) == (0, True, [])
-    shutil.copyfile(desk.path("east.tif"), source)
-    ended = replay(desk, made)
-    assert (ended.code, ended.json["answer_same"]) == (1, False)
 
 
 def test_a_call_that_failed_is_not_made_again(desk: Desk):

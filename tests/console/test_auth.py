@@ -10,7 +10,7 @@ import pytest
 
 from gdal_mcp.app import local_user
 from gdal_mcp.console import runtime_file
-from gdal_mcp.console.login_tokens import SECONDS, LoginTokens, new_login_token
+from gdal_mcp.console.login_tokens import SECONDS, new_login_token
 from gdal_mcp.console.routes import Console
 from tests.console.kit import Person, Stage, origin, plain
 from tests.console.rows import approvals, asked, published
@@ -119,17 +119,6 @@ def test_a_link_that_is_old_forged_or_for_another_server_opens_nothing(stage: St
     for given in ({"token": "gdalmcp_x"}, {"ticket": 1}, {"ticket": None}, {}, {"token": ""}):
         reply = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
         assert reply.status_code == 401
-
-
-def test_a_ticket_is_forgotten_only_when_its_time_is_over():
-    now = 1_000_000_000.0
-    taken = LoginTokens("secret", lambda: now)
-    text = new_login_token("secret", now)
-    assert taken.take(text)
-    for _ in range(SECONDS + 2):
-        now += 1
-        assert not taken.take(text)
-        taken.take(new_login_token("secret", now))
 
 
 def test_who_leaves_is_out(stage: Stage):

@@ -18,7 +18,14 @@ from tests.data.make import make_data
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
-RASTER = {"netCDF": "a.nc", "Zarr": "a.zarr", "COG": "a.tif", "GTiff": "b.tif", "JP2OpenJPEG": "a.jp2", "MBTiles": "a.mbtiles"}
+RASTER = {
+    "netCDF": "a.nc",
+    "Zarr": "a.zarr",
+    "COG": "a.tif",
+    "GTiff": "b.tif",
+    "JP2OpenJPEG": "a.jp2",
+    "MBTiles": "a.mbtiles",
+}
 VECTOR = {"Parquet": "a.parquet", "FlatGeobuf": "a.fgb", "PMTiles": "a.pmtiles", "GeoJSONSeq": "a.geojsonl"}
 
 
@@ -35,7 +42,9 @@ def app(grounds: Path, oracle: Oracle) -> Iterator[App]:
 
 
 def called(app: App, tool: str, arguments: Mapping[str, Any]) -> Reply:
-    reply: Reply = anyio.run(partial(app.pipeline.call, Request(tool, arguments, local("ann"), "test", Nobody())))
+    reply: Reply = anyio.run(
+        partial(app.pipeline.call, Request(tool, arguments, local("ann"), "test", Nobody()))
+    )
     return reply
 
 

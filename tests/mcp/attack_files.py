@@ -1,13 +1,10 @@
 """What attacks are made on: the hostile files, and archives, links and datasets that refer to others."""
 
 import io
-import json
 import re
 import tarfile
 import zipfile
 from pathlib import Path
-
-import mcp_types as t
 
 from tests.mcp.hostile_files import CANARY, SOURCE, VRT, Ground, endless_view, lay
 from tests.mcp.talk import Place
@@ -81,17 +78,6 @@ def everything(folder: Path) -> dict[str, bytes | str]:
         else:
             found[str(path)] = ""
     return found
-
-
-def told(result: t.CallToolResult) -> str:
-    """All that a client is told, free of the canary, of the host and of text that hides or forges."""
-    text = json.dumps(result.model_dump(mode="json"), ensure_ascii=False)
-    assert CANARY.decode() not in text
-    assert HOST.decode() not in text
-    inner = "".join(one.text for one in result.content if isinstance(one, t.TextContent))
-    assert not UNSAFE.search(inner)
-    assert not UNSAFE.search(json.dumps(result.structured_content, ensure_ascii=False))
-    return text
 
 
 def started_calls(place: Place) -> set[str]:

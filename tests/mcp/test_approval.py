@@ -12,20 +12,13 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import ERAS, Place, Talk, inside, talking
+from tests.mcp.talk import ERAS, Place, Talk, talking
 
 pytestmark = pytest.mark.engine
 
 
 def write(talk: Talk, name: str) -> t.CallToolResult:
     return talk.call("gdal_translate", src_dataset="rgb.tif", dst_dataset=name)
-
-
-def test_a_yes_lets_the_call_run_and_the_question_named_what_it_writes(talk: Talk, place: Place):
-    name = f"yes-{talk.modern}.tif"
-    assert not write(talk, name).is_error
-    assert place.path(name).is_file()
-    assert [str(place.path(name)) in text for text in talk.person.asked] == [True]
 
 
 @pytest.mark.claim("approval.asked")
@@ -62,15 +55,6 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
     assert not place.path("mute.tif").exists()
 
 
-def test_a_client_that_can_only_open_pages_is_not_asked_by_a_form(place: Place, grounds: Path):
-    with piped(place.command(), grounds / "url-only.log") as pipes:
-        pipes.hello({"elicitation": {"url": {}}})
-        assert (
-            pipes.call("gdal_translate", {"src_dataset": "rgb.tif"})["structuredContent"]["error"]["code"]
-            == "DENIED"
-        )
-
-
 def test_a_question_that_nobody_answers_expires(place: Place, grounds: Path):
     with piped(place.command("--approval-seconds", "0.5"), grounds / "expires.log") as pipes:
         pipes.hello({"elicitation": {}})
@@ -78,11 +62,6 @@ def test_a_question_that_nobody_answers_expires(place: Place, grounds: Path):
             "structuredContent"
         ]["error"]
         assert error["code"] == "APPROVAL_EXPIRED"
-
-
-def test_a_read_asks_nobody(talk: Talk):
-    talk.done("info", path="rgb.tif")
-    assert talk.person.asked == []
 
 
 def _append(path: Path) -> None:
@@ -117,12 +96,6 @@ def test_what_appears_where_nothing_was_is_not_replaced(talk: Talk, place: Place
         assert error["code"] in ("APPROVAL_EXPIRED", "PATH_NOT_ALLOWED")
         assert path.is_symlink() if kind == "link" else path.read_bytes() == b"theirs"
     assert victim.read_bytes() == b"outside"
-
-
-def test_each_call_is_asked_about_anew(talk: Talk):
-    for _ in range(2):
-        talk.done("gdal_translate", src_dataset="rgb.tif")  # the same plan: the server makes up the name
-    assert len(talk.person.asked) == 2
 
 
 @pytest.fixture(scope="module")
@@ -199,21 +172,6 @@ def test_a_yes_that_came_without_a_question_runs_nothing(pipes: Pipes, place: Pl
     answered = pipes.call("gdal_translate", TRANSLATE, inputResponses=responses)
     assert answered["resultType"] == "input_required"
     assert outputs(place) == before
-
-
-def test_two_calls_that_wait_at_once_need_two_answers(pipes: Pipes, place: Place):
-    states = [question(pipes, TRANSLATE) for _ in range(2)]
-    before = outputs(place)
-    results = [yes(pipes, "gdal_translate", TRANSLATE, state) for state in states]
-    assert len(outputs(place) - before) == sum(not one.get("isError") for one in results) <= 2
-    assert not results[0].get("isError")
-
-
-def test_always_asks_for_reads_too_and_never_asks_for_nothing(place: Place):
-    with inside(place.command("--approval", "always")) as mute:
-        assert mute.failed("info", path="rgb.tif")["code"] == "DENIED"
-    with inside(place.command("--approval", "never")) as mute:
-        assert not write(mute, "never.tif").is_error
 
 
 @pytest.mark.claim("audit.how-allowed")

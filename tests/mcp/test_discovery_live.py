@@ -32,14 +32,6 @@ def test_a_format_that_is_listed_is_in_the_image(modern: Talk, oracle: Oracle):
         assert not names & {"PostgreSQL", "MySQL", "PostGISRaster", "WMS", "CSW"}
 
 
-def test_one_format_tells_the_options_that_a_call_may_set(modern: Talk):
-    told = modern.done("formats", name="gtiff")
-    text = str(told)
-    assert "COMPRESS" in text
-    assert "DEFLATE" in text
-    assert modern.call("formats", name="no such format").is_error
-
-
 def test_a_crs_is_found_by_what_people_call_it(modern: Talk, subtests: pytest.Subtests):
     for query, code in (
         ("utm 33 north", "EPSG:32633"),
@@ -53,23 +45,6 @@ def test_a_crs_is_found_by_what_people_call_it(modern: Talk, subtests: pytest.Su
             assert code in [row["code"] for row in matches[:3]], matches[:3]
 
 
-def test_an_odd_question_for_a_crs_is_answered(modern: Talk, subtests: pytest.Subtests):
-    for query in (
-        "'; DROP TABLE x",
-        "%",
-        "no such place at all xyzzy",
-        "/etc/passwd",
-        "é\u202e",
-        "\\",
-        "*" * 200,
-    ):
-        with subtests.test(query=query):
-            result = modern.call("find_crs", query=query)
-            assert not result.is_error or result.structured_content["error"]["code"] == "INVALID_ARGUMENT"
-            if not result.is_error:
-                assert len(result.structured_content["matches"]) <= 10
-
-
 def test_what_is_found_can_be_described_and_run(modern: Talk, place: Place):
     hits = modern.done("gdal_search", query="shade the mountains")["hits"]
     [path] = [hit for hit in hits[:3] if "hillshade" in str(hit)][:1]
@@ -80,17 +55,3 @@ def test_what_is_found_can_be_described_and_run(modern: Talk, place: Place):
         arguments = {**example["arguments"], "input": "dem.tif", "output": f"example-{number}.tif"}
         again = {"algorithm": "raster hillshade", "arguments": arguments}
         assert modern.done("validate_call", tool="gdal_write", arguments=again)["valid"]
-
-
-def test_what_does_not_exist_is_not_described(modern: Talk, subtests: pytest.Subtests):
-    for name in ("", "nothing", "raster", "../x", "external", "raster hillshade\0", "x" * 101):
-        with subtests.test(name=name):
-            assert modern.call("gdal_describe", algorithm=name).is_error
-
-
-def test_these_need_no_container(modern: Talk, place: Place):
-    before = sum("object" in event for event in place.audited)
-    modern.done("gdal_search", query="buffer")
-    modern.done("gdal_describe", algorithm="vector buffer")
-    modern.done("formats", kind="vector")
-    assert sum("object" in event for event in place.audited) == before

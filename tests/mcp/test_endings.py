@@ -99,24 +99,6 @@ def test_a_killed_server_is_tidied_up_after_by_the_next(
     assert verify(place.state / "audit.jsonl").ok
 
 
-def test_a_living_server_tidies_up_nothing_of_another_living_one(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path
-):
-    place = make_place("rgb.tif")
-    with piped(place.command("--approval", "never"), grounds / "endings.log") as first:
-        first.hello()
-        first.begin("reproject", LONG)
-        owners = place.owners
-        [call] = containers.of_owners(owners)
-        with piped(place.command("--approval", "never"), grounds / "endings.log") as second:
-            second.hello()
-            assert not second.call("info", {"path": "rgb.tif"}).get("isError")
-            assert call in containers.of_owners(owners)
-            assert place.staged == [call]
-            assert ends(second, "EOF") == 0
-        assert containers.of_owners(owners) == [call]
-
-
 @pytest.mark.claim("faults.client-gone")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_call_that_its_client_abandons_loses_its_container_and_the_server_goes_on(

@@ -180,23 +180,3 @@ def test_without_lockdown_it_is_under_one_key_alone_and_clean(open_talk: Talk):
         assert not UNSAFE.search(text), name
         seen += MARK in text
     assert seen > 10  # it is told, where it belongs
-
-
-def test_a_long_result_is_cut_and_its_resource_is_the_whole(open_talk: Talk):
-    result = open_talk.call("info", path="text.tif")
-    structured = result.structured_content
-    assert len(json.dumps(structured, ensure_ascii=False, separators=(",", ":")).encode()) <= 8 << 10
-    whole = structured["whole"]
-    assert whole["bytes"] > LONG / 3
-    assert structured["size"] == [20, 20]
-    contents = open_talk.ask("read_resource", whole["uri"]).contents
-    kept = json.loads(contents[0].text)
-    assert len(contents[0].text.encode()) == whole["bytes"]
-    assert kept["receipt"] == structured["receipt"]
-    assert len(str(kept["untrusted"])) > len(str(structured["untrusted"]))
-    assert not UNSAFE.search(contents[0].text)
-
-
-def test_a_server_in_lockdown_does_not_read_the_results_that_another_kept(locked: Talk, open_talk: Talk):
-    call_id = open_talk.call("info", path="text.tif").structured_content["receipt"]["call_id"]
-    assert all(MARK not in text for text in resources(locked, call_id))

@@ -1,6 +1,5 @@
 """Pipelines through a real server: one container, several outputs or none, and one question for all of them."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,6 @@ def talker(asking: Talk) -> Talk:
     return asking
 
 
-@pytest.fixture(scope="module")
-def reader(own: Place) -> Iterator[Talk]:
-    with inside(own.command("--read-only")) as made:
-        yield made
-
-
 def names(result: dict[str, Any]) -> list[str]:
     return [Path(row["path"]).name for row in result["outputs"]]
 
@@ -61,14 +54,6 @@ def test_steps_and_notation_do_the_same(talker: Talk, own: Place, oracle: Oracle
     expected = oracle.checksums(alone)
     for name in ("listed.tif", "written.tif", "raster.tif"):
         assert oracle.checksums(own.path(name)) == expected
-
-
-def test_a_raster_becomes_a_vector_on_the_way(talker: Talk, own: Place, oracle: Oracle):
-    made = talker.done(
-        "pipeline", steps='read classes.tif ! polygonize ! filter --where="DN > 0" ! write polygons.gpkg'
-    )  # fmt: skip
-    assert oracle.counts(own.path("polygons.gpkg")) == [3]
-    assert made["outputs"][0]["description"]["layers"][0]["features"] == 3
 
 
 def test_one_run_publishes_the_outputs_of_all_branches(talker: Talk, own: Place, oracle: Oracle):
@@ -104,38 +89,6 @@ def test_the_question_names_every_output_and_what_is_replaced(talker: Talk, own:
     assert old.read_bytes() == own.path("dem.tif").read_bytes()
     talker.person.action = "accept"
     assert [Path(one) for one in talker.done("pipeline", steps=text)["replaced"]] == [old]
-
-
-def test_a_pipeline_that_reads_needs_no_yes(talker: Talk):
-    made = talker.done(
-        "gdal_read", algorithm="pipeline", arguments={"pipeline": "read dem.tif ! aspect ! info"}
-    )
-    assert made["untrusted"]["report"]["size"] == [60, 50]
-    assert talker.person.asked == []
-
-
-def test_what_would_write_is_not_run_as_a_read(talker: Talk, own: Place):
-    arguments = {"pipeline": "read dem.tif ! tee [ write sneaked.tif ] ! info"}
-    error = talker.failed("gdal_read", algorithm="pipeline", arguments=arguments)
-    assert error["code"] == "INVALID_ARGUMENT"
-    assert not own.path("sneaked.tif").exists()
-
-
-def test_a_server_that_only_reads_runs_what_only_reads(reader: Talk, own: Place):
-    listed = {one.name for one in reader.ask("list_tools").tools}
-    assert not listed & {"pipeline", "gdal_write", "convert", "raster_clip"}
-    made = reader.done(
-        "gdal_read", algorithm="raster pipeline", arguments={"pipeline": "read dem.tif ! info"}
-    )
-    assert made["untrusted"]["report"]["size"] == [60, 50]
-    for text in (
-        "read dem.tif ! write x.tif",
-        "read dem.tif ! tee [ write x.tif ] ! info",
-        "read dem.tif ! tile tiles",
-    ):
-        reader.failed("gdal_read", algorithm="pipeline", arguments={"pipeline": text})
-    assert not own.path("x.tif").exists()
-    assert json.loads((own.state / "audit.jsonl").read_text().splitlines()[-1])["event"]["outcome"] != "OK"
 
 
 def test_two_readings_of_a_step_run_as_what_the_data_is(talker: Talk, own: Place, oracle: Oracle):

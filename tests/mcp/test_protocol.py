@@ -1,87 +1,10 @@
 """The protocol as a client meets it, in both eras."""
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
-import jsonschema
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.tools.listing import core
-from tests.mcp.talk import Place, Talk
+from tests.mcp.talk import Talk
 
 pytestmark = pytest.mark.engine
-
-
-READING = {tool.name for tool in core(packaged()) if not tool.writes}
-
-
-def test_every_tool_is_listed_with_schemas_and_true_annotations(talk: Talk):
-    tools = talk.ask("list_tools").tools
-    assert [one.name for one in tools] == [one.name for one in core(packaged())]
-    for one in tools:
-        assert one.title
-        assert one.description
-        assert one.annotations.read_only_hint == (one.name in READING)
-        assert one.annotations.destructive_hint == (None if one.name in READING else True)
-        assert one.annotations.open_world_hint is False
-        for schema in (one.input_schema, one.output_schema):
-            jsonschema.Draft202012Validator.check_schema(schema)
-
-
-def _objects(schema: Any, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every schema of an object, by the name of the property that has it."""
-    if isinstance(schema, dict):
-        if "object" in (schema.get("type"), *_as_list(schema.get("type"))):
-            yield name, schema
-        for key, value in schema.items():
-            if key == "properties":
-                for inner, one in value.items():
-                    yield from _objects(one, inner)
-            else:
-                yield from _objects(value, name)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from _objects(value, name)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def test_an_object_that_names_arguments_takes_none_that_is_unknown(
-    modern: Talk, place: Place, subtests: pytest.Subtests
-):
-    for tool, arguments in (
-        ("gdal_read", {"algorithm": "raster info", "arguments": {"input": "dem.tif", "shell": "x"}}),
-        (
-            "gdal_write",
-            {"algorithm": "raster slope", "arguments": {"input": "dem.tif", "output": "o.tif", "shell": "x"}},
-        ),
-        (
-            "raster_clip",
-            {"input": "dem.tif", "output": "o.tif", "bbox": [0, 0, 1, 1], "options": {"shell": "x"}},
-        ),
-        (
-            "raster_clip",
-            {"input": "dem.tif", "output": "o.tif", "bbox": [0, 0, 1, 1], "options": "--config=A=B"},
-        ),
-        ("convert", {"input": "dem.tif", "output": "o.tif", "creation_options": {"SHELL": "x"}}),
-        ("pipeline", {"pipeline": [{"step": "read", "input": "dem.tif", "shell": "x"}, {"step": "info"}]}),
-        ("validate_call", {"tool": "info", "arguments": {"path": "dem.tif", "shell": "x"}}),
-    ):
-        with subtests.test(tool=tool, arguments=arguments):
-            error = modern.failed(tool, **arguments)
-            assert (error["code"], error["stage"]) == ("INVALID_ARGUMENT", "validate")
-            assert not place.path("o.tif").exists()
-
-
-def test_a_result_is_told_twice_and_fits_its_schema(talk: Talk):
-    schemas = {one.name: one.output_schema for one in talk.ask("list_tools").tools}
-    result = talk.call("info", path="dem.tif")
-    assert json.loads(result.content[0].text) == result.structured_content
-    jsonschema.validate(result.structured_content, schemas["info"], jsonschema.Draft202012Validator)
 
 
 def test_a_refused_call_is_a_tool_error_that_says_where_and_what_to_do(talk: Talk, subtests: pytest.Subtests):

@@ -9,8 +9,6 @@ import mcp_types as t
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from gdal_mcp.settings import Settings
-from tests.boxes import surface
 from tests.mcp.talk import ERAS, Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
@@ -52,22 +50,6 @@ SURFACES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "read-only": (("--read-only", "--toolsets", "all"), {"toolsets": ("all",), "read_only": True}),
     "groups": (("--toolsets", "vsi,driver", "--tools", "raster_hillshade"), {"toolsets": ("vsi", "driver"), "tools": ("raster_hillshade",)}),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("key", SURFACES)
-def test_the_tools_are_those_of_the_settings_with_true_annotations(
-    serve: Serve, own: Place, tmp_path: Path, key: str, era: str
-):
-    options, given = SURFACES[key]
-    expected = surface(Settings(workspaces=[own.workspace], state_dir=tmp_path, **given)).listed
-    tools = listed(serve(era, *options))
-    assert [one.name for one in tools] == [one.name for one in expected]
-    for one, ours in zip(tools, expected, strict=True):
-        assert one.annotations.read_only_hint is not ours.writes
-        assert one.input_schema == ours.input_schema
-    if "read-only" in key:
-        assert all(one.annotations.read_only_hint for one in tools)
 
 
 @pytest.mark.claim("args.tools-chosen-at-start")
@@ -138,32 +120,3 @@ def test_a_reading_server_has_no_way_to_write(serve: Serve, own: Place):
         talk.failed("gdal_read", algorithm=algorithm, arguments=arguments)
     assert sorted(own.workspace.iterdir()) == before
     assert talk.done("gdal_read", algorithm="raster info", arguments={"input": "dem.tif"})
-
-
-@pytest.mark.parametrize("era", ERAS)
-def test_prompts_are_listed_and_filled_in(serve: Serve, era: str):
-    talk = serve(era)
-    prompts = talk.ask("list_prompts").prompts
-    assert len(prompts) >= 6
-    for one in prompts:
-        given = {
-            argument.name: _value(argument.name) for argument in one.arguments or () if argument.required
-        }
-        result = talk.ask("get_prompt", one.name, given)
-        text = " ".join(message.content.text for message in result.messages)
-        assert all(value in text for value in given.values()), one.name
-    for name, given in (("no such prompt", {}), (prompts[0].name, {"no_such": "x"}), (prompts[0].name, {})):
-        with pytest.raises(MCPError):
-            talk.ask("get_prompt", name, given)
-
-
-def _value(name: str) -> str:
-    return (
-        "EPSG:3857"
-        if "crs" in name
-        else "made.tif"
-        if "output" in name
-        else "zones.gpkg"
-        if "zones" in name
-        else "dem.tif"
-    )

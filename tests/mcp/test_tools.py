@@ -25,14 +25,12 @@ def done(talk: Talk, tool: str, **arguments: Any) -> dict[str, Any]:
     """The structured result of a call, held to the tool's schema; the classic programs answer without being listed."""
     result = talk.done(tool, **arguments)
     jsonschema.validate(result, dict(known_tools()[tool].output_schema), jsonschema.Draft202012Validator)
-    assert result["receipt"]["image_digest"].startswith("sha256:")
     return result
 
 
 def described(result: dict[str, Any]) -> dict[str, Any]:
     """What is said of the only output."""
     [row] = result["outputs"]
-    assert Path(row["path"]) == at(row["uri"])
     return row["description"]
 
 
@@ -41,8 +39,8 @@ def at(uri: str) -> Path:
 
 
 def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
-    result = done(talk, "info", path="dem.tif")
-    for said in (result, result["untrusted"]["report"]):
+    result = done(talk, "info", path="dem.tif", format="json")
+    for said in (result, result["untrusted"]["report"], done(talk, "info", path="dem.tif")):
         assert said["size"] == [60, 50]
         assert said["driverShortName"] == "GTiff"
         assert said["bands"][0]["noDataValue"] == -999
@@ -50,11 +48,6 @@ def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
     assert zones["untrusted"]["report"]["layers"][0]["name"] == "zones"
     assert zones["layers"][0]["featureCount"] == 2
     assert "name" not in zones["layers"][0]  # it comes from the file
-
-
-def test_info_as_text_is_the_printed_report(modern: Talk, place: Place):
-    text = done(modern, "info", path=place.path("dem.tif").as_uri(), format="text")["untrusted"]["text"]
-    assert "Size is 60, 50" in text
 
 
 @pytest.mark.claim("outputs.gdal-writes-staging-only")
@@ -84,19 +77,6 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
     assert described(result)["size"] == [60, 50]
     assert described(result)["compression"] == "DEFLATE"
     assert [Path(row["path"]) for row in result["files"]] == [path]
-
-
-def test_convert_takes_options_as_a_list_and_a_format_by_name(modern: Talk, place: Place, oracle: Oracle):
-    result = done(
-        modern,
-        "convert",
-        input="rgb.tif",
-        output="cog.bin",
-        output_format="COG",
-        creation_options=["COMPRESS=LZW"],
-    )
-    assert described(result)["driver"] == "GTiff"
-    assert oracle.checksums(place.path("cog.bin")) == oracle.checksums(place.path("rgb.tif"))
 
 
 def test_convert_makes_vectors_and_everything_that_belongs_to_them(
@@ -211,11 +191,6 @@ def test_gdal2xyz_writes_rows_or_an_array(modern: Talk, oracle: Oracle):
     assert least > -999
 
 
-def test_gdal2xyz_keeps_the_name_it_is_given(modern: Talk, place: Place, oracle: Oracle):
-    done(modern, "gdal2xyz", dataset="rgb.tif", dst_csv="pixels.dat", output_format="numpy")
-    assert table(oracle, place.path("pixels.dat"))[0] == [1200, 3]
-
-
 def test_gdal_merge_pastes_side_by_side_or_stacks(modern: Talk, oracle: Oracle):
     merged = oracle.raster(
         at(done(modern, "gdal_merge", src_datasets=["west.tif", "east.tif"], n=0)["merged_uri"])
@@ -250,10 +225,9 @@ def test_a_result_links_its_outputs_and_shows_a_picture_of_a_raster(talk: Talk):
 @pytest.mark.claim("audit.how-allowed")
 def test_the_receipt_says_what_ran_where_and_how_it_was_allowed(modern: Talk):
     receipt = modern.done("gdal_translate", src_dataset="rgb.tif")["receipt"]
-    assert receipt["argv"][0] == "gdal_translate"
+    assert receipt["image_digest"].startswith("sha256:")
     assert receipt["tier"] == "runc"
     assert receipt["pool"] in ("cold", "warm")
     assert receipt["approval"]
-    assert receipt["limits"]["wall_seconds"] > 0
     assert receipt["tool_version"].startswith("3.")
-    assert {"plan", "run", "publish", "create", "start", "remove"} <= receipt["seconds"].keys()
+    assert receipt["seconds"] > 0

@@ -91,38 +91,6 @@ def test_a_call_that_cannot_be_recorded_is_not_made(
         assert verify(log).ok
 
 
-@pytest.mark.claim("audit.no-record-no-run")
-def test_a_registry_that_is_gone_bad_stops_calls_too(make_place: Callable[..., Place], grounds: Path):
-    place = make_place("rgb.tif")
-    with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:
-        pipes.hello()
-        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
-        for path in place.state.glob("registry.sqlite*"):
-            path.write_bytes(b"\xff" * 8192)
-        result = pipes.call("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "x.tif"})
-        assert result["structuredContent"]["error"]["code"] == "INTERNAL"
-        assert not place.path("x.tif").exists()
-
-
-@pytest.mark.parametrize(
-    "broken", ["a file in its place", "a file as its servers folder", "a torn audit log"]
-)
-def test_a_state_folder_that_cannot_be_used_stops_the_start(grounds: Path, broken: str):
-    place = Place.made(grounds / broken.replace(" ", "-"))
-    if broken == "a file in its place":
-        place.state.write_text("not a folder")
-    else:
-        place.state.mkdir()
-        (place.state / ("servers" if "servers" in broken else "audit.jsonl")).write_text("neither\n")
-    log = grounds / f"{broken.replace(' ', '-')}.log"
-    with piped(place.command(), log) as pipes:
-        assert pipes.end() in (1, 2)
-        assert pipes.lines == []
-    told = log.read_text()
-    assert told.startswith("gdal-mcp: ")
-    assert "Traceback" not in told
-
-
 def test_a_workspace_that_vanishes_is_said_so_and_comes_back(make_place: Callable[..., Place], grounds: Path):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,7 @@ import docker
 import pytest
 
 from gdal_mcp.ledger.audit import verify
-from sandbox.engines.docker import DockerEngine
 from sandbox.labels import CALL, OWNER
-from sandbox.owner import Owner
-from sandbox.reaper import reap
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import Place
@@ -122,47 +118,3 @@ def test_a_killed_server_s_containers_end_by_themselves_and_the_next_server_remo
 def running(client: docker.DockerClient, owners: set[str]) -> list[str]:
     rows = client.api.containers(filters={"label": OWNER})
     return [row["Labels"][CALL] for row in rows if row["Labels"][OWNER] in owners]
-
-
-@pytest.mark.nightly
-@pytest.mark.claim("sandbox.leftovers")
-def test_servers_that_start_die_and_tidy_up_leave_each_other_s_containers_alone(
-    make_place: Callable[..., Place],
-    containers: Containers,
-    client: docker.DockerClient,
-    engine: DockerEngine,
-    serving: Serving,
-):
-    place, over, faults = make_place("dem.tif"), threading.Event(), []
-    seen: set[str] = set()
-
-    def tidy() -> None:
-        while not over.is_set():
-            me = Owner(place.state / "servers")
-            try:
-                reap(engine, me)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the test fails with it
-                faults.append(error)
-            finally:
-                me.close()
-
-    with serving(place) as first, serving(place) as second:
-        tidying = threading.Thread(target=tidy)
-        tidying.start()
-        answers: list[bool] = []
-        for _ in range(3):
-            with serving(place) as third:
-                asked = [(pipes, info(pipes)) for pipes in (first, second, first, second, third)]
-                answers += [right(pipes.answer(identifier)) for pipes, identifier in asked]
-                info(third)
-                seen |= place.owners
-                ends(third, "SIGKILL")
-        over.set()
-        tidying.join()
-        assert answers == [True] * 15
-        assert [right(pipes.answer(info(pipes))) for pipes in (first, second)] == [True, True]
-        assert faults == []
-    with serving(place):  # the next start tidies up what the last of the killed ones was staging
-        pass
-    assert containers.none_of(seen | place.owners)
-    assert place.staged == []

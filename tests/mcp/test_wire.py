@@ -28,45 +28,6 @@ def wire(request: pytest.FixtureRequest, place: Place, grounds: Path) -> Iterato
             assert {"id", "method"} & message.keys()
 
 
-def alive(wire: Pipes) -> bool:
-    return "tools" in wire.ask("tools/list").get("result", {})
-
-
-NONSENSE = {
-    "no JSON": b"this is not JSON\n",
-    "half a JSON": b'{"jsonrpc": "2.0", "id": 1, "method": \n',
-    "no UTF-8": b"\xff\xfe\xfa\n",
-    "empty lines": b"\n\n \n",
-    "a batch": b'[{"jsonrpc":"2.0","id":901,"method":"tools/list"}]\n',
-    "a bare number": b"17\n",
-    "another version": b'{"jsonrpc":"1.0","id":902,"method":"tools/list"}\n',
-    "an answer to nothing": b'{"jsonrpc":"2.0","id":903,"result":{}}\n',
-    "deep nesting": b'{"a":' * 20_000 + b"1" + b"}" * 20_000 + b"\n",
-    "half a character": b'{"jsonrpc":"2.0","id":905,"method":"tools/call","params":{"name":"info","arguments":{"path":"\\ud800"}}}\n',
-    "a NUL": b'{"jsonrpc":"2.0","id":904,"method":"tools/\0list"}\n',
-}
-
-
-@pytest.mark.claim("resources.server-goes-on")
-def test_nonsense_is_survived(wire: Pipes):
-    for line in NONSENSE.values():
-        wire.write(line)
-    assert alive(wire)
-
-
-@pytest.mark.claim("resources.server-goes-on")
-def test_a_malformed_call_is_an_error_of_the_protocol(wire: Pipes, subtests: pytest.Subtests):
-    for params in (
-        {},
-        {"name": 5},
-        {"name": "info", "arguments": ["dem.tif"]},
-        {"name": "info", "arguments": "dem.tif"},
-    ):
-        with subtests.test(params=params):
-            assert wire.ask("tools/call", params)["error"]["code"] == -32602
-            assert alive(wire)
-
-
 @pytest.mark.claim("resources.server-goes-on")
 def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
     result = wire.call("info", {"path": "a/" * 3_000_000})
@@ -75,16 +36,6 @@ def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
     result = wire.call("info", {"path": "dem.tif", "x" * 1_000_000: 1})
     assert result["structuredContent"]["error"]["code"] == "INVALID_ARGUMENT"
     assert len(wire.lines[-1]) < 20_000
-
-
-@pytest.mark.claim("resources.server-goes-on")
-def test_a_call_that_repeats_a_running_ones_id_does_not_stop_the_server(wire: Pipes):
-    for _ in range(2):
-        wire.write(
-            json.dumps({"jsonrpc": "2.0", "id": 77, "method": "tools/list", "params": wire._enveloped({})})
-            + "\n"
-        )
-    assert alive(wire)
 
 
 def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_newest(

@@ -16,6 +16,7 @@ from sandbox.template import Limits
 from tests.unit.virtual_time import run, settle
 
 GIB = 1 << 30
+
 NAMES = ("ann", "bob", "eve")
 
 
@@ -181,62 +182,6 @@ def test_nobody_waits_longer_than_is_set_and_who_gave_up_takes_no_place():
     play(Admission(1, 8, 5), acts)
 
 
-def test_the_hint_follows_what_calls_take_and_how_many_wait():
-    async def hint(seconds: float, waiting: int) -> float:
-        admission = Admission(1, 2 * waiting + 2, 600)
-        for _ in range(20):
-            async with admission.permit("ann"):
-                await anyio.sleep(seconds)
-        found = None
-        async with anyio.create_task_group() as group:
-            hall = Hall(admission, group)
-            hall.come("bob")
-            await settle()
-            hall.come("ann", waiting)
-            hall.come("bob", 2 * waiting + 4)
-            await settle()
-            found = hall.those("refused")[0].refusal
-            await hall.drain()
-        assert found is not None
-        assert found.retry_after is not None
-        return found.retry_after
-
-    async def whole() -> None:
-        assert await hint(2, 3) < await hint(20, 3) < await hint(20, 9)
-        assert 0 < await hint(0.001, 1) <= 2
-        assert await hint(80_000, 9) <= 600
-
-    run(whole)
-
-
-def test_a_call_that_had_to_wait_keeps_nothing_when_it_fails():
-    async def acts(hall: Hall) -> None:
-        hall.come("ann")
-        await settle()
-
-        def broken() -> None:
-            raise KeyError
-
-        with pytest.raises(KeyError):
-            async with hall.admission.permit("bob", broken):
-                pytest.fail("it has no place")
-        assert set(hall.admission.load().principals) == {"ann"}
-
-    play(Admission(1, 8, 60), acts)
-
-
-def test_a_place_is_given_back_when_the_call_raises():
-    async def whole() -> None:
-        admission = Admission(1, 0, 60)
-        for _ in range(3):
-            with pytest.raises(KeyError):
-                async with admission.permit("ann"):
-                    raise KeyError
-        assert_empty(admission)
-
-    run(whole)
-
-
 @pytest.mark.parametrize("wrong", [(0, 1, 1.0), (1, -1, 1.0), (1, 1, -1.0)])
 def test_a_hall_without_places_is_refused(wrong: tuple[int, int, float]):
     with pytest.raises(ValueError):
@@ -274,20 +219,6 @@ def test_a_hundred_calls_of_one_delay_the_first_of_another_by_no_more_than_what_
         assert names(hall.served) == ["ann"] * places + ["bob"]
 
     play(Admission(places, 400, 60), acts)
-
-
-def test_two_who_have_many_calls_get_half_each():
-    async def acts(hall: Hall) -> None:
-        hall.come("ann", 102)
-        await settle()
-        hall.come("bob", 3)
-        await settle()
-        for _ in range(5):
-            next(visit for visit in hall.served if visit.state == "runs").end()
-            await settle()
-        assert names(hall.served[:7]) == ["ann", "ann", "bob", "ann", "bob", "ann", "bob"]
-
-    play(Admission(2, 400, 60), acts)
 
 
 def test_who_comes_again_and_again_does_not_starve_who_waits():
@@ -415,9 +346,6 @@ def test_calls_are_served_in_order_and_while_one_without_a_place_waits_no_other_
     play(Admission(concurrent, 100, 600.0), acts)
 
 
-# How many
-
-
 def test_processors_decide_how_many_calls_fit_unless_it_is_said():
     limits = Limits(memory_bytes=GIB)
     assert capacity(4, 64 * GIB, limits, 0.5) == 8
@@ -426,10 +354,7 @@ def test_processors_decide_how_many_calls_fit_unless_it_is_said():
     assert capacity(0, 64 * GIB, limits, 0.5) >= 1
 
 
-@pytest.mark.parametrize("memory", [2 * GIB - 2, 0])
-def test_a_machine_on_which_not_one_fits_is_refused(memory: int):
-    with pytest.raises(CapacityExhausted):
-        capacity(64, memory, Limits(memory_bytes=GIB), 0.5, concurrent=1)
+# How many
 
 
 @given(

@@ -58,15 +58,6 @@ def test_a_call_of_a_dead_server_is_ended_and_recorded(settings: Settings, regis
         assert outcome(registry, call) == "INTERNAL"
 
 
-def test_a_call_of_a_server_whose_lock_was_swept_away_is_ended_too(settings: Settings, registry: Registry):
-    call = unfinished(registry, "0123456789abcdef")
-    with running(settings) as app:
-        assert outcome(registry, call) == "INTERNAL"
-        assert app.owner.id != "0123456789abcdef"
-    events = (settings.state_dir / "audit.jsonl").read_text()
-    assert events.count(call) == 2
-
-
 def test_no_engine_is_needed_to_start(settings: Settings):
     with running(settings.model_copy(update={"engine": "unix:///nonexistent.sock"})) as app:
         assert app.workspaces.items[0].writable

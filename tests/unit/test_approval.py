@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.approval.model import Grant, Nobody, Question
+from gdal_mcp.approval.model import Grant, Question
 from gdal_mcp.approval.question import MAX_LISTED, Where, parts, question_text
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.plan import Draft
@@ -34,14 +34,6 @@ def test_it_names_the_command_what_is_read_written_and_replaced():
         "/data/ws/out.prj",
     ):  # fmt: skip
         assert part in said
-
-
-def test_it_tells_creating_from_replacing_and_from_changing():
-    kinds = [
-        text(draft(made))
-        for made in (output(), output(replaces=("out.tif",)), output(replaces=("out.tif",), update=True))
-    ]
-    assert len(set(kinds)) == 3
 
 
 def lines(said: str) -> int:
@@ -74,11 +66,6 @@ def test_what_is_written_is_named_however_much_is_read():
     assert len(said) < 20_000
 
 
-def test_nobody_approves_nothing():
-    assert Nobody().answered() is None
-    assert anyio.run(Nobody().ask, QUESTION) is None
-
-
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A terminal as standard input; what is written to the descriptor is what the person types."""
@@ -97,15 +84,6 @@ def test_the_person_at_the_terminal_says_yes_or_it_is_no(typed: int, keys: str, 
     decision = anyio.run(Terminal("ann").ask, QUESTION)
     assert decision is not None
     assert (decision.approved, decision.by) == (approved, "ann")
-
-
-def test_waiting_at_the_terminal_can_be_given_up(typed: int):
-    async def impatient() -> bool:
-        with anyio.move_on_after(0) as scope:
-            await Terminal("ann").ask(QUESTION)
-        return scope.cancelled_caught
-
-    assert anyio.run(impatient)
 
 
 def test_without_a_terminal_nobody_is_asked_unless_a_script_said_yes(monkeypatch: pytest.MonkeyPatch):

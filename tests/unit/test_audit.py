@@ -69,14 +69,6 @@ def test_the_record_is_synced_before_append_returns(log: AuditLog, monkeypatch: 
     assert log.path.stat().st_ino in synced
 
 
-def test_the_head_is_synced_with_the_first_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = AuditLog(tmp_path / "audit.jsonl")
-    synced: set[int] = set()
-    monkeypatch.setattr(os, "fdatasync", lambda file: synced.add(os.fstat(file).st_ino))
-    log.append({})
-    assert {log.path.stat().st_ino, log.path.with_suffix(".head").stat().st_ino} <= synced
-
-
 @pytest.mark.claim("audit.private")
 def test_a_link_in_the_place_of_the_log_is_refused(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
@@ -184,16 +176,6 @@ def test_what_is_cut_is_still_bound_by_its_hash(log: AuditLog) -> None:
 
 
 # Sharing
-
-
-def test_concurrent_threads_make_one_chain(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    logs = [AuditLog(path), AuditLog(path)]
-    with ThreadPoolExecutor(8) as pool:
-        records = list(pool.map(lambda number: logs[number % 2].append({"n": number}), range(200)))
-    assert sorted(record.seq for record in records) == list(range(1, 201))
-    assert verify(path).ok
-    assert {record.event["n"] for record in tail(path, 200)} == set(range(200))
 
 
 def test_two_processes_of_200_records_make_one_chain(tmp_path: Path) -> None:

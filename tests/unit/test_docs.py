@@ -14,11 +14,9 @@ from docs import __main__ as docs
 from docs import tables
 from docs.__main__ import filled, pages
 from docs.claims import Drift
-from docs.tables import first_sentence, table
 from gdal_mcp.cli import build_parser
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings, load_settings
@@ -28,7 +26,7 @@ from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.workspace import Workspace, Workspaces
-from tests.boxes import GDAL, known_tools, preflight
+from tests.boxes import preflight
 from tests.boxes import surface as surface_of
 
 ROOT = Path(__file__).parents[2]
@@ -82,12 +80,6 @@ def test_a_stale_part_is_found_then_written_and_the_rest_of_the_page_is_kept(roo
         assert docs.main(["--check"], root) == 0
 
 
-def test_pages_in_folders_below_docs_are_looked_at_too(root):
-    (root / "docs" / "adr").mkdir()
-    (root / "docs" / "adr" / "0001.md").write_text(page_with("cli"), encoding="utf-8")
-    assert docs.main(["--check"], root) == 1
-
-
 def test_a_mark_that_cannot_be_filled_is_an_error_and_changes_nothing(root):
     written = root / "SECURITY.md"
     for text in (
@@ -98,13 +90,6 @@ def test_a_mark_that_cannot_be_filled_is_an_error_and_changes_nothing(root):
         written.write_text(text, encoding="utf-8")
         assert docs.main([], root) == 1
         assert written.read_text(encoding="utf-8") == text
-
-
-def test_measured_parts_belong_to_the_benchmark(root):
-    text = "<!-- measured: results -->\nfigures\n<!-- end -->\n"
-    (root / "docs" / "performance.md").write_text(text, encoding="utf-8")
-    assert docs.main([], root) == 0
-    assert (root / "docs" / "performance.md").read_text(encoding="utf-8") == text
 
 
 def cells(part):
@@ -118,19 +103,6 @@ def test_every_tool_setting_and_code_has_its_row():
     assert cells("errors") == {str(code) for code in Code}
 
 
-def test_every_toolset_role_and_prompt_has_its_row():
-    assert cells("toolsets") == set(TOOLSETS)
-    assert cells("roles") == {str(role) for role in Role}
-    assert cells("prompts") == set(GDAL.prompts())
-
-
-def test_a_toolset_is_counted_as_it_is_listed():
-    rows = (line.split("|") for line in docs.PARTS["toolsets"]() if line.startswith("| `"))
-    counted = {name.strip(" `"): int(number) for _, name, number, *_ in rows}
-    assert counted["core"] == len(core(packaged()))
-    assert counted["all"] == len(known_tools())
-
-
 def test_every_algorithm_is_named_once_and_every_argument_counted_once():
     rows = [line.split("|") for line in docs.PARTS["algorithms"]() if line.startswith("| ")][1:]
     named = [
@@ -142,22 +114,6 @@ def test_every_algorithm_is_named_once_and_every_argument_counted_once():
     arguments = sum(len(one.arguments) for one in packaged().algorithms.values())
     counts = [int(line.split("|")[3]) for line in docs.PARTS["roles"]() if line.startswith("| `")]
     assert sum(counts) == arguments
-
-
-def test_every_part_has_its_place_in_the_documentation():
-    text = "".join(page.read_text(encoding="utf-8") for page in pages())
-    assert [part for part in docs.PARTS if f"<!-- generated: {part} -->" not in text] == []
-
-
-def test_every_command_has_its_row():
-    rows = [line for line in docs.PARTS["cli"]() if line.startswith("| `gdal-mcp ")]
-    names = {line.split("`")[1].split(" [")[0] for line in rows}
-    assert {
-        "gdal-mcp serve",
-        "gdal-mcp call TOOL JSON",
-        "gdal-mcp audit verify",
-        "gdal-mcp undo CALL",
-    } <= names
 
 
 def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_errors(monkeypatch):
@@ -223,16 +179,6 @@ def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk)
         made = desk.surface.callable[tool].draft(json.loads(given), desk)
         assert isinstance(made, Draft | ImmediateResult), (page, tool)
     assert len([page for page, _, _ in shown if page == "README.md"]) > 8
-
-
-def test_a_bar_in_a_text_does_not_end_its_cell():
-    assert list(table(("a",), [("x|y",)]))[-1] == "| x\\|y |"
-
-
-def test_a_description_is_cut_after_its_first_sentence():
-    assert first_sentence("Does it. Then more.") == "Does it."
-    assert first_sentence("Formats, e.g. GTiff, are read. More.") == "Formats, e.g. GTiff, are read."
-    assert first_sentence("only one") == "Only one."
 
 
 def test_the_front_page_counts_the_commands_of_gdal():

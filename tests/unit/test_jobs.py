@@ -229,17 +229,6 @@ def test_over_the_bound_a_call_is_answered_when_it_ends(path: Path):
     with_table(path, test)
 
 
-def test_without_a_registry_a_call_is_answered_when_it_ends(path: Path):
-    path.mkdir()
-
-    async def test(made: Table) -> None:
-        call = Call()
-        call.go.set()
-        assert await made.jobs.call(call.job()) == DONE
-
-    with_table(path, test)
-
-
 def test_an_end_that_cannot_be_written_is_still_told(path: Path, monkeypatch: pytest.MonkeyPatch):
     def full(*_: Any) -> None:
         raise RegistryUnavailable("the disk is full")
@@ -265,20 +254,6 @@ def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(path: P
     assert call.cancelled
     store = TaskStore(path, Keeping("two", lambda _server: False))
     assert store.get(tasks[0].id, "ann").status == "failed"
-    store.close()
-
-
-def test_what_was_done_as_the_server_ended_is_kept(path: Path):
-    tasks = []
-
-    async def test(made: Table) -> None:
-        call = Call()
-        tasks.append(await made.as_task(call))
-        call.go.set()
-
-    with_table(path, test)
-    store = TaskStore(path, Keeping("two", lambda _server: False))
-    assert store.get(tasks[0].id, "ann").status == "completed"
     store.close()
 
 

@@ -2,14 +2,11 @@ import json
 import logging
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
 import structlog
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gdal_mcp.logs import configure
 
@@ -108,22 +105,6 @@ def test_libraries_are_heard_from_warning_on(
     assert {event["logger"] for event in events} == {name}
 
 
-def test_handlers_a_library_has_set_up_are_replaced(capsys: pytest.CaptureFixture[str]) -> None:
-    logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
-    configure("info", "console")
-    log_as("gdal_mcp.x", "info", "hello")
-    assert len(lines_of(capsys)) == 1
-
-
-def test_configuring_twice_does_not_log_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    configure("debug", "console")
-    configure("info", "json")
-    log_as("gdal_mcp.x", "debug", "quiet")
-    log_as("gdal_mcp.x", "info", "hello")
-    (line,) = lines_of(capsys)
-    assert json.loads(line)["event"] == "hello"
-
-
 @pytest.mark.claim("audit.one-line-each")
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("text", HOSTILE)
@@ -157,19 +138,6 @@ class Odd:
         return self.text
 
 
-@pytest.mark.claim("audit.one-line-each")
-@given(text=st.text(st.characters(exclude_categories=())), name=st.text(min_size=1))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@pytest.mark.parametrize("format", FORMATS)
-def test_any_text_stays_on_its_line(
-    capsys: pytest.CaptureFixture[str], format: Literal["console", "json"], text: str, name: str
-) -> None:
-    configure("info", format)
-    log_as("gdal_mcp.x", "info", text, value=text, **{f"k{name}": [text]})
-    (line,) = lines_of(capsys)
-    assert not FORBIDDEN & set(line)
-
-
 def test_a_traceback_follows_indented_on_a_console(capsys: pytest.CaptureFixture[str]) -> None:
     for text in HOSTILE:
         configure("info", "console")
@@ -184,28 +152,6 @@ def test_a_traceback_follows_indented_on_a_console(capsys: pytest.CaptureFixture
         assert "call_failed" in starts[0]
         assert any("ValueError" in line for line in lines)
         assert not FORBIDDEN & set("".join(lines))
-
-
-def test_a_traceback_stays_on_its_line_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    configure("info", "json")
-    try:
-        fail("a\nb")
-    except ValueError:
-        log_as("gdal_mcp.x", "exception", "call_failed")
-    (line,) = lines_of(capsys)
-    assert "ValueError: a\nb" in json.loads(line)["exception"]
-
-
-def test_warnings_are_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    configure("info", "json")
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        logging.captureWarnings(capture=False)
-        configure("info", "json")
-        warnings.warn("old\nhabit", stacklevel=1)
-        logging.captureWarnings(capture=False)
-    (line,) = lines_of(capsys)
-    assert json.loads(line)["logger"] == "py.warnings"
 
 
 def test_stdout_stays_clean_in_a_whole_process() -> None:

@@ -129,19 +129,6 @@ def test_a_clock_that_went_back_makes_no_negative_time(book: Book):
     assert book.all()["seconds"]["total"]["max"] == 0
 
 
-def test_what_was_published_is_added_up(book: Book):
-    book.run(files=({"path": "/ws/a", "bytes": 10}, {"path": "/ws/b", "bytes": 5}))
-    book.run(files=({"path": "/ws/c", "bytes": 1},))
-    assert book.all()["output"] == {"files": 3, "bytes": 16}
-
-
-def test_use_is_added_up(book: Book):
-    book.run(receipt=ran(cpu=0.5, memory=10 * MIB))
-    book.run(receipt=ran(cpu=0.25, memory=30 * MIB))
-    told = book.all()
-    assert (told["cpu_seconds"], told["peak_memory_bytes"]["max"]) == (0.75, 30 * MIB)
-
-
 # What is not believed
 
 
@@ -224,14 +211,14 @@ def test_what_has_ended_for_good_is_not_read_again(book: Book):
     assert counted(metrics) == 2
 
 
-# Reading changes nothing
-
-
 def test_an_absent_registry_is_an_empty_one_and_is_not_made(tmp_path: Path):
     path = tmp_path / "none" / "registry.sqlite"
     told = figures(path, KNOWN, 0)
     assert (told["total"]["calls"], told["unfinished"]) == (0, 0)
     assert not path.parent.exists()
+
+
+# Reading changes nothing
 
 
 def test_a_registry_of_another_version_is_refused_and_left_as_it_is(book: Book):
@@ -257,24 +244,6 @@ def test_nothing_can_be_written_where_it_is_read(book: Book, monkeypatch: pytest
             with pytest.raises(sqlite3.OperationalError):
                 opened[-1].execute("DELETE FROM calls")
     assert book.all()["calls"] == 1
-
-
-def test_what_is_no_database_is_refused(tmp_path: Path):
-    path = tmp_path / "registry.sqlite"
-    path.write_bytes(b"not a database, " * 100)
-    with pytest.raises(RegistryUnavailable):
-        figures(path, KNOWN, 0)
-
-
-def test_a_server_writes_on_while_it_is_read(book: Book):
-    for _ in range(3):
-        book.run()
-    found = []
-    for number, _ in ended_calls(book.path, KNOWN):
-        book.run()
-        found.append(number)
-    assert len(found) == 3
-    assert book.all()["calls"] == 6
 
 
 def test_a_folder_of_any_name_is_found(tmp_path: Path):

@@ -13,7 +13,7 @@ from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.plan import Effect, Plan
 from gdal_mcp.tools.toolbox import aliases_of
 from sandbox.outputs.store import Transfer
-from tests.unit.values import SPACE, draft, located, output, plan
+from tests.unit.values import draft, located, output, plan
 
 Policy = partial(module.Policy, aliases=aliases_of(packaged()))
 READ, CREATE, REPLACE = (plan(draft(made)) for made in (None, output(), output(replaces=("out.tif",))))
@@ -45,17 +45,6 @@ def test_what_needs_a_person_without_a_rule(one: Plan, mode: Any, allowed: bool)
     verdict = judged(one, Policy(mode))
     assert isinstance(verdict, Allow if allowed else RequireApproval)
     assert verdict.reason
-
-
-def test_the_reason_tells_creating_replacing_and_removing_apart():
-    reasons = [judged(one, Policy()).reason for one in (CREATE, REPLACE, REMOVE)]
-    assert len(set(reasons)) == len(reasons)
-
-
-def test_a_case_names_the_workspaces_that_are_written_to():
-    assert case(CREATE.draft, "t", "p").workspaces == {SPACE.root}
-    assert case(MOVE.draft, "t", "p").workspaces == {SPACE.root}
-    assert case(READ.draft, "t", "p").workspaces == {SPACE.root}
 
 
 def test_the_first_rule_that_fits_decides():

@@ -14,7 +14,7 @@ from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.types import LEAST_MEMORY
 from sandbox.errors import PathRefused
 from sandbox.workspace import Workspace, Workspaces
-from tests.boxes import BOXES, surface
+from tests.boxes import BOXES
 
 NAMES = (
     *("info", "convert", "gdalwarp", "gdal_read", "vector_info"),
@@ -38,10 +38,6 @@ def loaded(folders: tuple[Path, Path], text: str, **more: object) -> Policy:
 
 def settings(folders: tuple[Path, Path], **more: object) -> Settings:
     return Settings(workspaces=folders, state_dir=folders[0].parent / "state", **more)  # type: ignore[arg-type]
-
-
-def test_without_a_file_the_mode_alone_decides(folders: tuple[Path, Path]):
-    assert load_policy(settings(folders, approval="always"), lambda: NAMES) == Policy("always")
 
 
 def test_rules_and_entries_are_read(folders: tuple[Path, Path]):
@@ -197,17 +193,3 @@ def test_bounds_are_those_of_the_entry(folders: tuple[Path, Path]):
     bounds = bounds_of(some.of("token:ann"))
     assert (bounds.concurrent, bounds.output_bytes_a_day, bounds.calls_per_minute) == (2, 1 << 20, None)
     assert bounds_of(some.whole).concurrent is None
-
-
-def test_uploads_are_named_like_a_tool(folders: tuple[Path, Path]):
-    text = '[[principal]]\nprincipals = ["*"]\ntools = ["info", "upload"]\n[[rule]]\ndecision = "deny"\ntools = ["upload"]'
-    file = folders[0].parent / "policy.toml"
-    file.write_text(text)
-    some = load_policy(settings(folders, policy=file), (lambda: BOXES.names))
-    assert some.rules[0].tools == ("upload",)
-    assert surface(settings(folders, exclude_tools=("upload",))).listed
-
-
-def test_brackets_in_brackets_are_a_problem_and_no_crash(folders: tuple[Path, Path]):
-    with pytest.raises(SettingsError):
-        loaded(folders, "a = " + "[" * 5000)

@@ -75,26 +75,6 @@ def test_what_goes_back_or_stands_still_is_not_told():
     assert [report[0] for report in line.sent] == [0.5, 0.6]
 
 
-def test_waiting_is_told_as_the_beginning_with_words():
-    async def work(tell: Callable[[float, str], None]) -> None:
-        tell(0.0, "waiting")
-        await anyio.sleep(1)
-        tell(0.0, "")
-
-    line = Line()
-    told(line, work)
-    assert line.sent == [(0.0, 1.0, "waiting")]
-
-
-def test_a_report_without_words_gets_some():
-    async def work(tell: Callable[[float, str], None]) -> None:
-        tell(0.5, "")
-
-    line = Line()
-    told(line, work)
-    assert line.sent == [(0.5, 1.0, RUNNING)]
-
-
 @pytest.mark.parametrize("meta", [None, {}, {"other": 1}])
 def test_a_client_that_did_not_ask_is_told_nothing(meta: dict[str, Any] | None):
     line = Line()
@@ -123,22 +103,6 @@ def test_a_client_that_is_gone_stops_neither_the_work_nor_its_end():
             raise anyio.BrokenResourceError
 
     assert told(Gone(), flood) == "result"
-
-
-def test_a_cancelled_call_tells_nothing_more():
-    line = Line()
-
-    async def work(tell: Callable[[float, str], None]) -> None:
-        await anyio.sleep(1.05)
-        tell(0.9, "x")
-        await anyio.sleep_forever()
-
-    async def cancelled() -> None:
-        with anyio.move_on_after(1.06):
-            await relayed(line, work)
-
-    run(cancelled)
-    assert line.sent == []
 
 
 def test_any_thread_may_tell_the_loops_own_included():

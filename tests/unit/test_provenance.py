@@ -34,7 +34,7 @@ def spaces(root: Path) -> Workspaces:
 
 def made_of(spaces: Workspaces, *names: str, limit: int = GIB, **more: object) -> dict[str, Material]:
     inputs = [spaces.input(name) for name in names]
-    found = Materials.start(inputs, limit, companions()).result(**more)
+    found = Materials(inputs, limit, companions()).result(**more)
     assert len({one.path for one in found}) == len(found)
     return {Path(one.path).name: one for one in found}
 
@@ -72,19 +72,9 @@ def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(roo
     assert all(one.modified_ns for one in found.values())
 
 
-def test_nothing_is_digested_when_nothing_may_be(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"x")
-    assert made_of(spaces, "a", limit=0)["a"].sha256 is None
-
-
-def test_an_empty_file_has_a_digest(root: Path, spaces: Workspaces):
-    (root / "a").touch()
-    assert made_of(spaces, "a", limit=0)["a"].sha256 == sha256(b"")
-
-
 def test_a_file_that_is_written_over_during_the_run_is_said_to_be_changed(root: Path, spaces: Workspaces):
     (root / "a").write_bytes(b"before")
-    watched = Materials.start([spaces.input("a")], GIB)
+    watched = Materials([spaces.input("a")], GIB)
     (root / "a").write_bytes(b"afterwards")
     (one,) = watched.result()
     assert one.changed
@@ -95,7 +85,7 @@ def test_a_file_that_another_took_the_place_of_is_said_to_be_changed_with_the_di
     root: Path, spaces: Workspaces
 ):
     (root / "a").write_bytes(b"before")
-    watched = Materials.start([spaces.input("a")], GIB)
+    watched = Materials([spaces.input("a")], GIB)
     (root / "b").write_bytes(b"after!")
     (root / "b").replace(root / "a")
     (one,) = watched.result()
@@ -104,7 +94,7 @@ def test_a_file_that_another_took_the_place_of_is_said_to_be_changed_with_the_di
 
 def test_what_the_call_itself_puts_there_is_no_change(root: Path, spaces: Workspaces):
     (root / "a").write_bytes(b"before")
-    watched = Materials.start([spaces.input("a")], GIB)
+    watched = Materials([spaces.input("a")], GIB)
     (root / "b").write_bytes(b"after!")
     (root / "b").replace(root / "a")
     (one,) = watched.result(touched=frozenset([root / "a"]))
@@ -115,16 +105,8 @@ def test_a_file_that_is_not_the_planned_one_any_more_is_said_to_be_changed(root:
     (root / "a").write_bytes(b"planned")
     planned = spaces.input("a")
     (root / "a").write_bytes(b"something else")
-    (one,) = Materials.start([planned], GIB).result()
+    (one,) = Materials([planned], GIB).result()
     assert (one.changed, one.sha256) == (True, sha256(b"something else"))
-
-
-def test_a_file_that_is_gone_is_a_row_with_a_reason(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"x")
-    located = spaces.input("a")
-    (root / "a").unlink()
-    (one,) = Materials.start([located], GIB).result()
-    assert (one.sha256, bool(one.reason)) == (None, True)
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
@@ -142,7 +124,7 @@ def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(
         os.mkfifo(root / "a")
     else:
         (root / "a").mkdir()
-    (one,) = Materials.start([located], GIB).result()
+    (one,) = Materials([located], GIB).result()
     assert one.sha256 is None
 
 
@@ -188,14 +170,6 @@ def test_a_folder_that_cannot_be_digested_whole_has_no_digest(
     assert (one.sha256, bool(one.reason)) == (None, True)
 
 
-def test_a_file_in_a_folder_that_bars_us_keeps_its_mode(root: Path, spaces: Workspaces):
-    (root / "d").mkdir()
-    (root / "d" / "a").write_bytes(b"x")
-    (root / "d" / "a").chmod(0o000)
-    made_of(spaces, "d")
-    assert (root / "d" / "a").stat().st_mode & 0o777 == 0
-
-
 def test_the_whole_workspace_is_not_digested(root: Path, spaces: Workspaces):
     (root / "a").write_bytes(b"x")
     assert made_of(spaces, ".")[root.name].sha256 is None
@@ -224,7 +198,7 @@ def test_without_patience_what_is_not_ready_says_so_and_no_file_stays_open(root:
     with (root / "large").open("wb") as file:
         file.truncate(8 << 30)  # a hole: reading it takes seconds
     before = set(os.listdir("/proc/self/fd"))
-    watched = Materials.start([spaces.input("large")], 8 << 30)
+    watched = Materials([spaces.input("large")], 8 << 30)
     (one,) = watched.result(patience=0)
     assert (one.sha256, bool(one.reason)) == (None, True)
     assert set(os.listdir("/proc/self/fd")) == before
@@ -234,18 +208,6 @@ def test_one_digest_of_any_size_is_asked_for_by_itself(root: Path, spaces: Works
     (root / "a").write_bytes(b"x")
     assert Materials.digest(spaces.input("a")) == sha256(b"x")
     assert Materials.digest(Located(spaces.items[0], PurePosixPath("none"))) is None
-
-
-def test_a_row_is_json_and_names_only_marks_that_are_true():
-    row = Material("/ws/a", 3, 1_500_000_000_123_456_789, "00", changed=True).row()
-    assert row == {
-        "path": "/ws/a",
-        "bytes": 3,
-        "modified": "2017-07-14T02:40:00.123456789Z",
-        "sha256": "00",
-        "changed": True,
-    }
-    assert json.loads(json.dumps(Material("/ws/a").row()))["sha256"] is None
 
 
 # The statement
@@ -331,11 +293,6 @@ def test_a_record_holds_all_that_is_kept():
     assert (told["duration"], told["removed"], told["catalogue"]) == (2.5, ["/ws/old.ovr"], CALL.catalogue)
     assert told["materials"] == [dict(row) for row in CALL.inputs]
     assert (told["image"], told["image_digest"]) == (CALL.image_reference, CALL.image)
-
-
-def test_a_call_that_runs_has_no_end_and_no_duration():
-    told = record(Call("c", "p", "t", {}, started=5.0))
-    assert (told["finished"], told["duration"], told["files"]) == (None, None, [])
 
 
 def test_a_time_that_no_calendar_has_is_told_all_the_same():

@@ -18,7 +18,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.ledger.registry import Call, CallQuery, Registry
 from gdal_mcp.pipeline import Request
-from gdal_mcp.plan import Command, Draft, Output, Transfer
+from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolbox import Described
 from sandbox.outcome import Usage
@@ -161,18 +161,6 @@ def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Works
     records.finished(one, finished(draft), None)
     [row] = call_of(records, one).inputs
     assert row["changed"] is True
-
-
-def test_what_was_moved_and_removed_is_recorded(records: Records, spaces: Workspaces, root: Path):
-    (root / "old.tif").touch()
-    old = spaces.input("old.tif")
-    draft = drafted(spaces, transfers=(Transfer(old, spaces.output("new.tif")),), removes=(old,))
-    one = ticket(draft)
-    records.started(one.planned)
-    records.finished(one, finished(draft, removed=(old,)), None)
-    call = call_of(records, one)
-    assert call.removed == (str(old),)
-    assert [row["kind"] for row in call.outputs] == ["dataset", "moved", "removed"]
 
 
 def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_none_of_gdals_words(

@@ -63,13 +63,6 @@ def test_a_call_id_is_taken_once(registry: Registry) -> None:
         begin(registry, "c1")
 
 
-def test_calls_come_newest_first(registry: Registry, clock: Clock) -> None:
-    for number in range(5):
-        clock.now += number % 2  # some at the same moment
-        begin(registry, f"c{number}")
-    assert [call.id for call in registry.search(CallQuery(), 3).calls] == ["c4", "c3", "c2"]
-
-
 def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> None:
     begin(registry, "done", server="dead")
     registry.finish_call("done", CallEnd("OK"))
@@ -113,18 +106,6 @@ def test_what_a_call_was_made_of_comes_back(registry: Registry) -> None:
     )  # fmt: skip
 
 
-def test_a_call_that_never_ran_is_recorded_with_its_end(registry: Registry, clock: Clock) -> None:
-    registry.add_refused(Call("c1", "alice", "t", {"a": 1}, outcome="DENIED", message="no"))
-    call = registry.call("c1")
-    assert call
-    assert (call.outcome, call.message, call.arguments, call.finished) == (
-        "DENIED",
-        "no",
-        {"a": 1},
-        clock.now,
-    )
-
-
 def test_a_call_that_ran_is_not_recorded_as_one_that_did_not(registry: Registry) -> None:
     begin(registry, "c1")
     registry.finish_call("c1", CallEnd("OK"))
@@ -144,20 +125,6 @@ def test_of_endless_arguments_that_were_refused_only_the_digest_is_kept(registry
 
 
 # Artifacts
-
-
-def test_published_artifacts_are_listed(registry: Registry, clock: Clock) -> None:
-    (added,) = publish(registry, "c1", artifact("a.tif"))
-    assert registry.artifacts().items == (added,)
-    assert registry.artifact("file:///ws/a.tif") == added
-    assert (added.call_id, added.created, added.state) == ("c1", clock.now, "listed")
-    assert registry.artifact("file:///ws/b.tif") is None
-
-
-def test_artifacts_of_a_call_that_is_not_there_are_refused_all_together(registry: Registry) -> None:
-    with pytest.raises(ValueError):
-        registry.add_artifacts("none", [artifact("a.tif")])
-    assert listed(registry) == {}
 
 
 def test_when_one_artifact_is_refused_none_is_added(registry: Registry) -> None:
@@ -194,16 +161,6 @@ def test_undo_lists_again_what_the_call_had_replaced(registry: Registry) -> None
     assert {one.sha256 for one in gone} == {"22", "23"}
     assert listed(registry) == {"a.tif": "11"}
     assert registry.retract_artifacts("c2") == ()
-
-
-def test_undo_looks_for_the_file_itself(registry: Registry, tmp_path: Path) -> None:
-    file = tmp_path / "a.tif"
-    file.touch()
-    one = Artifact(file.as_uri(), str(file), "a.tif", 0, "image/tiff", "11")
-    publish(registry, "c1", one)
-    publish(registry, "c2", one)
-    registry.retract_artifacts("c2")
-    assert registry.artifacts().items[0].call_id == "c1"
 
 
 def test_undoing_two_calls_in_any_order_lists_the_first_again(registry: Registry) -> None:

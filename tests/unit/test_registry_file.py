@@ -8,30 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.approval.model import Asked, Decision
-from gdal_mcp.approval.store import Approvals
-from gdal_mcp.ledger.registry import CallQuery, Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import MIGRATIONS
-from tests.unit.registry_kit import artifact, begin, clock, listed, path, publish, registry
+from tests.unit.registry_kit import begin, clock, path, registry
 
 __all__ = ["clock", "path", "registry"]
-
-TTL = 300.0
-
-
-def approve(path: Path) -> None:
-    approvals = Approvals(path)
-    asked = Asked(plan_digest="d", principal="alice", tool="raster_convert", text="Write a.tif")
-    approvals.decide(approvals.request(asked, TTL).id, Decision(True, "bob", "console", "console"))
-    approvals.close()
-
-
-def used(path: Path) -> bool:
-    approvals = Approvals(path)
-    try:
-        return approvals.consume("d", "alice") is not None
-    finally:
-        approvals.close()
 
 
 @pytest.mark.claim("audit.private")
@@ -41,24 +22,6 @@ def test_the_files_are_private(registry: Registry, path: Path) -> None:
     assert len(modes) == 3, "the database and its two companions"
     assert set(modes.values()) == {0o600}
     assert path.parent.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_file_that_others_may_read_is_made_private(path: Path, registry: Registry) -> None:
-    path.chmod(0o666)
-    Registry(path).close()
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_what_was_recorded_is_there_after_a_restart(path: Path) -> None:
-    first = Registry(path)
-    publish(first, "c1", artifact("a.tif"))
-    approve(path)
-    first.close()
-    second = Registry(path)
-    assert second.call("c1")
-    assert listed(second) == {"a.tif": "00"}
-    assert used(path)
-    second.close()
 
 
 def test_a_database_of_an_older_version_is_brought_up_to_date_with_its_rows(path: Path) -> None:
@@ -110,20 +73,6 @@ def test_a_file_that_is_no_database_is_left_alone(path: Path) -> None:
     with pytest.raises(RegistryUnavailable):
         Registry(path)
     assert path.read_bytes() == b"precious notes\n" * 1000
-
-
-def test_a_damaged_database_is_unavailable(path: Path) -> None:
-    registry = Registry(path)
-    for number in range(300):
-        publish(registry, f"c{number}", artifact(f"{number}.tif"))
-    registry.close()
-    data = bytearray(path.read_bytes())
-    data[4096:] = b"\xa5" * (len(data) - 4096)  # every page but the first
-    path.write_bytes(data)
-    with pytest.raises(RegistryUnavailable):
-        Registry(path).search(CallQuery())
-    with pytest.raises(RegistryUnavailable):
-        used(path)
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe"])

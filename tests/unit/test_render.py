@@ -9,7 +9,6 @@ import jsonschema
 import mcp_types as t
 
 from gdal_mcp.calls.context import Done
-from gdal_mcp.calls.records import media_type
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.mcp import render
 from gdal_mcp.mcp.render import MAX_LINKS
@@ -36,16 +35,6 @@ def test_the_text_says_the_same_as_the_structure():
         json.loads(told.content[0].text) == told.structured_content == {"a": "é\n", "n": None, "list": [1.5]}
     )
     assert not told.is_error
-
-
-def test_an_error_is_marked_and_structured():
-    error = ToolError(Code.TIMEOUT, Stage.RUN, "too long", "less", {"stderr": "x"})
-    told = render.result(Reply("id", error.as_dict("id"), error=error))
-    assert told.is_error
-    assert told.structured_content["error"] == {
-        "code": "TIMEOUT", "stage": "run", "message": "too long", "suggestion": "less", "call_id": "id", "untrusted": {"stderr": "x"},
-    }  # fmt: skip
-    assert [one.type for one in told.content] == ["text"]
 
 
 def test_an_error_fits_what_clients_are_told_of_a_tools_results():
@@ -87,14 +76,3 @@ def test_annotations_tell_the_truth():
         assert shown.annotations.idempotent_hint is (False if tool.writes else None)
         assert shown.annotations.open_world_hint is False
         assert shown.model_dump(mode="json")["input_schema"] == tool.input_schema
-
-
-def test_media_types():
-    for name, kind in [
-        ("a.TIF", "image/tiff; application=geotiff"),
-        ("a.png", "image/png"),
-        ("a", "application/octet-stream"),
-        ("a.b.geojson", "application/geo+json"),
-        ("a.strange", "application/octet-stream"),
-    ]:
-        assert media_type(name) == kind

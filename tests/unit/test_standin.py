@@ -107,13 +107,6 @@ def test_it_does_not_take_the_place_of_an_image_that_a_person_named(monkeypatch:
     assert standin.main() == 1
 
 
-def test_what_a_program_says_last_is_the_reason_it_failed() -> None:
-    seen: list[str] = []
-    assert standin._run(("sh", "-c", "echo out; echo err >&2; exit 3"), seen.append) == "out / err"
-    assert seen == ["out", "err"]
-    assert standin._run(("sh", "-c", "cat; echo fine")) is None  # with nothing to read, it does not wait
-
-
 def test_debians_version_becomes_gdals() -> None:
     for package, version in {
         "3.13.3+dfsg-2": "3.13.3",

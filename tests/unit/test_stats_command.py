@@ -87,11 +87,6 @@ def test_prometheus_text_can_be_read_back(shown: Shown, settings: Settings, regi
     assert (sample.labels, sample.value) == ({"tool": "info", "outcome": "OK"}, 1)
 
 
-def test_where_nothing_was_recorded_there_is_nothing_to_show(shown: Shown, settings: Settings):
-    assert json.loads(shown("json")[0])["total"]["calls"] == 0
-    assert not (settings.state_dir / "registry.sqlite").exists()
-
-
 def test_a_duration_is_a_number_and_a_unit():
     for text, seconds in (("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604800), ("0s", 0)):
         assert seconds_of(text, "--since") == seconds

@@ -20,7 +20,7 @@ from gdal_mcp.calls.changes import changed_by
 from gdal_mcp.ledger.tasks import Keeping, TaskStore
 from gdal_mcp.mcp import subscriptions
 from gdal_mcp.mcp.protocol import ProtocolServer
-from gdal_mcp.mcp.subscriptions import Change, Lists, Subscriptions, wired
+from gdal_mcp.mcp.subscriptions import Change, Subscriptions, wired
 from sandbox.outputs.store import Published, PublishedFile, Transfer
 from tests.conformance import profile
 
@@ -115,14 +115,6 @@ def test_what_is_acknowledged_is_what_is_told(served):
     served(test)
 
 
-def test_a_list_that_never_changes_is_not_promised():
-    asked = t.SubscriptionFilter(
-        tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
-    )
-    granted = Lists().granted(asked, [])
-    assert granted == t.SubscriptionFilter(resources_list_changed=True)
-
-
 def test_a_session_is_told_of_what_it_subscribed_to_until_it_unsubscribes(served):
     async def test(server: ProtocolServer) -> None:
         heard = Heard()
@@ -136,17 +128,6 @@ def test_a_session_is_told_of_what_it_subscribed_to_until_it_unsubscribes(served
             publish(server, ResourceUpdated(uri=WATCHED))
             publish(server, ResourceUpdated(uri=OTHER))
             assert await heard.until(ResourceUpdated(uri=OTHER)) == [ResourceUpdated(uri=OTHER)]
-
-    served(test)
-
-
-def test_a_session_is_told_of_a_changed_list_without_asking(served):
-    async def test(server: ProtocolServer) -> None:
-        heard = Heard()
-        async with client(server, heard) as made:
-            await made.list_resources()
-            publish(server, ResourcesListChanged())
-            assert await heard.until(ResourcesListChanged()) == [ResourcesListChanged()]
 
     served(test)
 

@@ -137,10 +137,6 @@ def steps(workflow: Path):
         yield from job["steps"]
 
 
-def test_there_are_workflows():
-    assert WORKFLOWS
-
-
 @pytest.mark.claim("supply.actions-pinned")
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_an_action_is_pinned_to_a_commit(workflow):

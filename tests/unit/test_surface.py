@@ -7,14 +7,10 @@ import pytest
 
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.mcp import render
-from gdal_mcp.settings import Settings, SettingsError, load_settings
+from gdal_mcp.settings import SettingsError, load_settings
 from gdal_mcp.surface import Surface
 from tests.boxes import known_tools, surface
 
-SEED = {
-    *("info", "convert", "reproject", "gdalinfo", "gdal_translate", "gdalwarp"),
-    *("gdalbuildvrt", "gdal_rasterize", "gdal2xyz", "gdal_merge", "gdal_polygonize"),
-}
 META = {"gdal_search", "gdal_describe", "gdal_read", "gdal_write"}
 
 
@@ -38,10 +34,6 @@ def test_the_default_list_is_under_twenty_kilobytes() -> None:
     assert len(json.dumps({"tools": listed}, ensure_ascii=False, separators=(",", ":")).encode()) < 20_000
 
 
-def test_every_seed_name_answers_by_default() -> None:
-    assert set(made().callable) >= SEED
-
-
 def test_a_toolset_holds_the_algorithms_of_its_group_alone() -> None:
     for group in ["raster", "vector", "mdim", "dataset", "driver", "vsi"]:
         found = names(toolsets=(group,))
@@ -55,10 +47,6 @@ def test_all_is_everything() -> None:
     assert len(known_tools()) > 118
 
 
-def test_a_single_tool_can_be_added() -> None:
-    assert names(tools=("raster_hillshade",)) == names() | {"raster_hillshade"}
-
-
 @pytest.mark.claim("args.tools-chosen-at-start")
 def test_an_exclusion_wins_over_everything_else() -> None:
     one = made(
@@ -69,10 +57,6 @@ def test_an_exclusion_wins_over_everything_else() -> None:
     assert not {"raster_hillshade", "gdal_write", "gdalwarp"} & set(one.callable)
     assert not one.permits("raster hillshade")
     assert one.permits("raster slope")
-
-
-def test_an_excluded_program_does_not_answer_unlisted() -> None:
-    assert "gdalwarp" not in made(exclude_tools=("gdalwarp",)).callable
 
 
 @pytest.mark.claim("args.exclusion-whole")
@@ -137,8 +121,3 @@ def test_names_are_short_and_plain() -> None:
     for name in known_tools():
         assert len(name) <= 40
         assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_")
-
-
-def test_toolsets_are_read_from_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GDAL_MCP_TOOLSETS", "core, vsi")
-    assert Settings().toolsets == ("core", "vsi")

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.ledger.registry import CallQuery, Registry, RegistryUnavailable
-from gdal_mcp.ledger.schema import MIGRATIONS
 from gdal_mcp.ledger.tasks import Keeping, TaskStore
 
 KEPT = 600.0
@@ -83,18 +80,6 @@ def test_a_result_is_there_until_its_time_is_over(opened: Open, world: World):
     assert store.get(task.id, "ann") is None
 
 
-def test_what_is_promised_while_it_works_is_never_taken_back(opened: Open, world: World):
-    store = opened()
-    task = store.create("ann", "warp")
-    promises = []
-    for _ in range(3):
-        promises.append(task.kept_until(world.now))
-        world.now += 100
-    ended = store.end(task, "completed", "done", RESULT)
-    assert ended.kept_until(world.now) >= max(promises)
-    assert promises == sorted(promises)
-
-
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
 def test_the_first_ending_stays(opened: Open, status: str):
     store = opened()
@@ -117,14 +102,6 @@ def test_no_principal_has_more_than_the_bound_and_none_of_those_is_dropped_for_a
     world.now += KEPT  # the one that has ended makes room
     assert store.create("ann", "warp") is not None
     assert store.create("ann", "warp") is None
-
-
-def test_a_dropped_task_never_was(opened: Open):
-    store = opened(most=1)
-    task = store.create("ann", "warp")
-    store.drop(task)
-    assert store.get(task.id, "ann") is None
-    assert store.create("ann", "warp") is not None
 
 
 def test_a_task_of_a_server_that_is_gone_has_failed_for_good(opened: Open, world: World):
@@ -185,12 +162,6 @@ def test_the_file_is_synced_before_a_task_is_told_of(opened: Open):
     assert store._rows._db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL: each commit of a WAL file
 
 
-def test_nothing_is_opened_before_the_first_task(opened: Open):
-    store = opened()
-    store.close()
-    assert not store.path.exists()
-
-
 def test_threads_create_no_more_than_the_bound_together(opened: Open):
     stores = [opened("one", most=5), opened("two", most=5)]
     made: list[object] = []
@@ -204,25 +175,3 @@ def test_threads_create_no_more_than_the_bound_together(opened: Open):
     for thread in threads:
         thread.join()
     assert sum(one is not None for one in made) == 5
-
-
-def test_a_registry_of_before_is_taken_over(tmp_path: Path, opened: Open):
-    with sqlite3.connect(tmp_path / "registry.sqlite") as db:
-        for step in MIGRATIONS[:2]:
-            for statement in step:
-                db.execute(statement)
-        db.execute("PRAGMA user_version = 2")
-    db.close()
-    registry = Registry(tmp_path / "registry.sqlite")
-    assert opened().create("ann", "warp") is not None
-    assert registry.search(CallQuery()).calls == ()
-    registry.close()
-
-
-def test_a_file_that_cannot_be_used_is_said_to_be_so(tmp_path: Path, opened: Open):
-    (tmp_path / "registry.sqlite").write_bytes(b"this is no database at all" * 100)
-    store = opened()
-    with pytest.raises(RegistryUnavailable):
-        store.create("ann", "warp")
-    with pytest.raises(RegistryUnavailable):
-        store.get("x", "ann")

@@ -185,23 +185,6 @@ def test_a_task_is_told_flat_and_in_the_protocols_words(talk: Talk):
     talk(test)
 
 
-def test_a_completed_task_has_the_result_that_the_call_would_have_had(talk: Talk):
-    results: list[dict[str, Any]] = []
-
-    async def at_once(line: Line) -> None:
-        results.append(await line.call("slow_compute", seconds=1))
-
-    async def as_task(line: Line) -> None:
-        made = await line.call("slow_compute", seconds=1)
-        results.append((await line.until(made["taskId"], "completed"))["result"])
-
-    talk(at_once, after=600.0)
-    talk(as_task)
-    for one in results:
-        one.pop("_meta", None)
-    assert results[0] == results[1]
-
-
 @pytest.mark.parametrize(
     ("headers", "code"),
     [
@@ -299,17 +282,3 @@ def test_a_question_before_the_task_is_answered_by_calling_again(talk: Talk):
         assert "Ann" in ended["result"]["content"][0]["text"]
 
     talk(test, after=0.2)
-
-
-def test_a_question_of_a_task_is_answered_by_an_update(talk: Talk):
-    async def test(line: Line) -> None:
-        made = await line.call("confirm_delete")
-        asking = await line.until(made["taskId"], "input_required")
-        assert "requestState" not in asking
-        [key] = asking["inputRequests"]
-        answer = {key: {"action": "accept", "content": {"confirm": True}}}
-        await line.ask("tasks/update", {"taskId": made["taskId"], "inputResponses": answer})
-        ended = await line.until(made["taskId"], "completed")
-        assert ended["result"]["content"][0]["text"] == "deleted"
-
-    talk(test)

@@ -77,14 +77,6 @@ def test_a_revoked_token_is_good_for_nothing_in_other_processes_too(store: Token
     assert not store.revoke("ann")
 
 
-def test_a_token_made_anew_does_not_bring_the_old_one_back(store: TokenStore):
-    old = store.new("ann", (READ,), None)
-    store.revoke("ann")
-    new = store.new("ann", (READ,), None)
-    assert store.find(old) is None
-    assert store.find(new) is not None
-
-
 @pytest.mark.claim("identity.static-tokens")
 def test_a_token_ends_with_its_last_day_and_leaves_its_name_free(path: Path):
     now = [1_800_000_000.0]
@@ -149,9 +141,3 @@ def test_a_broken_file_lets_nobody_in(store: TokenStore, path: Path):
     path.write_bytes(b"no database" * 100)
     with pytest.raises(TokensUnavailable):
         store.find(text)
-
-
-def test_without_a_file_there_is_no_token_and_none_is_made_by_asking(store: TokenStore, path: Path):
-    assert store.find("gdalmcp_" + "0" * 16 + "_" + "A" * 43) is None
-    assert store.all() == ()
-    assert not path.exists()

@@ -2,14 +2,13 @@
 
 import inspect
 import json
-from contextlib import contextmanager
 from typing import Any, get_args
 
 import pytest
 
 from gdal_mcp.calls.execution import _picture, _return_code
 from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
-from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.errors import Code, Stage
 from gdal_mcp.gdal.answers.described import described
 from sandbox import errors
 from sandbox.errors import SandboxError
@@ -153,17 +152,6 @@ def test_only_a_picture_of_decent_size_is_passed_on():
     assert _picture(b"<svg onload=x>") is None
     assert _picture(b"") is None
     assert _picture(png + b"\0" * (64 << 20)) is None
-
-
-def test_an_error_of_a_tool_passes_through_context_managers_as_itself():
-    @contextmanager
-    def anything():
-        yield
-
-    error = ToolError(Code.TIMEOUT, Stage.RUN, "too long")
-    with pytest.raises(ToolError) as caught, anything():
-        raise error
-    assert caught.value is error
 
 
 def test_what_the_messages_say_is_not_told_twice() -> None:

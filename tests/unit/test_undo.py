@@ -348,8 +348,11 @@ RECORDS = st.builds(
     st.sampled_from(State),
     st.integers(0, 2**63),
     st.lists(
-        st.builds(Step, st.integers(0, 999).map(str), TARGETS, MARKS, MARKS).filter(
-            lambda step: step.new or step.old
+        st.builds(
+            lambda slot, target, marks: Step(slot, target, *marks),
+            st.integers(0, 999).map(str),
+            TARGETS,
+            st.tuples(MARKS, MARKS).filter(any),
         )
     ).map(tuple),
     st.lists(st.builds(Content, TARGETS, st.integers(0), st.text("0123456789abcdef"), st.text("ab"))).map(

@@ -20,13 +20,7 @@ from gdal_mcp.untrusted import (
     locked,
     shown_text,
 )
-from tests.quick import quick
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
-)
 HIDING = {
     "escape": "\x1b", "bell": "\x07", "carriage return": "\r", "NUL": "\0", "C1 control": "\x9b",
     "zero width": "\u200b\u200d\ufeff", "direction": "\u202e\u2066\u061c\u200f",
@@ -50,31 +44,8 @@ def test_what_people_write_stays():
         assert clean_text(text) == unicodedata.normalize("NFC", text)
 
 
-@given(st.text())
-def test_cleaning_twice_changes_nothing_more(text: str):
-    once = clean_text(text)
-    assert clean_text(once) == once
-    assert not any(unicodedata.category(letter) in ("Cs", "Co", "Cf") for letter in once)
-
-
-@pytest.mark.claim("content.cleaned")
-@given(st.text(max_size=200), st.integers(1, 50))
-def test_nothing_is_longer_than_its_limit_and_a_cut_is_marked(text: str, limit: int):
-    cleaned = clean_text(text, limit)
-    assert len(cleaned.removesuffix(CUT)) <= limit
-    if len(clean_text(text)) > limit:
-        assert cleaned.endswith(CUT)
-
-
 def test_a_text_of_nothing_but_hiding_characters_does_not_take_long_or_pass_for_short():
     assert clean_text("\u200b" * 10_000_000, 100).endswith(CUT)
-
-
-@given(json_values)
-def test_any_json_becomes_json_that_can_be_sent(value: object):
-    cleaned = clean_value(value)
-    text = json.dumps(cleaned, allow_nan=False, ensure_ascii=False)
-    assert clean_text(text, len(text) + 1) == text
 
 
 @pytest.mark.claim("content.cleaned")
@@ -104,13 +75,6 @@ def test_depth_and_length_are_bounded():
     assert len(clean_value({str(i): 0 for i in range(MAX_ITEMS + 5)})) == MAX_ITEMS + 1
     assert clean_value([0] * MAX_ITEMS) == [0] * MAX_ITEMS
     assert len(clean_value("x" * (MAX_TEXT * 2))) == MAX_TEXT + len(CUT)
-
-
-@given(st.text(max_size=300))
-def test_what_a_person_decides_by_is_one_line_without_hidden_characters(text: str):
-    shown = shown_text(text)
-    assert clean_text(shown) == unicodedata.normalize("NFC", shown)
-    assert not {"\n", "\t", "\r"} & set(shown)
 
 
 def test_what_a_person_decides_by_shows_what_was_hidden():
@@ -160,31 +124,12 @@ def test_a_person_sees_marks_beyond_the_usual_as_escapes():
     assert shown_text("a" + "\u0334" * 8) == "a" + "\u0334" * MAX_MARKS + "\\u0334" * 2
 
 
-def test_markup_is_data_and_stays():
-    for text in [
-        "![x](http://evil.example/?q=1)",
-        "<img src=x onerror=alert(1)>",
-        "[click](javascript:x)",
-        "`rm`",
-    ]:
-        assert clean_text(text) == text
-
-
 @pytest.mark.claim("content.cleaned")
 def test_no_terminal_sequence_keeps_its_start():
     for sequence in ["\x1b[31m", "\x1b]8;;http://evil.example\x07", "\x9b2J", "\x1b]0;title\x1b\\", "\x1bP"]:
         assert not {"\x1b", "\x9b", "\x07", "\x90", "\x9d"} & set(
             clean_text(f"a{sequence}b") + shown_text(sequence)
         )
-
-
-def test_keys_that_look_alike_after_cleaning_do_not_take_each_others_place():
-    assert clean_value({"size": 1, "si\u200bze": 2, "size\u202e": 3}) == {
-        "size": 1,
-        "size (2)": 2,
-        "size (3)": 3,
-    }
-    assert clean_value({"a (2)": 0, "a": 1, "a\0": 2}) == {"a (2)": 0, "a": 1, "a (3)": 2}
 
 
 # Lockdown
@@ -248,24 +193,4 @@ def test_in_lockdown_an_error_keeps_its_code_and_loses_gdals_words():
     assert CANARY not in json.dumps(told)
 
 
-def test_locking_leaves_the_given_result_as_it_was():
-    given = {"a": [{UNTRUSTED: "x"}], UNTRUSTED: {}}
-    locked(given)
-    assert given == {"a": [{UNTRUSTED: "x"}], UNTRUSTED: {}}
-
-
 # What fuzzing found
-
-
-@pytest.mark.claim("content.cleaned")
-def test_marks_without_end_on_one_letter_do_not_take_long():
-    with quick():
-        clean_value(["a" + "\u0301\u0323" * 20_000] * 10)
-
-
-@pytest.mark.claim("content.cleaned")
-def test_thousands_of_keys_that_are_cleaned_to_the_same_text_do_not_take_long():
-    keys = (f"{number:b}".translate({48: 0x200B, 49: 0x200C}) for number in range(20_000))
-    with quick():
-        cleaned = clean_value(dict.fromkeys(keys, 1))
-    assert len(cleaned) == 20_000

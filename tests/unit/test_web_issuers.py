@@ -103,14 +103,6 @@ def test_a_new_key_is_found_and_a_withdrawn_one_is_not_for_long(web: Web):
     assert not found(keys, "k1")
 
 
-def test_a_withdrawn_key_is_looked_for_when_the_keys_are_not_fresh(web: Web):
-    keys = web.keys()
-    assert found(keys)
-    web.documents[JWKS] = {"keys": [Signer(kid="k2").public]}
-    web.now += issuers.FRESH_SECONDS + 1
-    assert not found(keys, "k1")
-
-
 def test_while_an_issuer_is_away_its_keys_are_believed_for_an_hour_and_no_longer(web: Web):
     keys = web.keys()
     assert found(keys)
@@ -120,15 +112,6 @@ def test_while_an_issuer_is_away_its_keys_are_believed_for_an_hour_and_no_longer
     web.now += issuers.FRESH_SECONDS + 1
     with pytest.raises(Unavailable):
         found(keys)
-
-
-def test_an_issuer_that_never_answered_makes_no_token_bad(web: Web):
-    web.documents.clear()
-    keys = web.keys()
-    for _ in range(3):
-        with pytest.raises(Unavailable):
-            found(keys)
-    assert len(web.asked) == 1
 
 
 @pytest.mark.claim("identity.signed-tokens")
@@ -190,12 +173,6 @@ def test_nothing_is_fetched_in_the_clear_or_from_files(url: str):
 def test_an_issuer_in_the_clear_is_no_setting(text: str):
     with pytest.raises(SettingsError):
         Issuer.parsed(text)
-
-
-def test_an_issuer_may_come_with_the_address_of_its_keys():
-    assert Issuer.parsed("https://a.example https://b.example/k") == Issuer(
-        "https://a.example", "https://b.example/k"
-    )
 
 
 def test_documents_are_fetched_and_redirects_are_not_followed(site: Site):

@@ -1,6 +1,5 @@
 """A server for a team: tokens of issuers, whose keys come over the network, and a policy that bounds what one may ask for."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,29 +103,6 @@ def test_a_scope_that_is_missing_is_named_with_the_place_to_get_it(server: Hoste
     assert refused.status_code == 403
     assert f'scope="{READ} {WRITE}"' in refused.headers["www-authenticate"]
     assert "resource_metadata=" in refused.headers["www-authenticate"]
-
-
-def test_an_issuer_is_asked_once_however_many_tokens_come(server: Hosted, issuer: Issuer, web: Site):
-    server.request("GET", token=issuer.token(server.url))
-    before = len(web.asked)
-    for number in range(20):
-        forged = Signer(kid=f"k{number}", key=issuer.signer.key).sign(issuer.claims(server.url))
-        server.request("GET", token=forged if number % 2 else issuer.token(server.url))
-    assert len(web.asked) - before <= 2  # a description and the keys, at most once in some seconds
-    assert json.dumps(issuer.signer.public)  # it was the issuer's own key, under names that it does not have
-
-
-def test_one_call_too_many_in_a_minute_is_told_when_to_come_again_and_bothers_nobody_else(
-    server: Hosted, issuer: Issuer
-):
-    hasty = Raw(server, server.token("hasty", READ))
-    answers = [hasty.call("info", path="dem.tif").json()["result"] for _ in range(3)]
-    assert [bool(one.get("isError")) for one in answers] == [False, False, True]
-    error = answers[2]["structuredContent"]["error"]
-    assert error["code"] == "RATE_LIMITED"
-    assert 0 < error["retry_after_seconds"] <= 60
-    other = Raw(server, issuer.token(server.url)).call("info", path="dem.tif").json()["result"]
-    assert not other.get("isError")
 
 
 def test_somebody_whom_no_entry_of_the_policy_names_has_nothing(server: Hosted):

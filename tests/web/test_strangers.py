@@ -10,7 +10,6 @@ import pytest
 from gdal_mcp.access.identity import READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
 from tests.mcp.talk import ERAS, Place
-from tests.mcp.test_endings import LONG
 from tests.waiting import until
 from tests.web.hosted import Hosted, hosting
 from tests.web.raw import HELLO, Raw
@@ -58,21 +57,6 @@ def test_a_session_gives_a_lesser_token_of_its_owner_no_more_than_that_token(htt
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_a_task_is_its_owners_alone(http_server: Hosted, anns: Raw, bobs: Raw):
-    made = anns.send("tools/call", {"name": "reproject", "arguments": {**LONG, "output": "task.tif"}})
-    task = {"taskId": made.json()["result"]["taskId"]}
-    try:
-        for method in ("tasks/get", "tasks/cancel", "tasks/update"):
-            theirs = bobs.ask(method, {**task, "inputResponses": {}})
-            never = bobs.ask(method, {"taskId": "x" * len(task["taskId"]), "inputResponses": {}})
-            assert theirs["error"] == never["error"]
-        assert anns.ask("tasks/get", task)["result"]["status"] == "working"
-    finally:
-        anns.ask("tasks/cancel", task)
-    until(lambda: anns.ask("tasks/get", task)["result"]["status"] == "cancelled")
-
-
-@pytest.mark.claim("identity.others-unseen")
 def test_what_one_wrote_is_no_resource_of_another(http_server: Hosted, anns: Raw, bobs: Raw):
     anns.tasks = False
     made = anns.call("convert", input="dem.tif", output="anns.tif").json()["result"]["structuredContent"]
@@ -84,19 +68,6 @@ def test_what_one_wrote_is_no_resource_of_another(http_server: Hosted, anns: Raw
     listed = json.dumps(bobs.ask("resources/list"))
     assert "anns.tif" not in listed
     assert call not in listed
-
-
-@pytest.mark.claim("identity.others-unseen")
-def test_what_one_wrote_is_completed_for_nobody_else(anns: Raw, bobs: Raw):
-    anns.tasks = False
-    anns.call("convert", input="dem.tif", output="secret-name.tif")
-    asked = {
-        "ref": {"type": "ref/resource", "uri": "gdal://calls/{call}"},
-        "argument": {"name": "call", "value": ""},
-    }
-    call = json.dumps(anns.ask("resources/list"))
-    values = bobs.ask("completion/complete", asked).get("result", {}).get("completion", {}).get("values", [])
-    assert not any(value in call for value in values)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,30 @@
+"""One server with waiting containers for all traps, and the data that they are about."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mcp.talk import Place, Talk, inside
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds
+from tests.traps.data import MAKE
+
+__all__ = ["grounds"]
+
+
+@pytest.fixture(scope="session")
+def place(grounds: Path, oracle: Oracle) -> Place:
+    made = Place.made(grounds / "traps")
+    folder = oracle.folder("traps")
+    oracle.python(MAKE, str(folder))
+    for path in folder.iterdir():
+        made.path(path.name).write_bytes(path.read_bytes())
+    return made
+
+
+@pytest.fixture(scope="session")
+def talk(place: Place) -> Iterator[Talk]:
+    options = ("--approval", "never", "--no-preview")
+    with inside(place.command(*options), env={"GDAL_MCP_POOL_MAX": "4"}) as made:
+        yield made
