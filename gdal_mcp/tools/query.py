@@ -12,7 +12,7 @@ from gdal_mcp.gdal.catalogue.sql import check_allowed, check_statement
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import Answer, Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.algorithm import algorithm_named
-from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath
+from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, written
 
 LIKE: Final = "vector sql"
 MAX_FILES: Final = 20
@@ -176,6 +176,6 @@ QUERY_TO_FILE = Tool(
     like=LIKE,
     **{
         **WRITES_OUTPUT,
-        "present": lambda answer: {"output": answer.output, "resource_uri": answer.uri, **_facts(answer)},
+        "present": lambda answer: {**written(answer), **_facts(answer)},
     },
 )

@@ -5,6 +5,7 @@ import json
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.describe import (
     describe,
