@@ -10,7 +10,7 @@ from socket_engine import SocketEngine, socket_engine
 from gdal_mcp.gdal.image import GDAL_IMAGE, OFFICIAL, VERSION_LABEL, parse_version, version_warning
 from gdal_mcp.host.image import STANDIN_LABEL, Image, ImageUnsuitable, ensure, resolve
 from sandbox.engines.discovery import connect
-from sandbox.engines.images import DockerImages, Progress
+from sandbox.engines.images import DockerImages
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 
 ID = "sha256:" + "1" * 64
@@ -181,13 +181,6 @@ def test_an_engine_in_trouble_is_not_a_missing_image(engine: SocketEngine, image
         for reference in (None, OFFICIAL):
             with pytest.raises(EngineUnavailable):
                 resolve(images, GDAL_IMAGE, reference)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def loading(layer: str, current: int) -> dict:
