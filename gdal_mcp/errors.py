@@ -12,6 +12,7 @@ class Code(StrEnum):
     PATH_NOT_ALLOWED = "PATH_NOT_ALLOWED"
     NOT_FOUND = "NOT_FOUND"
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    FORMAT_UNAVAILABLE = "FORMAT_UNAVAILABLE"
     NETWORK_BLOCKED = "NETWORK_BLOCKED"
     DENIED = "DENIED"
     APPROVAL_EXPIRED = "APPROVAL_EXPIRED"
@@ -59,6 +60,7 @@ class ToolError(Exception):
     suggestion: str = ""
     untrusted: Mapping[str, Any] = field(default_factory=dict)
     retry_after: float | None = None
+    check: Mapping[str, Any] | None = None  # the check that refused the call: code, message, suggestion, mend
     confirmation: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:
@@ -74,6 +76,8 @@ class ToolError(Exception):
         }
         if self.retry_after is not None:
             error["retry_after_seconds"] = self.retry_after
+        if self.check is not None:
+            error["check"] = dict(self.check)
         if self.confirmation is not None:
             error["requiresConfirmation"] = dict(self.confirmation)
         if self.untrusted:

@@ -85,6 +85,7 @@ class Draft:
     verify: Callable[[Any], None] | None = field(default=None, compare=False)
     always_asked: bool = False  # a person decides, whatever the server's setting
     wants_json: bool = False  # what is printed is JSON
+    allows: frozenset[str] = frozenset()  # codes of checks that would refuse it, and shall not
     looked_at: tuple[Located, ...] = ()  # opened as well, but nothing is made of them: no digests
     # whole files by the argument that names them, where it is known
     named: tuple[tuple[str, Located], ...] | None = None

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gdal_mcp.access.aliases import Aliases
-from gdal_mcp.errors import Code
-from gdal_mcp.gdal.answers.described import described
+from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.gdal.answers.described import described, shortened
 from gdal_mcp.gdal.answers.lifted import lifted, suggested
 from gdal_mcp.gdal.answers.next_steps import next_steps
 from gdal_mcp.gdal.answers.report import read_json
@@ -23,12 +23,15 @@ from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.gdal.preflight.service import Preflight, crs_named
+from gdal_mcp.gdal.preflight.changes import changes_named
+from gdal_mcp.gdal.preflight.keeps import keeps
+from gdal_mcp.gdal.preflight.service import Preflight, absent_format, crs_named
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, Permits, Tool, Toolbox
 from gdal_mcp.tools.algorithm import may_write
+from gdal_mcp.tools.allowing import allowing
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
@@ -75,9 +78,11 @@ def of_data(text: str) -> Toolbox:
         operations=frozenset(catalogue.algorithms),
         aliases=aliases_of(catalogue),
         failure=Code.GDAL_ERROR,
+        explain=partial(_explain, catalogue),
         context=partial(_context, catalogue),
-        request=_request,
+        request=partial(_request, catalogue),
         describe=described,
+        shorten=shortened,
         tell=lifted,
         suggest=suggested,
         tool_version=lambda final: str(final.get("gdal_version", "")),
@@ -111,10 +116,14 @@ def aliases_of(catalogue: Catalogue) -> Aliases:
 def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]:
     def group(name: str) -> tuple[Tool, ...]:
         paths = (path for path in catalogue.algorithms if path.startswith(f"{name} "))
-        return tuple(direct_tool(catalogue, path) for path in paths)
+        return tuple(allowing(direct_tool(catalogue, path)) for path in paths)
 
     groups = {name: partial(group, name) for name in GROUPS}
-    return {"core": partial(core, catalogue), **groups, "classic": lambda: CLASSIC}
+    return {
+        "core": lambda: tuple(map(allowing, core(catalogue))),
+        **groups,
+        "classic": lambda: tuple(map(allowing, CLASSIC)),
+    }
 
 
 def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
@@ -124,7 +133,7 @@ def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
     return DraftContext(paths, scope.settings, scope.surface, scope.preflight, catalogue, scope.verdict)
 
 
-def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
+def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
     command = draft.command
     return {
         "program": command.program,
@@ -134,11 +143,21 @@ def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
         "output": command.output,
         "as_array": command.as_array,
         "crs": crs_named(draft),
+        "changes": changes_named(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
         "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
+        "keeps": keeps(draft),
         "preview_pixels": preview_pixels,
         **command.extra,
     }
+
+
+def _explain(catalogue: Catalogue, draft: Draft, final: Mapping[str, Any]) -> ToolError | None:
+    """An input in a format that this image lacks; GDAL only says that it does not know it."""
+    heads = final.get("heads")
+    rows = zip(draft.inputs, heads if isinstance(heads, list) else (), strict=False)
+    found = (absent_format(catalogue, located.name, {"head": head}) for located, head in rows)
+    return next((one for one in found if one is not None), None)
 
 
 def _belongs(name: str, target: str) -> int:

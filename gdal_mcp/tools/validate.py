@@ -52,7 +52,7 @@ def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
     effect = effect_of(draft)
     verdict = context.verdict(tool, draft)
     told: dict[str, Any] = {
-        "valid": seen.violation is None,
+        "valid": seen.violation is None and not seen.refusals,
         "argv": list(draft.command.argv),
         "effect": str(effect),
         "needs_approval": not isinstance(verdict, Allow | Deny),
@@ -64,6 +64,7 @@ def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
         told["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
         told |= _written(draft)
+    told |= seen.facts
     told["checks"] = [one.as_dict() for one in seen.findings]
     if seen.estimate is not None:
         told["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}

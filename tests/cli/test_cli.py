@@ -73,11 +73,6 @@ def test_without_a_terminal_and_without_yes_nothing_is_written(desk: Desk):
         assert desk.files() == before
 
 
-def test_approval_always_holds_back_a_read_as_well(desk: Desk):
-    ended = desk.call("info", {"path": "dem.tif"}, "--approval", "always")
-    assert (ended.code, ended.error) == (1, "DENIED")
-
-
 @pytest.mark.parametrize(("typed", "writes"), [("y\n", True), ("n\n", False), ("\x04", False)])
 def test_the_person_at_the_terminal_decides(desk: Desk, typed: str, writes: bool):
     arguments = json.dumps({**RGB, "dst_dataset": "terminal.tif"})
@@ -108,12 +103,6 @@ def test_a_dead_engine_ends_a_call_with_3(desk: Desk):
     ended = desk.call("convert", {"input": "rgb.tif", "output": "dead.png"}, "--yes", *DEAD)
     assert (ended.code, ended.error) == (3, "ENGINE_UNAVAILABLE")
     assert desk.files() == before
-
-
-def test_the_list_for_people_has_one_line_for_each_tool():
-    ended = gdal_mcp("tools")
-    assert ended.code == 0
-    assert {line.split()[0] for line in ended.stdout.splitlines()} == NAMES
 
 
 def test_the_settings_choose_the_tools():
@@ -155,13 +144,6 @@ def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(
     assert attested
     assert {row["state"] for row in attested} == {"ok"}
     assert str(desk.workspace) in {row["name"] for row in rows(report, "ok")}
-
-
-@pytest.mark.nightly
-def test_doctor_without_a_workspace_examines_the_host_all_the_same(desk: Desk):
-    ended = gdal_mcp("doctor", "--state-dir", str(desk.state))
-    assert ended.code == 0
-    assert str(desk.workspace) not in ended.stdout
 
 
 def test_doctor_on_a_dead_engine_ends_with_3_and_says_what_to_do(desk: Desk):
@@ -215,22 +197,6 @@ def test_the_log_verifies_after_calls_and_not_after_one_changed_byte(log_copy: P
     assert verified(log_copy).code == 1
 
 
-def test_a_kept_checkpoint_holds_as_the_log_grows_and_fails_on_a_log_that_never_had_it(
-    desk: Desk, log_copy: Path
-):
-    early = verified(log_copy).checkpoint
-    assert desk.call("info", {"path": "dem.tif"}).code == 0
-    late = verified(desk.state, "--checkpoint", early)
-    assert (late.code, late.checkpoint != early) == (0, True)
-    assert verified(log_copy, "--checkpoint", late.checkpoint).code == 1  # an older log put back
-    assert verified(desk.state, "--checkpoint", f"1:{'0' * 64}").code == 1
-
-
-@pytest.mark.parametrize("text", ["", "1:12"])
-def test_what_is_no_checkpoint_is_a_wrong_command(log_copy: Path, text: str):
-    assert verified(log_copy, f"--checkpoint={text}").code == 2
-
-
 def test_tail_shows_the_last_records_as_json_lines(desk: Desk, described: Ended):
     ended = desk.run("audit", "tail", "-n", "2")
     shown = [json.loads(line) for line in ended.stdout.splitlines()]
@@ -255,17 +221,6 @@ def test_undo_brings_back_the_bytes_of_what_was_replaced(desk: Desk):
     assert ended.json["restored"] == [str(desk.path("replaced.tif"))]
     assert desk.path("replaced.tif").read_bytes() == before
     assert [event["type"] for event in desk.audited[-2:]] == ["undo.started", "undo.finished"]
-
-
-def test_undo_takes_away_what_was_created_and_only_once(desk: Desk):
-    before = desk.files()
-    result = desk.translate("created.tif")
-    ended = desk.run("undo", call_id(result))
-    assert (ended.code, ended.json["taken_away"]) == (0, [str(desk.path("created.tif"))])
-    assert desk.files() == before
-    desk.path("created.tif").write_bytes(b"mine")
-    assert desk.run("undo", call_id(result)).code != 0
-    assert desk.path("created.tif").read_bytes() == b"mine"
 
 
 def test_undo_of_an_unknown_call_changes_nothing(desk: Desk):

@@ -1,13 +1,10 @@
 """What attacks are made on: the hostile files, and archives, links and datasets that refer to others."""
 
 import io
-import json
 import re
 import tarfile
 import zipfile
 from pathlib import Path
-
-import mcp_types as t
 
 from tests.mcp.hostile_files import CANARY, SOURCE, VRT, Ground, endless_view, lay
 from tests.mcp.talk import Place
@@ -34,7 +31,6 @@ def lay_all(place: Place, oracle: Oracle, data: Path) -> Path:
     (ws / "ok.vrt").write_text(VRT.format(more="", kind="", band=SOURCE.format(relative=1, name="ok.tif")))
     (ws / "victim.csv").write_text("id,name\n1,a\n")
     (ws / "inputs.txt").write_text("../outside/secret.tif\n/etc/passwd\n")
-    (ws / "zones.csv").write_text("id,WKT\n1,POINT (1 2)\n")
     _links_in_folders(ws, outside)
     _archives(ws)
     return outside
@@ -44,7 +40,7 @@ def _links_in_folders(ws: Path, outside: Path) -> None:
     """Folders that an operation on a whole tree would leave through."""
     (outside / "victim").mkdir()
     (outside / "victim" / "keep.txt").write_bytes(CANARY)
-    for folder, target in {"delme": outside / "victim", "symdir": Path("/"), "circle": Path("..")}.items():
+    for folder, target in {"symdir": Path("/"), "circle": Path("..")}.items():
         (ws / folder).mkdir()
         (ws / folder / "own.txt").write_text("own")
         (ws / folder / "link").symlink_to(target)
@@ -81,17 +77,6 @@ def everything(folder: Path) -> dict[str, bytes | str]:
         else:
             found[str(path)] = ""
     return found
-
-
-def told(result: t.CallToolResult) -> str:
-    """All that a client is told, free of the canary, of the host and of text that hides or forges."""
-    text = json.dumps(result.model_dump(mode="json"), ensure_ascii=False)
-    assert CANARY.decode() not in text
-    assert HOST.decode() not in text
-    inner = "".join(one.text for one in result.content if isinstance(one, t.TextContent))
-    assert not UNSAFE.search(inner)
-    assert not UNSAFE.search(json.dumps(result.structured_content, ensure_ascii=False))
-    return text
 
 
 def started_calls(place: Place) -> set[str]:

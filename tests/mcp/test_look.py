@@ -9,7 +9,6 @@ from typing import Any
 import mcp_types as t
 import pytest
 
-from tests.mcp.attack_files import lay_all, told
 from tests.mcp.hostile_files import HIDDEN
 from tests.mcp.talk import Person, Place, Talk, inside
 from tests.oracle.container import Oracle
@@ -141,35 +140,9 @@ def test_next_steps_are_calls_that_would_be_taken(talker: Talk):
         assert planned["valid"], (step, planned)
 
 
-@pytest.fixture(scope="module")
-def hostile(grounds: Path, oracle: Oracle, place: Place) -> Iterator[tuple[Talk, Place]]:
-    made = Place.made(grounds / "look-hostile")
-    lay_all(made, oracle, place.workspace)
-    made.path(f"hid{HIDDEN}den.tif").write_bytes(made.path("ok.tif").read_bytes())
-    for suffix in ("shp", "shx", "dbf", "prj"):
-        made.path(f"zones.{suffix}").write_bytes(place.path(f"zones.{suffix}").read_bytes())
-    with inside(made.command("--approval", "never"), person=Person()) as talk:
-        yield talk, made
-
-
-def listed(talk: Talk, **arguments: Any) -> list[dict[str, Any]]:
-    """All pages of a list."""
-    rows, cursor = [], None
-    while True:
-        more = {"cursor": cursor} if cursor else {}
-        result = talk.call("list_workspace", **arguments, **more)
-        assert not result.is_error, result.structured_content
-        told(result)
-        rows += result.structured_content["entries"]
-        cursor = result.structured_content.get("next_cursor")
-        if cursor is None:
-            return rows
-
-
 @pytest.mark.claim("content.names-shown")
-def test_a_name_that_hides_something_is_shown_for_what_it_is(hostile: tuple[Talk, Place]):
-    talk, _place = hostile
-    rows = listed(talk, pattern="*den.tif")
-    [row] = [row for row in rows if Path(row["path"]).name.startswith("hid")]
+def test_a_name_that_hides_something_is_shown_for_what_it_is(talker: Talk, own: Place):
+    own.path(f"hid{HIDDEN}den.tif").write_bytes(own.path("one.tif").read_bytes())
+    [row] = talker.done("list_workspace", pattern="*den.tif")["entries"]
     assert row["path"].isascii()
     assert "\\u202e" in row["path"]

@@ -91,19 +91,6 @@ def test_a_call_that_cannot_be_recorded_is_not_made(
         assert verify(log).ok
 
 
-@pytest.mark.claim("audit.no-record-no-run")
-def test_a_registry_that_is_gone_bad_stops_calls_too(make_place: Callable[..., Place], grounds: Path):
-    place = make_place("rgb.tif")
-    with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:
-        pipes.hello()
-        assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
-        for path in place.state.glob("registry.sqlite*"):
-            path.write_bytes(b"\xff" * 8192)
-        result = pipes.call("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "x.tif"})
-        assert result["structuredContent"]["error"]["code"] == "INTERNAL"
-        assert not place.path("x.tif").exists()
-
-
 def test_a_workspace_that_vanishes_is_said_so_and_comes_back(make_place: Callable[..., Place], grounds: Path):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:

@@ -28,32 +28,6 @@ def wire(request: pytest.FixtureRequest, place: Place, grounds: Path) -> Iterato
             assert {"id", "method"} & message.keys()
 
 
-def alive(wire: Pipes) -> bool:
-    return "tools" in wire.ask("tools/list").get("result", {})
-
-
-NONSENSE = {
-    "no JSON": b"this is not JSON\n",
-    "half a JSON": b'{"jsonrpc": "2.0", "id": 1, "method": \n',
-    "no UTF-8": b"\xff\xfe\xfa\n",
-    "empty lines": b"\n\n \n",
-    "a batch": b'[{"jsonrpc":"2.0","id":901,"method":"tools/list"}]\n',
-    "a bare number": b"17\n",
-    "another version": b'{"jsonrpc":"1.0","id":902,"method":"tools/list"}\n',
-    "an answer to nothing": b'{"jsonrpc":"2.0","id":903,"result":{}}\n',
-    "deep nesting": b'{"a":' * 20_000 + b"1" + b"}" * 20_000 + b"\n",
-    "half a character": b'{"jsonrpc":"2.0","id":905,"method":"tools/call","params":{"name":"info","arguments":{"path":"\\ud800"}}}\n',
-    "a NUL": b'{"jsonrpc":"2.0","id":904,"method":"tools/\0list"}\n',
-}
-
-
-@pytest.mark.claim("resources.server-goes-on")
-def test_nonsense_is_survived(wire: Pipes):
-    for line in NONSENSE.values():
-        wire.write(line)
-    assert alive(wire)
-
-
 @pytest.mark.claim("resources.server-goes-on")
 def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
     result = wire.call("info", {"path": "a/" * 3_000_000})

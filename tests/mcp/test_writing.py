@@ -4,8 +4,6 @@ import contextlib
 import hashlib
 import io
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 from gdal_mcp.app import running
 from gdal_mcp.commands.calls import undo_call
 from gdal_mcp.ledger.audit import verify
-from tests.mcp.talk import ERAS, Person, Place, Talk, environment, inside, settings_for, talking
+from tests.mcp.talk import ERAS, Person, Place, Talk, inside, settings_for, talking
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
@@ -37,22 +35,6 @@ def writer(own: Place, grounds: Path) -> Iterator[Talk]:
         own.command("--approval", "never", "--no-preview"), grounds / "writing.log", person=Person()
     ) as made:
         yield made
-
-
-def gdal_mcp(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "gdal_mcp",
-        *words,
-        "--workspace",
-        str(place.workspace),
-        "--state-dir",
-        str(place.state),
-    ]
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment(), cwd=place.state.parent, check=False
-    )
 
 
 def undo(place: Place, result: dict[str, Any]) -> dict[str, Any]:
@@ -78,9 +60,7 @@ def test_what_is_replaced_comes_back_byte_for_byte(writer: Talk, own: Place):
     assert own.path("replaced.tif").read_bytes() != before
     assert not aux.exists()  # it described the old file
     assert result["replaced"] == [str(own.path("replaced.tif"))]
-    done = gdal_mcp(own, "undo", result["receipt"]["call_id"])
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    told = undo(own, result)
     assert own.path("replaced.tif").read_bytes() == before
     assert aux.read_text() == "<PAMDataset/>"
     assert set(told["restored"]) == {str(own.path("replaced.tif")), str(aux)}
@@ -91,9 +71,11 @@ def test_the_files_a_result_names_are_what_stands_there(writer: Talk, own: Place
         "gdal_translate", src_dataset="rgb.tif", dst_dataset="named.png", output_format="PNG"
     )
     assert {Path(row["path"]).name for row in result["files"]} == {"named.png", "named.png.aux.xml"}
+    digests = {row["path"]: row["sha256"] for row in writer.record(result)["files"]}
     for row in result["files"]:
         data = Path(row["path"]).read_bytes()
-        assert (row["bytes"], row["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+        assert row["bytes"] == len(data)
+        assert digests[row["path"]] == hashlib.sha256(data).hexdigest()
         assert Path(row["path"]).stat().st_uid == own.workspace.stat().st_uid
 
 

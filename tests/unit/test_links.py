@@ -1,11 +1,9 @@
 """Signed links: what they are good for, and nothing else."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gdal_mcp.access.identity import ADMIN, READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokenStore
@@ -26,42 +24,10 @@ def test_a_link_is_good_until_it_ends():
 
 
 @pytest.mark.claim("http.links")
-@pytest.mark.parametrize("name", [field.name for field in fields(Subject)])
-def test_a_link_is_good_for_nothing_but_its_subject(name: str):
-    signer = Signer(lambda: NOW)
-    expires, signature = signer.sign(SUBJECT, 60)
-    other = replace(SUBJECT, **{name: getattr(SUBJECT, name) + "0"})
-    assert not signer.good(other, str(expires), signature)
-
-
-@pytest.mark.claim("http.links")
 def test_the_boundary_between_two_parts_cannot_be_moved():
     signer = Signer(lambda: NOW)
     expires, signature = signer.sign(replace(SUBJECT, call_id="ab", name="cd"), 60)
     assert not signer.good(replace(SUBJECT, call_id="abc", name="d"), str(expires), signature)
-
-
-@pytest.mark.claim("http.links")
-@pytest.mark.parametrize(
-    "change",
-    [lambda end: end + 1, lambda end: -end, lambda end: f"0{end}", lambda _: "", lambda _: "9" * 5000],
-)
-def test_the_end_of_a_link_cannot_be_put_off(change):
-    signer = Signer(lambda: NOW)
-    expires, signature = signer.sign(SUBJECT, 60)
-    assert not signer.good(SUBJECT, str(change(expires)), signature)
-
-
-@pytest.mark.claim("http.links")
-@given(st.text())
-def test_no_made_up_signature_is_good(signature: str):
-    signer = Signer(lambda: NOW)
-    assert not signer.good(SUBJECT, str(int(NOW) + 60), signature)
-
-
-def test_a_link_of_another_server_is_not_good():
-    expires, signature = Signer(lambda: NOW).sign(SUBJECT, 60)
-    assert not Signer(lambda: NOW).good(SUBJECT, str(expires), signature)
 
 
 def test_the_key_is_in_no_text():

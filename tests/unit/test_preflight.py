@@ -146,10 +146,18 @@ def test_where_a_file_lies_is_asked_for_each_crs_that_a_call_names(desk: DraftCo
     )
     look = desk.preflight.description(draft)
     assert look is not None
-    assert look.command.extra == {"crs": ("EPSG:3857",)} == {"crs": crs_named(draft)}
+    assert look.command.extra == {"crs": crs_named(draft), "changes": (("", "EPSG:3857", ""),)}
+    assert crs_named(draft) == ("EPSG:3857",)
     place = {"EPSG:3857": {"degrees": False, "extent": [0, 0, 10, 10]}}
     desk.preflight.described(
-        look, [{"facts": raster(20, 20, crs={"code": "EPSG:4326", "degrees": True}), "elsewhere": place}]
+        look,
+        [
+            {
+                "facts": raster(20, 20, crs={"code": "EPSG:4326", "degrees": True}),
+                "elsewhere": place,
+                "changes": {"\nEPSG:3857\n": None},
+            }
+        ],
     )
     assert desk.preflight.description(draft) is None
     known = desk.preflight.known.get(draft.inputs[0])

@@ -20,7 +20,6 @@ from gdal_mcp.untrusted import (
     locked,
     shown_text,
 )
-from tests.quick import quick
 
 HIDING = {
     "escape": "\x1b", "bell": "\x07", "carriage return": "\r", "NUL": "\0", "C1 control": "\x9b",
@@ -45,15 +44,6 @@ def test_what_people_write_stays():
         assert clean_text(text) == unicodedata.normalize("NFC", text)
 
 
-@pytest.mark.claim("content.cleaned")
-@given(st.text(max_size=200), st.integers(1, 50))
-def test_nothing_is_longer_than_its_limit_and_a_cut_is_marked(text: str, limit: int):
-    cleaned = clean_text(text, limit)
-    assert len(cleaned.removesuffix(CUT)) <= limit
-    if len(clean_text(text)) > limit:
-        assert cleaned.endswith(CUT)
-
-
 def test_a_text_of_nothing_but_hiding_characters_does_not_take_long_or_pass_for_short():
     assert clean_text("\u200b" * 10_000_000, 100).endswith(CUT)
 
@@ -65,13 +55,8 @@ def test_keys_are_cleaned_as_well():
 
 def test_numbers_that_json_has_not_become_texts():
     assert clean_value([float("inf"), float("nan"), 1.5, 10**400, True, None]) == [
-        "inf",
-        "nan",
-        1.5,
-        str(10**400),
-        True,
-        None,
-    ]
+        "inf", "nan", 1.5, str(10**400), True, None,
+    ]  # fmt: skip
     assert clean_value([2**63, -(2**63)]) == [2**63, -(2**63)]
 
 
@@ -145,52 +130,26 @@ def test_no_terminal_sequence_keeps_its_start():
 # Lockdown
 
 CANARY = "CANARY-of-a-file"
-hostile = st.recursive(
-    st.just(CANARY) | st.integers(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.just(CANARY) | st.text(max_size=3), inner),
-    max_leaves=8,
-)
-facts = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.sampled_from(["GTiff", "EPSG:4326"]),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["size", "bands", "error"]), inner)
-    ),
-    max_leaves=8,
-)
-
-
-@st.composite
-def results(draw: st.DrawFn) -> dict[str, object]:
-    """Facts of any shape, with texts of a file under the one key at any depth."""
-
-    def sown(value: object) -> object:
-        if isinstance(value, list):
-            return [sown(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        some = {key: sown(item) for key, item in value.items()}
-        return {**some, UNTRUSTED: draw(hostile)} if draw(st.booleans()) else some
-
-    made = sown(draw(st.dictionaries(st.sampled_from(["size", "outputs", "error"]), facts)))
-    assert isinstance(made, dict)
-    return {**made, UNTRUSTED: draw(hostile)}
-
-
-def without(value: object) -> object:
-    if isinstance(value, list):
-        return [without(item) for item in value]
-    if isinstance(value, dict):
-        return {key: without(item) for key, item in value.items() if key != UNTRUSTED}
-    return value
 
 
 @pytest.mark.claim("content.lockdown")
-@given(results())
-def test_in_lockdown_nothing_under_the_one_key_survives_and_every_fact_does(result: dict[str, object]):
-    told = locked(result)
-    assert CANARY not in json.dumps(told)
-    assert UNTRUSTED not in json.dumps(told)
-    assert told == without(result)
+def test_in_lockdown_nothing_under_the_one_key_survives_and_every_fact_does():
+    texts = [CANARY, 7, {CANARY: [CANARY]}]
+    for under in (CANARY, texts, {CANARY: texts}, None):
+        layer = {"features": 3, UNTRUSTED: under}
+        result = {
+            "size": [1, 2],
+            "layers": [layer, [layer]],
+            "error": {"code": "x", UNTRUSTED: under},
+            UNTRUSTED: under,
+        }
+        told = locked(result)
+        assert told == {
+            "size": [1, 2],
+            "layers": [{"features": 3}, [{"features": 3}]],
+            "error": {"code": "x"},
+        }
+        assert result[UNTRUSTED] == under  # what was given stays as it was
 
 
 @pytest.mark.claim("content.lockdown")
@@ -204,17 +163,3 @@ def test_in_lockdown_an_error_keeps_its_code_and_loses_gdals_words():
 
 
 # What fuzzing found
-
-
-@pytest.mark.claim("content.cleaned")
-def test_marks_without_end_on_one_letter_do_not_take_long():
-    with quick():
-        clean_value(["a" + "\u0301\u0323" * 20_000] * 10)
-
-
-@pytest.mark.claim("content.cleaned")
-def test_thousands_of_keys_that_are_cleaned_to_the_same_text_do_not_take_long():
-    keys = (f"{number:b}".translate({48: 0x200B, 49: 0x200C}) for number in range(20_000))
-    with quick():
-        cleaned = clean_value(dict.fromkeys(keys, 1))
-    assert len(cleaned) == 20_000

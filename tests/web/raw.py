@@ -12,10 +12,12 @@ from gdal_mcp.mcp.tasks import EXTENSION
 from tests.mcp.talk import ERAS
 from tests.web.hosted import SECONDS, Hosted, bearer
 
+META = "io.modelcontextprotocol/"
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 NAMED = {
     "tools/call": "name",
+    "prompts/get": "name",
     "resources/read": "uri",
     "tasks/get": "taskId",
     "tasks/cancel": "taskId",
@@ -85,7 +87,8 @@ class Raw:
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         made = {**ACCEPT, **bearer(self.token)}
         if self.era == ERAS[1]:
-            made |= {"MCP-Protocol-Version": self.era, "Mcp-Method": method}
+            version = params.get("_meta", {}).get(f"{META}protocolVersion", self.era)
+            made |= {"MCP-Protocol-Version": version, "Mcp-Method": method}
             if method in NAMED:
                 made["Mcp-Name"] = str(params[NAMED[method]])
         elif self.session:
@@ -96,11 +99,9 @@ class Raw:
         given = dict(params or {})
         if self.era == ERAS[1]:
             envelope = {
-                "io.modelcontextprotocol/protocolVersion": self.era,
-                "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {
-                    "extensions": {EXTENSION: {}} if self.tasks else {}
-                },
+                f"{META}protocolVersion": self.era,
+                f"{META}clientInfo": {"name": "raw", "version": "1"},
+                f"{META}clientCapabilities": {"extensions": {EXTENSION: {}} if self.tasks else {}},
             }
             given["_meta"] = {**envelope, **given.get("_meta", {})}
         return given

@@ -143,11 +143,6 @@ def test_a_remote_gdal_finds_the_files_that_belong_to_a_dataset(sender: Sender, 
     assert "UTM zone 11N" in told  # from the .prj
 
 
-def test_without_a_token_a_remote_gdal_opens_nothing(sender: Sender, cog: str, gdal: DockerContainer):
-    name = f"/vsicurl/{sender.hosted.base}{cog}"
-    assert gdal.get_wrapped_container().exec_run(["gdalinfo", name]).exit_code != 0
-
-
 def test_a_file_that_changes_while_it_is_sent_is_not_sent_to_its_end(sender: Sender, cog: str):
     """Last in this file, as it spoils the file."""
     path = sender.hosted.place.path("remote.tif")

@@ -10,6 +10,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
+from gdal_mcp.gdal.answers import transformations
 from gdal_mcp.gdal.answers.described import facts as known_facts
 from sandbox.workspace import Identity, Located
 
@@ -66,6 +67,8 @@ class DatasetFacts:
     features: int | None = None  # of all layers
     geometry: str = ""
     places: Mapping[str, Place] = field(default_factory=dict)  # by the text that calls gave for a CRS
+    # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
+    changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
 
     @property
     def pixels(self) -> int:
@@ -111,7 +114,11 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         place = there if isinstance(there, Mapping) else {}
         degrees = place.get("degrees")
         places[name] = Place(degrees if isinstance(degrees, bool) else None, _box(place.get("extent")))
-    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places}
+    said = row.get("changes")
+    changes = {
+        name: transformations.known(one) for name, one in (said if isinstance(said, Mapping) else {}).items()
+    }
+    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes}
     if driver and size and all(1 <= side <= _MAX_SIDE for side in size):
         first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
         nodata = first.get("nodata")
@@ -187,13 +194,15 @@ class FactsCache:
             self._facts.move_to_end(key)
             return self._facts[key]
 
-    def knows(self, located: Located, crs: Sequence[str]) -> bool:
-        """Whether GDAL described a file already, and its extent in each of these CRSs."""
+    def knows(self, located: Located, crs: Sequence[str], changes: Sequence[str] = ()) -> bool:
+        """Whether GDAL described a file already, its extent in each of these CRSs, and each of these changes."""
         with self._lock:
             if located.identity is None or (key := (str(located), located.identity)) not in self._facts:
                 return False
             found = self._facts[key]
-        return found is None or all(one in found.places for one in crs)
+        return found is None or (
+            all(one in found.places for one in crs) and all(one in found.changes for one in changes)
+        )
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
         """`located` has the identity of the file that was described; `facts` is None where there is no description."""
@@ -203,8 +212,12 @@ class FactsCache:
         with self._lock:
             before = self._facts.get(key)
             if before is not None and facts is not None:
-                places = {**before.places, **facts.places}
-                facts = replace(facts, places=dict(list(places.items())[-_MAX_CRS:]))
+                places, changes = {**before.places, **facts.places}, {**before.changes, **facts.changes}
+                facts = replace(
+                    facts,
+                    places=dict(list(places.items())[-_MAX_CRS:]),
+                    changes=dict(list(changes.items())[-_MAX_CRS:]),
+                )
             self._facts[key] = facts
             self._facts.move_to_end(key)
             while len(self._facts) > self.size:

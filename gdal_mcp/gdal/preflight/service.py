@@ -1,15 +1,19 @@
 """Examines drafts before they run: what a call would cost, the limit it is certain to break, and what looks wrong with it."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.answers.transformations import names, told
+from gdal_mcp.gdal.catalogue.absent import FormatAbsent, absent_by_file
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
+from gdal_mcp.gdal.preflight import changes
 from gdal_mcp.gdal.preflight.call import Call
-from gdal_mcp.gdal.preflight.checks import Finding, findings
+from gdal_mcp.gdal.preflight.checks import Finding, findings, transformations
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.gdal.preflight.facts import FactsCache, facts_of
 from gdal_mcp.plan import Command, Draft
@@ -36,6 +40,23 @@ class PreflightReport:
     estimate: Estimate | None = None
     violation: LimitViolation | None = None  # the limit that the call is certain to break
     findings: tuple[Finding, ...] = ()
+    changes: tuple[Mapping[str, Any], ...] = ()  # of CRS, as `answers.transformations` keeps them
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        return tuple(one for one in self.findings if one.refuses)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a result says besides: which operation changes the CRS."""
+        rows = [row for one in self.changes for row in told(one)]
+        return {"transformation": rows[0] if len(rows) == 1 else rows} if rows else {}
+
+    @property
+    def untrusted(self) -> dict[str, Any]:
+        """The names of the same operations, in their order."""
+        found = [name for one in self.changes for name in names(one)]
+        return {"transformation": found} if found else {}
 
     @property
     def figures(self) -> Mapping[str, float | None] | None:
@@ -68,16 +89,30 @@ class Preflight:
         calls = self._calls(draft)
         cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
-        # of several steps, each remark once
-        found = {one.code: one for call in calls for one in findings(call)} if draft.writes else {}
-        return PreflightReport(cost, broken, tuple(found.values()))
+        changed = self._changes(draft)
+        said = [one for call in calls for one in findings(call)] if draft.writes else []
+        said += transformations.findings(changed, draft.allows)
+        found = {one.code: one for one in said}  # of several steps, each remark once
+        return PreflightReport(cost, broken, tuple(found.values()), changed)
+
+    def _changes(self, draft: Draft) -> tuple[Mapping[str, Any], ...]:
+        """Each change of CRS that the call makes, by the first input of which it is known."""
+        keys = map(changes.key, changes.changes_named(draft, self.catalogue))
+        known = [one for located in draft.inputs if (one := self.known.get(located)) is not None]
+        found = (next(filter(None, (one.changes.get(key) for one in known)), None) for key in keys)
+        return tuple(one for one in found if one is not None)
 
     def check(self, draft: Draft, stage: Stage = Stage.VALIDATE) -> PreflightReport:
-        """As `look`. Raises ToolError for a call that is certain to break a limit."""
+        """As `look`. Raises ToolError for a call that is certain to break a limit, or whose result would be wrong."""
         report = self.look(draft)
         if report.violation is not None:
             code = _CODES.get(report.violation.what, Code.DISK_LIMIT)
             raise ToolError(code, stage, report.violation.message, report.violation.suggestion)
+        if report.refusals:
+            first = report.refusals[0]
+            raise ToolError(
+                Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=first.as_dict()
+            )
         return report
 
     def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
@@ -90,12 +125,19 @@ class Preflight:
 
         These are the ones that no container described yet, or not in the CRSs that the draft names.
         """
-        crs = crs_named(draft)
-        unknown = tuple(one for one in draft.inputs if not one.is_folder and not self.known.knows(one, crs))
+        crs, changed = crs_named(draft), changes.changes_named(draft, self.catalogue)
+        keys = tuple(map(changes.key, changed))
+        unknown = tuple(
+            one for one in draft.inputs if not one.is_folder and not self.known.knows(one, crs, keys)
+        )
         if not unknown:
             return None
         command = Command(
-            "describe", (), tuple(map(str, unknown)), layout="inputs-output", extra={"crs": crs}
+            "describe",
+            (),
+            tuple(map(str, unknown)),
+            layout="inputs-output",
+            extra={"crs": crs, "changes": changed},
         )
         return Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
 
@@ -109,6 +151,8 @@ class Preflight:
 
     def _learn(self, files: Sequence[Located], rows: Any) -> None:
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
+            if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
+                raise lacks
             self.known.put(located, facts_of(row, located.identity.size if located.identity else 0))
 
     def _calls(self, draft: Draft) -> list[Call]:
@@ -148,6 +192,15 @@ class Preflight:
             updates = any(one.update for one in draft.outputs)
             calls[-1] = replace(last, driver=driver, output=name, updates=updates)
         return calls
+
+
+def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
+    """Why a file does not open: by a row that the worker gives of it, with its first bytes in hexadecimal as `head`."""
+    head = row.get("head") if isinstance(row, Mapping) else None
+    if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
+        return None
+    lacks = absent_by_file(catalogue, name, bytes.fromhex(head))
+    return FormatAbsent(catalogue, lacks, reads=True) if lacks is not None else None
 
 
 def crs_named(draft: Draft) -> tuple[str, ...]:

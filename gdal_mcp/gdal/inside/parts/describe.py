@@ -1,20 +1,24 @@
 """Says what datasets are: the inputs before the work, the outputs after it, and files that a call only asks about."""
 
+import itertools
 import os
 import re
 
-from osgeo import gdal, osr
+from osgeo import gdal
 
 from gdal_mcp.gdal.inside.parts import checks, outputs
 from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened, write_only_driver
-from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees
+from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
 from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
+from gdal_mcp.gdal.inside.parts.vector_checks import Origin
 
 MAX_NAMED = 1000  # files of one request
 MAX_INPUTS = 10  # that are described before the work
 MAX_LAYERS = 100  # of an input
+HEAD = 16  # bytes
+FIRST_FEATURES = 100
 # GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
 BRIEF = (
@@ -31,11 +35,11 @@ def describe_inputs(job, report, errors):
 
     def describe():
         for number, path in enumerate(sources):
-            rows[number] = described_input(path, job.get("crs", ()), heard)
+            rows[number] = described_input(path, job, heard)
 
     if sources:
         SIDE_THREAD.do(describe)
-        report.interim({"inputs": [brief(row) for row in rows]})
+        report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=True)]})
     for level, number, message in heard:
         if level == WARNING and ONCE.search(message):
             errors(level, number, message)
@@ -43,13 +47,16 @@ def describe_inputs(job, report, errors):
 
 
 def run_describe(job, _report):
-    """Prints a list in the order of the inputs, null for what does not open. No pixels and no features are read."""
-    print_json([brief(described_input(path, job.get("crs", ()), [])) for path in job["inputs"][:MAX_NAMED]])
+    """Prints a list in the order of the inputs. No pixels and no features are read."""
+    print_json([brief(described_input(path, job, []), path) for path in job["inputs"][:MAX_NAMED]])
     return True
 
 
-def described_input(path, crs_names, heard):
-    """What the format has at hand, and where the data lies in each of the CRSs, by name; None for what does not open."""
+def described_input(path, job, heard):
+    """What the format has at hand, where the data lies in each CRS of `crs`, and what PROJ would do for each of `changes`.
+
+    None for what does not open.
+    """
     try:
         with Errors(quiet=True) as here:
             dataset = opened(path, here)
@@ -61,34 +68,68 @@ def described_input(path, crs_names, heard):
             else:
                 layers = enumerate(facts.get("layers", ()))
                 boxes = [(layer["extent"], dataset.GetLayer(i).GetSpatialRef()) for i, layer in layers]
-            elsewhere = {name: in_crs(boxes, name) for name in crs_names}
+            elsewhere = {name: in_crs(boxes, name) for name in job.get("crs", ())}
+            changes = {
+                "\n".join(one): changed(dataset, boxes, one) for one in job.get("changes", ()) if boxes
+            }
             dataset.Close()
         heard += here.heard
     except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail at it, too
         return None
-    return decoded({"facts": facts, "elsewhere": elsewhere, "boxes": boxes})
+    return decoded({"facts": facts, "elsewhere": elsewhere, "changes": changes, "boxes": boxes})
+
+
+def changed(dataset, boxes, change):
+    """What PROJ would do for a change of CRS; of several layers for the first."""
+    from gdal_mcp.gdal.inside.parts.transformations import transformation
+
+    box, crs = boxes[0]
+    if box is None and not dataset.RasterCount:  # a format that would read the whole file for it
+        box = box_of_first(dataset.GetLayer(0))
+    return transformation(box, crs, bool(dataset.RasterCount), change)
+
+
+def box_of_first(layer):
+    """The box of the first features; None where they have no geometry."""
+    found = itertools.islice(layer, FIRST_FEATURES)
+    boxes = [
+        one.GetEnvelope() for feature in found if (one := feature.GetGeometryRef()) and not one.IsEmpty()
+    ]
+    west, east, south, north = zip(*boxes, strict=True) if boxes else (None,) * 4
+    return [min(west), min(south), max(east), max(north)] if boxes else None
 
 
 def in_crs(boxes, name):
     """Whether a CRS is in degrees, and the box of the data in it; None for what is no CRS."""
-    target = osr.SpatialReference()
-    if target.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
+    target = reference(name)
+    if target is None:
         return None
     extent = box_in(*boxes[0], target) if len(boxes) == 1 else None
     return {"degrees": in_degrees(target), "extent": extent}
 
 
-def brief(row):
-    """What the host uses of a description; bounded, whatever the dataset."""
+def brief(row, path):
+    """What the host uses of a description; bounded, whatever the dataset. Of what does not open, how it begins."""
     if row is None:
-        return None
+        return {"head": head_of(path)}
     facts = row["facts"]
     short = {key: facts[key] for key in BRIEF if key in facts}
     if "bands" in facts:
         short["bands"] = facts["bands"][:1]
     if "layers" in facts:
         short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
-    return {"facts": short, "elsewhere": row["elsewhere"]}
+    return {"facts": short, "elsewhere": row["elsewhere"], "changes": row["changes"]}
+
+
+def head_of(path):
+    """The first bytes of a file, in hexadecimal; empty for what is no file. They tell a format that this build lacks."""
+    if not os.path.isfile(path):
+        return ""
+    try:
+        with open(path, "rb") as file:
+            return file.read(HEAD).hex()
+    except OSError:
+        return ""
 
 
 def run_identify(job, _report):
@@ -105,12 +146,12 @@ def describe_outputs(job, inputs, errors):
 
     An output that is not there or does not open is an error of the command.
     """
-    sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
-    rows = (described_output(one["path"], one["kind"], sources, errors) for one in job["outputs"])
+    origin = Origin(list(zip(job.get("sources", job["inputs"]), inputs, strict=False)), job.get("keeps", ()))
+    rows = (described_output(one["path"], one["kind"], origin, errors) for one in job["outputs"])
     return [decoded({"facts": facts, "names": names, "checks": found}) for facts, names, found in rows]
 
 
-def described_output(path, kind, sources, errors):
+def described_output(path, kind, origin, errors):
     if not os.path.lexists(path):
         errors.fail(f"{os.path.basename(path)} was not created")
         return {}, {}, ()
@@ -129,6 +170,6 @@ def described_output(path, kind, sources, errors):
         for band, row in zip(facts.get("bands", ()), rows, strict=False):
             if row and "min" in row:
                 band.update(min=row["min"], max=row["max"], exact=row["exact"])
-        found = list(checks.of_output(path, dataset, facts, rows, sources))
+        found = list(checks.of_output(path, dataset, facts, rows, origin))
         dataset.Close()
     return facts, names, found

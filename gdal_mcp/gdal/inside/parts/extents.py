@@ -9,6 +9,7 @@ from gdal_mcp.gdal.inside.parts.reporting import plain, quiet
 DEGREE = math.pi / 180
 # between the corners of a box that is transformed; the sides of a projected box are curves
 POINTS_A_SIDE = 21
+NEAR = 0.02  # degrees: no two datums are two kilometres apart, and a point has no extent
 BEYOND = 1.01  # a box of a geographic CRS may stick out by a pixel
 
 
@@ -31,6 +32,14 @@ def crs_facts(crs):
         "degrees": in_degrees(crs),
         "metres": bool(crs.IsProjected()) and abs(crs.GetLinearUnits() - 1) < 1e-9,
     }
+
+
+def reference(name):
+    """A CRS by the text of a call; None for what is none."""
+    made = osr.SpatialReference()
+    if made.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
+        return None
+    return made
 
 
 def in_degrees(crs):
@@ -102,14 +111,14 @@ def outside(box, crs):
 
 
 def apart(one, other):
-    """Whether two boxes in WGS 84 have no point in common; a box across the antimeridian counts as two."""
+    """Whether two boxes in WGS 84 are certain to have no point in common; a box across the antimeridian counts as two."""
 
     def halves(box):
         west, south, east, north = box
         return [box] if west <= east else [[west, south, 180.0, north], [-180.0, south, east, north]]
 
     return not any(
-        a[0] <= b[2] and b[0] <= a[2] and a[1] <= b[3] and b[1] <= a[3]
+        a[0] <= b[2] + NEAR and b[0] <= a[2] + NEAR and a[1] <= b[3] + NEAR and b[1] <= a[3] + NEAR
         for a in halves(one)
         for b in halves(other)
     )

@@ -69,6 +69,7 @@ def no_input_crs(call: Call) -> Finding | None:
         "no_input_crs",
         "the input has no CRS, so that it cannot be reprojected.",
         "Say it with input-crs (src_crs of the tool `reproject`).",
+        refuses=True,
     )
 
 

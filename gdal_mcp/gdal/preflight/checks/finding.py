@@ -12,8 +12,9 @@ class Finding:
     code: str
     message: str
     suggestion: str
+    refuses: bool = False  # the result would be wrong, so the call is not made
     mend: Mapping[str, Any] | None = None  # the call that corrects it, as `{"tool": ..., "arguments": ...}`
 
     def as_dict(self) -> dict[str, Any]:
-        """Without a mend where there is none."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        """Without what does not apply."""
+        return {key: value for key, value in asdict(self).items() if value not in (None, False)}

@@ -1,0 +1,80 @@
+"""What a container says of a change of CRS: the operations that PROJ uses, their accuracy, and whether there is a better one. Pure.
+
+Invariant: `known` keeps numbers, switches and codes of authorities. Names of operations hold names of CRSs, which may be text of a
+file: `names` are cleaned, for `untrusted`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, ValidationError
+from typing_extensions import TypedDict
+
+from gdal_mcp.gdal.answers.words import Box, CrsCode, Item, Kept, Number, Switch, adapter, at_most
+from gdal_mcp.untrusted import clean_text
+
+_NAME_CHARACTERS: Final = 300
+_Codes = Annotated[list[Item[CrsCode]], at_most(12)]
+
+
+class _Operation(TypedDict, total=False):
+    name: Kept[Annotated[str, AfterValidator(lambda text: clean_text(text, _NAME_CHARACTERS))]]
+    codes: Kept[_Codes]
+    through: Kept[_Codes]
+    accuracy: Kept[Number]
+    ballpark: Kept[Switch]
+    grid_missing: Kept[Switch]
+    share: Kept[Number]
+    area: Kept[Box]
+
+
+_Said = TypedDict(
+    "_Said",
+    {
+        "from": Kept[CrsCode],
+        "to": Kept[CrsCode],
+        "operations": Kept[Annotated[list[Item[_Operation]], at_most(3)]],
+        "ballpark": Kept[Switch],
+        "alike": Kept[Switch],
+        "better": Kept[_Operation],
+    },
+    total=False,
+)
+
+
+def known(value: Any) -> Mapping[str, Any] | None:
+    """One change of CRS as the container described it; None for what is no such description."""
+    try:
+        found: Mapping[str, Any] = adapter(_Said).validate_python(value)
+    except ValidationError:
+        return None
+    return found if any(found.get("operations") or ()) else None
+
+
+def told(change: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row for each operation. `accuracy` is in metres, None where PROJ does not know it."""
+    better = change.get("better") or {}
+    rows = []
+    for one in filter(None, change["operations"]):
+        row = {
+            "from": change.get("from"),
+            "to": change.get("to"),
+            "operation": [code for code in one.get("codes") or () if code],
+            "accuracy": one.get("accuracy"),
+            "ballpark": one.get("ballpark", False),
+            "grid_missing": bool(better.get("grid_missing")),
+        }
+        if one.get("share", 1) < 1:
+            row["share"] = round(one["share"], 2)
+        if better:
+            row["better"] = {
+                "operation": [code for code in better.get("codes") or () if code],
+                "accuracy": better.get("accuracy"),
+            }
+        rows.append(row)
+    return rows
+
+
+def names(change: Mapping[str, Any]) -> list[str]:
+    """The names of the same operations, in their order."""
+    return [one.get("name") or "" for one in filter(None, change["operations"])]

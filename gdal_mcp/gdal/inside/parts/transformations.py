@@ -1,0 +1,236 @@
+"""Which operations PROJ uses between two CRSs for the data at hand, how accurate they are, and whether there are better ones.
+
+GDAL's binding does not tell, so PROJ itself is asked: its library is loaded with GDAL's. It chooses anew for every point, by
+the areas that its operations are made for. A sample of points within the data is transformed as GDAL would, and the operation
+used for each is looked at.
+"""
+
+import ctypes
+import itertools
+import math
+import re
+from collections import Counter
+from functools import cache
+
+from osgeo import osr
+
+from gdal_mcp.gdal.inside.parts.extents import DEGREE, box_in, is_box, reference, wgs84_box
+from gdal_mcp.gdal.inside.parts.reporting import library, quiet
+
+SAMPLE = [
+    i / 10 for i in (1, 3, 5, 7, 9)
+]  # of each side of the data; its corners may lie beyond any operation's area
+CONVERSION = 21  # PJ_TYPE_CONVERSION: exact, as no datum changes
+IGNORED = 2  # PROJ_GRID_AVAILABILITY_IGNORED
+INTERSECTION = 1  # PROJ_SPATIAL_CRITERION_PARTIAL_INTERSECTION
+MAX_CANDIDATES = 3  # best first
+NO_PART = (None, "EPSG:15498", "EPSG:9843", "EPSG:9844")  # changes of the order of axes
+CODE = re.compile(r"^(?:[A-Z_]+\()*([A-Za-z_0-9]+?)\)*$")  # DERIVED_FROM(INVERSE(EPSG))
+SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
+# of ellipsoids, in metres and inverse: of 1980 and 1984; of Hughes, on which only maps of the poles are drawn
+LIKE_WGS84 = ((6378137.0, 298.257), (6378273.0, 298.279))
+
+_pointer, _text, _double, _int = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_int
+
+
+class Coordinate(ctypes.Structure):
+    _fields_ = tuple((name, _double) for name in "xyzt")
+
+
+def function(name, result, *arguments):
+    """A function of PROJ; images that bring a PROJ of their own give its functions a prefix."""
+    found = getattr(library, f"proj_{name}", None) or getattr(library, f"internal_proj_{name}")
+    found.restype, found.argtypes = result, arguments
+    return found
+
+
+class Proj:
+    """PROJ's functions with a context of their own, which logs nothing. What is made is freed with the container."""
+
+    def __init__(self):
+        p, i = _pointer, _int
+        self.context = function("context_create", p)()
+        function("log_level", i, p, i)(self.context, 0)
+        self._create = function("create", p, p, _text)
+        self._between = function("create_crs_to_crs_from_pj", p, p, p, p, p, p)
+        self._for_maps = function("normalize_for_visualization", p, p, p)
+        self._area = function("area_create", p)
+        self._set_area = function("area_set_bbox", None, p, *[_double] * 4)
+        self._transform = function("trans_array", i, p, i, ctypes.c_size_t, p)
+        self._last_used = function("trans_get_last_used_operation", p, p)
+        self._type = function("get_type", i, p)
+        self._name = function("get_name", _text, p)
+        self._authority = function("get_id_auth_name", _text, p, i)
+        self._code = function("get_id_code", _text, p, i)
+        self._accuracy = function("coordoperation_get_accuracy", _double, p, p)
+        self._ballpark = function("coordoperation_has_ballpark_transformation", i, p, p)
+        self._grids = function("coordoperation_get_grid_used_count", i, p, p)
+        self._grid = function("coordoperation_get_grid_used", i, p, p, i, *[p] * 7)
+        self._steps = function("concatoperation_get_step_count", i, p, p)
+        self._step = function("concatoperation_get_step", p, p, p, i)
+        self._target = function("get_target_crs", p, p, p)
+        self._factory = function("create_operation_factory_context", p, p, _text)
+        self._set_interest = function(
+            "operation_factory_context_set_area_of_interest", None, p, p, *[_double] * 4
+        )
+        self._set_criterion = function("operation_factory_context_set_spatial_criterion", None, p, p, i)
+        self._set_grids = function("operation_factory_context_set_grid_availability_use", None, p, p, i)
+        self._operations = function("create_operations", p, p, p, p, p)
+        self._count = function("list_get_count", i, p)
+        self._get = function("list_get", p, p, p, i)
+
+    def crs(self, reference):
+        return self._create(self.context, reference.ExportToWkt(["FORMAT=WKT2_2019"]).encode())
+
+    def used(self, source, target, points, area=None):
+        """How often each operation is used; `area` as GDAL tells PROJ, in degrees."""
+        within = None
+        if area is not None:
+            within = self._area()
+            self._set_area(within, *area)
+        found = self._between(self.context, source, target, within, None)
+        way = self._for_maps(self.context, found) if found else None
+        if not way:
+            return []
+        counts, first = Counter(), {}
+        for x, y in points:
+            at = Coordinate(x, y, 0.0, math.inf)
+            if self._transform(way, 1, 1, ctypes.byref(at)) == 0 and (last := self._last_used(way)):
+                row = self.told(last)
+                counts[row["name"]] += 1
+                first.setdefault(row["name"], row)
+        return [{**first[name], "share": count / counts.total()} for name, count in counts.most_common()]
+
+    def best(self, source, target, area):
+        """The best operations there are for an area, also such that need a grid which is not there."""
+        how = self._factory(self.context, None)
+        self._set_criterion(self.context, how, INTERSECTION)
+        self._set_grids(self.context, how, IGNORED)
+        if area is not None and area[0] <= area[2]:
+            self._set_interest(self.context, how, *area)
+        found = self._operations(self.context, source, target, how)
+        count = self._count(found) if found else 0
+        return [self.told(self._get(self.context, found, i)) for i in range(min(count, MAX_CANDIDATES))]
+
+    def told(self, operation):
+        name = (self._name(operation) or b"").decode("utf-8", "replace").replace(SHOWN_FOR_MAPS, "")
+        count = self._steps(self.context, operation)
+        steps = [self._step(self.context, operation, i) for i in range(count)] or [operation]
+        exact = all(self._type(step) == CONVERSION for step in steps)
+        accuracy = self._accuracy(self.context, operation)
+        codes = [self.identifier(step) for step in steps]
+        through = [self.identifier(self._target(self.context, step)) for step in steps[:-1]]
+        return {
+            "name": name,
+            "codes": [code for code in codes if code not in NO_PART],
+            "through": [code for code in through if code is not None],
+            "accuracy": accuracy if accuracy >= 0 else 0.0 if exact else None,
+            "ballpark": bool(self._ballpark(self.context, operation)),
+            "grid_missing": any(not there for _, there in self.grids(operation)),
+        }
+
+    def grids(self, operation):
+        """The names of the grids that an operation uses, and whether they are there."""
+        for i in range(self._grids(self.context, operation)):
+            texts, switches = [_text() for _ in range(4)], [_int() for _ in range(3)]
+            if self._grid(self.context, operation, i, *map(ctypes.byref, (*texts, *switches))):
+                yield (texts[0].value or b"").decode("utf-8", "replace"), bool(switches[2].value)
+
+    def identifier(self, made):
+        """AUTHORITY:CODE of an operation or a CRS, of its inverse or of what it was derived from; None without one."""
+        authority, code = (made and get(made, 0) for get in (self._authority, self._code))
+        known = authority and CODE.match(authority.decode())
+        return f"{known[1]}:{code.decode()}" if known and code else None
+
+
+@cache
+def the_proj():
+    return Proj()
+
+
+def transformation(box, own, raster, change):
+    """What is said of one change of CRS; None where there is none, or where it cannot be told.
+
+    `box` is the data's, in its `own` CRS; of a change's ends, "" means that CRS.
+    """
+    *ends, area = change
+    with quiet():
+        source, target = (reference(name) if name else own for name in ends)
+        if source is None or target is None or source.IsSame(target, ["CRITERION=EQUIVALENT"]):
+            return None
+        source, target = traditional(source), traditional(target)
+        if change[0] and own is not None and (there := box_in(box, own, source)) is not None:
+            box = there  # else the call says that the data's own CRS is wrong
+        return described(source, target, box, raster, area) if is_box(box) else None
+
+
+def traditional(crs):
+    made = crs.Clone()
+    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+    return made
+
+
+def described(source, target, box, raster, asked):
+    proj = the_proj()
+    ends = proj.crs(source), proj.crs(target)
+    if not all(ends):
+        return None
+    area = wgs84_box(box, source)
+    assumed = assumed_box(box, source) if raster else None  # only the warper tells PROJ an area
+    if asked:
+        assumed = [float(one) for one in asked.split(",")]
+    operations = proj.used(*ends, points(box), assumed)
+    if not operations:
+        return None
+    used, better = operations[0], None
+    ballpark = sum(one["share"] for one in operations if one["ballpark"]) >= 0.1
+    candidates = [one for one in proj.best(*ends, area) if not one["ballpark"]]
+    if candidates and is_better(candidates[0], used):
+        better = candidates[0]
+    # what GDAL's warper would use if it were told where the data truly is
+    told = {"area": area} if raster and better and ballpark and not better["grid_missing"] else {}
+    return {
+        "from": code_of(source),
+        "to": code_of(target),
+        "operations": operations[:3],
+        "ballpark": ballpark,
+        "alike": like_wgs84(source) and like_wgs84(target) and "vertical" not in used["name"],
+        "better": better and {**better, **told},
+    }
+
+
+def is_better(one, used):
+    if used["ballpark"] or used["accuracy"] is None:
+        return one["accuracy"] is not None and one["name"] != used["name"]
+    return one["accuracy"] is not None and one["accuracy"] < used["accuracy"]
+
+
+def like_wgs84(crs):
+    """Whether coordinates are read as those of WGS 84 by custom: on a sphere, or on an ellipsoid that is about the same.
+
+    Every datum on the ellipsoid of 1980 or 1984 has its centre within some metres of the earth's.
+    """
+    axis, flattening = crs.GetSemiMajor(), crs.GetInvFlattening()
+    return flattening == 0 or any(abs(axis - a) < 1 and abs(flattening - f) < 0.001 for a, f in LIKE_WGS84)
+
+
+def code_of(crs):
+    authority, code = crs.GetAuthorityName(None), crs.GetAuthorityCode(None)
+    return f"{authority}:{code}" if authority and code else None
+
+
+def assumed_box(box, crs):
+    """A box in degrees as GDAL's warper takes it: counted from the CRS's own prime meridian, wherever that lies."""
+    degrees = crs.Clone()
+    degrees.StripVertical()
+    degrees = degrees.CloneGeogCS()
+    if degrees is None:
+        return None
+    degrees.SetAngularUnits("degree", DEGREE)
+    return box_in(box, crs, degrees)
+
+
+def points(box):
+    west, south, east, north = box
+    for x, y in itertools.product(SAMPLE, SAMPLE):
+        yield west + x * (east - west), south + y * (north - south)

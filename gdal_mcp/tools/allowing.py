@@ -1,0 +1,50 @@
+"""The argument `allow` of tools whose calls a check may refuse."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.preflight.checks.transformations import BALLPARK
+from gdal_mcp.plan import Draft
+from gdal_mcp.toolbox import ImmediateResult, Tool
+
+ALLOW: Final = "allow"
+CODES: Final = (BALLPARK,)
+_SCHEMA: Final = {"type": "array", "items": {"enum": list(CODES)}}
+_ANY: Final = frozenset({"gdal_write", "pipeline"})  # tools that run whatever they are told
+_REFUSED: Final = frozenset(  # which change a CRS, by an argument or by what a format demands
+    {
+        *("raster reproject", "raster clip", "raster tile", "raster footprint", "raster index"),
+        *("vector reproject", "vector clip", "vector convert", "vector concat", "vector index"),
+        *("pipeline", "raster pipeline", "vector pipeline"),
+    }
+)
+
+
+def allowing(tool: Tool) -> Tool:
+    """The same tool with `allow`, beside its arguments or among those of the algorithm that it names, where it can refuse."""
+    if tool.like not in _REFUSED and tool.name not in _ANY:
+        return tool
+
+    def schema() -> dict[str, Any]:
+        given = dict(tool.schema())
+        return {**given, "properties": {**given.get("properties", {}), ALLOW: _SCHEMA}}
+
+    def draft(arguments: Mapping[str, Any], context: Any) -> Draft | ImmediateResult:
+        rest, allowed = _taken(arguments)
+        if isinstance(rest.get("arguments"), Mapping):
+            rest["arguments"], more = _taken(rest["arguments"])
+            allowed |= more
+        made = tool.draft(rest, context)
+        return replace(made, allows=allowed) if allowed and isinstance(made, Draft) else made
+
+    return replace(tool, schema=schema, draft=draft)
+
+
+def _taken(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
+    rest = dict(arguments)
+    given = rest.pop(ALLOW, [])
+    if not isinstance(given, list) or any(one not in CODES for one in given):
+        raise ArgumentRefused("`allow` is a list of codes of checks.", f"There are: {', '.join(CODES)}.")
+    return rest, frozenset(given)

@@ -1,0 +1,33 @@
+"""One server with waiting containers for all traps, and the data that they are about."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mcp.talk import Place, Talk, inside
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds
+from tests.traps.data import MAKE
+from tests.traps.texts import TEXTS
+
+__all__ = ["grounds"]
+
+
+@pytest.fixture(scope="session")
+def place(grounds: Path, oracle: Oracle) -> Place:
+    made = Place.made(grounds / "traps")
+    folder = oracle.folder("traps")
+    oracle.python(MAKE, str(folder))
+    for path in folder.iterdir():
+        made.path(path.name).write_bytes(path.read_bytes())
+    for name, text in TEXTS.items():
+        made.path(name).write_text(text)
+    return made
+
+
+@pytest.fixture(scope="session")
+def talk(place: Place) -> Iterator[Talk]:
+    options = ("--approval", "never", "--no-preview", "--allow-sql")
+    with inside(place.command(*options), env={"GDAL_MCP_POOL_MAX": "4"}) as made:
+        yield made

@@ -1,0 +1,93 @@
+"""What the traps are about, made by GDAL alone. Each file is small, and its name says what is odd about it."""
+
+MAKE = r'''
+import sys
+import numpy
+from osgeo import gdal, ogr, osr
+gdal.UseExceptions()
+folder = sys.argv[1]
+
+def crs(name):
+    made = osr.SpatialReference()
+    made.SetFromUserInput(name)
+    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+    return made
+
+def raster(name, values, where, system="EPSG:32632", nodata=None, kind=None, **more):
+    """`where` is west, north and the size of a pixel."""
+    bands = values if values.ndim == 3 else values[None]
+    kind = kind or {"float32": gdal.GDT_Float32, "uint8": gdal.GDT_Byte, "int16": gdal.GDT_Int16, "int32": gdal.GDT_Int32, "uint16": gdal.GDT_UInt16, "float64": gdal.GDT_Float64}[str(values.dtype)]
+    made = gdal.GetDriverByName("GTiff").Create(f"{folder}/{name}.tif", bands.shape[2], bands.shape[1], bands.shape[0], kind, options=more.get("options", []))
+    if system:
+        made.SetSpatialRef(crs(system))
+    if "first" in more:
+        more["first"](made)
+    west, north, pixel = where
+    made.SetGeoTransform((west, pixel, 0, north, 0, -pixel))
+    for number, one in enumerate(bands, 1):
+        band = made.GetRasterBand(number)
+        if nodata is not None:
+            band.SetNoDataValue(nodata)
+        band.WriteArray(one)
+    if "then" in more:
+        more["then"](made)
+    made.Close()
+
+def layer(name, wkts, system="EPSG:4326", **fields):
+    made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
+    into = made.CreateLayer(name, crs(system) if system else None, ogr.wkbUnknown)
+    into.CreateField(ogr.FieldDefn("id", ogr.OFTInteger))
+    for number, wkt in enumerate(wkts):
+        feature = ogr.Feature(into.GetLayerDefn())
+        feature.SetField("id", number)
+        feature.SetGeometry(ogr.CreateGeometryFromWkt(wkt))
+        into.CreateFeature(feature)
+    made.Close()
+
+ramp = numpy.linspace(100, 1100, 40 * 30, dtype="float32").reshape(30, 40)
+holes = ramp.copy(); holes[:5, :5] = -9999
+utm = (500000, 5000000, 100)
+raster("elevation", ramp, utm)
+raster("elevation_holes", holes, utm, nodata=-9999)
+raster("low", ramp / 10, utm)                                # 10 .. 110
+raster("whole_floats", numpy.floor(ramp / 10), utm)          # whole numbers that fit into bytes
+raster("nan_holes", numpy.where(holes == -9999, numpy.nan, numpy.floor(ramp / 10)).astype("float32"), utm)
+raster("classes", (numpy.arange(1200, dtype="uint8").reshape(30, 40) // 64), utm, nodata=255)
+raster("ids", (numpy.arange(1200, dtype="int32").reshape(30, 40) * 1000), utm)
+raster("small_ids", (numpy.arange(1200, dtype="int32").reshape(30, 40) % 200), utm)
+def palette(made):
+    table = gdal.ColorTable()
+    for i in range(20):
+        table.SetColorEntry(i, (i * 10, 255 - i * 10, 50, 255))
+    made.GetRasterBand(1).SetRasterColorTable(table)
+raster("landcover", (numpy.arange(1200).reshape(30, 40) // 64).astype("uint8"), utm, first=palette)
+photo = numpy.random.default_rng(7).integers(1, 255, (3, 30, 40), dtype="uint8")
+raster("photo", photo, utm)
+raster("photo_square", photo, (11.0, 46.0, 0.01), "EPSG:4326")
+raster("no_crs", ramp, (10, 50, 0.1), None)
+raster("rome", ramp, (-0.5, 42, 0.02), "EPSG:4806")
+raster("monte_mario", ramp, (11.9, 42, 0.02), "EPSG:4265")
+raster("bng", ramp, (400000, 400000, 100), "EPSG:27700")
+raster("degrees", ramp, (9.0, 45.2, 0.01), "EPSG:4326")
+raster("sinusoidal", ramp, (500000, 5000000, 1000), "+proj=sinu +R=6371007.181")
+raster("egm2008", ramp, (9, 45, 0.01), "EPSG:4326+3855")
+raster("utm_far", ramp, (-3000000, 5000000, 100))            # far west of zone 32
+raster("other_grid", ramp, (500050, 5000050, 100))
+raster("other_size", ramp[:20], utm)
+raster("other_crs", ramp, (500000, 5000000, 100), "EPSG:32633")
+def scaled(made):
+    band = made.GetRasterBand(1)
+    band.SetScale(0.1); band.SetOffset(-50)
+raster("scaled", (ramp * 3).astype("int16"), utm, then=scaled)
+def pyramids(made):
+    made.BuildOverviews("NEAREST", [2])
+raster("with_overviews", ramp, utm, then=pyramids)
+raster("patch", ramp * 0 + 9000, utm)
+layer("zones", ["POLYGON ((9 45.11,9 45.14,9.02 45.14,9.02 45.11,9 45.11))"])
+layer("zones_utm", ["POLYGON ((500000 4997500,500000 4999500,501500 4999500,501500 4997500,500000 4997500))"], "EPSG:32632")
+layer("zones_beside", ["POLYGON ((700000 4997500,700000 4999500,701500 4999500,701500 4997500,700000 4997500))"], "EPSG:32632")
+layer("rome_points", ["POINT (0 41.9)", "POINT (0.1 42)"], "EPSG:4806")
+layer("mm_points", ["POINT (12.45 41.9)"], "EPSG:4265")
+layer("one_nad27", ["POINT (-100 40)"], "EPSG:4267")
+layer("points", ["POINT (9 45)", "POINT (9.1 45.1)"])
+'''

@@ -1,0 +1,84 @@
+"""Calls that GDAL runs and whose result is wrong, each beside a clean twin about which nothing may be said."""
+
+import pytest
+
+from tests.mcp.talk import Talk
+from tests.traps.kit import Trap, call, codes, spring, write
+
+pytestmark = pytest.mark.engine
+
+
+CRS = (
+    Trap(
+        "ballpark_transformation",
+        call("reproject", input="rome.tif", output="OUT.tif", dst_crs="EPSG:4326", resampling="bilinear"),
+        (
+            call("reproject", input="monte_mario.tif", output="OUT.tif", dst_crs="EPSG:4326", resampling="bilinear"),
+            call("reproject", input="sinusoidal.tif", output="OUT.tif", dst_crs="EPSG:4326", resampling="bilinear", extra_args=["--dst-nodata=-1"]),
+            call("vector_reproject", input="points.gpkg", output="OUT.gpkg", **{"output-crs": "EPSG:25832"}),
+        ),
+        refused=True,
+    ),
+    Trap(
+        "ballpark_transformation",
+        call("vector_reproject", input="rome_points.gpkg", output="OUT.gpkg", **{"output-crs": "EPSG:4326"}),
+        (
+            call("vector_reproject", input="mm_points.gpkg", output="OUT.gpkg", **{"output-crs": "EPSG:4326"}),
+            call("vector_reproject", input="one_nad27.gpkg", output="OUT.gpkg", **{"output-crs": "EPSG:4326"}),
+        ),
+        refused=True,
+    ),
+    Trap("ballpark_transformation", call("pipeline", steps="read rome_points.gpkg ! reproject --output-crs=EPSG:32633 ! write OUT.gpkg"), refused=True),
+    Trap("ballpark_transformation", call("gdalwarp", src_datasets=["rome.tif"], dst_dataset="OUT.tif", t_srs="EPSG:4326"), refused=True),
+    Trap("ballpark_transformation", write("vector convert", input="rome_points.gpkg", output="OUT.kml"), refused=True),
+    Trap("ballpark_transformation", call("reproject", input="egm2008.tif", output="OUT.tif", dst_crs="EPSG:4979", resampling="bilinear"), refused=True),
+    Trap("no_input_crs", call("reproject", input="no_crs.tif", output="OUT.tif", dst_crs="EPSG:32633", resampling="bilinear"), refused=True),
+)  # fmt: skip
+TRAPS = CRS
+
+
+def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests):
+    spring(talk, TRAPS, "raster", subtests)
+
+
+def test_a_ballpark_transformation_runs_when_it_is_allowed_by_name(talk: Talk):
+    arguments = {
+        "input": "rome.tif",
+        "output": "allowed.tif",
+        "dst_crs": "EPSG:4326",
+        "resampling": "bilinear",
+    }
+    done = talk.done("reproject", **arguments, allow=["ballpark_transformation"])
+    assert codes(done) == {"ballpark_transformation"}
+    assert done["transformation"]["ballpark"] is True
+    assert done["transformation"]["accuracy"] is None
+    assert done["transformation"]["better"]["accuracy"] == 4
+    assert talk.failed("reproject", **arguments, allow=["everything"])["code"] == "INVALID_ARGUMENT"
+
+
+# which operation PROJ uses, by the numbers that its own database has for it: metres, codes
+USED = (
+    ("monte_mario.tif", "EPSG:4326", 4.0, "EPSG:1660"),
+    ("bng.tif", "EPSG:4326", 2.0, "EPSG:1314"),
+    ("low.tif", "EPSG:4326", 0.0, "EPSG:16032"),
+    ("low.tif", "EPSG:25832", None, "EPSG:1149"),
+    ("one_nad27.gpkg", "EPSG:4326", 7.0, "EPSG:1175"),
+)
+
+
+def test_a_change_of_crs_says_the_operation_and_its_accuracy(talk: Talk):
+    for number, (source, target, accuracy, code) in enumerate(USED):
+        if source.endswith(".tif"):
+            tool, given = "reproject", {"dst_crs": target, "output": f"used{number}.tif"}
+        else:
+            tool, given = "vector_reproject", {"output-crs": target, "output": f"used{number}.gpkg"}
+        planned = talk.done("validate_call", tool=tool, arguments={"input": source, **given})
+        done = talk.done(tool, input=source, **given)
+        assert done["transformation"] == planned["transformation"]
+        told = done["transformation"]
+        assert (told["to"], told["ballpark"]) == (target, False)
+        assert code in told["operation"]
+        assert accuracy is None or told["accuracy"] == accuracy
+        assert len(done["untrusted"]["transformation"]) == 1
+    plain = talk.done("convert", input="low.tif", output="plain.tif")
+    assert "transformation" not in plain
