@@ -89,8 +89,9 @@ class Server:
             name = self.place.new_name(case.suffix)
             given = {**case.arguments, **({"output": name} if case.suffix else {})}
             begun = time.perf_counter()
-            receipt = self.ask(case.tool, given)["receipt"]
+            answer = self.ask(case.tool, given)
             seconds = time.perf_counter() - begun
+            receipt = self.place.receipt(answer["receipt"]["call_id"])
             (self.place.workspace / name).unlink(missing_ok=True)
             self.place.rest(self.idle)
             if (receipt["pool"] == "warm") is self.warm:

@@ -75,7 +75,7 @@ def sustained(rivals: Rivals, lead: float, seconds: float, effort: Effort) -> Se
     rows, findings = [], []
     with BareClient(rivals.place) as client:
         result = client.ask("tools/call", {"name": INFO.tool, "arguments": INFO.arguments})
-        argv = list(result["structuredContent"]["receipt"]["argv"])
+        argv = list(rivals.place.receipt(result["structuredContent"]["receipt"]["call_id"])["argv"])
         for at_once in (2, 4):
             stream = Stream(rivals, client, argv, at_once, lead, seconds)
             rivals.place.rest()

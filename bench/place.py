@@ -13,11 +13,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.report import Section
 from gdal_mcp import __version__, logs
 from gdal_mcp.app import App, running
+from gdal_mcp.ledger.registry import Registry
 from gdal_mcp.settings import load_settings
+from gdal_mcp.state import StateFolder
 from sandbox.labels import OWNER
 
 COLD = ("--pool-max", "0")
@@ -62,6 +65,15 @@ class Place:
 
     def docker_environment(self) -> dict[str, str]:
         return {**os.environ, "DOCKER_HOST": self.address}
+
+    def receipt(self, call_id: str, name: str = "server") -> Mapping[str, Any]:
+        """What the server called `name` recorded of a call that ran: command and times, which answers leave out."""
+        registry = Registry(StateFolder(self.state / name).registry)
+        try:
+            call = registry.call(call_id)
+        finally:
+            registry.close()
+        return call.receipt if call else {}
 
     def new_name(self, suffix: str) -> str:
         return f"out-{secrets.token_hex(4)}{suffix}"

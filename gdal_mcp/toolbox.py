@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.access.policy import Verdict
-from gdal_mcp.errors import Code
+from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
@@ -144,7 +144,9 @@ class DraftScope:
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool. `draft` is pure but for looking paths up; `present` makes the tool's own keys of the result."""
+    """One tool. `draft` is pure but for looking paths up; `present` makes the tool's own keys of the result,
+    and `untrusted` where what was printed does not stand there as it is.
+    """
 
     name: str
     title: str
@@ -312,13 +314,19 @@ def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
 class ImageSpec:
     """Which image a toolbox runs in."""
 
-    reference: str  # the official one, with its tag; what set-up pulls
+    # official images by the word that set-up takes for each; the first is what set-up pulls when none is named
+    images: Mapping[str, str]
     standin: str = ""  # the repository of images that are built locally where that cannot be pulled
     # the library's version by the image's labels and reference; "" when they do not tell
     version: Callable[[Mapping[str, str], str], str] = lambda _labels, reference: reference.rpartition(":")[2]
     unfit: Callable[[str, str], str] = lambda _reference, _version: (
         ""
     )  # why a version cannot be used; "" where it can
+
+    @property
+    def reference(self) -> str:
+        """The official image that set-up pulls when none is named, with its tag."""
+        return next(iter(self.images.values()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -358,11 +366,14 @@ class Toolbox:
     request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
     read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
     describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = _described
+    shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
     tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = _as_heard
     suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does
     belongs: Callable[[str, str], int] = _same_name
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error
+    # a better account of such a job, by the worker's last message; None where the library's own messages say it
+    explain: Callable[[Draft, Mapping[str, Any]], ToolError | None] = lambda _draft, _final: None
     # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
     next_calls: NextCalls = _no_calls
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets

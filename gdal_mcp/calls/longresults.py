@@ -34,7 +34,7 @@ NOTE: Final = 300  # bytes of JSON that the note on the whole may take
 WHOLE: Final = "whole"  # the key of that note
 
 # items of a list or an object, characters of a text; each step about halves what is left
-_STEPS: Final = ((4000, 20_000), (2000, 10_000), (1000, 5000), (500, 2000), (250, 1000), (120, 500), (60, 400),
+STEPS: Final = ((4000, 20_000), (2000, 10_000), (1000, 5000), (500, 2000), (250, 1000), (120, 500), (60, 400),
                  (30, 300), (15, 200), (8, 150), (4, 100), (2, 80), (1, 60), (0, 40))  # fmt: skip
 _ID: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -54,7 +54,7 @@ def fit(
         return dict(result)
     uri = result_uri(call_id) if store.keep(call_id, whole, owner) else None
     fitting = (cut for cut in _cuts(result) if _size(json_text(cut)) <= limit - NOTE)
-    longest = next(fitting, _mark(0, len(result)))
+    longest = next(fitting, mark(0, len(result)))
     return {**longest, WHOLE: {"bytes": _size(whole), "limit": limit, "uri": uri}}
 
 
@@ -90,38 +90,39 @@ def _size(text: str) -> int:
 
 def _cuts(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The result cut more and more: texts from files, then everything but the receipt, then that too."""
-    for step in _STEPS:
+    for step in STEPS:
         yield {key: _without_long_texts(key, value, step) for key, value in result.items()}
-    texts = {key: _without_long_texts(key, value, _STEPS[-1]) for key, value in result.items()}
-    for step in _STEPS:
-        yield {key: value if key == "receipt" else _cut(value, step) for key, value in texts.items()}
-    for step in _STEPS:
-        yield {key: _cut(value, step) for key, value in texts.items()}
+    texts = {key: _without_long_texts(key, value, STEPS[-1]) for key, value in result.items()}
+    for step in STEPS:
+        yield {key: value if key == "receipt" else cut(value, step) for key, value in texts.items()}
+    for step in STEPS:
+        yield {key: cut(value, step) for key, value in texts.items()}
 
 
 def _without_long_texts(key: str, value: Any, step: tuple[int, int]) -> Any:
     if key == UNTRUSTED:
-        return _cut(value, step)
+        return cut(value, step)
     if key == "error" and isinstance(value, dict) and UNTRUSTED in value:
-        return {**value, UNTRUSTED: _cut(value[UNTRUSTED], step)}
+        return {**value, UNTRUSTED: cut(value[UNTRUSTED], step)}
     return value
 
 
-def _cut(value: Any, step: tuple[int, int]) -> Any:
+def cut(value: Any, step: tuple[int, int]) -> Any:
+    """At most so many items of each list and object, and characters of each text, with marks where it was cut."""
     items, characters = step
     if isinstance(value, str):
         kept = value[:characters]
         return value if kept == value else f"{kept} [cut: {characters} of {len(value)} characters]"
     if isinstance(value, list):
-        rows = [_cut(item, step) for item in value[:items]]
-        return rows if len(value) <= items else [*rows, _mark(items, len(value))]
+        rows = [cut(item, step) for item in value[:items]]
+        return rows if len(value) <= items else [*rows, mark(items, len(value))]
     if isinstance(value, dict):
-        some = {key: _cut(item, step) for key, item in islice(value.items(), items)}
-        return some if len(value) <= items else {**some, **_mark(items, len(value))}
+        some = {key: cut(item, step) for key, item in islice(value.items(), items)}
+        return some if len(value) <= items else {**some, **mark(items, len(value))}
     return value
 
 
-def _mark(kept: int, of: int) -> dict[str, Any]:
+def mark(kept: int, of: int) -> dict[str, Any]:
     return {"cut": {"kept": kept, "of": of}}
 
 

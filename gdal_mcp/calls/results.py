@@ -12,8 +12,14 @@ from pydantic import BaseModel, Field
 from gdal_mcp.calls.context import Done, Ran
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Answer
+from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Located
+
+_DIGEST = len("sha256:") + 12  # of an image, as engines shorten it
+_OVERLAPPING = frozenset(
+    {"create", "start", "remove"}
+)  # of a container; waited for in other stages, or not at all
 
 
 class Receipt(BaseModel):
@@ -39,6 +45,22 @@ class Receipt(BaseModel):
     peak_memory_bytes: int | None = None
     approval: str = Field(description="How the call was allowed")
 
+    def short(self) -> dict[str, Any]:
+        """What every answer says; the call's record has it whole. Seconds are those of all stages together."""
+        return {
+            "call_id": self.call_id,
+            "tool_version": self.tool_version,
+            "image_digest": self.image_digest[:_DIGEST],
+            **({"stand_in": True} if self.stand_in else {}),
+            "engine": self.engine,
+            "tier": self.tier,
+            "pool": self.pool,
+            "seconds": round(
+                sum(self.seconds.get(name, 0) for name in self.seconds.keys() - _OVERLAPPING), 3
+            ),
+            "approval": self.approval,
+        }
+
 
 def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
     """The tool's own keys first, then what was written, then the texts, then the receipt."""
@@ -50,6 +72,7 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
     )
     present = draft.present or admitted.tool.present
     result: dict[str, Any] = dict(present(answer))
+    texts = result.pop(UNTRUSTED, None)
     if done.return_code is not None:
         result["return_code"] = done.return_code
     if done.published is not None:
@@ -57,13 +80,18 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         surface, arguments = admitted.entitlements.surface, planned.plan.arguments
         if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
+        for row in result["outputs"]:
+            row["description"] = admitted.toolbox.shorten(row["description"])
     known = planned.context.preflight
     result |= known.facts
     if checks := [*(one.as_dict() for one in known.findings), *map(dict, done.checks)]:
         result["checks"] = checks
-    if draft.present is None and (untrusted := _untrusted(done) | dict(known.untrusted)):
-        result["untrusted"] = untrusted
-    result["receipt"] = receipt.model_dump(mode="json")
+    # a draft that presents its answer itself gives the texts with it, or has none
+    if draft.present is None or texts is not None:
+        texts = _untrusted(done, texts) | dict(known.untrusted)
+    if texts:
+        result[UNTRUSTED] = texts
+    result["receipt"] = receipt.short()
     return result
 
 
@@ -74,15 +102,19 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
         "outputs": [
             {
                 "path": str(output.target),
-                "uri": output.target.uri,
                 "description": dict(one.facts),
                 "checks": [dict(check) for check in one.checks],
             }
             for output, one in described
         ],
-        "files": [file_row(file) for file in published.files],
-        "replaced": [str(one) for one in published.replaced],
+        # their digests are in the call's record
+        "files": [
+            {key: value for key, value in file_row(file).items() if key != "sha256"}
+            for file in published.files
+        ],
     }
+    if published.replaced:
+        told["replaced"] = [str(one) for one in published.replaced]
     if published.moved:
         told["moved"] = [{"from": str(one.source), "to": str(one.target)} for one in published.moved]
     if published.removed:
@@ -90,13 +122,12 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
     return told
 
 
-def _untrusted(done: Done) -> dict[str, Any]:
-    """Names in the data by output, the report or text, and messages, as far as there are any."""
-    parts: dict[str, Any] = {}
-    if done.parsed is not None:
-        parts["report"] = done.parsed
-    elif done.printed:
-        parts["text"] = done.printed
+def _untrusted(done: Done, texts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The report or text as it was printed, or the texts that a tool made of it; names by output, and messages."""
+    printed = {"report": done.parsed} if done.parsed is not None else {"text": done.printed}
+    parts = {
+        key: text for key, text in (printed if texts is None else texts).items() if text not in ("", None)
+    }
     names = [dict(one.names) for one in done.outputs]
     if any(names):
         parts["names"] = names

@@ -1,18 +1,19 @@
 """Any algorithm of the catalogue as a draft: arguments bound, paths resolved, outputs sent to staging."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.answers.report import summary, whole
 from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, render
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.paths import Source, reading
 from gdal_mcp.gdal.datasets.reading import Reading
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolbox import spelling
+from gdal_mcp.toolbox import Answer, spelling
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
@@ -20,6 +21,7 @@ WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 _KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
 _REPORTS_OR_WRITES = "dataset identify"  # its format is json or text, or that of an output that it may write
+_DESCRIBES = frozenset({"info", "raster info", "vector info", "mdim info"})
 _PENDING = "/staging/pending"  # what an output resolves to while only the inputs are looked up
 
 
@@ -67,7 +69,8 @@ def may_write(algorithm: Algorithm) -> bool:
 
 def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
-    bound = bind_json(algorithm, _explicit(algorithm, arguments), binding_context(context))
+    given = _explicit(algorithm, arguments)
+    bound = bind_json(algorithm, given, binding_context(context))
     paths = ResolvedPaths(context)
     [resolved] = paths.resolve([bound])
     return Draft(
@@ -77,7 +80,15 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
         named=tuple(paths.named),
         algorithm=algorithm.path,
         arguments={one.name: one.values for one in bound.arguments},
+        present=presented(algorithm.path, given is arguments),
     )
+
+
+def presented(path: str, asked: object) -> Callable[[Answer], Mapping[str, Any]] | None:
+    """How a description of a dataset is told: shortly, or whole to who `asked` for a format; None for other algorithms."""
+    if path not in _DESCRIBES:
+        return None
+    return whole if asked else summary
 
 
 def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

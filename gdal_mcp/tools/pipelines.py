@@ -16,7 +16,7 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Step
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
-from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context
+from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, presented
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, named_values, parse_notation
 
@@ -84,6 +84,7 @@ def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Dr
         arguments=_said(flat),
         chain=tuple((one.step.algorithm.path, _said([one])) for one in steps),
         steps=_algorithms(readings),
+        present=presented(steps[-1].step.algorithm.path, steps[-1].bound.get("output-format")),
     )
 
 

@@ -107,7 +107,9 @@ def test_a_key_that_is_there_twice_is_read_once_and_checked_as_read(pipes: Pipes
         said = pipes.answer(identifier)  # type: ignore[arg-type]
         result = said.get("result", {})
         if not result.get("isError", True):
-            assert result["structuredContent"]["receipt"]["argv"][-1].endswith("/ok.tif")
+            uri = f"gdal://calls/{result['structuredContent']['receipt']['call_id']}"
+            read = pipes.ask("resources/read", {"uri": uri})["result"]["contents"][0]["text"]
+            assert json.loads(read)["argv"][-1].endswith("/ok.tif")
 
 
 @pytest.mark.claim("outputs.listed-only")

@@ -81,9 +81,12 @@ def info(path: str, kind: str, **more: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        (info("nowhere.vrt", "raster"), {"Infinity", "NaN"}),
-        (info("floats.tif", "raster", **{"stats": True, "min-max": True}), {"Infinity", "-Infinity", "NaN"}),
-        (info("everywhere.vrt", "vector"), {"Infinity", "-Infinity", "NaN"}),
+        (info("nowhere.vrt", "raster", **{"output-format": "json"}), {"Infinity", "NaN"}),
+        (
+            info("floats.tif", "raster", **{"stats": True, "min-max": True, "output-format": "json"}),
+            {"Infinity", "-Infinity", "NaN"},
+        ),
+        (info("everywhere.vrt", "vector", **{"output-format": "json"}), {"Infinity", "-Infinity", "NaN"}),
     ],
     ids=["geotransform", "statistics", "extent"],
 )

@@ -159,6 +159,12 @@ class Talk:
 
         return self.portal.call(one)
 
+    def record(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """What is kept of the call that had this result; its receipt is there in full."""
+        [told] = self.ask("read_resource", f"gdal://calls/{result['receipt']['call_id']}").contents
+        found: dict[str, Any] = json.loads(told.text)
+        return found
+
     @property
     def modern(self) -> bool:
         return self.client.protocol_version == ERAS[1]

@@ -216,7 +216,7 @@ def test_a_workspace_that_is_not_given_is_not_mounted(own: Place, make_place: Ma
     command = [*policy(own, text), "--workspace", str(other.workspace)]
     with inside(command, person=Person()) as talk:
         done = talk.done("info", path="rgb.tif")
-        assert done["receipt"]["limits"]["memory_bytes"] == 512 << 20
+        assert talk.record(done)["limits"]["memory_bytes"] == 512 << 20
         assert talk.failed("info", path=str(other.path("dem.tif")))["code"] == "PATH_NOT_ALLOWED"
         read = talk.call("convert", input="points-there.vrt", output="copied.tif")
     assert read.is_error

@@ -78,8 +78,8 @@ def test_a_limit_ends_a_call_in_its_own_error(
 
 
 @pytest.mark.claim("resources.own-error")
-def test_the_receipt_names_the_limits_that_held(tight: Talk):
-    limits = tight.done("info", path="rgb.tif")["receipt"]["limits"]
+def test_the_record_names_the_limits_that_held(tight: Talk):
+    limits = tight.record(tight.done("info", path="rgb.tif"))["limits"]
     assert limits["memory_bytes"] == 192 << 20
     assert limits["wall_seconds"] == 3
     assert limits["file_bytes"] == 4 << 20

@@ -137,10 +137,15 @@ def test_what_no_call_published_is_not_read_by_any_spelling(
 def test_the_record_of_a_call_is_a_resource(reader: Talk, known: dict[str, Any]):
     receipt = known["receipt"]
     told = record(reader, receipt["call_id"])
-    assert (told["tool"], told["outcome"], told["plan"]) == ("gdal_translate", "OK", receipt["plan_digest"])
-    assert told["argv"] == receipt["argv"]
-    assert told["limits"].keys() == receipt["limits"].keys()
-    assert (told["image"], told["image_digest"]) == (receipt["image"], receipt["image_digest"])
+    whole = told["receipt"]
+    assert (told["tool"], told["outcome"], told["plan"]) == ("gdal_translate", "OK", whole["plan_digest"])
+    assert told["argv"] == whole["argv"]
+    assert whole["argv"][0] == "gdal_translate"
+    assert whole["limits"]["wall_seconds"] > 0
+    assert (told["image"], told["image_digest"]) == (whole["image"], whole["image_digest"])
+    assert told["image_digest"].startswith(receipt["image_digest"])
+    assert {"plan", "run", "publish", "create", "start"} <= whole["seconds"].keys()
+    assert {**whole, **receipt, "image_digest": ..., "seconds": ...}.keys() == whole.keys()
     [made], [source] = told["files"], told["materials"]
     assert [Path(row["path"]).name for row in (made, source)] == [f"known-{reader.modern}.tif", "rgb.tif"]
     for row in (made, source):
@@ -183,7 +188,7 @@ def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place):
     own.path("long-metadata.tif.aux.xml").write_text(f"<PAMDataset><Metadata>{rows}</Metadata></PAMDataset>")
     command = own.command("--read-chunk", str(CHUNK), "--result-size", "6KiB")
     with inside(command) as talk:
-        answer = talk.call("info", path="long-metadata.tif")
+        answer = talk.call("info", path="long-metadata.tif", format="json")
         told = answer.structured_content
         assert len(answer.content[0].text.encode()) <= 6 << 10
         assert told["size"] == [40, 30]

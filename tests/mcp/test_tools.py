@@ -25,14 +25,12 @@ def done(talk: Talk, tool: str, **arguments: Any) -> dict[str, Any]:
     """The structured result of a call, held to the tool's schema; the classic programs answer without being listed."""
     result = talk.done(tool, **arguments)
     jsonschema.validate(result, dict(known_tools()[tool].output_schema), jsonschema.Draft202012Validator)
-    assert result["receipt"]["image_digest"].startswith("sha256:")
     return result
 
 
 def described(result: dict[str, Any]) -> dict[str, Any]:
     """What is said of the only output."""
     [row] = result["outputs"]
-    assert Path(row["path"]) == at(row["uri"])
     return row["description"]
 
 
@@ -41,8 +39,8 @@ def at(uri: str) -> Path:
 
 
 def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
-    result = done(talk, "info", path="dem.tif")
-    for said in (result, result["untrusted"]["report"]):
+    result = done(talk, "info", path="dem.tif", format="json")
+    for said in (result, result["untrusted"]["report"], done(talk, "info", path="dem.tif")):
         assert said["size"] == [60, 50]
         assert said["driverShortName"] == "GTiff"
         assert said["bands"][0]["noDataValue"] == -999
@@ -227,10 +225,9 @@ def test_a_result_links_its_outputs_and_shows_a_picture_of_a_raster(talk: Talk):
 @pytest.mark.claim("audit.how-allowed")
 def test_the_receipt_says_what_ran_where_and_how_it_was_allowed(modern: Talk):
     receipt = modern.done("gdal_translate", src_dataset="rgb.tif")["receipt"]
-    assert receipt["argv"][0] == "gdal_translate"
+    assert receipt["image_digest"].startswith("sha256:")
     assert receipt["tier"] == "runc"
     assert receipt["pool"] in ("cold", "warm")
     assert receipt["approval"]
-    assert receipt["limits"]["wall_seconds"] > 0
     assert receipt["tool_version"].startswith("3.")
-    assert {"plan", "run", "publish", "create", "start", "remove"} <= receipt["seconds"].keys()
+    assert receipt["seconds"] > 0

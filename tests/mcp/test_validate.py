@@ -17,13 +17,8 @@ def own(grounds: Path, place: Place) -> Place:
     made = Place.made(grounds / "validate")
     for path in place.workspace.iterdir():
         if path.is_file() and path.name.split(".")[0] in (
-            "dem",
-            "rgb",
-            "zones",
-            "float",
-            "classes",
-            "places",
-        ):
+            "dem", "rgb", "zones", "float", "classes", "places",
+        ):  # fmt: skip
             made.path(path.name).write_bytes(path.read_bytes())
     return made
 
@@ -78,7 +73,7 @@ def test_a_plan_is_what_then_runs_and_each_input_is_looked_at_once(talker: Talk,
     for key, call in under_way.items():
         done = call.result(timeout=120).structured_content
         planned = plans[key]
-        assert unnamed(planned["argv"]) == unnamed(done["receipt"]["argv"]), key
+        assert unnamed(planned["argv"]) == unnamed(talker.record(done)["argv"]), key
         outputs = [row["path"] for row in done.get("outputs", [])]
         if key != "classic":
             assert planned.get("outputs", []) == outputs, key

@@ -63,13 +63,17 @@ def place(grounds: Path, oracle: Oracle) -> Place:
 
 @pytest.fixture(scope="module")
 def replies(place: Place, oracle: Oracle, grounds: Path) -> Iterator[dict[str, Any]]:
-    """Every call, made by one server; several run at a time. What is updated in place is kept for the oracle first."""
+    """Every call with the command that ran, made by one server; several run at a time. What is updated in place is kept for the oracle first."""
     before = oracle.folder("every-before")
     shutil.copytree(place.workspace, before, dirs_exist_ok=True)
     command = place.command("--approval", "never", "--no-preview", "--cpus", "1")
     with talking(command, grounds / "every.log", person=Person()) as talk:
         calls = {name: _started(talk, name, run) for name, run in MADE.items()}
-        yield {name: call.result(timeout=300) for name, call in calls.items()}
+        made = {name: call.result(timeout=300) for name, call in calls.items()}
+        yield {
+            name: (one, None if one.is_error else talk.record(one.structured_content)["argv"])
+            for name, one in made.items()
+        }
 
 
 def _started(talk: Talk, name: str, run: dict[str, Any]) -> Any:
@@ -87,7 +91,7 @@ def test_every_algorithm_has_a_run_or_a_reason() -> None:
 def test_it_runs(replies: dict[str, Any], subtests: pytest.Subtests) -> None:
     for name in MADE:
         with subtests.test(name=name):
-            reply = replies[name]
+            reply, _ = replies[name]
             assert not reply.is_error, reply.structured_content
 
 
@@ -96,9 +100,10 @@ def test_what_it_prints_is_the_same(
 ) -> None:
     for name in [name for name, run in COMPARED.items() if run.get("reads")]:
         with subtests.test(name=name):
-            found = replies[name].structured_content
+            reply, argv = replies[name]
+            found = reply.structured_content
             # where our containers keep the statistics of read-only data; progress goes through the protocol
-            printed = oracle.must("env", "GDAL_PAM_PROXY_DIR=/tmp", *found["receipt"]["argv"])
+            printed = oracle.must("env", "GDAL_PAM_PROXY_DIR=/tmp", *argv)
             printed = re.sub(r"^0\.\.\.[0-9.]*100 - done\.\n", "", printed)
             said = found.get("untrusted", {})
             if "report" in said:
@@ -112,7 +117,8 @@ def test_what_it_makes_is_the_same(
 ) -> None:
     for name in [name for name, run in COMPARED.items() if "makes" in run]:
         with subtests.test(name=name):
-            found, run = replies[name].structured_content, COMPARED[name]
+            (reply, argv), run = replies[name], COMPARED[name]
+            found = reply.structured_content
             if name in FILE_OPERATIONS:
                 _check_operation(run, place, oracle)
                 continue
@@ -121,7 +127,7 @@ def test_what_it_makes_is_the_same(
                 new = line.split(" -> ")[1]
                 old = oracle.out / "every-before" / new
                 (shutil.copytree if old.is_dir() else shutil.copy)(old, into / new)
-            oracle.must(*(word.replace(STAGING, str(into)) for word in found["receipt"]["argv"]))
+            oracle.must(*(word.replace(STAGING, str(into)) for word in argv))
             target = Path(found["outputs"][0]["path"])
             assert _seen(run["makes"], oracle, target) == _seen(run["makes"], oracle, into / target.name)
 

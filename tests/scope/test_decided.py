@@ -56,8 +56,9 @@ def test_a_yes_does_not_hold_for_a_file_that_came_to_be_seen_meanwhile(inside: I
         assert not (inside.workspace / "asked.geojson").exists()
         person.happens = lambda: None
         done = convert(app, "asked.csv", "asked.geojson", person)
+        receipt = app.registry.call(done.call_id).receipt
     assert done.error is None, done.error
-    assert done.result["receipt"]["mounts"] == [f"{source}:ro", f"{late}:ro"]
+    assert receipt["mounts"] == [f"{source}:ro", f"{late}:ro"]
     assert [str(late) in text for text in person.texts] == [False, True]
 
 

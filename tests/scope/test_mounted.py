@@ -155,7 +155,7 @@ return {"code": 0, "found": found}
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_every_container_is_started_for_its_call_and_the_records_say_what_it_saw(scene: Scene, rows: Path):
     reply = scene.call("inner/rows.csv")
-    receipt = reply.result["receipt"]
+    receipt = scene.inside.app.registry.call(reply.call_id).receipt
     assert receipt["pool"] == "cold"
     assert f"{rows}:ro" in receipt["mounts"]
     assert str(scene.inside.workspace) not in {one.rpartition(":")[0] for one in receipt["mounts"]}
@@ -175,6 +175,7 @@ def test_a_file_of_a_workspace_that_is_closed_to_others_is_read_by_itself_too(tm
     settings = load_settings(workspaces=(closed,), state_dir=tmp_path / "state", mount_scope="inputs")
     with running(settings) as app:
         reply = called(app, "rows.csv")
+        receipt = app.registry.call(reply.call_id).receipt
     assert reply.error is None, reply.error
-    assert reply.result["receipt"]["mounts"] == [f"{closed / 'rows.csv'}:ro"]
+    assert receipt["mounts"] == [f"{closed / 'rows.csv'}:ro"]
     assert "honest" in str(reply.result)

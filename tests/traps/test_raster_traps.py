@@ -1,37 +1,11 @@
 """Calls that GDAL runs and whose result is wrong, each beside a clean twin about which nothing may be said."""
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 
 from tests.mcp.talk import Talk
+from tests.traps.kit import Trap, call, codes, spring, write
 
 pytestmark = pytest.mark.engine
-
-
-@dataclass(frozen=True)
-class Trap:
-    """`call` must be answered with the check `code`, or refused by it; `twins` must be answered without any check."""
-
-    code: str
-    call: tuple[str, dict[str, Any]]
-    twins: tuple[tuple[str, dict[str, Any]], ...] = ()
-    refused: bool = False
-    before: bool | None = None  # whether `validate_call` knows it; None: as far as it is refused
-    mends: bool = False  # whether a call that corrects it is told
-    ignored: frozenset[str] = field(
-        default_factory=frozenset
-    )  # checks that a twin may have for another reason
-
-
-def write(algorithm: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    named = {name.replace("_", "-"): value for name, value in arguments.items()}
-    return "gdal_write", {"algorithm": algorithm, "arguments": named}
-
-
-def call(tool: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    return tool, arguments
 
 
 CRS = (
@@ -126,51 +100,8 @@ VALUES = (
 TRAPS = CRS + VALUES
 
 
-def named(output: str, number: int, given: Any) -> Any:
-    """The same arguments with an output of their own."""
-    if isinstance(given, dict):
-        return {name: named(output, number, one) for name, one in given.items()}
-    return given.replace("OUT", f"{output}{number}") if isinstance(given, str) else given
-
-
-def codes(told: dict[str, Any]) -> set[str]:
-    rows = [
-        *told.get("checks", ()),
-        *(row for one in told.get("outputs", ()) if isinstance(one, dict) for row in one["checks"]),
-    ]
-    for row in rows:
-        assert row["message"]
-        assert row["suggestion"]
-    return {row["code"] for row in rows}
-
-
 def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests):
-    tried = [
-        (trap, number, other) for number, trap in enumerate(TRAPS) for other in range(-1, len(trap.twins))
-    ]
-    under_way = []
-    for trap, number, other in tried:
-        tool, given = trap.call if other < 0 else trap.twins[other]
-        arguments = named(f"made{other + 1}_", number, given)
-        under_way.append(
-            (talk.start("validate_call", tool=tool, arguments=arguments), talk.start(tool, **arguments))
-        )
-    for (trap, number, other), (validation, call) in zip(tried, under_way, strict=True):
-        with subtests.test(trap.code, number=number, twin=other):
-            seen, done = (one.result(timeout=300) for one in (validation, call))
-            before, said = codes(seen.structured_content), done.structured_content
-            if other >= 0:
-                assert not done.is_error, said
-                assert before | codes(said) <= trap.ignored, said
-            elif trap.refused:
-                assert seen.structured_content["valid"] is False
-                assert trap.code in before
-                assert said["error"]["check"]["code"] == trap.code
-            else:
-                assert not done.is_error, said
-                assert seen.structured_content["valid"] is True
-                assert not trap.before or trap.code in before, seen.structured_content
-                assert trap.code in codes(said), said
+    spring(talk, TRAPS, "raster", subtests)
 
 
 def test_a_ballpark_transformation_runs_when_it_is_allowed_by_name(talk: Talk):

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from gdal_mcp.gdal.answers import words
 from gdal_mcp.gdal.answers.checks import CHECKS, checks
-from gdal_mcp.gdal.answers.described import described, facts, names, shown
-from gdal_mcp.gdal.answers.report import facts_of_report
+from gdal_mcp.gdal.answers.described import described, facts, names, shortened, shown
+from gdal_mcp.gdal.answers.report import facts_of_report, summary
 from gdal_mcp.gdal.answers.words import drivers
-from gdal_mcp.toolbox import Described
+from gdal_mcp.toolbox import Answer, Described
 
 RASTER = {
     "driver": "GTiff",
@@ -165,17 +165,117 @@ def test_no_text_of_a_report_passes_wherever_it_stands():
 def test_a_report_keeps_its_structure_with_numbers_and_gdals_words():
     kept = facts_of_report(REPORT)
     assert kept["driverShortName"] == "GTiff"
-    assert kept["coordinateSystem"] == {"code": "EPSG:26711", "dataAxisToSRSAxisMapping": [1, 2]}
-    assert kept["bands"] == [
-        {key: value for key, value in REPORT["bands"][0].items() if key not in ("description", "unit", "categories", "metadata")}  # type: ignore[index]
-    ]  # fmt: skip
+    assert kept["coordinateSystem"] == {"code": "EPSG:26711", "kind": "projected"}
+    assert kept["extent"] == [440720.0, 3750120.0, 441920.0, 3751320.0]
+    [band], told = kept["bands"], REPORT["bands"][0]  # type: ignore[index]
+    left = ("description", "unit", "categories", "metadata", "colorTable")
+    assert {**band, "colorTable": {}} == {
+        **{key: value for key, value in told.items() if key not in left},
+        "colorTable": {},
+    }
+    assert band["colorTable"] == {"palette": "RGB", "count": 1}
     layer = kept["layers"][0]
-    assert (layer["featureCount"], layer["fields"]) == (
-        10,
-        [{"type": "String", "width": 16, "nullable": True}],
-    )
+    assert (layer["featureCount"], layer["fields"]) == (10, ["String"])
     assert layer["geometryFields"][0]["type"] == "MultiPolygon Z"
     assert layer["geometryFields"][0]["coordinateSystem"] == {"code": None}
+
+
+def short(report: Any) -> dict[str, Any]:
+    return dict(summary(Answer("", report, None, None)))
+
+
+def test_a_summary_says_each_thing_once_and_every_name_where_it_stands():
+    told = short(REPORT)
+    texts = told.pop("untrusted")["report"]
+    assert told == facts_of_report(REPORT)
+    assert texts["crs"] == {"EPSG:26711": LIE}
+    [layer], [band] = texts["layers"], texts["bands"]
+    assert (layer["name"], layer["fields"]) == (LIE, [LIE])
+    assert layer["geometryFields"] == [{"name": LIE}]
+    assert layer["features"] == [{"properties": {LIE: LIE}}]
+    assert (band["description"], band["unit"]) == (LIE, LIE)
+    assert not {*keys(texts)} & {"wkt", "stac", "geoTransform", "size", "noDataValue", "files", "type"}
+    assert short(GROUP)["untrusted"]["report"]["arrays"][LIE]["unit"] == LIE
+
+
+@pytest.mark.claim("content.facts-apart")
+def test_no_text_of_a_summary_stands_among_its_facts():
+    for report in [REPORT, GROUP]:
+        for lying in with_lies(report):
+            told = short(lying)
+            told.pop("untrusted")
+            assert LIE not in json.dumps(told)
+
+
+def test_what_a_file_says_at_length_is_cut_and_marked_but_its_names_are_not():
+    tags = {f"tag {number}": "x" * 100 for number in range(500)}
+    fields = [{"name": f"field {number}", "type": "Real"} for number in range(300)]
+    told = short(
+        {**REPORT, "metadata": {"": tags, "other": tags}, "layers": [{"name": "a", "fields": fields}] * 3}
+    )
+    texts = told["untrusted"]["report"]
+    assert [len(layer["fields"]) for layer in texts["layers"]] == [300] * 3
+    assert len(json.dumps({key: one for key, one in texts.items() if key != "layers"})) < 2000
+    assert "cut" in {*keys(texts["metadata"])}
+    many = short({**REPORT, "bands": REPORT["bands"] * 200})["bands"]  # type: ignore[operator]
+    assert many[-1] == {"cut": {"kept": len(many) - 1, "of": 200}}
+
+
+def test_subdatasets_are_named_whole_as_they_can_be_given_back():
+    named = {f"SUBDATASET_{number}_NAME": f"netCDF:/ws/{'x' * 150}.nc:v{number}" for number in range(30)}
+    told = short({**REPORT, "metadata": {"": {"a": "b" * 3000}, "SUBDATASETS": named}})
+    assert told["untrusted"]["report"]["metadata"]["SUBDATASETS"] == named
+
+
+def test_a_large_geometry_is_told_as_its_box_and_a_small_one_as_it_is():
+    ring = [[number / 7, 50 + number % 3] for number in range(99)]
+    shapes: list[Any] = [
+        {"type": "Point", "coordinates": [1.5, 2.5]}, {"type": "MultiPolygon", "coordinates": [[ring], [ring]]},
+        {"type": "GeometryCollection", "geometries": [{"type": "LineString", "coordinates": ring}]}, None,
+    ]  # fmt: skip
+    layer = {
+        "name": "a",
+        "features": [{"fid": 1, "properties": {"n": "x"}, "geometry": shape} for shape in shapes],
+    }
+    found = short({"layers": [layer]})["untrusted"]["report"]["layers"][0]["features"]
+    assert [one["properties"] for one in found] == [{"n": "x"}] * 4
+    box = [0.0, 50, 14.0, 52]
+    assert [one["geometry"] for one in found] == [
+        shapes[0], {"type": "MultiPolygon", "points": 198, "bbox": box},
+        {"type": "GeometryCollection", "points": 99, "bbox": box}, None,
+    ]  # fmt: skip
+
+
+def test_the_extent_of_a_raster_is_around_its_corners_to_the_digits_that_they_have():
+    for transform, box in [
+        ([-80.00416666666666, 0.0083333333333333, 0.0, 44.00416666666666, 0.0, -0.0083333333333333],
+         [-80.0041666666667, 43.8374999999999, -79.8374999999999, 44.0041666666667]),
+        ([10.0, 0.6, 0.8, 20.0, 0.8, -0.6], [10.0, 8.0, 38.0, 36.0]),
+    ]:  # fmt: skip
+        found = facts_of_report({"geoTransform": transform, "size": [20, 20]})
+        assert found["extent"] == pytest.approx(box, rel=1e-13)
+        assert found["geoTransform"] == transform
+    for odd in (None, [1, 2], ["Infinity"] * 6, [float("inf")] * 6):
+        assert "extent" not in facts_of_report({"geoTransform": odd, "size": [20, 20]})
+
+
+def test_an_output_is_described_without_what_is_absent_or_follows():
+    assert shortened(RASTER) == {
+        "driver": "GTiff", "bytes": 1100, "size": [20, 10],
+        "bands": [
+            {"type": "Byte", "color": "Gray", "min": 74, "max": 255},
+            {"type": "Float32", "nodata": "nan", "color": "Undefined"},
+        ],
+        "block_size": [20, 20], "compression": "DEFLATE", "crs": {"code": "EPSG:26711", "kind": "projected"},
+        "extent": RASTER["extent"], "wgs84": RASTER["wgs84"], "pixel_size": [60.0, 60.0],
+    }  # fmt: skip
+    assert shortened(LAYERS)["layers"] == [
+        {"geometry": "3D Multi Polygon", "features": 10, "fields": ["Real", "Integer(Boolean)"]}
+    ]
+    feet = {"code": None, "kind": "projected", "degrees": False, "metres": False}
+    assert shortened({"crs": feet})["crs"] == {"code": None, "kind": "projected", "metres": False}
+    assert shortened({"bands": [{"min": 0, "exact": False}]})["bands"] == [{"min": 0, "exact": False}]
+    assert shortened({"layers": [{"features": 0}]})["layers"] == [{"features": 0}]
 
 
 def test_a_report_of_groups_is_told_without_the_names_that_key_it():
@@ -269,7 +369,10 @@ json_values = st.recursive(
 @example({"bands": [[]], "layers": {}, "crs": [], "extent": [1, 2, 3, "4"], "bytes": -1, "size": [True, 2]})
 @example({"bytes": 10**400, "gcps": 1e400, "arrays": {"a": None}, "groups": {"b": {"groups": 5}}})
 def test_whatever_is_said_becomes_json_without_a_word_that_is_not_gdals(value: Any):
-    for made in (facts(value), facts_of_report(value), shown(value)):
+    told = short(value)
+    json.dumps(told.pop("untrusted"))
+    shortened(facts(value))
+    for made in (facts(value), facts_of_report(value), told, shown(value)):
         text = json.dumps(made, allow_nan=False)
         assert len(text) < 1 << 20
         for leaf in leaves(made):

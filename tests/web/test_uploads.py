@@ -42,9 +42,9 @@ def test_a_file_that_is_sent_is_an_output_like_any_other(sender: Sender):
     assert place.path("sent.tif").read_bytes() == data
     result, location = reply.json(), reply.headers["location"]
     assert result["outputs"][0]["description"]["driver"] == "GTiff"
-    assert result["files"][0]["sha256"] == hashlib.sha256(data).hexdigest()
     assert sender.ask("GET", location).content == data
     told = events(sender, location.split("/")[2])
+    assert told[-1]["outputs"][0]["sha256"] == hashlib.sha256(data).hexdigest()
     assert [one["type"] for one in told] == ["call.started", "call.finished"]
     assert {one["subject"]["principal"] for one in told} == {"token:ann"}
     assert hashlib.sha256(data).hexdigest() in str(told[0]["object"])
@@ -74,34 +74,13 @@ def test_what_an_upload_replaces_comes_back_with_undo(sender: Sender):
 @pytest.mark.parametrize(
     "target",
     [
-        *(
-            "0/../x.csv",
-            "0/%2e%2e/x.csv",
-            "0/..%2fx.csv",
-            "0/a/../../x.csv",
-            "0//etc/x.csv",
-            "0/%2fetc/x.csv",
-        ),
-        *(
-            "0/.gdal-mcp/x.csv",
-            "0/.GDAL-MCP/undo/x.csv",
-            "0/x%00.csv",
-            "0/x%0a.csv",
-            "0/x%ff.csv",
-            "0/x%e2%80%a8.csv",
-        ),
-        *("0/", "0", "", "0/.", "0/..", "0/x/", "1/x.csv", "-1/x.csv", "00000/x.csv", f"{'9' * 5000}/x.csv"),
-        *(
-            "0/none/x.csv",
-            f"0/{'n' * 256}.csv",
-            f"0/{'d/' * 2500}x.csv",
-            "0/dem.tif/x.csv",
-            "0/PG:x.csv",
-            "0/a:b:c",
-        ),
-        *("%30/../../x.csv", "0/link/x.csv", "0/link.csv", "0/folder", "0/pipe.csv"),
+        "0/../x.csv", "0/%2e%2e/x.csv", "0/..%2fx.csv", "0/a/../../x.csv", "0//etc/x.csv", "0/%2fetc/x.csv",
+        "0/.gdal-mcp/x.csv", "0/.GDAL-MCP/undo/x.csv", "0/x%00.csv", "0/x%0a.csv", "0/x%ff.csv", "0/x%e2%80%a8.csv",
+        "0/", "0", "", "0/.", "0/..", "0/x/", "1/x.csv", "-1/x.csv", "00000/x.csv", f"{'9' * 5000}/x.csv",
+        "0/none/x.csv", f"0/{'n' * 256}.csv", f"0/{'d/' * 2500}x.csv", "0/dem.tif/x.csv", "0/PG:x.csv", "0/a:b:c",
+        "%30/../../x.csv", "0/link/x.csv", "0/link.csv", "0/folder", "0/pipe.csv",
     ],
-)
+)  # fmt: skip
 def test_no_address_leads_out_of_the_places_for_outputs(sender: Sender, target: str):
     place = sender.hosted.place
     traps = {"link": place.workspace.parent, "link.csv": outside(place)}

@@ -33,11 +33,16 @@ from gdal_mcp.gdal.answers.words import (
     Switch,
     adapter,
     at_most,
+    field_type,
 )
 from gdal_mcp.toolbox import Described
 from gdal_mcp.untrusted import clean_text
 
 NAME_CHARACTERS: Final = 200
+# keys that say what a dataset has besides; left out where it has none
+_WHERE_THERE_ARE: Final = frozenset(
+    "overviews compression crs extent wgs84 rotated gcps subdatasets band_count layer_count".split()
+)
 
 
 def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
@@ -55,6 +60,36 @@ def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
 def facts(value: Any) -> Mapping[str, Any]:
     """The facts of a description: of an output, or of an input."""
     return _kept(_Facts, value)
+
+
+def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without what is absent (such as overviews or a rotation) or follows from another fact; fields become their types."""
+    kept = {key: value for key, value in facts.items() if value or key not in _WHERE_THERE_ARE}
+    crs = kept.get("crs")
+    if crs:
+        usual = {"degrees": crs.get("kind") == "geographic", "metres": crs.get("kind") == "projected"}
+        kept["crs"] = {key: value for key, value in crs.items() if value is not usual.get(key, ...)}
+    if box := kept.get("wgs84"):
+        kept["wgs84"] = [round(number, 7) for number in box]  # a centimetre
+        if kept["wgs84"] == [round(number, 7) for number in kept.get("extent") or ()]:
+            del kept["wgs84"]
+    for many, count in (("bands", "band_count"), ("layers", "layer_count"), ("fields", "field_count")):
+        if kept.get(many) and kept.get(count) == len(kept[many]):
+            del kept[count]
+    for key, short in (("bands", _short_band), ("layers", shortened)):
+        if key in kept:
+            kept[key] = [one and short(one) for one in kept[key]]
+    if "fields" in kept:
+        kept["fields"] = [one and field_type(one.get("type"), one.get("subtype")) for one in kept["fields"]]
+    return kept
+
+
+def _short_band(band: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        key: value
+        for key, value in band.items()
+        if value is not {"nodata": None, "exact": True}.get(key, ...)
+    }
 
 
 def names(value: Any) -> Mapping[str, Any]:

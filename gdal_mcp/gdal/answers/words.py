@@ -95,6 +95,12 @@ def _among(words: Callable[[], frozenset[str]]) -> AfterValidator:
     return AfterValidator(known)
 
 
+def field_type(kind: Any, subtype: Any) -> str | None:
+    """Such as `String` or `Integer(Boolean)`."""
+    known, more = (one if isinstance(one, str) and one in FIELD_TYPES else None for one in (kind, subtype))
+    return f"{known}({more})" if known and more else known
+
+
 def _or_omit(value: Any, validate: Callable[[Any], Any]) -> Any:
     try:
         return None if value is None else validate(value)

@@ -17,10 +17,12 @@ from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
 from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
+from gdal_mcp.gdal.inside.parts.vector_checks import Origin
 
 MAX_NAMED = 1000  # files of one request
 MAX_INPUTS = 10  # that are described before the work
 MAX_LAYERS = 100  # of an input
+HEAD = 16  # bytes
 FIRST_FEATURES = 100
 # GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
@@ -42,7 +44,7 @@ def describe_inputs(job, report, errors):
 
     if sources:
         SIDE_THREAD.do(describe)
-        report.interim({"inputs": [brief(row) for row in rows]})
+        report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=True)]})
     for level, number, message in heard:
         if level == WARNING and ONCE.search(message):
             errors(level, number, message)
@@ -50,8 +52,8 @@ def describe_inputs(job, report, errors):
 
 
 def run_describe(job, _report):
-    """Prints a list in the order of the inputs, null for what does not open. No pixels and no features are read."""
-    print_json([brief(described_input(path, job, [])) for path in job["inputs"][:MAX_NAMED]])
+    """Prints a list in the order of the inputs. No pixels and no features are read."""
+    print_json([brief(described_input(path, job, []), path) for path in job["inputs"][:MAX_NAMED]])
     return True
 
 
@@ -122,10 +124,10 @@ def in_crs(boxes, name):
     return {"degrees": in_degrees(target), "extent": extent}
 
 
-def brief(row):
-    """What the host uses of a description; bounded, whatever the dataset."""
+def brief(row, path):
+    """What the host uses of a description; bounded, whatever the dataset. Of what does not open, how it begins."""
     if row is None:
-        return None
+        return {"head": head_of(path)}
     facts = row["facts"]
     short = {key: facts[key] for key in BRIEF if key in facts}
     if "bands" in facts:
@@ -133,6 +135,17 @@ def brief(row):
     if "layers" in facts:
         short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
     return {"facts": short, "elsewhere": row["elsewhere"], "changes": row["changes"], "looks": row["looks"]}
+
+
+def head_of(path):
+    """The first bytes of a file, in hexadecimal; empty for what is no file. They tell a format that this build lacks."""
+    if not os.path.isfile(path):
+        return ""
+    try:
+        with open(path, "rb") as file:
+            return file.read(HEAD).hex()
+    except OSError:
+        return ""
 
 
 def run_identify(job, _report):
@@ -149,12 +162,12 @@ def describe_outputs(job, inputs, errors):
 
     An output that is not there or does not open is an error of the command.
     """
-    sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
-    rows = (described_output(one["path"], one["kind"], sources, errors) for one in job["outputs"])
+    origin = Origin(list(zip(job.get("sources", job["inputs"]), inputs, strict=False)), job.get("keeps", ()))
+    rows = (described_output(one["path"], one["kind"], origin, errors) for one in job["outputs"])
     return [decoded({"facts": facts, "names": names, "checks": found}) for facts, names, found in rows]
 
 
-def described_output(path, kind, sources, errors):
+def described_output(path, kind, origin, errors):
     if not os.path.lexists(path):
         errors.fail(f"{os.path.basename(path)} was not created")
         return {}, {}, ()
@@ -173,6 +186,6 @@ def described_output(path, kind, sources, errors):
         for band, row in zip(facts.get("bands", ()), rows, strict=False):
             if row and "min" in row:
                 band.update(min=row["min"], max=row["max"], exact=row["exact"])
-        found = list(checks.of_output(path, dataset, facts, rows, sources))
+        found = list(checks.of_output(path, dataset, facts, rows, origin))
         dataset.Close()
     return facts, names, found
