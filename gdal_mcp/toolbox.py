@@ -8,15 +8,16 @@ and an answer look, which files belong together, which names policies and settin
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.access.policy import Verdict
-from gdal_mcp.errors import Code
+from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
@@ -27,6 +28,7 @@ class Arguments(BaseModel):
     """Base of the hand-written tools' arguments: nothing unknown, nothing converted from another JSON type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    also: ClassVar[Mapping[str, str]] = {}  # other names that are taken for an argument, and its own
 
 
 @dataclass(frozen=True)
@@ -185,8 +187,36 @@ A = TypeVar("A", bound=Arguments)
 def typed(
     model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]
 ) -> Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]:
-    """The draft function of a tool whose arguments are a model. Raises pydantic's ValidationError."""
-    return lambda arguments, context: draft(model.model_validate(dict(arguments)), context)
+    """The draft function of a tool whose arguments are a model. Raises ToolError, pydantic's ValidationError."""
+    return lambda arguments, context: draft(model.model_validate(_named(model, arguments)), context)
+
+
+def _named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The same by the model's own names. Raises ToolError for a name that it does not have, with the one that may be meant."""
+    fields = [field.alias or name for name, field in model.model_fields.items()]
+    found: dict[str, Any] = {}
+    for name, value in arguments.items():
+        plain = name.replace("-", "_")
+        own = model.also.get(plain, plain)
+        if own not in fields:
+            near = nearest(plain, (*fields, *model.also))
+            hint = f"Did you mean `{model.also.get(near[0], near[0])}`? " if near else ""
+            raise _refused(
+                f"there is no argument {name[:64]!r}.", f"{hint}The arguments are: {', '.join(fields)}."
+            )
+        if own in found:
+            raise _refused(f"`{own}` is given twice, by two of its names.", "Give it once.")
+        found[own] = value
+    return found
+
+
+def _refused(message: str, suggestion: str) -> ToolError:
+    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, suggestion)
+
+
+def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """The known names that are most like one that is not known, the nearest first; none that is only a little like it."""
+    return get_close_matches(name[:100], known, most, 0.6)
 
 
 def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:

@@ -32,6 +32,17 @@ ExtraArguments = Annotated[
     Field(max_length=100, description='More switches of the command: ["--input-layer=roads"]'),
 ]
 
+# names that other tools have for the same
+READS: Final[Mapping[str, str]] = dict.fromkeys(
+    ("path", "filename", "dataset", "source", "src_dataset"), "input"
+)
+CONVERTS: Final[Mapping[str, str]] = {
+    **READS,
+    **dict.fromkeys(("destination", "dst_dataset"), "output"),
+    "format": "output_format",
+    "creation_option": "creation_options",
+}
+
 URI: Final[Mapping[str, Any]] = {"type": ["string", "null"]}
 # what makes a tool one that writes a dataset, whose path and URI are in its result
 WRITES_OUTPUT: Final[Mapping[str, Any]] = {

@@ -5,6 +5,7 @@ from pydantic import Field
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import (
+    CONVERTS,
     WRITES_OUTPUT,
     DatasetPath,
     DraftContext,
@@ -17,6 +18,7 @@ from gdal_mcp.tools.common import (
 
 
 class ConvertArguments(Arguments):
+    also = CONVERTS
     input: DatasetPath
     output: OutputPath
     output_format: str | None = Field(None, description="Such as GTiff, COG, GPKG; left out, by extension")

@@ -8,7 +8,7 @@ Invariants of what is rendered:
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -21,6 +21,13 @@ from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_name
 
 # A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
 _PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@":]{0,128}:)*"?/(?!/)')
+
+# what hand-made tools, classic programs and other algorithms call the same thing
+_SAME: Final = (
+    ("input", "path", "filename", "dataset", "source", "src-dataset"),
+    ("output", "destination", "dst-dataset"),
+    ("output-format", "format"),
+)
 
 Resolver = Callable[[Argument, str], str]
 
@@ -147,7 +154,7 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
     given: dict[str, Given] = {}
     for name, value in arguments.items():
         with problems.collected():
-            spelling = name if name in known else name.replace("_", "-")
+            spelling = name if name in known else _known_name(name.replace("_", "-"), known)
             if spelling in known and known[spelling].hidden:
                 raise UnknownArgument(
                     f"gdal {algorithm.path} has no argument --{name[:64]}.", "Leave it out."
@@ -164,6 +171,13 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
                 given[argument.name] = Given(argument, texts)
     problems.raise_any()
     return _bind_all(algorithm, tuple(given.values()), context)
+
+
+def _known_name(name: str, known: Container[str]) -> str:
+    """The argument that is called otherwise elsewhere, if the algorithm has one of those names and not several."""
+    others = next((some for some in _SAME if name in some), ()) if name not in known else ()
+    found = [other for other in others if other in known]
+    return found[0] if len(found) == 1 else name
 
 
 def _bind_all(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:

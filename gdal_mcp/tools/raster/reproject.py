@@ -7,6 +7,7 @@ from pydantic import Field
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import (
+    CONVERTS,
     WRITES_OUTPUT,
     DatasetPath,
     DraftContext,
@@ -27,6 +28,13 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ReprojectArguments(Arguments):
+    also = {
+        **CONVERTS,
+        **dict.fromkeys(("output_crs", "t_srs"), "dst_crs"),
+        **dict.fromkeys(("input_crs", "s_srs"), "src_crs"),
+        "warp_option": "warp_options",
+        "transform_option": "transform_options",
+    }
     input: DatasetPath
     output: OutputPath
     dst_crs: str = Field(description="Target CRS: EPSG:3857, other codes, WKT, PROJJSON or a PROJ string")
