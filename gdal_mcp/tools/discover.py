@@ -38,7 +38,7 @@ class FindCrsArguments(Arguments):
 
 def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResult:
     picked = [
-        (one.name, one.title, one.description)
+        (one.name, one.title, one.description, one.writes)
         for one in context.surface.callable.values()
         if one is not GDAL_SEARCH and not is_algorithm(context.catalogue, one.name)
     ]

@@ -9,6 +9,7 @@ from tests.mcp.talk import Place, Talk, inside
 from tests.oracle.container import Oracle
 from tests.oracle.fixtures import grounds
 from tests.traps.data import MAKE
+from tests.traps.texts import TEXTS
 
 __all__ = ["grounds"]
 
@@ -20,11 +21,13 @@ def place(grounds: Path, oracle: Oracle) -> Place:
     oracle.python(MAKE, str(folder))
     for path in folder.iterdir():
         made.path(path.name).write_bytes(path.read_bytes())
+    for name, text in TEXTS.items():
+        made.path(name).write_text(text)
     return made
 
 
 @pytest.fixture(scope="session")
 def talk(place: Place) -> Iterator[Talk]:
-    options = ("--approval", "never", "--no-preview")
+    options = ("--approval", "never", "--no-preview", "--allow-sql")
     with inside(place.command(*options), env={"GDAL_MCP_POOL_MAX": "4"}) as made:
         yield made

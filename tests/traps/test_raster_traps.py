@@ -1,37 +1,11 @@
 """Calls that GDAL runs and whose result is wrong, each beside a clean twin about which nothing may be said."""
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 
-from tests.mcp.talk import Place, Talk
+from tests.mcp.talk import Talk
+from tests.traps.kit import Trap, call, codes, spring, write
 
 pytestmark = pytest.mark.engine
-
-
-@dataclass(frozen=True)
-class Trap:
-    """`call` must be answered with the check `code`, or refused by it; `twins` must be answered without any check."""
-
-    code: str
-    call: tuple[str, dict[str, Any]]
-    twins: tuple[tuple[str, dict[str, Any]], ...] = ()
-    refused: bool = False
-    before: bool | None = None  # whether `validate_call` knows it; None: as far as it is refused
-    mends: bool = False  # whether a call that corrects it is told
-    ignored: frozenset[str] = field(
-        default_factory=frozenset
-    )  # checks that a twin may have for another reason
-
-
-def write(algorithm: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    named = {name.replace("_", "-"): value for name, value in arguments.items()}
-    return "gdal_write", {"algorithm": algorithm, "arguments": named}
-
-
-def call(tool: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    return tool, arguments
 
 
 CRS = (
@@ -63,44 +37,8 @@ CRS = (
 TRAPS = CRS
 
 
-def named(output: str, number: int, given: Any) -> Any:
-    """The same arguments with an output of their own."""
-    if isinstance(given, dict):
-        return {name: named(output, number, one) for name, one in given.items()}
-    return given.replace("OUT", f"{output}{number}") if isinstance(given, str) else given
-
-
-def codes(told: dict[str, Any]) -> set[str]:
-    rows = [
-        *told.get("checks", ()),
-        *(row for one in told.get("outputs", ()) if isinstance(one, dict) for row in one["checks"]),
-    ]
-    for row in rows:
-        assert row["message"]
-        assert row["suggestion"]
-    return {row["code"] for row in rows}
-
-
-def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, place: Place, subtests: pytest.Subtests):
-    for number, trap in enumerate(TRAPS):
-        tool, arguments = trap.call[0], named("trap", number, trap.call[1])
-        with subtests.test(trap.code, number=number):
-            seen = talk.done("validate_call", tool=tool, arguments=arguments)
-            if trap.refused or trap.before:
-                assert trap.code in codes(seen), seen
-            assert seen["valid"] is not trap.refused
-            if trap.refused:
-                error = talk.failed(tool, **arguments)
-                assert error["check"]["code"] == trap.code
-            else:
-                done = talk.done(tool, **arguments)
-                assert trap.code in codes(done), done
-        for other, (tool, given) in enumerate(trap.twins):
-            with subtests.test(f"not {trap.code}", number=number, twin=other):
-                arguments = named(f"twin{other}_", number, given)
-                assert codes(talk.done("validate_call", tool=tool, arguments=arguments)) <= trap.ignored
-                done = talk.done(tool, **arguments)
-                assert codes(done) <= trap.ignored, done
+def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests):
+    spring(talk, TRAPS, "raster", subtests)
 
 
 def test_a_ballpark_transformation_runs_when_it_is_allowed_by_name(talk: Talk):

@@ -5,12 +5,12 @@ out. So a check can carry no text of a file.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
-from gdal_mcp.gdal.answers.words import Count, Kept, Number, Real, Switch, adapter
+from gdal_mcp.gdal.answers.words import Count, Kept, Number, Real, Switch, adapter, at_most
 
 MOST_CHECKS: Final = 50
 
@@ -60,6 +60,58 @@ _VECTOR: Final = {
         "No layer holds a feature.", "Check the filter, the extent and the CRS that were used."
     ),
     "empty_layer": Advice("The layer holds no feature.", "Check the filter if features were expected in it."),
+    "features_lost": Advice(
+        "The output has fewer features than the input, though this command leaves none out.",
+        "The format may take no features without a geometry; write GeoPackage or GeoJSON.",
+    ),
+    "features_added": Advice(
+        "The output has more features than the input: the format splits collections, or the layer held features before.",
+        "Write GeoPackage or GeoJSON, which keep collections.",
+    ),
+    "fields_lost": Advice(
+        "Fields of the input are not in the output, with all of their values.",
+        "Write a new file, or a layer that has these fields; appending adds none.",
+    ),
+    "field_type_changed": Advice(
+        "Fields have another type than in the input, since the format does not have theirs.",
+        "The description has the new types. GeoPackage keeps numbers, dates and times of day.",
+    ),
+    "nulls_replaced": Advice(
+        "Missing values of the input are values in the output, such as 0: the format has no null.",
+        "Write GeoPackage, FlatGeobuf or GeoJSON, which keep them.",
+    ),
+    "value_lost": Advice(
+        "Numbers are not those of the input: the format or the field's type holds fewer digits.",
+        "Write GeoPackage, FlatGeobuf or GeoJSON, or choose a wider type.",
+    ),
+    "time_changed": Advice(
+        "Dates or times are not those of the input: the format cuts the time of day, its fractions or the time zone.",
+        "Write GeoPackage or GeoJSON, which keep them.",
+    ),
+    "text_cut": Advice(
+        "Texts are shorter than in the input, since the format holds only so many characters.",
+        "Write GeoPackage, FlatGeobuf or GeoJSON, which keep texts of any length.",
+    ),
+    "text_changed": Advice(
+        "Texts are not those of the input: the encoding does not have all of their letters.",
+        "Write UTF-8 (for a Shapefile the layer creation option ENCODING=UTF-8).",
+    ),
+    "coordinates_changed": Advice(
+        "Coordinates are not those of the input: the format rounds them.",
+        "Write GeoPackage, FlatGeobuf or GeoJSON, which keep them.",
+    ),
+    "invalid_geometries": Advice(
+        "Polygons are not valid (they cross or touch themselves), so that areas and overlays of them may be wrong.",
+        "Mend them with `vector make-valid`.",
+    ),
+    "empty_geometries": Advice(
+        "Features have no geometry, or an empty one.",
+        "Check the distance, the box or the function that made them, or leave them out.",
+    ),
+    "geometry_type_undeclared": Advice(
+        "The layer declares no kind of geometry (`Unknown`), though all of its geometries are of one, and some programs refuse that.",
+        "Declare it with `vector edit --geometry-type`.",
+    ),
 }
 CHECKS: Final[Mapping[str, Advice]] = {**_COMMON, **_RASTER, **_VECTOR}
 
@@ -74,6 +126,8 @@ class _Numbers(TypedDict, total=False):
     of: Kept[Count]
     percent: Kept[Number]
     metres: Kept[Number]
+    units: Kept[Number]
+    fields: Kept[Annotated[list[Count], at_most(100)]]
     minimum: Kept[Real]
     maximum: Kept[Real]
     sampled: Kept[Switch]

@@ -22,7 +22,9 @@ FIELDS: Final[Mapping[str, float]] = {
 }
 _WORD: Final = re.compile(r"[a-z0-9]+")
 
-Picked = tuple[str, str, str]  # name, title and description of a hand-picked tool
+Picked = tuple[
+    str, str, str, bool
+]  # name, title and description of a hand-picked tool, and whether it writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,11 @@ def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
 
 
 def of_tool(tool: Picked) -> Entry:
-    name, title, description = tool
-    return Entry(Hit("", name, title, "reads"), {"name": name, "called": title, "help": description})
+    name, title, description, writes = tool
+    return Entry(
+        Hit("", name, title, "writes" if writes else "reads"),
+        {"name": name, "called": title, "help": description},
+    )
 
 
 @lru_cache(maxsize=4)

@@ -27,15 +27,15 @@ RASTER_KEYS = (
 BAND_KEYS = ("type", "nodata", "color")
 
 
-def of_output(path, dataset, facts, rows, sources):
-    """Of an open output; `rows` are of its pixels, `sources` the paths of the inputs with their descriptions or None."""
+def of_output(path, dataset, facts, rows, origin):
+    """Of an open output; `rows` are of its pixels."""
     if dataset.RasterCount:
         yield from raster_checks(dataset, facts, rows)
     if "layers" in facts:
-        yield from layer_checks(dataset, facts["layers"])
+        yield from layer_checks(dataset, facts["layers"], origin)
     # against what the command read: nothing changed, or the output lies elsewhere
     boxes = []
-    for number, (name, source) in enumerate(sources):
+    for number, (name, source) in enumerate(origin.sources):
         if source is None:
             continue
         if same_bytes(path, name) or same_content(dataset, facts, name, source["facts"]):

@@ -7,15 +7,18 @@ from osgeo import gdal, ogr
 from gdal_mcp.gdal.inside.parts.extents import (
     crs_facts,
     crs_name,
+    in_degrees,
     layer_extent,
     raster_extent,
     wgs84_box,
 )
 from gdal_mcp.gdal.inside.parts.outputs import bytes_of
 from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
+from gdal_mcp.gdal.inside.parts.survey import Clock, Survey, around
 
 MOST = 1000  # bands, layers and fields that are listed; the counts are whole
 MAX_GROUPS = 200
+HALF = 180.0  # degrees of longitude
 CLASSIC = gdal.OF_RASTER | gdal.OF_VECTOR
 
 
@@ -96,7 +99,7 @@ def layer_facts_and_names(layer, *, whole):
         "fields": [],
         "crs": crs_facts(crs),
         "extent": extent,
-        **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
+        **({"wgs84": layer_wgs84(layer, extent, crs)} if whole else {}),
     }
     for field in fields(definition):
         row = {"type": field.GetTypeName()}
@@ -105,6 +108,15 @@ def layer_facts_and_names(layer, *, whole):
         facts["fields"].append(row)
     names = [field.GetName() for field in fields(definition)]
     return facts, {"name": layer.GetName(), "crs": crs_name(crs), "fields": names}
+
+
+def layer_wgs84(layer, extent, crs):
+    """As `wgs84_box`; the features of a layer around the whole earth are looked at, which may lie about the antimeridian."""
+    box = wgs84_box(extent, crs)
+    if box is None or not in_degrees(crs) or box[2] - box[0] <= HALF:
+        return box
+    found = around(Survey(layer, Clock(), kinds=()).spans)
+    return [found[0], box[1], found[1], box[3]] if found else box
 
 
 def fields(definition):

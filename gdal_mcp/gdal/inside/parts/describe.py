@@ -12,6 +12,7 @@ from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
 from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
+from gdal_mcp.gdal.inside.parts.vector_checks import Origin
 
 MAX_NAMED = 1000  # files of one request
 MAX_INPUTS = 10  # that are described before the work
@@ -133,12 +134,12 @@ def describe_outputs(job, inputs, errors):
 
     An output that is not there or does not open is an error of the command.
     """
-    sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
-    rows = (described_output(one["path"], one["kind"], sources, errors) for one in job["outputs"])
+    origin = Origin(list(zip(job.get("sources", job["inputs"]), inputs, strict=False)), job.get("keeps", ()))
+    rows = (described_output(one["path"], one["kind"], origin, errors) for one in job["outputs"])
     return [decoded({"facts": facts, "names": names, "checks": found}) for facts, names, found in rows]
 
 
-def described_output(path, kind, sources, errors):
+def described_output(path, kind, origin, errors):
     if not os.path.lexists(path):
         errors.fail(f"{os.path.basename(path)} was not created")
         return {}, {}, ()
@@ -157,6 +158,6 @@ def described_output(path, kind, sources, errors):
         for band, row in zip(facts.get("bands", ()), rows, strict=False):
             if row and "min" in row:
                 band.update(min=row["min"], max=row["max"], exact=row["exact"])
-        found = list(checks.of_output(path, dataset, facts, rows, sources))
+        found = list(checks.of_output(path, dataset, facts, rows, origin))
         dataset.Close()
     return facts, names, found

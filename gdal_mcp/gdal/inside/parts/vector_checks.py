@@ -1,14 +1,78 @@
-"""Cheap checks of layers that were written."""
+"""Cheap checks of layers that were written: what they hold, and whether what the command must keep is still there."""
 
+from typing import NamedTuple
+
+from osgeo import ogr
+
+from gdal_mcp.gdal.inside.parts.datasets import opened
 from gdal_mcp.gdal.inside.parts.extents import crs_checks
+from gdal_mcp.gdal.inside.parts.pair import Pair
+from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.survey import Clock, Survey
+
+MAX_LAYERS = 20
+DECLARED = ("GPKG", "FlatGeobuf", "SQLite", "Parquet")  # which say what kind of geometry a layer holds
 
 
-def layer_checks(dataset, rows):
+class Origin(NamedTuple):
+    """Paths of the inputs with their descriptions or None, and what the command must keep of its input."""
+
+    sources: list
+    keeps: tuple = ()
+
+
+def layer_checks(dataset, rows, origin):
+    """`rows` describe the layers."""
     if rows and all(row["features"] == 0 for row in rows):
         yield {"code": "zero_features"}
         return
-    for number, row in enumerate(rows[:20]):
+    clock, driver = Clock(), dataset.GetDriver().ShortName
+    with quiet() as aside:  # what the inputs are read with is not the command's
+        found = [opened(path, aside) for path, row in origin.sources if row and "layers" in row["facts"]]
+    readable = [one for one in found if one is not None]
+    for number, row in enumerate(rows[:MAX_LAYERS]):
         if row["features"] == 0:
             yield {"code": "empty_layer", "layer": number}
-        for check in crs_checks(row, dataset.GetLayer(number).GetSpatialRef()):
-            yield {**check, "layer": number}
+        layer = dataset.GetLayer(number)
+        checks = list(crs_checks(row, layer.GetSpatialRef()))
+        source = paired(layer, dataset, readable) if origin.keeps else None
+        if source is None:
+            after = Survey(layer, clock, valid=True)
+            empty = empty_in(readable, clock) if after.empty else 0
+        else:
+            pair = Pair(layer, source, driver, origin.keeps)
+            checks += pair.checks()
+            after, empty = pair.after, pair.before.empty
+        checks += content(row, after, empty)
+        if (source is None or source.GetGeomType() != ogr.wkbUnknown) and driver in DECLARED:
+            checks += undeclared(row, after)
+        yield from ({**check, "layer": number} for check in checks)
+
+
+def paired(layer, dataset, readable):
+    """The input's layer that this one was made of: the only one, or the one of its name; None where that is not certain."""
+    if len(readable) != 1:
+        return None
+    if readable[0].GetLayerCount() == 1 == dataset.GetLayerCount():
+        return readable[0].GetLayer(0)
+    return readable[0].GetLayerByName(layer.GetName())
+
+
+def empty_in(datasets, clock):
+    """The most features without a geometry that a layer of the inputs has."""
+    layers = [one.GetLayer(i) for one in datasets for i in range(min(one.GetLayerCount(), MAX_LAYERS))]
+    return max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
+
+
+def content(row, after, empty_before):
+    """Of one layer alone, but for features that had no geometry before."""
+    sampled = {} if after.whole else {"sampled": True}
+    if after.invalid:
+        yield {"code": "invalid_geometries", "count": after.invalid, "of": after.checked, **sampled}
+    if row["geometry"] != "None" and after.empty > empty_before:
+        yield {"code": "empty_geometries", "count": after.empty, "of": after.features, **sampled}
+
+
+def undeclared(row, after):
+    if row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1:
+        yield {"code": "geometry_type_undeclared"}

@@ -1,0 +1,137 @@
+"""One pass over the features of a layer, within a bound of features and of time: what only the features can tell."""
+
+import hashlib
+import re
+import time
+from datetime import UTC, datetime
+
+from osgeo import ogr
+
+MAX_FEATURES = 20_000
+MAX_SECONDS = 1.5  # of a call, for all of its layers together
+MAX_FIELDS = 100
+NUMBERS = (ogr.OFTInteger, ogr.OFTInteger64, ogr.OFTReal)
+TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
+OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
+
+
+class Clock:
+    """The time that is left for surveys."""
+
+    def __init__(self, seconds=MAX_SECONDS):
+        self._end = time.monotonic() + seconds
+
+    @property
+    def over(self):
+        return time.monotonic() > self._end
+
+
+class Column:
+    """The values of one field, independent of the order of features."""
+
+    def __init__(self, kind):
+        self.kind, self.nulls, self.digest, self.characters = kind, 0, 0, 0
+
+    def add(self, value):
+        if value is None:
+            self.nulls += 1
+            return
+        word = hashlib.blake2b(value.encode("utf-8", "replace"), digest_size=8).digest()
+        self.digest = (self.digest + int.from_bytes(word, "big")) % (1 << 64)
+        self.characters += len(value)
+
+
+class Survey:
+    """`whole` is False where the bound ended it, and its counts are then of the first features only."""
+
+    def __init__(self, layer, clock, kinds=None, *, valid=False):
+        definition = layer.GetLayerDefn()
+        count = min(definition.GetFieldCount(), MAX_FIELDS)
+        own = [definition.GetFieldDefn(i).GetType() for i in range(count)]
+        self.columns = [Column(kind) for kind in (kinds or own)]
+        self.features = self.empty = self.invalid = self.checked = 0
+        self.geometries, self.spans, self.whole = set(), [], True
+        self._edges = [0.0, 0.0, 0.0, 0.0]
+        self._valid = valid
+        layer.ResetReading()
+        for feature in layer:
+            if self.features == MAX_FEATURES or clock.over:
+                self.whole = False
+                break
+            self._add(feature, own)
+        layer.ResetReading()
+
+    def _add(self, feature, own):
+        self.features += 1
+        for i, column in enumerate(self.columns[: len(own)]):
+            column.add(value_of(feature, i, own[i], column.kind))
+        geometry = feature.GetGeometryRef()
+        if geometry is None or geometry.IsEmpty():
+            self.empty += 1
+            return
+        self.geometries.add(ogr.GT_Flatten(geometry.GetGeometryType()))
+        west, east, south, north = geometry.GetEnvelope()
+        self.spans.append((west, east))
+        self._edges = [a + b for a, b in zip(self._edges, (west, south, east, north), strict=True)]
+        if self._valid and geometry.GetDimension() == 2:
+            self.checked += 1
+            self.invalid += not geometry.IsValid()
+
+    @property
+    def middle(self):
+        """The mean west, south, east and north of its geometries; None without any."""
+        count = len(self.spans)
+        return [edge / count for edge in self._edges] if count else None
+
+
+def value_of(feature, index, own, kind):
+    """The value as a text that two formats have in common where both hold it; None for null and for an empty text.
+
+    `own` is the type of the field here, `kind` the one that it is compared as.
+    """
+    if not feature.IsFieldSetAndNotNull(index):
+        return None
+    if kind in NUMBERS:
+        return number_text(feature, index, own)
+    if kind in TIMES:
+        text = feature.GetFieldAsISO8601DateTime(index) if own in TIMES else feature.GetFieldAsString(index)
+        return moment(text)
+    return feature.GetFieldAsString(index) or None
+
+
+def number_text(feature, index, own):
+    """Whole numbers in full, others to ten digits, which every format that holds them keeps."""
+    if own in (ogr.OFTInteger, ogr.OFTInteger64):
+        return str(feature.GetFieldAsInteger64(index))
+    try:
+        number = (
+            float(feature.GetFieldAsString(index)) if own != ogr.OFTReal else feature.GetFieldAsDouble(index)
+        )
+    except ValueError:
+        return feature.GetFieldAsString(index)
+    return str(int(number)) if number.is_integer() else f"{number:.10g}"
+
+
+def moment(text):
+    """A time in UTC where it has a zone, in one spelling; a text that is none as it is."""
+    spelled = OGR_TIME.sub(r"\1-\2-\3", text.strip())
+    try:
+        found = datetime.fromisoformat(spelled)
+    except ValueError:
+        return spelled or None
+    return found.astimezone(UTC).isoformat() if found.tzinfo else found.isoformat()
+
+
+def around(spans):
+    """West and east of the smallest box around spans of longitude, west above east, if they lie on both sides of the
+    antimeridian and nowhere else; None where they do not.
+    """
+    if not spans or any(not -180 <= west <= east <= 180 for west, east in spans):
+        return None
+    ordered = sorted(spans)
+    gap, reach, found = 180.0, ordered[0][1], None  # more than half of the world must be free
+    for west, east in ordered[1:]:
+        if west - reach > gap:
+            gap, found = west - reach, [west, reach]
+        reach = max(reach, east)
+    return found

@@ -1,0 +1,59 @@
+"""What a command must keep of its input, for the container to compare. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gdal_mcp.plan import Draft
+
+# algorithms that give each feature of the input, with the same fields and values
+_VALUES: Final = frozenset(
+    {
+        f"vector {name}"
+        for name in ("read", "write", "convert", "edit", "reproject", "make-valid", "buffer", "simplify")
+    }
+    | {
+        f"vector {name}"
+        for name in ("segmentize", "simplify-coverage", "swap-xy", "convex-hull", "concave-hull")
+    }
+)
+_COORDINATES: Final = frozenset({"vector read", "vector write", "vector convert", "vector edit"})
+# of those, arguments that leave something out or change it
+_OTHERWISE: Final = frozenset(
+    {
+        "input-layer",
+        "open-option",
+        "limit",
+        "where",
+        "sql",
+        "active-layer",
+        "skip-errors",
+        "upsert",
+        "output-open-option",
+    }
+)
+
+
+def keeps(draft: Draft) -> Sequence[str]:
+    """`features`, `fields`, `values`, `coordinates`: as far as nothing in the call changes them."""
+    steps = draft.chain or ((_as_vector(draft), draft.arguments),)
+    named = [name for name, _ in draft.named or ()]
+    if not draft.outputs or len(draft.outputs) != 1 or named.count("input") != 1 or len(draft.inputs) != 1:
+        return ()
+    if any(path not in _VALUES or _OTHERWISE & set(arguments) for path, arguments in steps):
+        return ()
+    if draft.outputs[0].update:
+        return ("fields",)
+    kept = ["features", "fields", "values"]
+    unchanged = all(path in _COORDINATES and not arguments.get("crs") for path, arguments in steps)
+    return (*kept, "coordinates") if unchanged and not _transforms(steps) else kept
+
+
+def _as_vector(draft: Draft) -> str:
+    """The shortcut `convert` is of rasters in the catalogue's words; the container compares layers only."""
+    return "vector convert" if draft.algorithm in ("convert", "raster convert") else draft.algorithm
+
+
+def _transforms(steps: Sequence[tuple[str, Mapping[str, Sequence[str]]]]) -> bool:
+    """GeoJSON of RFC 7946 is in WGS 84, to seven digits; a precision that is asked for is no surprise."""
+    options = [text.upper() for _, given in steps for text in given.get("layer-creation-option", ())]
+    return any(text.startswith(("RFC7946=", "COORDINATE_PRECISION", "XY_COORD")) for text in options)

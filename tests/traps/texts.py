@@ -1,0 +1,58 @@
+"""Features and tables that traps are about, as text."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def features(rows: Iterable[tuple[Any, Mapping[str, Any]]], crs: str | None = None) -> str:
+    """GeoJSON of geometries (type and coordinates, or None) with their properties."""
+    made: dict[str, Any] = {"type": "FeatureCollection"}
+    if crs:
+        made["crs"] = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:{crs.replace(':', '::')}"}}
+    made["features"] = [
+        {
+            "type": "Feature",
+            "properties": properties,
+            "geometry": geometry and {"type": geometry[0], "coordinates": geometry[1]},
+        }
+        for geometry, properties in rows
+    ]
+    return json.dumps(made)
+
+
+def square(west: float, south: float, side: float) -> tuple[str, Any]:
+    east, north = west + side, south + side
+    return "Polygon", [[[west, south], [east, south], [east, north], [west, north], [west, south]]]
+
+
+def point(x: float, y: float) -> tuple[str, Any]:
+    return "Point", [x, y]
+
+
+BOW = ("Polygon", [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]])
+
+
+TOWNS = [(point(13.4, 52.5), {"name": "a", "pop": 9}), (point(13.5, 52.6), {"name": "b", "pop": 1000})]
+METRES = [(point(530000.123456789, 180000.25), {"id": 1}), (point(530100, 180100), {"id": 2})]
+TEXTS = {
+    "towns.geojson": features(TOWNS),
+    "metres.geojson": features(METRES, "EPSG:27700"),
+    "squares.geojson": features([(square(13, 52, 0.1), {"id": 1}), (square(13.2, 52, 0.1), {"id": 2})]),
+    "squares_m.geojson": features([(square(530000, 180000, 100), {"id": 1})], "EPSG:27700"),
+    "bows.geojson": features([(BOW, {"id": 1}), (square(5, 5, 1), {"id": 2})]),
+    "long.geojson": features([(point(1, 2), {"a_very_long_field_name": 1, "note": "x" * 300})]),
+    "short.geojson": features([(point(1, 2), {"name": "x", "note": "y"})]),
+    "times.geojson": features([(point(1, 2), {"at": "2024-01-02T03:04:05.678Z", "n": 1})]),
+    "nulls.geojson": features([(point(1, 2), {"n": None, "v": 1.5}), (point(2, 2), {"n": 3, "v": 2.5})]),
+    "full.geojson": features([(point(1, 2), {"n": 2, "v": 1.5}), (point(2, 2), {"n": 3, "v": 2.5})]),
+    "huge.geojson": features([(point(1, 2), {"v": 1e300}), (point(2, 2), {"v": 0.5})]),
+    "holes.geojson": features([(point(1, 2), {"id": 1}), (None, {"id": 2})]),
+    "dateline.geojson": features([(point(179.5, -17), {"id": 1}), (point(-179.5, -16), {"id": 2})]),
+    "world.geojson": features([(point(x, 0), {"id": x}) for x in range(-170, 180, 20)]),
+    "empty.geojson": features([]),
+    "latlon.csv": "id,lat,lon,name\n1,52.5,13.4,a\n2,52.6,13.5,b\n",
+    "plain.csv": "id,name\n1,a\n2,b\n",
+    "counts.csv": "name,pop\na,9\nb,1000\nc,200\n",
+    "names.csv": "name,kind\na,x\nb,y\nc,z\n",
+}
