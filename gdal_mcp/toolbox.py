@@ -28,7 +28,7 @@ class Arguments(BaseModel):
     """Base of the hand-written tools' arguments: nothing unknown, nothing converted from another JSON type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    also: ClassVar[Mapping[str, str]] = {}  # other names that are taken for an argument, and its own
+    same_names: ClassVar[Sequence[Sequence[str]]] = ()  # names that are taken for one another
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Tool:
             return {"type": "object"}
         keys: dict[str, Any] = dict(self.own_keys)
         if self.writes:
-            keys["outputs"] = {"type": "array", "items": {"type": "object"}}
+            keys["outputs"] = {"type": "array"}
         keys["untrusted"] = {"type": "object"}
         keys["receipt"] = {"type": "object"}
         return {"type": "object", "properties": keys, "required": [*self.required_keys, "receipt"]}
@@ -194,13 +194,15 @@ def typed(
 def _named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The same by the model's own names. Raises ToolError for a name that it does not have, with the one that may be meant."""
     fields = [field.alias or name for name, field in model.model_fields.items()]
+    same = {name: field for group in model.same_names for field in fields if field in group for name in group}
+    same |= {field: field for field in fields}
     found: dict[str, Any] = {}
     for name, value in arguments.items():
         plain = name.replace("-", "_")
-        own = model.also.get(plain, plain)
+        own = same.get(plain, plain)
         if own not in fields:
-            near = nearest(plain, (*fields, *model.also))
-            hint = f"Did you mean `{model.also.get(near[0], near[0])}`? " if near else ""
+            near = nearest(plain, same)
+            hint = f"Did you mean `{same[near[0]]}`? " if near else ""
             raise _refused(
                 f"there is no argument {name[:64]!r}.", f"{hint}The arguments are: {', '.join(fields)}."
             )

@@ -10,18 +10,17 @@ from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of, render
 from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Role
+from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.datasets.paths import Paths, Source
 from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import Permits
+from gdal_mcp.toolbox import Arguments, Permits
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
     # what pydantic would say of it is ten times as long, and every client reads it for every such argument
-    WithJsonSchema(
-        {"type": ["object", "array"], "description": 'As {"COMPRESS": "LZW"} or ["COMPRESS=LZW"]'}
-    ),
+    WithJsonSchema({"type": ["object", "array"]}),
 ]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 DatasetPath = Annotated[str, Field(description="Dataset in a workspace")]
@@ -32,17 +31,6 @@ ExtraArguments = Annotated[
     Field(max_length=100, description='More switches of the command: ["--input-layer=roads"]'),
 ]
 
-# names that other tools have for the same
-READS: Final[Mapping[str, str]] = dict.fromkeys(
-    ("path", "filename", "dataset", "source", "src_dataset"), "input"
-)
-CONVERTS: Final[Mapping[str, str]] = {
-    **READS,
-    **dict.fromkeys(("destination", "dst_dataset"), "output"),
-    "format": "output_format",
-    "creation_option": "creation_options",
-}
-
 URI: Final[Mapping[str, Any]] = {"type": ["string", "null"]}
 # what makes a tool one that writes a dataset, whose path and URI are in its result
 WRITES_OUTPUT: Final[Mapping[str, Any]] = {
@@ -51,6 +39,12 @@ WRITES_OUTPUT: Final[Mapping[str, Any]] = {
     "present": lambda answer: {"output": answer.output, "resource_uri": answer.uri},
     "own_keys": {"output": URI, "resource_uri": URI},
 }
+
+
+class DatasetArguments(Arguments):
+    """Of a tool that reads or writes a dataset: the names that algorithms and classic programs have are taken too."""
+
+    same_names = SAME_NAMES
 
 
 @dataclass(frozen=True)

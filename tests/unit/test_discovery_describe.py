@@ -5,6 +5,7 @@ import json
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from gdal_mcp.gdal.catalogue.schema import json_name
 from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.describe import (
     describe,
@@ -32,14 +33,14 @@ def test_every_example_may_be_called():
             assert isinstance(one.arguments["pipeline"], str)
             continue
         bound = bind_json(algorithm(one.algorithm), one.arguments, Context(packaged(), allow_sql=True))
-        assert {argument.name for argument in bound.arguments} >= {
+        assert {json_name(argument.name) for argument in bound.arguments} >= {
             name for name, value in one.arguments.items() if value is not False
         }
 
 
 def test_every_example_names_all_that_is_required_by_canonical_names():
     for one in examples():
-        known = {argument.name: argument for argument in algorithm(one.algorithm).arguments}
+        known = {json_name(argument.name): argument for argument in algorithm(one.algorithm).arguments}
         assert set(one.arguments) <= set(known)
         assert {name for name, argument in known.items() if argument.required} <= set(one.arguments)
         assert one.does.strip()

@@ -17,17 +17,11 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArg
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Catalogue, Role
+from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
 
 # A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
 _PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@":]{0,128}:)*"?/(?!/)')
-
-# what hand-made tools, classic programs and other algorithms call the same thing
-_SAME: Final = (
-    ("input", "path", "filename", "dataset", "source", "src-dataset"),
-    ("output", "destination", "dst-dataset"),
-    ("output-format", "format"),
-)
 
 Resolver = Callable[[Argument, str], str]
 
@@ -175,8 +169,9 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
 
 def _known_name(name: str, known: Container[str]) -> str:
     """The argument that is called otherwise elsewhere, if the algorithm has one of those names and not several."""
-    others = next((some for some in _SAME if name in some), ()) if name not in known else ()
-    found = [other for other in others if other in known]
+    plain = name.replace("-", "_")
+    others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
+    found = [other for one in others if (other := one.replace("_", "-")) in known]
     return found[0] if len(found) == 1 else name
 
 
