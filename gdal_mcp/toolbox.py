@@ -176,12 +176,12 @@ class Tool:
         keys: dict[str, Any] = dict(self.own_keys)
         if self.writes:
             keys["outputs"] = {"type": "array"}
-        keys["untrusted"] = {"type": "object"}
-        keys["receipt"] = {"type": "object"}
-        return {"type": "object", "properties": keys, "required": [*self.required_keys, "receipt"]}
+        keys["untrusted"] = {}
+        return {"type": "object", "properties": keys, "required": list(self.required_keys)}
 
 
 A = TypeVar("A", bound=Arguments)
+_UNNEEDED = frozenset({"title", "minLength", "maxLength"})  # of pydantic's schemas
 
 
 def typed(
@@ -227,8 +227,8 @@ def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
 
 
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without pydantic's generated titles, which repeat the names, and without null branches of absent options."""
-    cleaned: dict[str, Any] = _without_titles(schema)
+    """Without what no caller needs: titles that repeat the names, null for absent options, any further properties, lengths of texts."""
+    cleaned: dict[str, Any] = _needed(schema)
     for name, one in cleaned.get("properties", {}).items():
         branches = one.get("anyOf")
         if branches and {"type": "null"} in branches and one.get("default", ...) is None:
@@ -238,15 +238,15 @@ def plain(schema: dict[str, Any]) -> dict[str, Any]:
     return cleaned
 
 
-def _without_titles(value: Any, *, names: bool = False) -> Any:
+def _needed(value: Any, *, names: bool = False) -> Any:
     if isinstance(value, dict):
         return {
-            key: _without_titles(item, names=key in ("properties", "$defs"))
+            key: _needed(item, names=key in ("properties", "$defs"))
             for key, item in value.items()
-            if names or key != "title"
+            if names or (key not in _UNNEEDED and (key, item) != ("additionalProperties", True))
         }
     if isinstance(value, list):
-        return [_without_titles(item) for item in value]
+        return [_needed(item) for item in value]
     return value
 
 
@@ -346,13 +346,19 @@ def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
 class ImageSpec:
     """Which image a toolbox runs in."""
 
-    reference: str  # the official one, with its tag; what set-up pulls
+    # official images by the word that set-up takes for each; the first is what set-up pulls when none is named
+    images: Mapping[str, str]
     standin: str = ""  # the repository of images that are built locally where that cannot be pulled
     # the library's version by the image's labels and reference; "" when they do not tell
     version: Callable[[Mapping[str, str], str], str] = lambda _labels, reference: reference.rpartition(":")[2]
     unfit: Callable[[str, str], str] = lambda _reference, _version: (
         ""
     )  # why a version cannot be used; "" where it can
+
+    @property
+    def reference(self) -> str:
+        """The official image that set-up pulls when none is named, with its tag."""
+        return next(iter(self.images.values()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -398,6 +404,8 @@ class Toolbox:
     # 0 for a staged file that does not belong to an output of that name, else how closely it does
     belongs: Callable[[str, str], int] = _same_name
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error
+    # a better account of such a job, by the worker's last message; None where the library's own messages say it
+    explain: Callable[[Draft, Mapping[str, Any]], ToolError | None] = lambda _draft, _final: None
     # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
     next_calls: NextCalls = _no_calls
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets

@@ -15,7 +15,7 @@ from gdal_mcp.gdal.datasets.paths import Paths, Source
 from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import Arguments, Permits
+from gdal_mcp.toolbox import Answer, Arguments, Permits
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
@@ -31,12 +31,19 @@ ExtraArguments = Annotated[
     Field(max_length=100, description='More switches of the command: ["--input-layer=roads"]'),
 ]
 
-URI: Final[Mapping[str, Any]] = {"type": ["string", "null"]}
+URI: Final[Mapping[str, Any]] = {"type": "string"}
+
+
+def written(answer: Answer) -> dict[str, Any]:
+    """The path and URI of the first output; nothing where the call had none."""
+    return {"output": answer.output, "resource_uri": answer.uri} if answer.output is not None else {}
+
+
 # what makes a tool one that writes a dataset, whose path and URI are in its result
 WRITES_OUTPUT: Final[Mapping[str, Any]] = {
     "writes": True,
     "replaces": True,
-    "present": lambda answer: {"output": answer.output, "resource_uri": answer.uri},
+    "present": written,
     "own_keys": {"output": URI, "resource_uri": URI},
 }
 

@@ -25,7 +25,7 @@ class ConvertArguments(DatasetArguments):
         default=True,
         description="Replace an existing output, kept for undo; default true here and in reproject",
     )
-    creation_options: Options | None = Field(None, description='As {"COMPRESS": "LZW"} or ["COMPRESS=LZW"]')
+    creation_options: Options | None = Field(None, description='As {"COMPRESS": "LZW"}')
     extra_args: ExtraArguments | None = None
 
 

@@ -10,11 +10,12 @@ from gdal_mcp.tools.discover import FIND_CRS, FORMATS, GDAL_DESCRIBE, GDAL_SEARC
 from gdal_mcp.tools.info import INFO
 from gdal_mcp.tools.look import LIST_WORKSPACE, PREVIEW
 from gdal_mcp.tools.pipelines import PIPELINE
+from gdal_mcp.tools.query import QUERY, QUERY_TO_FILE
 from gdal_mcp.tools.raster.reproject import REPROJECT
 from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE, brief_tool
 from gdal_mcp.tools.validate import VALIDATE_CALL
 
-_OVERWRITE: Final = "Replace an existing output, kept for undo; default false"
+_OVERWRITE: Final = "Replace an existing output; default false"
 _CUT: Final = {
     "bbox": "[xmin, ymin, xmax, ymax] in bbox_crs",
     "bbox_crs": "Default: CRS of the input",
@@ -98,6 +99,8 @@ def core(catalogue: Catalogue) -> tuple[Tool, ...]:
         CONVERT,
         REPROJECT,
         *(brief_tool(catalogue, *row) for row in _BRIEF),
+        QUERY,
+        QUERY_TO_FILE,
         PIPELINE,
         VALIDATE_CALL,
         FORMATS,

@@ -134,7 +134,7 @@ def brief_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], descri
         }
         properties[OPTIONS] = {
             "type": "object",
-            "description": "Its other arguments by name (see gdal_describe)",
+            "description": "Other arguments (see gdal_describe)",
         }
         required = [name for name in complete.get("required", ()) if name in properties]
         return {**complete, "properties": properties, "required": required}

@@ -16,9 +16,10 @@ from gdal_mcp.gdal.catalogue.switches import MAX_VALUES
 _LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")  # of GDAL's help; such a text is refused
 _SHORT: Final = 48  # letters of a description in a list of a hundred tools
 _SHOWN: Final[Mapping[str, str]] = {
-    "output-crs": "dst_crs",
+    "output-crs": "dst_crs",  # GDAL knows both
     "input-crs": "src_crs",
-}  # both are names of GDAL's
+    "pipeline": "steps",  # as of the tool `pipeline`
+}
 # what algorithms, hand-made tools and classic programs call the same thing; each takes all of these names for its own
 SAME_NAMES: Final = (
     ("input", "path", "filename", "dataset", "source", "src_dataset"),

@@ -1,5 +1,6 @@
 """Examines drafts before they run: what a call would cost, the limit it is certain to break, and what looks wrong with it."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,13 +8,15 @@ from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.transformations import names, told
+from gdal_mcp.gdal.catalogue.absent import FormatAbsent, absent_by_file
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight import changes
 from gdal_mcp.gdal.preflight.call import Call
-from gdal_mcp.gdal.preflight.checks import Finding, findings, transformations
+from gdal_mcp.gdal.preflight.checks import Finding, findings, transformations, values
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.gdal.preflight.facts import FactsCache, facts_of
+from gdal_mcp.gdal.preflight.looks import looks_named
 from gdal_mcp.plan import Command, Draft
 from sandbox.template import Limits
 from sandbox.workspace import Located
@@ -90,8 +93,15 @@ class Preflight:
         changed = self._changes(draft)
         said = [one for call in calls for one in findings(call)] if draft.writes else []
         said += transformations.findings(changed, draft.allows)
+        said += values.findings(self._looks(draft))
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)
+
+    def _looks(self, draft: Draft) -> dict[str, Mapping[str, Any]]:
+        """What was seen in the pixels of the first input of which it is known."""
+        known = [one for located in draft.inputs if (one := self.known.get(located)) is not None]
+        names = looks_named(draft, self.catalogue)
+        return {name: next((one.looks[name] for one in known if one.looks.get(name)), {}) for name in names}
 
     def _changes(self, draft: Draft) -> tuple[Mapping[str, Any], ...]:
         """Each change of CRS that the call makes, by the first input of which it is known."""
@@ -123,11 +133,9 @@ class Preflight:
 
         These are the ones that no container described yet, or not in the CRSs that the draft names.
         """
-        crs, changed = crs_named(draft), changes.changes_named(draft, self.catalogue)
-        keys = tuple(map(changes.key, changed))
-        unknown = tuple(
-            one for one in draft.inputs if not one.is_folder and not self.known.knows(one, crs, keys)
-        )
+        asked = asked_of(draft, self.catalogue)
+        keys = asked["crs"], tuple(map(changes.key, asked["changes"])), asked["looks"]
+        unknown = tuple(one for one in draft.inputs if not one.is_folder and not self.known.knows(one, *keys))
         if not unknown:
             return None
         command = Command(
@@ -135,7 +143,7 @@ class Preflight:
             (),
             tuple(map(str, unknown)),
             layout="inputs-output",
-            extra={"crs": crs, "changes": changed},
+            extra=asked,
         )
         return Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
 
@@ -149,6 +157,8 @@ class Preflight:
 
     def _learn(self, files: Sequence[Located], rows: Any) -> None:
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
+            if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
+                raise lacks
             self.known.put(located, facts_of(row, located.identity.size if located.identity else 0))
 
     def _calls(self, draft: Draft) -> list[Call]:
@@ -188,6 +198,24 @@ class Preflight:
             updates = any(one.update for one in draft.outputs)
             calls[-1] = replace(last, driver=driver, output=name, updates=updates)
         return calls
+
+
+def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
+    """What a container is asked of a call's inputs besides what they are."""
+    return {
+        "crs": crs_named(draft),
+        "changes": changes.changes_named(draft, catalogue),
+        "looks": looks_named(draft, catalogue),
+    }
+
+
+def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
+    """Why a file does not open: by a row that the worker gives of it, with its first bytes in hexadecimal as `head`."""
+    head = row.get("head") if isinstance(row, Mapping) else None
+    if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
+        return None
+    lacks = absent_by_file(catalogue, name, bytes.fromhex(head))
+    return FormatAbsent(catalogue, lacks, reads=True) if lacks is not None else None
 
 
 def crs_named(draft: Draft) -> tuple[str, ...]:

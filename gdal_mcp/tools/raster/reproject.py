@@ -38,7 +38,7 @@ class ReprojectArguments(DatasetArguments):
         None, description="Default nearest; bilinear or cubic for elevation"
     )
     resolution: Positive | Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="Pixel size in units of dst_crs, a number or [x, y]; default: that of the input"
+        None, description="Pixel size in units of dst_crs, a number or [x, y]; default: as fine as the input"
     )
     size: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)] | None = Field(
         None, description="[width, height] in pixels, 0 keeps the proportion; not with resolution"
@@ -51,7 +51,7 @@ class ReprojectArguments(DatasetArguments):
         default=True,
         description="Replace an existing output, kept for undo; default true here and in convert",
     )
-    creation_options: Options | None = Field(None, description='As {"COMPRESS": "LZW"} or ["COMPRESS=LZW"]')
+    creation_options: Options | None = Field(None, description='As {"COMPRESS": "LZW"}')
     warp_options: Options | None = None
     transform_options: Options | None = None
     extra_args: ExtraArguments | None = None

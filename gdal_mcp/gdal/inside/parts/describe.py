@@ -7,7 +7,12 @@ import re
 from osgeo import gdal
 
 from gdal_mcp.gdal.inside.parts import checks, outputs
-from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened, write_only_driver
+from gdal_mcp.gdal.inside.parts.datasets import (
+    facts_and_names,
+    has_other_georeferencing,
+    opened,
+    write_only_driver,
+)
 from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
@@ -17,6 +22,7 @@ from gdal_mcp.gdal.inside.parts.vector_checks import Origin
 MAX_NAMED = 1000  # files of one request
 MAX_INPUTS = 10  # that are described before the work
 MAX_LAYERS = 100  # of an input
+HEAD = 16  # bytes
 FIRST_FEATURES = 100
 # GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
@@ -38,7 +44,7 @@ def describe_inputs(job, report, errors):
 
     if sources:
         SIDE_THREAD.do(describe)
-        report.interim({"inputs": [brief(row) for row in rows]})
+        report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=True)]})
     for level, number, message in heard:
         if level == WARNING and ONCE.search(message):
             errors(level, number, message)
@@ -46,8 +52,8 @@ def describe_inputs(job, report, errors):
 
 
 def run_describe(job, _report):
-    """Prints a list in the order of the inputs, null for what does not open. No pixels and no features are read."""
-    print_json([brief(described_input(path, job, [])) for path in job["inputs"][:MAX_NAMED]])
+    """Prints a list in the order of the inputs. No pixels and no features are read."""
+    print_json([brief(described_input(path, job, []), path) for path in job["inputs"][:MAX_NAMED]])
     return True
 
 
@@ -62,6 +68,8 @@ def described_input(path, job, heard):
             if dataset is None:
                 return None
             facts, _ = facts_and_names(path, dataset, whole=False)
+            if has_other_georeferencing(dataset) and facts.get("crs") is None:
+                facts.pop("crs", None)  # GDAL finds the place by other ways, so that none is missing
             if dataset.RasterCount:
                 boxes = [(facts["extent"], dataset.GetSpatialRef())]
             else:
@@ -71,11 +79,20 @@ def described_input(path, job, heard):
             changes = {
                 "\n".join(one): changed(dataset, boxes, one) for one in job.get("changes", ()) if boxes
             }
+            looks = {name: looked(dataset, name) for name in job.get("looks", ())}
             dataset.Close()
         heard += here.heard
     except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail at it, too
         return None
-    return decoded({"facts": facts, "elsewhere": elsewhere, "changes": changes, "boxes": boxes})
+    return decoded(
+        {"facts": facts, "elsewhere": elsewhere, "changes": changes, "looks": looks, "boxes": boxes}
+    )
+
+
+def looked(dataset, name):
+    from gdal_mcp.gdal.inside.parts.values import look
+
+    return look(dataset, name)
 
 
 def changed(dataset, boxes, change):
@@ -107,17 +124,28 @@ def in_crs(boxes, name):
     return {"degrees": in_degrees(target), "extent": extent}
 
 
-def brief(row):
-    """What the host uses of a description; bounded, whatever the dataset."""
+def brief(row, path):
+    """What the host uses of a description; bounded, whatever the dataset. Of what does not open, how it begins."""
     if row is None:
-        return None
+        return {"head": head_of(path)}
     facts = row["facts"]
     short = {key: facts[key] for key in BRIEF if key in facts}
     if "bands" in facts:
         short["bands"] = facts["bands"][:1]
     if "layers" in facts:
         short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
-    return {"facts": short, "elsewhere": row["elsewhere"], "changes": row["changes"]}
+    return {"facts": short, "elsewhere": row["elsewhere"], "changes": row["changes"], "looks": row["looks"]}
+
+
+def head_of(path):
+    """The first bytes of a file, in hexadecimal; empty for what is no file. They tell a format that this build lacks."""
+    if not os.path.isfile(path):
+        return ""
+    try:
+        with open(path, "rb") as file:
+            return file.read(HEAD).hex()
+    except OSError:
+        return ""
 
 
 def run_identify(job, _report):

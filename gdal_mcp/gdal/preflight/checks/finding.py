@@ -1,7 +1,7 @@
 """What a check found."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -15,6 +15,9 @@ class Finding:
     refuses: bool = False  # the result would be wrong, so the call is not made
     mend: Mapping[str, Any] | None = None  # the call that corrects it, as `{"tool": ..., "arguments": ...}`
 
+    numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
+
     def as_dict(self) -> dict[str, Any]:
         """Without what does not apply."""
-        return {key: value for key, value in asdict(self).items() if value not in (None, False)}
+        said = {key: value for key, value in asdict(self).items() if value not in (None, False)}
+        return {**said, **said.pop("numbers")}
