@@ -1,6 +1,7 @@
 """Builds a local GDAL image from Debian's own packages, for a host that cannot reach the official one.
 
-It is not the official image, and its labels say so: other drivers, other versions of the libraries it uses.
+It is not the official image, and its labels say so: other drivers, other versions of the libraries it uses. Debian builds GDAL
+without Parquet, so that driver is built from Debian's source here; without it, should that fail, the image is made all the same.
 Debian's signatures are checked; only the expiry of the index is not, so that a snapshot mirror works.
 
 `make setup` runs it when the official image cannot be pulled and GDAL_MCP_IMAGE names no other.
@@ -48,8 +49,12 @@ def build(client: docker.DockerClient, report: Callable[[str], None]) -> str:
     for suite in SUITES:
         with tempfile.TemporaryDirectory(dir=_LARGE, prefix="gdal-mcp-") as folder:
             archive = Path(folder) / "root.tar"
-            report(f"fetching Debian {suite} with GDAL")
-            if problem := _bootstrap(program, suite, archive, report):
+            report(f"fetching Debian {suite} with GDAL, and building its Parquet driver")
+            problem = _bootstrap(program, suite, archive, report, parquet=True)
+            if problem:
+                report(f"without Parquet, as it could not be built: {problem}")
+                problem = _bootstrap(program, suite, archive, report, parquet=False)
+            if problem:
                 problems.append(f"{suite}: {problem}")
                 continue
             version = upstream_version(_packaged_version(archive))
@@ -82,8 +87,11 @@ def _mmdebstrap(report: Callable[[str], None]) -> str:
     return shutil.which("mmdebstrap") or "mmdebstrap"
 
 
-def _bootstrap(program: str, suite: str, archive: Path, report: Callable[[str], None]) -> str | None:
+def _bootstrap(
+    program: str, suite: str, archive: Path, report: Callable[[str], None], *, parquet: bool
+) -> str | None:
     """None when the archive is there, else why not."""
+    hooks = ('--customize-hook=chroot "$1" sh -s <"$PARQUET"',) if parquet else ()
     command = (
         program,
         "--variant=minbase",
@@ -92,6 +100,7 @@ def _bootstrap(program: str, suite: str, archive: Path, report: Callable[[str], 
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
         "--include=gdal-bin,python3-gdal",
+        *hooks,
         suite,
         str(archive),
     )
@@ -101,6 +110,7 @@ def _bootstrap(program: str, suite: str, archive: Path, report: Callable[[str], 
 def _run(command: Sequence[str], each: Callable[[str], None] = lambda _line: None) -> str | None:
     """Runs the command and gives `each` every line it prints. None when it went well, else its last three lines."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": _LARGE, "LC_ALL": "C"}
+    environment["PARQUET"] = str(Path(__file__).with_name("parquet.sh"))
     last: deque[str] = deque(maxlen=3)
     with subprocess.Popen(  # noqa: S603 - fixed words, no shell
         command,

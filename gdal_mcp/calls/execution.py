@@ -50,7 +50,7 @@ class Execution:
                 if declined:
                     raise declined[0]
                 if failure := judge(result, planned.admitted.toolbox, writes=lease.staging is not None):
-                    raise self._with_places(failure, planned)
+                    raise self._with_places(_explained(failure, result, planned), planned)
                 done = self._done(planned, result)
                 if draft.verify is not None:
                     draft.verify(done.parsed)
@@ -225,3 +225,16 @@ def _parsed(text: str, toolbox: Toolbox, *, required: bool) -> Any:
             "the report is not JSON that can be read.",
             "Ask for the text format.",
         ) from error
+
+
+def _explained(failure: ToolError, result: SandboxResult, planned: Planned) -> ToolError:
+    """With the toolbox's own account of a job that ended with an error, where it has one."""
+    toolbox = planned.admitted.toolbox
+    if failure.code is not toolbox.failure or result.final is None:
+        return failure
+    found = toolbox.explain(planned.plan.draft, result.final)
+    return (
+        ToolError(found.code, Stage.RUN, found.message, found.suggestion, failure.untrusted)
+        if found
+        else failure
+    )

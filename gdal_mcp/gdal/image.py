@@ -15,7 +15,12 @@ from sandbox.errors import SandboxError
 if TYPE_CHECKING:
     from gdal_mcp.host.image import Image
 
-OFFICIAL: Final = "ghcr.io/osgeo/gdal:ubuntu-small-3.13.3"
+_REPOSITORY: Final = "ghcr.io/osgeo/gdal"
+# by the word for each in `gdal-mcp setup --image`; docs/deployment.md compares them
+OFFICIAL: Final = {
+    "full": f"{_REPOSITORY}:ubuntu-full-3.13.3",
+    "small": f"{_REPOSITORY}:ubuntu-small-3.13.3",
+}
 OLDEST: Final = (3, 11)  # the first with the `gdal` program, which every tool is built on
 OLDEST_SAFE: Final = (3, 13, 2)  # fixes the two ways to remote code execution of June 2026
 STANDIN: Final = "gdal-mcp-standin"  # the repository of the stand-ins, and the label that tells their version
@@ -43,7 +48,7 @@ def too_old(reference: str, version: str) -> str:
     """Why an image with that GDAL cannot be used; "" where it can."""
     if _parts(version) >= OLDEST:
         return ""
-    return f"{reference} has GDAL {version}, but the `gdal` program came with 3.11. Use {OFFICIAL}."
+    return f"{reference} has GDAL {version}, but the `gdal` program came with 3.11. Use {OFFICIAL['full']}."
 
 
 GDAL_IMAGE: Final = ImageSpec(OFFICIAL, STANDIN, parse_version, too_old)
@@ -55,7 +60,7 @@ def version_warning(image: "Image") -> str | None:
         return None
     return (
         f"GDAL {image.version} in {image.reference} has published vulnerabilities that 3.13.2 fixed. "
-        f"Use {OFFICIAL} or newer."
+        f"Use {OFFICIAL['full']} or newer."
     )
 
 

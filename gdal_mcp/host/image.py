@@ -35,16 +35,17 @@ class Image:
 
 
 def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
-    """The image on the engine's host: the one a person named, else the official one, else the newest local stand-in.
+    """The image on the engine's host: the one a person named, else an official one, else the newest local stand-in.
 
     Raises ImageMissing when there is none, ImageUnsuitable when the toolbox cannot use it.
     """
-    repositories = [one for one in (spec.reference.rpartition(":")[0], spec.standin) if one]
-    wanted = named or _preferred(images.names(*repositories), spec)
+    official = dict.fromkeys(one.rpartition(":")[0] for one in spec.images.values())
+    repositories = [one for one in (*official, spec.standin) if one]
+    wanted = _reference(spec, named) or _preferred(images.names(*repositories), spec)
     found = images.find(wanted) if wanted else None
     if found is None:
         raise ImageMissing(
-            f"the image {named or spec.reference} is not on this host. Run `make setup` or `gdal-mcp setup` to bring it."
+            f"the image {wanted or spec.reference} is not on this host. Run `make setup` or `gdal-mcp setup` to bring it."
         )
     standin = found.labels.get(STANDIN_LABEL) == "true"
     version = spec.version(found.labels, found.reference)
@@ -58,7 +59,7 @@ def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[
     except ImageUnsuitable:
         raise
     except ImageMissing:
-        wanted = named or spec.reference
+        wanted = _reference(spec, named) or spec.reference
         report(f"{wanted} is not here yet; pulling it")
     try:
         images.pull(wanted, report)
@@ -77,11 +78,16 @@ def suitable(image: Image, spec: ImageSpec) -> Image:
     return image
 
 
+def _reference(spec: ImageSpec, named: str | None) -> str | None:
+    """An image that a person named, which may be by one of the words for the official ones."""
+    return spec.images.get(named, named) if named else None
+
+
 def _preferred(tags: Iterable[str], spec: ImageSpec) -> str | None:
-    """The official image, else the newest stand-in. Podman puts localhost/ in front of a name without a registry."""
+    """The first official image that is there, else the newest stand-in. Podman puts localhost/ in front of a name without a registry."""
     tags = list(tags)
-    if spec.reference in tags:
-        return spec.reference
+    if official := next((one for one in spec.images.values() if one in tags), None):
+        return official
     standins = [
         tag for tag in tags if spec.standin and tag.removeprefix("localhost/").startswith(f"{spec.standin}:")
     ]

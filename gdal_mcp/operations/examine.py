@@ -142,7 +142,7 @@ def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Row
 def _image(host: Host) -> Iterator[Row]:
     image = host.image
     found = f"{image.reference}, a local stand-in" if image.standin else image.reference
-    fix = f"Where the registry can be reached: docker pull {OFFICIAL}"
+    fix = f"Where the registry can be reached: docker pull {OFFICIAL['full']}"
     yield _warning_if(image.standin, "image", "image", found, fix)
     yield Row("image", "digest", "ok", image.digest)
     warning = version_warning(image)

@@ -35,7 +35,7 @@ class Settings(WebSettings):
     workspaces_ro: Places = Field((), description="Folders a call may only read.")
     image: str | None = Field(
         None,
-        description="GDAL image, by reference or id; without one, the image this version was tested with.",
+        description="GDAL image: `full` or `small`, the official ones, or a reference or id.",
     )
     engine: str | None = Field(
         None,

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.gdal.catalogue.crs import check_crs
-from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
+from gdal_mcp.gdal.catalogue.formats import driver_for, output_format, refuse_absent
 from gdal_mcp.gdal.catalogue.model import Kind
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import A, Arguments, Tool, schema_of, typed
@@ -63,6 +63,8 @@ def _dataset(  # noqa: PLR0913 - what sets the programs apart
     """
     catalogue = context.catalogue
     by_extension = driver_for(catalogue, path, kind) if path else None
+    if path and driver is None:
+        refuse_absent(catalogue, path)
     driver = output_format(catalogue, driver or by_extension or _DEFAULT_FORMATS[kind], kind)
     extensions = catalogue.driver_names[driver.lower()].extensions
     ending += f".{extensions[0]}" if extensions else ""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gdal_mcp.access.aliases import Aliases
-from gdal_mcp.errors import Code
+from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.answers.described import described, shortened
 from gdal_mcp.gdal.answers.lifted import lifted, suggested
 from gdal_mcp.gdal.answers.next_steps import next_steps
@@ -25,7 +25,7 @@ from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.gdal.preflight.changes import changes_named
 from gdal_mcp.gdal.preflight.keeps import keeps
-from gdal_mcp.gdal.preflight.service import Preflight, crs_named, is_judged
+from gdal_mcp.gdal.preflight.service import Preflight, absent_format, crs_named, is_judged
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -78,6 +78,7 @@ def of_data(text: str) -> Toolbox:
         operations=frozenset(catalogue.algorithms),
         aliases=aliases_of(catalogue),
         failure=Code.GDAL_ERROR,
+        explain=partial(_explain, catalogue),
         context=partial(_context, catalogue),
         request=partial(_request, catalogue),
         describe=described,
@@ -150,6 +151,14 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "preview_pixels": preview_pixels,
         **command.extra,
     }
+
+
+def _explain(catalogue: Catalogue, draft: Draft, final: Mapping[str, Any]) -> ToolError | None:
+    """An input in a format that this image lacks; GDAL only says that it does not know it."""
+    heads = final.get("heads")
+    rows = zip(draft.inputs, heads if isinstance(heads, list) else (), strict=False)
+    found = (absent_format(catalogue, located.name, {"head": head}) for located, head in rows)
+    return next((one for one in found if one is not None), None)
 
 
 def _belongs(name: str, target: str) -> int:

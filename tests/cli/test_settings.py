@@ -14,16 +14,9 @@ from tests.cli.conftest import SECONDS, gdal_mcp, launched
 from tests.mcp.talk import environment
 
 COMMANDS = [
-    (),
-    ("serve",),
-    ("call",),
-    ("tools",),
-    ("doctor",),
-    ("setup",),
-    ("audit", "verify"),
-    ("audit", "tail"),
+    (), ("serve",), ("call",), ("tools",), ("doctor",), ("setup",), ("audit", "verify"), ("audit", "tail"),
     ("undo",),
-]
+]  # fmt: skip
 HEAVY = {"mcp", "mcp_types", "docker", "gdal_mcp.tools", "gdal_mcp.app"}
 
 

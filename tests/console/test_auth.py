@@ -106,13 +106,9 @@ def test_a_link_that_is_old_forged_or_for_another_server_opens_nothing(stage: St
     ends, nonce, proof = good.split(".")
     forged = [
         new_login_token(notice.secret, time.time() - SECONDS - 1),
-        new_login_token(notice.secret, time.time() + 10 * SECONDS),
-        new_login_token("another", time.time()),
-        f"{int(ends) + 30}.{nonce}.{proof}",
-        f"{ends}.{nonce}.{'0' * 64}",
-        "",
-        good + "\n",
-    ]
+        new_login_token(notice.secret, time.time() + 10 * SECONDS), new_login_token("another", time.time()),
+        f"{int(ends) + 30}.{nonce}.{proof}", f"{ends}.{nonce}.{'0' * 64}", "", good + "\n",
+    ]  # fmt: skip
     for one in forged:
         reply = plain("POST", f"{base}api/login", json={"ticket": one}, headers={"Origin": origin(base)})
         assert reply.status_code == 401
@@ -163,13 +159,9 @@ def test_every_answer_forbids_browsers_whatever_is_not_ours(base: str, path: str
 def test_only_the_page_s_own_files_are_served(base: str):
     server = base.removesuffix("console/")
     tricks = [
-        "../routes.py",
-        "%2e%2e/routes.py",
-        "static/app.js",
-        "vendor/",
-        "vendor/../app.js%00",
+        "../routes.py", "%2e%2e/routes.py", "static/app.js", "vendor/", "vendor/../app.js%00",
         "..%2f..%2fapp.py",
-    ]
+    ]  # fmt: skip
     for one in tricks:
         assert plain("GET", f"{server}console/{one}").status_code in (404, 307, 308), one
     assert plain("GET", base + "app.js").content == (STATIC / "app.js").read_bytes()
@@ -183,14 +175,9 @@ def test_no_asset_names_another_server_or_makes_markup():
             path.name
         )
         for forbidden in (
-            "innerHTML",
-            "outerHTML",
-            "insertAdjacentHTML",
-            "document.write",
-            "eval(",
-            " style=",
+            "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", " style=",
             "onclick=",
-        ):
+        ):  # fmt: skip
             assert forbidden not in text, path.name
 
 

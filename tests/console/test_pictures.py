@@ -81,15 +81,6 @@ def test_a_picture_is_drawn_once_and_kept(gallery: Gallery):
 
 
 @pytest.mark.parametrize("how", ["in place", "another", "gone", "link"])
-def test_a_file_that_was_exchanged_is_neither_drawn_nor_kept(gallery: Gallery, how: str):
-    one = gallery.publish("a.tif", b"old")
-    path, other = Path(one.path), gallery.root / "other.tif"
-    other.write_bytes(b"new")
-    exchange(how, path, other)
-    assert (gallery.picture(one), gallery.drawn, gallery.kept) == (None, 0, [])
-
-
-@pytest.mark.parametrize("how", ["in place", "another", "gone", "link"])
 def test_nor_one_that_is_exchanged_while_it_is_drawn(gallery: Gallery, how: str):
     one = gallery.publish("a.tif", b"old")
     path, other = Path(one.path), gallery.root / "other.tif"

@@ -1,21 +1,20 @@
-"""Texts with a small language of their own: any text is refused as such, or passes as one that means the same and passes again."""
+"""Texts with a small language of their own: any text is refused as such, or passes as one that means the same and passes again.
+
+Those of coordinate reference systems and of datasets' names are in tests/unit, beside the texts that they begin with.
+"""
 
 import json
-import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.catalogue.checks import CHECKS, Situation
-from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.documents import check_document, check_geometry
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.sql import MAX_STATEMENT, _tokens, check_condition, check_statement
-from gdal_mcp.gdal.datasets.names import parse, table
 from tests.fuzz.kit import anything, grown, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING
 
@@ -106,64 +105,6 @@ def test_sql_of_brackets_and_digits_ends_at_once(parts: list[str], times: int):
         outcome(check, text, "sql", refused=ArgumentRefused)
 
 
-# Coordinate reference systems
-
-WKT = (
-    'GEOGCRS["WGS 84",DATUM["World Geodetic System 1984",ELLIPSOID["WGS 84",6378137,298.257223563,LENGTHUNIT["metre",1]]],'
-    'CS[ellipsoidal,2],AXIS["latitude",north],AXIS["longitude",east],ANGLEUNIT["degree",0.0174532925199433],ID["EPSG",4326]]'
-)
-PROJJSON = {
-    "type": "GeographicCRS",
-    "name": "WGS 84",
-    "datum": {
-        "type": "GeodeticReferenceFrame",
-        "name": "W",
-        "ellipsoid": {"name": "W", "semi_major_axis": 6378137},
-    },
-    "coordinate_system": {
-        "subtype": "ellipsoidal",
-        "axis": [{"name": "Lat", "direction": "north", "unit": "degree"}],
-    },
-    "id": {"authority": "EPSG", "code": 4326},
-}
-CRS = [
-    "EPSG:4326",
-    "EPSG:4326+5773@2020.5",
-    "urn:ogc:def:crs:EPSG::4326",
-    "+proj=utm +zone=33 +datum=WGS84",
-    WKT,
-    json.dumps(PROJJSON),
-]
-FOREIGN = re.compile(r"/vsi|://|[\"= ][^\"]*\.(gsb|gtx)\b|grids\s*=|\binit=|[\s\"]@null", re.IGNORECASE)
-BAITS = st.sampled_from(
-    (
-        "/vsicurl/x", "http://h", "x.gsb", "+nadgrids=x", "+init=x", "@null", "../x", "\n", "1e999", "NaN",
-        "PROJ x",
-    )
-)  # fmt: skip
-
-
-@st.composite
-def spoilt_crs(draw: st.DrawFn) -> str:
-    """One that is good, with something else in one place."""
-    whole = draw(st.sampled_from(CRS))
-    at = draw(st.integers(0, len(whole)))
-    return whole[:at] + draw(BAITS | st.text(max_size=5)) + whole[at + draw(st.integers(0, 6)) :]
-
-
-@tries(70)
-@given(spoilt_crs() | grown(st.sampled_from(CRS), LONGEST))
-@pytest.mark.claim("args.crs-whole")
-def test_a_crs_that_passes_passes_again_and_names_no_file(text: str):
-    passed = outcome(check_crs, text, refused=ArgumentRefused)
-    if isinstance(passed, str):
-        assert check_crs(passed) == passed
-        assert not FOREIGN.search(passed)
-        assert passed.isprintable() or passed.startswith(("{", "GEOG"))
-        if passed.startswith("{"):
-            json.loads(passed, parse_constant=pytest.fail)
-
-
 # JSON in arguments
 
 
@@ -208,34 +149,3 @@ def test_a_geometry_that_passes_is_json_of_known_words(text: str):
         assert check_geometry(passed, "geometry") == passed
         json.loads(passed, parse_constant=pytest.fail)
         assert "/etc" not in passed
-
-
-# Names of datasets
-
-STARTS = sorted({name.partition("{path}")[0] for form in table().forms for name in form.names})
-PIECES = st.sampled_from(
-    ("a.tif", "/w/a.tif", "/", '"', ":", "{", "}", "\\", "..", "/../", "/vsizip/", "/vsitar/{", "/vsigzip/", "/vsicurl/", "vsis3", "http://h/",
-     "0", "1", "var", "file:", "?", "=", "<", "@", "é", "\u202e", "GTIFF_DIR:", "NETCDF:", 'HDF5:"', "PG:", "GPKG:")
-)  # fmt: skip
-NETWORK = re.compile(r"vsi(curl|s3|gs|az|webhdfs)|https?://", re.IGNORECASE)
-
-
-@tries(150)
-@given(
-    st.sampled_from([*STARTS, ""]),
-    st.lists(PIECES, max_size=8),
-    st.sampled_from(("/w/a.tif", "/w/odd name.nc", "/w/x:y", '/w/q"', "/w/{b}")),
-)
-@pytest.mark.claim("names.read-whole")
-def test_a_name_around_a_path_is_read_again_as_it_was_written(start: str, pieces: list[str], place: str):
-    name = outcome(parse, start + "".join(pieces), refused=ToolError)
-    if isinstance(name, type) or name.is_plain:
-        return
-    assert not NETWORK.search(name.before + name.after)
-    for reading in name.splits():
-        written = outcome(reading.at, place, refused=ToolError)
-        if isinstance(written, str):
-            again = parse(written)
-            whole = again.path == place or (again.unsplit and again.path.startswith(place))
-            assert whole, (written, again)
-            assert {one.at(place) for one in again.splits() if one.path == place} == {written}

@@ -218,16 +218,3 @@ def test_a_weaker_container_gets_no_job(run, weaken, staging):
     with pytest.raises(AttestationFailed):
         run(leave, staging=staging.path)
     assert not (staging.path / "ran").exists()
-
-
-@pytest.mark.parametrize(
-    "look", [{}, 3, {"files": [], "attempts": {}}, {"files": {"nonces": {}, "folders": 1}, "attempts": []}]
-)
-def test_a_probe_that_answers_in_another_shape_is_a_failure(
-    runner, make_template, staging, cancel, monkeypatch, look
-):
-    forged, real = handler(f"return { {'code': 0, 'look': look}!r}"), attestation.source
-    monkeypatch.setattr(attestation, "source", lambda *given: forged if "look.py" in given else real(*given))
-    template = make_template(handler("pass"), staging=staging.path)
-    with pytest.raises(AttestationFailed):
-        attest(runner, template, staging.path, cancel)

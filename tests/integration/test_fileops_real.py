@@ -126,18 +126,3 @@ def test_gdal_s_report_tells_datasets_from_other_files(desk, gdal):
             with pytest.raises(ToolError):
                 check_identified(work.identified, report)
     assert tree(desk.root) == FILES
-
-
-@pytest.mark.parametrize(
-    ("operation", "given"),
-    [
-        ("vsi move", {"source": ("src",), "destination": ("dst",)}),
-        ("vsi delete", {"filename": ("src",), "recursive": ("true",)}),
-        ("vsi delete", {"filename": ("noise.bin",)}),
-    ],
-)
-def test_what_only_looks_in_the_container_succeeds_there(desk, gdal, operation, given):
-    carry_out(desk, plan_operation(operation, given, desk.paths), gdal)
-    assert tree(desk.root) != FILES
-    desk.area.undo("call-0001")
-    assert tree(desk.root) == FILES

@@ -1,14 +1,10 @@
 """Which containers a server removes of those that others left, on the real engine."""
 
-import threading
-
 import pytest
 
-from sandbox.errors import EngineUnavailable
 from sandbox.labels import UPTIME_DEADLINE, Moment, labels
 from sandbox.owner import Owner
 from sandbox.reaper import reap
-from sandbox.slot import launch
 from tests.conftest import handler
 
 pytestmark = pytest.mark.engine
@@ -69,42 +65,9 @@ def test_only_the_containers_of_a_dead_server_are_removed(engine, me, living, de
 
 
 @pytest.mark.claim("sandbox.leftovers")
-def test_a_server_s_own_container_goes_on_while_others_are_removed(engine, me, dead, make_template, make):
-    slot = launch(engine, make_template(handler("")), labels(me.id, "call-0001", 60.0))
-    left = make(dead)
-    assert left in reap(engine, me)
-    assert engine.state(slot.container).running
-    slot.remove()
-    assert not standing(engine, slot.container)
-
-
-@pytest.mark.claim("sandbox.leftovers")
 def test_a_container_without_our_labels_is_never_removed(engine, me, make_template):
     container = engine.create(make_template(handler("")), {"other.owner": "dead0000"})
     assert container not in {one.container for one in engine.leftovers()}
     reap(engine, me)
     assert standing(engine, container)
     engine.remove(container)
-
-
-def test_several_servers_that_start_at_once_remove_the_same_leftovers_and_none_fails(engine, me, dead, make):
-    left, failures, together = [make(dead) for _ in range(4)], [], threading.Barrier(3)
-
-    def start():
-        successor = Owner(me.folder)
-        try:
-            together.wait()
-            reap(engine, successor)
-        except EngineUnavailable as error:
-            failures.append(error)
-        finally:
-            successor.close()
-
-    threads = [threading.Thread(target=start) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert not standing(engine, *left)
-    assert me.dead() == ()

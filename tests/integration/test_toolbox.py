@@ -70,7 +70,7 @@ WORDS = Toolbox(
     name="words",
     title="The counter",
     version="1.0",
-    image=ImageSpec(NAME),
+    image=ImageSpec({"words": NAME}),
     environment=lambda _limits: ENVIRONMENT,
     program=lambda idle: worker_command(handler(COUNT), idle_seconds=idle),
     toolsets={"words": lambda: (COUNTER,)},

@@ -155,12 +155,6 @@ def test_a_crash_is_told_even_where_a_thread_would_go_on_and_stderr_is_closed(wo
     assert code == worker.EXIT_CRASHED
 
 
-def test_a_refused_allocation_is_said(work):
-    body = "import resource\nresource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))\nkept = bytearray(1 << 30)"
-    done, code = work(body)
-    assert (code, done.final["memory_exhausted"]) == (0, True)
-
-
 _FILL = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -174,11 +168,6 @@ def test_the_file_limit_is_said_by_a_job_that_went_on(work, tmp_path):
     write = "try:\n            file.write(bytes(600))\n        except OSError:\n            pass"
     done, code = work(_FILL.format(path=str(tmp_path / "big"), write=write))
     assert (code, done.final["file_limit_reached"]) == (0, True)
-
-
-def test_the_file_limit_is_said_by_a_job_that_fell_over_it(work, tmp_path):
-    _, code = work(_FILL.format(path=str(tmp_path / "big"), write="file.write(bytes(600))"))
-    assert code == worker.EXIT_FILE_LIMIT
 
 
 def test_progress_rises_and_is_told_ten_times_a_second_at_most(work):

@@ -31,7 +31,6 @@ def lay_all(place: Place, oracle: Oracle, data: Path) -> Path:
     (ws / "ok.vrt").write_text(VRT.format(more="", kind="", band=SOURCE.format(relative=1, name="ok.tif")))
     (ws / "victim.csv").write_text("id,name\n1,a\n")
     (ws / "inputs.txt").write_text("../outside/secret.tif\n/etc/passwd\n")
-    (ws / "zones.csv").write_text("id,WKT\n1,POINT (1 2)\n")
     _links_in_folders(ws, outside)
     _archives(ws)
     return outside
@@ -41,7 +40,7 @@ def _links_in_folders(ws: Path, outside: Path) -> None:
     """Folders that an operation on a whole tree would leave through."""
     (outside / "victim").mkdir()
     (outside / "victim" / "keep.txt").write_bytes(CANARY)
-    for folder, target in {"delme": outside / "victim", "symdir": Path("/"), "circle": Path("..")}.items():
+    for folder, target in {"symdir": Path("/"), "circle": Path("..")}.items():
         (ws / folder).mkdir()
         (ws / folder / "own.txt").write_text("own")
         (ws / folder / "link").symlink_to(target)

@@ -53,15 +53,17 @@ def test_an_idle_server_ends_at_once_and_leaves_nothing(containers: Containers, 
 
 @pytest.mark.claim("faults.client-gone")
 @pytest.mark.parametrize(("era", "how"), [*((ERAS[0], how) for how in EXIT_CODES), (ERAS[1], "EOF")])
-def test_a_server_that_ends_during_a_call_takes_its_container_along(
+def test_a_server_that_ends_during_a_call_takes_its_containers_along(
     make_place: Callable[..., Place], containers: Containers, grounds: Path, era: str, how: str
 ):
     place = make_place("rgb.tif")
-    with piped(place.command("--approval", "never"), grounds / "endings.log", era=era) as pipes:
+    command, warm = place.command("--approval", "never"), {"GDAL_MCP_POOL_MAX": "4"}
+    with piped(command, grounds / "endings.log", era=era, env=warm) as pipes:
         pipes.hello()
+        until(lambda: len(containers.of_owners(place.owners)) == 2)  # that wait: one to read, one to write
         pipes.begin("reproject", LONG)
         owners = place.owners
-        assert containers.of_owners(owners) != []
+        assert len(containers.of_owners(owners)) > 1
         process = Path(f"/proc/{pipes.process.pid}")
         assert (process / f"task/{pipes.process.pid}/children").read_text() == ""  # it is the only process
         assert ends(pipes, how) == EXIT_CODES[how]

@@ -44,14 +44,10 @@ def test_the_prompts_are_listed_with_their_arguments():
     listed = {one.name: one for one in list_prompts(PROMPTS).prompts}
     assert set(listed) == {
         *(
-            "inspect_dataset",
-            "make_cog",
-            "convert_dataset",
-            "prepare_web_map",
-            "compare_rasters",
+            "inspect_dataset", "make_cog", "convert_dataset", "prepare_web_map", "compare_rasters",
             "zonal_statistics",
         )
-    }
+    }  # fmt: skip
     assert [(one.name, one.required) for one in listed["make_cog"].arguments or []] == [
         ("input", True),
         ("output", True),
@@ -219,23 +215,9 @@ def test_absolute_paths_are_completed_as_typed(sources: Sources):
 @pytest.mark.claim("args.completions-tell-workspaces")
 def test_nothing_is_told_of_what_is_not_in_a_workspace(sources: Sources, subtests: pytest.Subtests):
     for typed in (
-        "../",
-        "../outside/",
-        "/",
-        "/etc/",
-        "/etc/pass",
-        "way_out/",
-        "way_out/s",
-        "scenes/../../outside/",
-        "~/",
-        ".gdal-mcp/",
-        "file:///etc/",
-        "nowhere/",
-        "dem.tif/",
-        "\0",
-        "a\nb",
-        "x" * 5000,
-    ):
+        "../", "../outside/", "/", "/etc/", "/etc/pass", "way_out/", "way_out/s", "scenes/../../outside/", "~/",
+        ".gdal-mcp/", "file:///etc/", "nowhere/", "dem.tif/", "\0", "a\nb", "x" * 5000,
+    ):  # fmt: skip
         with subtests.test(typed=typed):
             assert paths(sources, typed) == []
 
@@ -331,12 +313,8 @@ def test_codes_formats_and_methods_are_completed(sources: Sources, subtests: pyt
 
 def test_a_format_method_or_code_that_does_not_exist_is_refused(subtests: pytest.Subtests):
     for argument, wrong in (
-        ("format", "PostgreSQL"),
-        ("format", "no such"),
-        ("resampling", "best"),
-        ("crs", "/etc/passwd"),
-        ("crs", "https://example.org/crs"),
-        ("crs", "+proj=utm +nadgrids=@x"),
-    ):
+        ("format", "PostgreSQL"), ("format", "no such"), ("resampling", "best"), ("crs", "/etc/passwd"),
+        ("crs", "https://example.org/crs"), ("crs", "+proj=utm +nadgrids=@x"),
+    ):  # fmt: skip
         with subtests.test(argument=argument, wrong=wrong), pytest.raises(MCPError):
             get_prompt(PROMPTS, "convert_dataset", {"input": "a.tif", "output": "b.tif", argument: wrong})

@@ -17,13 +17,8 @@ def own(grounds: Path, place: Place) -> Place:
     made = Place.made(grounds / "validate")
     for path in place.workspace.iterdir():
         if path.is_file() and path.name.split(".")[0] in (
-            "dem",
-            "rgb",
-            "zones",
-            "float",
-            "classes",
-            "places",
-        ):
+            "dem", "rgb", "zones", "float", "classes", "places",
+        ):  # fmt: skip
             made.path(path.name).write_bytes(path.read_bytes())
     return made
 

@@ -1,40 +1,33 @@
-"""However a server with waiting containers ends, and whoever tidies up meanwhile: nothing is left, and nothing living is touched."""
+"""Whenever a server with waiting containers is killed, they end by themselves, and the next server removes them."""
 
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import docker
 import pytest
 
-from gdal_mcp.ledger.audit import verify
 from sandbox.labels import CALL, OWNER
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import Place
-from tests.mcp.test_endings import EXIT_CODES, LONG, ends
+from tests.mcp.test_endings import LONG, ends
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
 
 KINDS = 2  # that wait unasked: one to read, one to write
 WARM = {"GDAL_MCP_POOL_MAX": "4"}
-Serving = Callable[..., Any]
 
 
-@pytest.fixture
-def serving(grounds: Path) -> Serving:
-    """`with serving(place) as pipes`: a server that asks nobody and keeps containers waiting."""
-
-    @contextlib.contextmanager
-    def one(place: Place) -> Iterator[Pipes]:
-        with piped(place.command("--approval", "never"), grounds / "warm.log", env=WARM) as pipes:
-            pipes.hello()
-            yield pipes
-
-    return one
+@contextlib.contextmanager
+def serving(place: Place) -> Iterator[Pipes]:
+    """A server that asks nobody and keeps containers waiting."""
+    log = place.state.with_name("warm.log")
+    with piped(place.command("--approval", "never"), log, env=WARM) as pipes:
+        pipes.hello()
+        yield pipes
 
 
 def waiting(containers: Containers, owners: set[str]) -> list[str]:
@@ -48,22 +41,6 @@ def info(pipes: Pipes) -> int:
 def right(message: dict[str, Any]) -> bool:
     result = message.get("result", {})
     return not result.get("isError") and result.get("structuredContent", {}).get("size") == [60, 50]
-
-
-@pytest.mark.parametrize("how", EXIT_CODES)
-def test_a_server_that_ends_takes_what_waits_and_what_runs_along(
-    make_place: Callable[..., Place], containers: Containers, serving: Serving, how: str
-):
-    place = make_place("rgb.tif")
-    with serving(place) as pipes:
-        until(lambda: len(waiting(containers, place.owners)) == KINDS)
-        pipes.begin("reproject", LONG)
-        owners = place.owners
-        assert ends(pipes, how) == EXIT_CODES[how]
-    assert containers.of_owners(owners) == []
-    assert place.staged == []
-    assert place.owners == set()
-    assert verify(place.state / "audit.jsonl").ok
 
 
 def refilling(pipes: Pipes, containers: Containers, place: Place) -> None:
@@ -90,7 +67,7 @@ def writing(pipes: Pipes, containers: Containers, place: Place) -> None:
 @pytest.mark.nightly
 @pytest.mark.claim("faults.server-killed")
 def test_a_killed_server_s_containers_end_by_themselves_and_the_next_server_removes_them(
-    make_place: Callable[..., Place], containers: Containers, client: docker.DockerClient, serving: Serving
+    make_place: Callable[..., Place], containers: Containers, client: docker.DockerClient
 ):
     place, killed = make_place("rgb.tif", "dem.tif"), set()
     for moment in (refilling, claiming, removing, writing):

@@ -176,13 +176,9 @@ def template(root: Path) -> SandboxTemplate:
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
 def test_only_the_very_file_is_taken_for_it(root: Path, subtests: pytest.Subtests):
     for change in (
-        {"identity": None},
-        {"identity": [1, 1]},
-        {"identity": "x"},
-        {"identity": []},
-        {"target": "/else"},
+        {"identity": None}, {"identity": [1, 1]}, {"identity": "x"}, {"identity": []}, {"target": "/else"},
         {},
-    ):
+    ):  # fmt: skip
         with subtests.test(change=change):
             lay(root, ["x.tif", "any"])
             made = template(root)

@@ -52,14 +52,8 @@ def test_names_may_have_underscores_and_be_aliases_but_not_both() -> None:
 
 
 def test_null_and_false_are_as_if_left_out() -> None:
-    call = {
-        **CALL,
-        "window": [0, 0, 5, 5],
-        "bbox": None,
-        "add-alpha": False,
-        "overwrite": False,
-        "append": False,
-    }
+    nothing = {"bbox": None, "add-alpha": False, "overwrite": False, "append": False}
+    call = {**CALL, "window": [0, 0, 5, 5], **nothing}
     bound = bind_json(CLIP, call, Context(packaged()))
     assert placed(bound) == ("--input=/ws/a.tif", "--output=/ws/b.tif", "--window=0,0,5,5")
     assert (bound.replaces, bound.updates) == (False, False)
@@ -139,41 +133,19 @@ def test_what_is_wrong_with_several_arguments_is_told_at_once() -> None:
 
 
 def test_json_of_another_type_or_name_is_refused() -> None:
-    for spoiled in [
-        {"window": [0, 0, 5, "5"]},
-        {"window": "0,0,5"},
-        {"window": {"a": 1}},
-        {"window": True},
-        {"window": []},
-        {"window": [0, 0, 5, 5.5]},
-        {"window": [0, 0, 5, 10**30]},
-        {"window": [0, 0, 5, float("inf")]},
-        {"add-alpha": "true"},
-        {"add-alpha": 1},
-        {"add-alpha": [True, False]},
-        {"geometry-crs": 4326},
-        {"geometry-crs": ["EPSG:4326", "EPSG:3857"]},
-        {"input": ["a.tif", "b.tif"]},
-        {"input": {"path": "a.tif"}},
-        {"input": ""},
-        {"input": "a\0b"},
-        {"creation-option": {"TILED": [True]}},
-        {"creation-option": {"A=B": "C"}},
-        {"creation-option": {"": "C"}},
-        {"creation-option": {1: "C"}},
-        {"creation-option": ["TILED=YES"] * 2000},
-        {"help": True},
-        {"h": True},
-        {"progress": True},
-        {"config": {"CPL_LOG": "/x"}},
-        {"--window": [0, 0, 5, 5]},
-        {"": 1},
-        {"x" * 5000: 1},
-    ]:
-        with pytest.raises(ArgumentRefused) as caught:
-            bind_json(CLIP, {**CALL, "window": [0, 0, 5, 5], **spoiled}, Context(packaged()))
-        assert caught.value.suggestion
-        assert len(caught.value.message) < 2000
+    for name, values in {
+        "window": ([0, 0, 5, "5"], "0,0,5", {"a": 1}, True, [], [0, 0, 5, 5.5], [0, 0, 5, 10**30], [0, 0, 5, float("inf")]),
+        "add-alpha": ("true", 1, [True, False]),
+        "geometry-crs": (4326, ["EPSG:4326", "EPSG:3857"]),
+        "input": (["a.tif", "b.tif"], {"path": "a.tif"}, "", "a\0b"),
+        "creation-option": ({"TILED": [True]}, {"A=B": "C"}, {"": "C"}, {1: "C"}, ["TILED=YES"] * 2000),
+        **dict.fromkeys(("help", "h", "progress", "config", "--window", "", "x" * 5000), (True, {"CPL_LOG": "/x"}, [0, 0, 5, 5])),
+    }.items():  # fmt: skip
+        for value in values:
+            with pytest.raises(ArgumentRefused) as caught:
+                bind_json(CLIP, {**CALL, "window": [0, 0, 5, 5], name: value}, Context(packaged()))
+            assert caught.value.suggestion
+            assert len(caught.value.message) < 2000
 
 
 def test_sql_of_a_call_is_one_statement_and_never_changes_the_input() -> None:

@@ -87,13 +87,6 @@ def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
     assert not any(path.startswith(("in/", "out/", "chain/")) for path in paths(root))
 
 
-def test_whether_something_is_outside_cannot_be_learnt_from_a_link(root, tmp_path):
-    write(tmp_path, {"there": b""})
-    (root / "a").symlink_to("../there")
-    (root / "b").symlink_to("../not-there")
-    assert [found.leads for found in all_found(root)] == [Leads.OUTSIDE, Leads.OUTSIDE]
-
-
 def test_the_server_s_own_folder_is_never_told_but_others_of_its_name_are(root):
     write(root, {f"{RESERVED}/undo/call/0": b"", "sub/.gdal-mcp/x": b"", "x": b""})
     assert paths(root) == ["sub", "sub/.gdal-mcp", "sub/.gdal-mcp/x", "x"]

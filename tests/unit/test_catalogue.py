@@ -1,9 +1,10 @@
-"""The catalogue is complete, closed, and refuses to load when it is not."""
+"""The catalogue of a whole GDAL is complete and closed: it loads as it is or not at all."""
 
 import copy
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
@@ -12,36 +13,79 @@ import pytest
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CatalogueBroken
 from gdal_mcp.gdal.catalogue.formats import driver_for, drivers_for, input_format, output_format
-from gdal_mcp.gdal.catalogue.load import build, packaged, packaged_text
-from gdal_mcp.gdal.catalogue.model import Argument, Scope
+from gdal_mcp.gdal.catalogue.load import build, catalogue_of, packaged, packaged_text, patched
+from gdal_mcp.gdal.catalogue.model import Argument, Role, Scope
 from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
 
-Files = dict[str, dict[str, Any]]
+Parts = dict[str, dict[str, Any]]
+
+
+def toml(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("gdal_mcp.gdal.catalogue").joinpath("data", f"{name}.toml").read_text())
+
+
+RULES = {name: toml(name) for name in ("roles", "options", "formats")}
+PATCHES = toml("patches")
+PATCHED = [(path, patch) for patch in PATCHES["patch"] for path in patch["algorithms"]]
 
 
 @pytest.fixture
-def parts() -> Files:
-    """The packaged data and rules, as `build` takes them."""
-    folder = files("gdal_mcp.gdal.catalogue").joinpath("data")
-    rules = {
-        name: tomllib.loads(folder.joinpath(f"{name}.toml").read_text())
-        for name in ("roles", "options", "formats")
-    }
-    return copy.deepcopy({"facts": json.loads(packaged_text()), **rules})
+def facts() -> dict[str, Any]:
+    """The packaged data."""
+    return dict(json.loads(packaged_text()))
 
 
-def arguments() -> list[Argument]:
-    return [argument for algorithm in packaged().algorithms.values() for argument in algorithm.arguments]
+def entry(facts: dict[str, Any], path: str, name: str) -> dict[str, Any]:
+    found = next(one for one in facts["algorithms"] if one["path"] == path)
+    return next(one for one in found["arguments"] if one["name"] == name)
 
 
-def test_the_data_names_its_generator_and_is_small() -> None:
+def every_argument() -> list[Argument]:
+    found = [*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values())]
+    return [argument for algorithm in found for argument in algorithm.arguments]
+
+
+# --- what is in it
+
+
+def test_the_data_names_its_generator_is_small_and_was_made_with_the_drivers_off_that_are_off_in_calls() -> (
+    None
+):
     assert json.loads(packaged_text())["generator"].startswith("gdal-mcp catalogue build")
     assert len(packaged_text()) < 1_200_000
-
-
-def test_the_data_was_made_with_the_drivers_off_that_are_off_in_every_call() -> None:
     assert set(packaged().skipped) == set(SKIPPED_DRIVERS)
     assert not {driver.name for driver in packaged().drivers} & set(SKIPPED_DRIVERS)
+
+
+def test_all_of_gdal_is_there() -> None:
+    paths = set(packaged().algorithms)
+    assert len(paths) == 120
+    assert {
+        "convert",
+        "pipeline",
+        "vector grid invdist",
+        "driver gpkg repack",
+        "vsi sozip create",
+        "mdim mosaic",
+    } <= paths
+
+
+@pytest.mark.claim("args.pipelines-parsed")
+def test_no_step_runs_a_shell_command() -> None:
+    assert len(packaged().steps) == 92
+    assert not [path for path in (*packaged().steps, *packaged().algorithms) if "external" in path]
+
+
+def test_what_a_step_shares_with_its_algorithm_cannot_be_ruled_otherwise() -> None:
+    shared = 0
+    for path, step in packaged().steps.items():
+        leaf = packaged().algorithms.get(path)
+        for argument in step.algorithm.arguments if leaf else ():
+            assert leaf is not None
+            assert argument.rule == leaf.long_names[argument.name].rule
+            assert argument.type == leaf.long_names[argument.name].type
+            shared += 1
+    assert shared > 1_000
 
 
 def test_a_name_means_one_argument() -> None:
@@ -50,48 +94,250 @@ def test_a_name_means_one_argument() -> None:
         assert len(names) == len(set(names))
 
 
-def test_a_known_name_with_another_type_stops_the_catalogue(parts: Files) -> None:
-    every = [one for entry in parts["facts"]["algorithms"] for one in entry["arguments"]]
-    next(one for one in every if one["name"] == "append")["type"] = "dataset"
-    with pytest.raises(CatalogueBroken):
-        build(**parts)
+def test_a_step_may_be_written_otherwise_than_its_algorithm() -> None:
+    """`gdal pipeline ... ! sql 'SELECT ...'` needs no --sql; `gdal vector sql` does."""
+    assert packaged().steps["vector sql"].algorithm.long_names["sql"].positional
+    assert not packaged().algorithms["vector sql"].long_names["sql"].positional
 
 
-def test_a_rule_that_says_too_little_stops_the_catalogue(parts: Files) -> None:
-    for rule in [
-        {"role": "value", "types": ["string"], "reason": "no check"},
-        {"role": "value", "types": ["string"], "check": "crs", "reason": ""},
-        {"role": "harmless", "types": ["string"], "check": "crs", "reason": "no such role"},
-        {"types": ["string"], "check": "crs", "reason": "no role"},
+def test_a_step_says_what_goes_through_it() -> None:
+    for path, takes, gives, places in [
+        ("raster read", None, "raster", ("first",)),
+        ("vector write", "vector", None, ("last",)),
+        ("raster polygonize", "raster", "vector", ("middle",)),
+        ("vector rasterize", "vector", "raster", ("middle",)),
+        ("vector grid count", "vector", "raster", ("middle",)),
+        ("raster zonal-stats", "raster", "vector", ("middle",)),
+        ("raster mosaic", None, "raster", ("first",)),
+        ("vector limit", "vector", "vector", ("middle",)),
+        ("raster tee", "raster", "raster", ("middle", "last")),
+        ("vector partition", "vector", None, ("last",)),
     ]:
-        parts["roles"]["shared"]["input-crs"] = rule
-        with pytest.raises(CatalogueBroken):
-            build(**parts)
+        step = packaged().steps[path]
+        assert (step.takes, step.gives, step.places) == (takes, gives, places)
 
 
-def test_a_dataset_as_a_plain_value_stops_the_catalogue(parts: Files) -> None:
-    parts["roles"]["shared"]["like"]["role"] = "value"
-    with pytest.raises(CatalogueBroken):
-        build(**parts)
+def test_a_step_without_an_algorithm_knows_how_its_arguments_are_written() -> None:
+    write = packaged().steps["vector write"].algorithm
+    assert write.long_names["output"].positional
+    assert write.long_names["lco"] is write.long_names["layer-creation-option"]
+    assert write.short_names["l"].name == "output-layer"
+    limit = packaged().steps["vector limit"].algorithm
+    assert [one.name for one in limit.arguments if one.positional] == ["limit"]
 
 
-def test_two_rules_for_one_option_stop_the_catalogue(parts: Files) -> None:
-    parts["options"]["permit"].append({**parts["options"]["refuse"][0], "kind": "label"})
-    with pytest.raises(CatalogueBroken):
-        build(**parts)
+def test_every_step_is_in_a_pipeline_and_stands_somewhere() -> None:
+    for path, step in packaged().steps.items():
+        assert "pipeline" in step.pipelines
+        assert step.places
+        assert (step.takes is None) == (step.places == ("first",)), path
+        assert (step.gives is None) == (step.places == ("last",)), path
+        assert path.endswith(f" {step.name}")
 
 
-def test_every_option_rule_has_a_reason(parts: Files) -> None:
-    for name in ["permit", "refuse"]:
-        assert [entry for entry in parts["options"][name] if not entry.get("reason")] == []
+def test_alternatives_are_needed_together_and_none_by_itself() -> None:
+    resize = packaged().algorithms["raster resize"]
+    assert resize.one_of == (("resolution", "size"),)
+    assert not resize.long_names["size"].required
+    assert resize.long_names["output"].required
+    assert packaged().algorithms["raster convert"].one_of == ()
 
 
-def test_patterns_are_valid_and_none_lets_a_path_through(parts: Files) -> None:
-    patterns = [entry["pattern"] for entry in parts["options"]["permit"] if "pattern" in entry]
+def test_what_an_algorithm_makes_may_differ_from_what_it_reads() -> None:
+    made = {
+        path: packaged().algorithms[path].makes
+        for path in ("raster contour", "vector rasterize", "mdim convert")
+    }
+    assert made == {"raster contour": "vector", "vector rasterize": "raster", "mdim convert": "multidim"}
+    assert packaged().algorithms["raster info"].makes is None
+
+
+def test_defaults_are_values_that_the_argument_takes() -> None:
+    types: dict[str, Any] = {"integer": int, "real": (int, float), "boolean": bool}
+    for argument in every_argument():
+        default = argument.usage.get("default")
+        if default is None:
+            continue
+        assert isinstance(default, list) == argument.is_list, argument
+        for value in default if isinstance(default, list) else [default]:
+            assert isinstance(value, types.get(argument.element_type, str)), argument
+            assert not argument.choices or str(value) in argument.choices, argument
+            if argument.element_type in ("integer", "real"):
+                assert argument.minimum is None or value >= argument.minimum, argument
+                assert argument.maximum is None or value <= argument.maximum, argument
+                assert abs(value) < 2**31 - 1, argument
+
+
+def test_choices_are_of_the_argument_s_type_and_named_once() -> None:
+    for argument in every_argument():
+        listed = argument.usage.get("choices", [])
+        assert isinstance(listed, list)
+        assert len(listed) == len(set(listed)), argument
+        wanted = int if argument.element_type == "integer" else str
+        assert all(isinstance(choice, wanted) for choice in listed), argument
+
+
+def test_options_are_read_whole() -> None:
+    gtiff = packaged().driver_names["gtiff"]
+    zlevel = next(spec for spec in gtiff.options[Scope.CREATION] if spec.name == "ZLEVEL")
+    assert (zlevel.minimum, zlevel.maximum) == (1, 12)
+    nitf = packaged().driver_names["nitf"]
+    assert next(spec for spec in nitf.options[Scope.CREATION] if spec.name == "FSCLAS").max_letters == 1
+
+
+def test_every_option_rule_has_a_reason_and_no_pattern_lets_a_path_through() -> None:
+    options = RULES["options"]
+    assert all(entry.get("reason") for name in ("permit", "refuse") for entry in options[name])
+    patterns = [entry["pattern"] for entry in options["permit"] if "pattern" in entry]
     assert patterns
-    for pattern in patterns:
-        assert not re.fullmatch(pattern, "/etc/passwd")
-        assert not re.fullmatch(pattern, "@x")
+    assert not any(re.fullmatch(pattern, text) for pattern in patterns for text in ("/etc/passwd", "@x"))
+
+
+# --- what stops it
+
+
+Spoil = Callable[[Parts], object]
+
+
+def shared(name: str, **rule: object) -> Spoil:
+    """Another rule for an argument of many algorithms."""
+    return lambda parts: parts["roles"]["shared"].update({name: rule})
+
+
+def of_its_own(parts: Parts, **rule: object) -> None:
+    """A rule for one argument of one algorithm."""
+    parts["roles"].setdefault("algorithm", {}).setdefault("raster reproject", {})["like"] = rule
+
+
+def another_type(parts: Parts) -> None:
+    every = [one for found in parts["facts"]["algorithms"] for one in found["arguments"]]
+    next(one for one in every if one["name"] == "append")["type"] = "dataset"
+
+
+def type_that_nothing_knows(parts: Parts) -> None:
+    entry(parts["facts"], "raster reproject", "like")["type"] = "function"
+    of_its_own(parts, role="value", check="choice", reason="a rule of its own holds whatever the type")
+
+
+def two_rules(parts: Parts) -> None:
+    parts["options"]["permit"].append({**parts["options"]["refuse"][0], "kind": "label"})
+
+
+def unknown_argument_of_a_step(parts: Parts) -> None:
+    next(one for one in parts["facts"]["steps"] if one["path"] == "raster clip")["arguments"].append(
+        "no-such"
+    )
+
+
+SPOILT: dict[str, Spoil] = {
+    "a known name has another type": another_type,
+    "a type that nothing knows": type_that_nothing_knows,
+    "a rule without a check": shared("input-crs", role="value", types=["string"], reason="no check"),
+    "a rule without a reason": shared("input-crs", role="value", types=["string"], check="crs", reason=""),
+    "a role that is none": shared("input-crs", role="harmless", types=["string"], check="crs", reason="x"),
+    "a rule without a role": shared("input-crs", types=["string"], check="crs", reason="x"),
+    "a broken rule that no argument has": shared("of-nothing", role="value", types=["string"], check="crs"),
+    "a dataset as a plain value": lambda parts: parts["roles"]["shared"]["like"].update(role="value"),
+    "two rules for one option": two_rules,
+    "a step that names what its algorithm lacks": unknown_argument_of_a_step,
+}
+
+
+@pytest.fixture
+def parts(facts: dict[str, Any]) -> Parts:
+    return {"facts": facts, **copy.deepcopy(RULES)}
+
+
+def test_what_is_not_decided_on_stops_the_catalogue(facts: dict[str, Any], subtests: pytest.Subtests) -> None:
+    for name, spoil in SPOILT.items():
+        with subtests.test(name):
+            parts = copy.deepcopy({"facts": facts, **RULES})
+            spoil(parts)
+            with pytest.raises(CatalogueBroken):
+                build(**parts)
+
+
+@pytest.mark.claim("args.total-roles")
+def test_everything_without_a_role_is_named_at_once(parts: Parts) -> None:
+    new = [("raster calc", "brand-new", "string"), ("vsi copy", "and-another", "dataset_list")]
+    for path, name, kind in new:
+        algorithm = next(one for one in parts["facts"]["algorithms"] if one["path"] == path)
+        algorithm["arguments"].append({"name": name, "type": kind, "place": "input"})
+    step = next(one for one in parts["facts"]["steps"] if one["path"] == "vector limit")
+    step["arguments"].append({"name": "of-a-step", "type": "real"})
+    with pytest.raises(CatalogueBroken) as broken:
+        build(**parts)
+    for words in (*new, ("vector limit", "of-a-step", "real")):
+        assert all(word in str(broken.value) for word in words)
+
+
+def test_a_rule_of_its_own_that_names_types_holds_for_no_other(parts: Parts) -> None:
+    of_its_own(parts, role="input", types=["dataset"], reason="a second dataset")
+    assert build(**parts).algorithms["raster reproject"].long_names["like"].role is Role.INPUT
+    entry(parts["facts"], "raster reproject", "like")["type"] = "dataset_list"
+    with pytest.raises(CatalogueBroken):
+        build(**parts)
+
+
+def test_damaged_data_does_not_load(facts: dict[str, Any]) -> None:
+    for text in ["", "{", "[]", "null", '{"gdal": 3}', packaged_text()[:-200]]:
+        with pytest.raises(CatalogueBroken):
+            catalogue_of(text)
+    for part in ["gdal", "skipped", "algorithms", "steps", "drivers", "warp", "transform"]:
+        with pytest.raises(CatalogueBroken):
+            catalogue_of(json.dumps({name: value for name, value in facts.items() if name != part}))
+
+
+# --- patches
+
+
+def test_a_fault_is_put_right_and_the_data_keeps_gdals_word(facts: dict[str, Any]) -> None:
+    for path, patch in PATCHED:
+        right = entry(patched(facts, PATCHES), path, patch["argument"])
+        assert right.get(patch["key"]) == patch.get("now")
+        assert entry(facts, path, patch["argument"])[patch["key"]] == patch["was"]
+
+
+def test_a_patch_that_does_not_fit_stops_the_catalogue(facts: dict[str, Any]) -> None:
+    """For what GDAL put right itself, of an algorithm that is gone, without a reason, or for a value of another type."""
+    path, patch = PATCHED[0]
+    right, true, gone = (copy.deepcopy(facts) for _ in range(3))
+    entry(right, path, patch["argument"])[patch["key"]] = patch.get("now", 7)
+    gone["algorithms"] = [one for one in gone["algorithms"] if one["path"] != path]
+    entry(true, path, patch["argument"])[patch["key"]] = True
+    one = {"release": "3.13", "patch": [{**patch, "algorithms": [path], "was": 1}]}
+    unexplained = copy.deepcopy(PATCHES)
+    unexplained["patch"][0]["reason"] = ""
+    for data, patches in ((right, PATCHES), (gone, PATCHES), (true, one), (facts, unexplained)):
+        with pytest.raises(CatalogueBroken):
+            patched(data, patches)
+
+
+def test_another_release_may_be_without_the_faults_of_this_one(facts: dict[str, Any]) -> None:
+    path, patch = PATCHED[0]
+    fault = entry(facts, path, patch["argument"])
+    fault[patch["key"]] = patch["now"]
+    others = {**facts, "gdal": "3.130.0"}
+    right = patched(others, PATCHES)
+    assert entry(right, path, patch["argument"])[patch["key"]] == patch["now"]
+    second, other = PATCHED[1]
+    assert entry(right, second, other["argument"])[other["key"]] == other["now"]
+
+
+def test_a_step_that_describes_a_faulty_argument_again_is_put_right_too(facts: dict[str, Any]) -> None:
+    path, patch = (
+        "raster rgb-to-palette",
+        next(one for one in PATCHES["patch"] if one["argument"] == "bit-depth"),
+    )
+    step = next(one for one in facts["steps"] if one["path"] == path)
+    step["arguments"].remove("bit-depth")
+    step["arguments"].append(dict(entry(facts, path, "bit-depth")))
+    right = next(one for one in patched(facts, PATCHES)["steps"] if one["path"] == path)
+    assert right["arguments"][-1]["choices"] == patch["now"]
+    assert step["arguments"][-1]["choices"] == patch["was"]
+
+
+# --- formats
 
 
 def test_the_name_of_an_output_says_the_driver() -> None:
@@ -157,11 +403,3 @@ def test_every_driver_that_may_be_written_has_a_canonical_name() -> None:
     for driver in packaged().drivers:
         if driver.writes("raster") and driver.name.lower() not in packaged().unwritten:
             assert output_format(packaged(), driver.name.upper(), "raster") == driver.name
-
-
-def test_options_are_read_whole() -> None:
-    gtiff = packaged().driver_names["gtiff"]
-    zlevel = next(spec for spec in gtiff.options[Scope.CREATION] if spec.name == "ZLEVEL")
-    assert (zlevel.minimum, zlevel.maximum) == (1, 12)
-    nitf = packaged().driver_names["nitf"]
-    assert next(spec for spec in nitf.options[Scope.CREATION] if spec.name == "FSCLAS").max_letters == 1

@@ -47,11 +47,6 @@ def test_the_catalogue_of_an_image_is_used_for_that_image_only(tmp_path: Path) -
         assert (store.select(state, None) == NEWER) == (image is None)
 
 
-def test_an_image_that_moved_is_known_by_its_last_build(state: Path, stored: Path) -> None:
-    store.save(state, IMAGE, OTHER, release("3.12.0"))
-    assert store.select(state, IMAGE) == release("3.12.0")
-
-
 def test_what_was_stored_for_an_image_is_used_whatever_its_release(state: Path) -> None:
     store.save(state, IMAGE, DIGEST, release("3.13.9"))
     assert store.select(state, IMAGE) == release("3.13.9")
@@ -170,14 +165,6 @@ def settings(state: Path) -> Settings:
 
 
 UNKNOWN = NEWER.replace('{"name":"like","type":"dataset"', '{"name":"brand-new","type":"dataset"')
-
-
-def test_set_up_stores_the_catalogue_of_another_release(
-    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = Asked(monkeypatch, "3.14.0", NEWER)
-    assert catalogue_command.after_setup(settings, asked.image) == 0
-    assert store.select(state, IMAGE) == NEWER
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, area_at, place, publish, tree, write
 
-from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, companions, grouped
+from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, companions
 from sandbox.errors import PathRefused
-from tests.quick import quick
 
 
 def found(root: Path, name: str) -> set[str]:
@@ -100,9 +99,3 @@ def tables(path: Path) -> list[str]:
         return [name for (name,) in opened.execute("select name from sqlite_master")]
     finally:
         opened.close()
-
-
-def test_a_name_of_many_dots_belongs_to_few_datasets():
-    names = {f"{number}{'.a' * 120}" for number in range(3000)} | {"0.a.tif"}
-    with quick():
-        assert grouped(names) == {}

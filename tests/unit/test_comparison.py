@@ -38,15 +38,9 @@ def test_what_differs_is_named():
 
 def test_what_cannot_be_told_is_not_the_same():
     for told in [
-        None,
-        [],
-        [RASTER],
-        [RASTER] * 3,
-        "x",
-        [RASTER, None],
-        [{"problem": "x"}, {"problem": "x"}],
+        None, [], [RASTER], [RASTER] * 3, "x", [RASTER, None], [{"problem": "x"}, {"problem": "x"}],
         [{"problem": "x"}, RASTER],
-    ]:
+    ]:  # fmt: skip
         assert by_content("/ws/a", told).sameness == "unknown"
 
 

@@ -2,12 +2,9 @@
 
 import json
 
-from jsonschema import Draft202012Validator
-
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
-from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.describe import (
     describe,
@@ -116,11 +113,6 @@ def test_what_is_told_of_approval_is_what_the_policy_does():
     assert {path for path, word in told.items() if word == "always"} == ALWAYS_ASKED
     assert told["raster info"] == "no"
     assert told["raster hillshade"] not in ("no", "always")
-
-
-def test_every_example_fits_its_schema():
-    for one in [one for one in examples() if one.algorithm not in PIPELINES]:
-        Draft202012Validator(input_schema(algorithm(one.algorithm))).validate(dict(one.arguments))
 
 
 def test_a_pipeline_names_its_steps_and_each_step_is_described() -> None:

@@ -8,7 +8,7 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import output_format
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Kind, Scope
-from gdal_mcp.gdal.catalogue.options import check_option, decide
+from gdal_mcp.gdal.catalogue.options import decide
 from gdal_mcp.gdal.discovery.formats import formats
 
 KINDS: tuple[Kind, ...] = ("raster", "vector", "multidim")
@@ -43,13 +43,6 @@ def test_what_is_told_to_be_written_may_be_written_and_the_rest_not():
                     output_format(packaged(), driver.name, kind)
 
 
-def test_one_kind_leaves_the_others_out():
-    names = {row[0] for row in formats(packaged(), "vector")["formats"]}
-    assert "GPKG" in names
-    assert "GTiff" not in names
-    assert all("r:" not in row[1] for row in formats(packaged(), "vector")["formats"])
-
-
 def test_a_format_tells_its_options_with_their_choices():
     told = formats(packaged(), name="gtiff")
     compress = next(one for one in told["options"]["creation"] if one["name"] == "COMPRESS")
@@ -67,23 +60,6 @@ def test_every_option_is_told_once_as_allowed_or_as_refused_with_a_reason():
             assert allowed | set(refused) == {spec.name for spec in specs}
             assert all(refused.values())
             assert all((decide(packaged(), driver.name, scope, spec).shape is None) == (spec.name in refused) for spec in specs)  # fmt: skip
-
-
-def test_an_option_that_is_told_as_refused_is_refused():
-    for name, option in [("MRF", "DATANAME"), ("PDF", "JAVASCRIPT_FILE"), ("netCDF", "CONFIG_FILE")]:
-        assert option in formats(packaged(), name=name)["refused_options"]["creation"]
-        with pytest.raises(ArgumentRefused):
-            check_option(packaged(), Scope.CREATION, (name,), f"{option}=x")
-
-
-def test_an_option_that_is_told_as_allowed_is_allowed():
-    for name in ("GTiff", "COG", "netCDF"):
-        for scope in (Scope.CREATION, Scope.OPEN):
-            for option in formats(packaged(), name=name)["options"].get(scope.value, []):
-                if option.get("choices"):
-                    assert check_option(
-                        packaged(), scope, (name,), f"{option['name']}={option['choices'][0]}"
-                    )
 
 
 def test_a_format_that_is_not_there_is_refused_without_its_text():

@@ -72,17 +72,6 @@ def test_a_hit_says_what_it_is_and_why():
     assert "mountain" in str(told["why"])
 
 
-def test_reading_and_writing_are_told_apart():
-    effects = {
-        hit.path: hit.effect
-        for query in ("info", "hillshade", "delete")
-        for hit in search(packaged(), query, 50)
-    }
-    assert effects["raster info"] == effects["vector info"] == "reads"
-    assert search(packaged(), "raster pixel info")[0].effect == "may write"
-    assert effects["raster hillshade"] == effects["dataset delete"] == effects["vsi delete"] == "writes"
-
-
 def test_hand_picked_tools_are_found_too():
     picked = [("find_crs", "Find a CRS", "Coordinate reference systems by code, name or area.", False)]
     hit = next(
@@ -107,12 +96,6 @@ def test_the_first_hits_of_many_are_the_hits_of_few():
     assert search(packaged(), "raster", 0) == ()
 
 
-def test_scores_only_fall():
-    scores = [hit.score for hit in search(packaged(), "cut out an area of an image", 50)]
-    assert scores == sorted(scores, reverse=True)
-    assert len(scores) > 5
-
-
 @given(st.text(max_size=3000))
 def test_any_text_is_a_question(text: str):
     hits = search(packaged(), text)
@@ -133,16 +116,6 @@ def test_of_a_very_long_question_only_the_beginning_is_read():
         search(packaged(), " ".join(["zq"] + [f"zq{number}" for number in range(MAX_WORDS)] + ["contour"]))
         == ()
     )
-
-
-def test_endings_of_a_word_do_not_matter():
-    for one, other in (
-        *(("contours", "contour"), ("clipping", "clip"), ("polygonized", "polygonize")),
-        *(("boundaries", "boundary"), ("merged", "merge")),
-    ):
-        assert {hit.path for hit in search(packaged(), one, FOUND)} & {
-            hit.path for hit in search(packaged(), other, FOUND)
-        }, one
 
 
 def test_the_vocabulary_names_existing_algorithms_only_and_all_of_them():

@@ -142,15 +142,6 @@ def test_what_is_no_geometry_is_refused() -> None:
             assert not check_geometry(text, "geometry")
 
 
-COORDINATES = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=2, max_size=3)
-
-
-@given(st.lists(COORDINATES, min_size=2, max_size=6))
-def test_any_line_of_numbers_survives(line: list[list[float]]) -> None:
-    value = {"type": "LineString", "coordinates": line}
-    assert json.loads(check_geometry(json.dumps(value), "geometry")) == value
-
-
 @pytest.mark.claim("args.expressions-read")
 @given(st.text(max_size=40) | st.text("POINT (0,1)/@.;:", max_size=20).map(lambda rest: f"POINT{rest}"))
 def test_no_text_passes_as_a_geometry_unless_it_is_words_numbers_and_brackets(text: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from socket_engine import SocketEngine, socket_engine
 
-from gdal_mcp.gdal.image import GDAL_IMAGE, OFFICIAL, VERSION_LABEL, parse_version, version_warning
+from gdal_mcp.gdal.image import GDAL_IMAGE, VERSION_LABEL, parse_version, version_warning
 from gdal_mcp.host.image import STANDIN_LABEL, Image, ImageUnsuitable, ensure, resolve
 from sandbox.engines.discovery import connect
 from sandbox.engines.images import DockerImages, Progress
@@ -15,6 +15,8 @@ from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 
 ID = "sha256:" + "1" * 64
 DIGEST = "sha256:" + "d" * 64
+OFFICIAL = GDAL_IMAGE.images["full"]
+SMALL = GDAL_IMAGE.images["small"]
 STANDIN = "gdal-mcp-standin:3.13.3"
 
 
@@ -62,8 +64,11 @@ def test_the_official_image_is_preferred_and_then_the_newest_standin(
     found = resolve(images, GDAL_IMAGE)
     assert (found.reference, found.standin, found.digest) == (STANDIN, True, ID)
     assert len(engine.requests) <= 2
+    engine.images[SMALL] = body()
+    assert resolve(images, GDAL_IMAGE).reference == SMALL
     engine.images[OFFICIAL] = body(RepoDigests=[f"elsewhere/gdal@{ID}", f"ghcr.io/osgeo/gdal@{DIGEST}"])
     assert resolve(images, GDAL_IMAGE) == Image(OFFICIAL, ID, DIGEST, "3.13.3", False)
+    assert resolve(images, GDAL_IMAGE, "small").reference == SMALL
 
 
 @pytest.mark.claim("supply.image-named")

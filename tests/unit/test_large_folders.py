@@ -109,15 +109,6 @@ def test_a_call_with_many_inputs_lists_their_folder_once(root, counted):
     assert counted["open"] < 10 * MANY
 
 
-def test_a_pipeline_with_many_outputs_lists_their_folder_once(root, counted):
-    tiles(root)
-    outputs = [[step("write", output=f"new_{number}.tif")] for number in range(40)]
-    tees = [step("tee", outputs[at : at + 8]) for at in range(0, 40, 8)]
-    counted.clear()
-    draft(root, "pipeline", steps=[step("read", input="tile_0000.tif"), *tees, step("write", output="l.tif")])
-    assert counted["scandir"] == 1
-
-
 def test_deleting_many_datasets_lists_their_folder_once(root, counted):
     names = tiles(root)
     write(root, {"tile_0001.tfw": b""})

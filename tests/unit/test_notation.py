@@ -1,8 +1,6 @@
 """GDAL's notation of pipelines is read as GDAL reads it, or refused."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role, Rule
@@ -95,10 +93,3 @@ def test_a_switch_that_the_step_does_not_have_is_refused() -> None:
 def test_an_argument_that_is_named_is_not_filled_by_its_place() -> None:
     with pytest.raises(ArgumentRefused):
         named_values(STEP, ("--input=a.tif", "b.tif"))
-
-
-@given(st.lists(st.text(min_size=1).filter(lambda text: text.strip()), min_size=1, max_size=5))
-def test_any_word_survives_quoting(words: list[str]) -> None:
-    quoted = " ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words)
-    (step,) = parse_notation(f"read {quoted}")
-    assert step.given == tuple(words)

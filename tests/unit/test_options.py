@@ -274,15 +274,3 @@ def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(
         "[0-9.,(){}eE+ -]+", passed.value
     )
     assert "\\" not in passed.value
-
-
-@given(st.sampled_from(ROWS), st.text(max_size=40))
-def test_whatever_passes_is_one_printable_line_under_a_declared_key(row: Row, value: str) -> None:
-    driver, scope, spec = row
-    try:
-        passed = check_option(packaged(), scope, (driver,), f"{spec.name.replace('*', '0')}={value}")
-    except ArgumentRefused:
-        return
-    assert passed.text.isprintable()
-    assert spec.canonical(passed.key)
-    assert not passed.text.endswith("=?")

@@ -56,19 +56,13 @@ def test_the_first_rule_that_fits_decides():
 def test_a_rule_fits_by_tool_effect_workspace_and_principal(subtests: pytest.Subtests):
     for decision in ("allow", "deny", "require"):
         for limits, fits in (
-            ({}, True),
-            ({"tools": ("conv*",)}, True),
-            ({"tools": ("* convert",)}, True),
-            ({"tools": ("info",)}, False),
-            ({"effects": frozenset({Effect.REPLACE})}, False),
-            ({"effects": frozenset({Effect.CREATE})}, True),
-            ({"principals": ("token:ann",)}, True),
-            ({"principals": ("token:*",)}, True),
-            ({"principals": ("token:an",)}, False),
-            ({"principals": ("TOKEN:ANN",)}, False),
-            ({"workspaces": (HERE,)}, True),
+            ({}, True), ({"tools": ("conv*",)}, True), ({"tools": ("* convert",)}, True),
+            ({"tools": ("info",)}, False), ({"effects": frozenset({Effect.REPLACE})}, False),
+            ({"effects": frozenset({Effect.CREATE})}, True), ({"principals": ("token:ann",)}, True),
+            ({"principals": ("token:*",)}, True), ({"principals": ("token:an",)}, False),
+            ({"principals": ("TOKEN:ANN",)}, False), ({"workspaces": (HERE,)}, True),
             ({"workspaces": (THERE,)}, False),
-        ):
+        ):  # fmt: skip
             with subtests.test(decision=decision, limits=limits, fits=fits):
                 rule = Rule(decision=decision, **limits)
                 verdict = decide(asked(), Policy("never" if decision != "allow" else "writes", (rule,)))

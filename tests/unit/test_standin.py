@@ -34,8 +34,10 @@ def silent(_line: str) -> None:
 def bootstrap_with(monkeypatch: pytest.MonkeyPatch, statuses: dict[str, bytes | str]) -> None:
     """Per suite: what its dpkg status holds, or why it cannot be fetched."""
 
-    def bootstrap(_program: str, suite: str, archive: Path, _report: object) -> str | None:
-        found = statuses[suite]
+    def bootstrap(_program: str, suite: str, archive: Path, _report: object, *, parquet: bool) -> str | None:
+        found = (
+            statuses[f"{suite} parquet"] if parquet and f"{suite} parquet" in statuses else statuses[suite]
+        )
         if isinstance(found, str):
             return found
         with tarfile.open(archive, "w") as tar:
@@ -46,6 +48,13 @@ def bootstrap_with(monkeypatch: pytest.MonkeyPatch, statuses: dict[str, bytes | 
 
     monkeypatch.setattr(standin, "_mmdebstrap", lambda _: "mmdebstrap")
     monkeypatch.setattr(standin, "_bootstrap", bootstrap)
+
+
+def test_a_parquet_driver_that_cannot_be_built_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap_with(monkeypatch, {"forky parquet": "no compiler", "forky": STATUS})
+    said: list[str] = []
+    assert standin.build(ImportingClient(), said.append) == "gdal-mcp-standin:3.13.3"
+    assert any("no compiler" in line for line in said)
 
 
 def test_it_says_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

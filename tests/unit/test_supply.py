@@ -73,18 +73,6 @@ def test_every_locked_package_has_a_version_and_hashes_and_names_no_place():
         assert len(entries(lock(name))) >= len(DECLARED[name])
 
 
-def test_an_entry_without_either_is_found():
-    for entry in [
-        "anyio==4.16.0\n",
-        "anyio>=4 \\\n    --hash=sha256:" + "0" * 64 + "\n",
-        "anyio==4.16.0 \\\n    --hash=md5:" + "0" * 32 + "\n",
-        "anyio @ https://example.org/anyio.whl --hash=sha256:" + "0" * 64 + "\n",
-        "--index-url https://example.org/simple\n",
-        "-e .\n",
-    ]:
-        assert len(unpinned(lock("server.txt") + entry)) == 1
-
-
 @pytest.mark.claim("supply.locked")
 def test_a_lock_holds_what_is_declared():
     for name in LOCKS:

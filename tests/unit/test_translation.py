@@ -92,33 +92,15 @@ def test_a_failure_says_what_to_do_and_nothing_that_drives_a_terminal():
     assert "secret" not in str(explain(SandboxError("secret detail"), Stage.RUN))
 
 
-NONSENSE = [
-    None,
-    5,
-    "text",
-    [],
-    {},
-    [5],
-    ["x"],
-    [[]],
-    [{"level": {}}],
-    [{"message": {"a": 1}}],
-    {"0": {}},
-    True,
-    1.5,
-]
+NONSENSE = (
+    None, 5, "text", [], {}, [5], ["x"], [[]], [{"level": {}}], [{"message": {"a": 1}}], {"0": {}}, True, 1.5,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE, ids=map(repr, NONSENSE))
 def test_a_container_may_answer_anything(nonsense: Any):
     """Whatever takes over a container can send any JSON as its last word."""
-    final = {
-        "errors": nonsense,
-        "outputs": nonsense,
-        "done": nonsense,
-        "gdal_version": nonsense,
-        "return_code": nonsense,
-    }
+    final = dict.fromkeys(("errors", "outputs", "done", "gdal_version", "return_code"), nonsense)
     told = judge(result(Exited(1), final), GDAL, writes=True)
     assert told is not None
     json.dumps(told.as_dict("id"), allow_nan=False)

@@ -110,24 +110,13 @@ def test_a_token_that_is_not_for_this_server_now_is_nothing(subtests: pytest.Sub
         with subtests.test(claims=claims):
             issuer = Issuer()
             payload = {**issuer.claims(RESOURCE), **claims}
-            # signed by hand: a library would refuse to make some of these
-            signed = issuer.signer.sign(
-                {
-                    name: value
-                    for name, value in payload.items()
-                    if name not in claims or isinstance(value, str | int)
-                }
-            )
-            text = (
-                signed
-                if all(isinstance(value, str | int) for value in claims.values())
-                else by_hand(issuer.signer, payload)
-            )
+            text = by_hand(issuer.signer, payload)
             assert verifying(issuer)(issuer.token(RESOURCE)) is not None
             assert verifying(issuer)(text) is None
 
 
 def by_hand(signer: Signer, payload: dict[str, Any]) -> str:
+    """A library would refuse to make some of these."""
     clean = {name: value for name, value in payload.items() if value is not None}
     head = {"alg": "ES256", "kid": signer.kid, "typ": "at+jwt"}
     signing = f"{part(head)}.{part(clean)}"

@@ -10,7 +10,7 @@ import pytest
 from gdal_mcp.access.identity import ADMIN, READ
 from gdal_mcp.access.tokens import TokenStore
 from tests.waiting import until
-from tests.web.files_kit import Sender, csv, digest_field, undo
+from tests.web.files_kit import Sender, csv, digest_field
 from tests.web.hosted import Hosted
 
 pytestmark = pytest.mark.engine
@@ -124,22 +124,6 @@ def test_no_address_leads_to_anything_but_a_listed_file(sender: Sender, path: st
     connection.request("GET", path, headers={"Authorization": f"Bearer {sender.token}"})
     assert connection.getresponse().status in (404, 405)
     connection.close()
-
-
-def test_what_a_later_call_replaced_is_gone_and_comes_back_when_that_is_undone(
-    sender: Sender, anybody: Sender
-):
-    first = sender.published("twice.csv", csv("first"))
-    first_link = sender.link(first)
-    second = sender.published("twice.csv", csv("second"))
-    second_link = sender.link(second)
-    assert sender.ask("GET", first).status_code == 410
-    assert anybody.ask("GET", first_link).status_code == 403
-    assert anybody.ask("GET", second_link).content == csv("second")
-    undo(sender.hosted.place, second)
-    assert sender.ask("GET", second).status_code == 410
-    assert anybody.ask("GET", second_link).status_code == 403
-    assert sender.ask("GET", first).content == anybody.ask("GET", first_link).content == csv("first")
 
 
 def test_no_name_of_a_file_adds_to_the_headers(sender: Sender):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.checks import Asked, accepted, unsplit
+from gdal_mcp.gdal.catalogue.checks import Asked, accepted, refuse_absent_output, unsplit
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArgument
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
@@ -232,6 +232,8 @@ def _bind(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bou
     )
     problems = Problems()
     arguments = []
+    with problems.collected():
+        refuse_absent_output(asked)
     for one in given:
         with problems.collected():
             arguments.append(BoundArgument(one.argument, accepted(asked, one)))

@@ -9,7 +9,7 @@ from typing import Final
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.documents import check_geometry
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.formats import drivers_for, input_format, output_format
+from gdal_mcp.gdal.catalogue.formats import drivers_for, input_format, output_format, refuse_absent
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.model import (
     DATASET_KINDS,
@@ -239,6 +239,18 @@ def _output_drivers(asked: Asked, kind: Kind | None) -> tuple[str, ...]:
     )
     texts = (asked.given[one.name][0] for one in made if asked.given.get(one.name))
     return drivers_for(asked.catalogue, next(texts, asked.output_name), kind)
+
+
+def refuse_absent_output(asked: Asked) -> None:
+    """Raises FormatAbsent where only the name of the output says its format, and the image lacks that."""
+    if "output-format" not in asked.algorithm.long_names or asked.output_format is not None:
+        return
+    if not asked.given.get("output-format"):
+        made = (
+            one.name for one in asked.algorithm.arguments if one.role is Role.OUTPUT and one.dataset_kinds
+        )
+        for text in (asked.output_name, *(text for name in made for text in asked.given.get(name, ()))):
+            refuse_absent(asked.catalogue, text)
 
 
 def _value(situation: Situation, text: str) -> str:

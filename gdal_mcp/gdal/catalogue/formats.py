@@ -3,6 +3,7 @@
 from typing import Final
 
 from gdal_mcp.errors import Code
+from gdal_mcp.gdal.catalogue.absent import FormatAbsent, absent_by_file, absent_by_name
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, Kind
 from gdal_mcp.gdal.catalogue.values import check_text
@@ -27,6 +28,12 @@ def drivers_for(catalogue: Catalogue, name: str, kind: Kind | None) -> tuple[str
     kinds: tuple[Kind, ...] = ("raster", "vector") if kind is None else (kind,)
     found = (_first(catalogue, name, one) for one in kinds)
     return tuple(dict.fromkeys(driver for driver in found if driver is not None))
+
+
+def refuse_absent(catalogue: Catalogue, name: str) -> None:
+    """Raises FormatAbsent for the name of an output whose extension is that of a format which this image lacks."""
+    if (lacks := absent_by_file(catalogue, name)) is not None:
+        raise FormatAbsent(catalogue, lacks, reads=False)
 
 
 def output_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
@@ -81,6 +88,8 @@ def _known(catalogue: Catalogue, name: str) -> Driver:
         raise ArgumentRefused(
             f"{text} is never written: {reason}.", "Use a file format such as GTiff or GPKG."
         )
+    if (lacks := absent_by_name(catalogue, text)) is not None:
+        raise FormatAbsent(catalogue, lacks, reads=False)
     raise ArgumentRefused(
         "GDAL has no format of that name.", "Use GDAL's short name, such as GTiff, COG, GPKG or GeoJSON."
     )

@@ -27,6 +27,7 @@ from gdal_mcp.gdal.catalogue.model import (
     Rule,
     Scope,
     Shape,
+    SomeBuilds,
     Step,
 )
 
@@ -99,6 +100,16 @@ def build(
         shared_options=MappingProxyType(shared),
         option_rules=MappingProxyType(_option_rules(options)),
         unwritten=MappingProxyType({name.lower(): reason for name, reason in formats["refuse"].items()}),
+        some_builds=tuple(
+            SomeBuilds(
+                one["name"],
+                one["kind"],
+                frozenset(one["extensions"]),
+                tuple((offset, bytes.fromhex(start)) for offset, start in one["starts"]),
+                one["full"],
+            )
+            for one in formats["some_builds"]
+        ),
     )
 
 

@@ -243,6 +243,17 @@ class OptionRule:
     suggestion: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SomeBuilds:
+    """A format that some builds of GDAL have and others lack."""
+
+    name: str  # GDAL's short name
+    kind: Kind
+    extensions: frozenset[str]
+    starts: tuple[tuple[int, bytes], ...]  # what files begin with: an offset, and the bytes there
+    full: bool  # whether the official `full` image has it
+
+
 @dataclass(frozen=True, eq=False)
 class Catalogue:
     """What one GDAL can be told and what of it a client may say. Drivers are in GDAL's own order.
@@ -258,6 +269,7 @@ class Catalogue:
     shared_options: Mapping[Scope, tuple[OptionSpec, ...]]  # warp and transform options belong to no driver
     option_rules: Mapping[tuple[str, Scope, str], OptionRule]  # driver or "*", scope, declared option name
     unwritten: Mapping[str, str]  # driver name in lower case -> why it is never an output
+    some_builds: tuple[SomeBuilds, ...]  # whether the catalogue's own image has them or not
 
     @property
     def summary(self) -> str:

@@ -89,6 +89,11 @@ def run(job, report):
     from osgeo import gdal
 
     answered = ended.done and ended.return_code is not None
+    if not ended.done:
+        describe = part("describe")
+        answer["heads"] = [
+            describe.head_of(path) for path in job.get("sources", job["inputs"])[: describe.MAX_INPUTS]
+        ]
     return answer | {
         "code": 0 if ended.done and (answered or not errors.failures) else 1,
         "done": ended.done,

@@ -1,5 +1,6 @@
 """Examines drafts before they run: what a call would cost, the limit it is certain to break, and what looks wrong with it."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,6 +8,7 @@ from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.transformations import names, told
+from gdal_mcp.gdal.catalogue.absent import FormatAbsent, absent_by_file
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight import changes
@@ -151,6 +153,8 @@ class Preflight:
 
     def _learn(self, files: Sequence[Located], rows: Any) -> None:
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
+            if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
+                raise lacks
             self.known.put(located, facts_of(row, located.identity.size if located.identity else 0))
 
     def _calls(self, draft: Draft) -> list[Call]:
@@ -204,6 +208,15 @@ def is_judged(draft: Draft) -> bool:
     return draft.writes or any(
         "sql" in arguments for arguments in (draft.arguments, *(one for _, one in draft.chain))
     )
+
+
+def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
+    """Why a file does not open: by a row that the worker gives of it, with its first bytes in hexadecimal as `head`."""
+    head = row.get("head") if isinstance(row, Mapping) else None
+    if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
+        return None
+    lacks = absent_by_file(catalogue, name, bytes.fromhex(head))
+    return FormatAbsent(catalogue, lacks, reads=True) if lacks is not None else None
 
 
 def crs_named(draft: Draft) -> tuple[str, ...]:

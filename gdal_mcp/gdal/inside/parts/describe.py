@@ -18,6 +18,7 @@ from gdal_mcp.gdal.inside.parts.vector_checks import Origin
 MAX_NAMED = 1000  # files of one request
 MAX_INPUTS = 10  # that are described before the work
 MAX_LAYERS = 100  # of an input
+HEAD = 16  # bytes
 FIRST_FEATURES = 100
 # GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
@@ -39,7 +40,7 @@ def describe_inputs(job, report, errors):
 
     if sources:
         SIDE_THREAD.do(describe)
-        report.interim({"inputs": [brief(row) for row in rows]})
+        report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=True)]})
     for level, number, message in heard:
         if level == WARNING and ONCE.search(message):
             errors(level, number, message)
@@ -47,8 +48,8 @@ def describe_inputs(job, report, errors):
 
 
 def run_describe(job, _report):
-    """Prints a list in the order of the inputs, null for what does not open. No pixels and no features are read."""
-    print_json([brief(described_input(path, job, [])) for path in job["inputs"][:MAX_NAMED]])
+    """Prints a list in the order of the inputs. No pixels and no features are read."""
+    print_json([brief(described_input(path, job, []), path) for path in job["inputs"][:MAX_NAMED]])
     return True
 
 
@@ -111,10 +112,10 @@ def in_crs(boxes, name):
     return {"degrees": in_degrees(target), "extent": extent}
 
 
-def brief(row):
-    """What the host uses of a description; bounded, whatever the dataset."""
+def brief(row, path):
+    """What the host uses of a description; bounded, whatever the dataset. Of what does not open, how it begins."""
     if row is None:
-        return None
+        return {"head": head_of(path)}
     facts = row["facts"]
     short = {key: facts[key] for key in BRIEF if key in facts}
     if "bands" in facts:
@@ -122,6 +123,17 @@ def brief(row):
     if "layers" in facts:
         short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
     return {"facts": short, **{key: row[key] for key in ("elsewhere", "changes", "columns")}}
+
+
+def head_of(path):
+    """The first bytes of a file, in hexadecimal; empty for what is no file. They tell a format that this build lacks."""
+    if not os.path.isfile(path):
+        return ""
+    try:
+        with open(path, "rb") as file:
+            return file.read(HEAD).hex()
+    except OSError:
+        return ""
 
 
 def run_identify(job, _report):

@@ -1,0 +1,83 @@
+"""Formats that GDAL has and an image lacks: told by name, by extension and by the first bytes of a file."""
+
+from dataclasses import replace
+
+import pytest
+
+from gdal_mcp.errors import Code
+from gdal_mcp.gdal.catalogue.absent import absent_by_file, absent_by_name
+from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.formats import output_format
+from gdal_mcp.gdal.catalogue.load import packaged
+from gdal_mcp.gdal.catalogue.model import Catalogue
+from gdal_mcp.gdal.discovery.formats import formats
+from gdal_mcp.gdal.preflight.service import absent_format
+
+
+def without(*names: str) -> Catalogue:
+    """The packaged catalogue of an image that lacks these as well."""
+    kept = tuple(one for one in packaged().drivers if one.name not in names)
+    return replace(packaged(), drivers=kept)
+
+
+SMALL = without("Parquet", "netCDF", "HDF5", "HDF5Image", "PMTiles", "JPEGXL", "BAG", "GMT")
+
+
+def test_every_such_format_is_told_by_its_name_its_extensions_and_its_first_bytes():
+    bare = without(*(one.name for one in packaged().some_builds))
+    for one in packaged().some_builds:
+        assert absent_by_name(bare, one.name.upper()) == one
+        for at, start in one.starts:
+            assert absent_by_file(bare, "x.dat", bytes(at) + start) == one
+        for extension in one.extensions:
+            found = absent_by_file(bare, f"folder/X.{extension.upper()}")
+            assert found is None or extension in found.extensions
+
+
+def test_what_the_image_has_is_never_called_absent():
+    for one in packaged().some_builds:
+        if one.name.lower() in packaged().driver_names:
+            assert absent_by_name(packaged(), one.name) is None
+            for at, start in one.starts:
+                found = absent_by_file(packaged(), "x.dat", bytes(at) + start)
+                assert found is None or found.name != one.name
+
+
+def test_a_name_that_says_nothing_is_not_called_absent():
+    for name in ("x.tif", "x.gpkg", "x", ".kea", "x.unheard-of", "kea", "folder.kea/x"):
+        found = absent_by_file(SMALL, name)
+        assert found is None or name == ".kea", name
+
+
+def test_an_output_in_such_a_format_is_refused_by_its_name_and_by_its_extension():
+    algorithm = SMALL.algorithms["vector convert"]
+    for given in ({"output": "a.parquet"}, {"output": "a.x", "output-format": "parquet"}):
+        with pytest.raises(ArgumentRefused) as refused:
+            bind_json(algorithm, {"input": "a.gpkg", **given}, Context(SMALL))
+        assert refused.value.code is Code.FORMAT_UNAVAILABLE
+        assert "GPKG" in refused.value.suggestion
+    bind_json(algorithm, {"input": "a.gpkg", "output": "a.parquet", "output-format": "GPKG"}, Context(SMALL))
+    bind_json(
+        packaged().algorithms["vector convert"],
+        {"input": "a.gpkg", "output": "a.parquet"},
+        Context(packaged()),
+    )
+
+
+def test_a_name_that_is_no_format_is_refused_otherwise():
+    with pytest.raises(ArgumentRefused) as refused:
+        output_format(SMALL, "Parket", "vector")
+    assert refused.value.code is Code.INVALID_ARGUMENT
+
+
+def test_formats_tells_what_to_write_instead():
+    told = formats(SMALL, None, "parquet")
+    assert (told["available"], told["instead"]) == (False, ["GPKG", "FlatGeobuf", "GeoJSON"])
+    assert "available" not in formats(packaged(), None, "Parquet")
+
+
+def test_a_worker_that_says_something_else_is_not_believed():
+    assert absent_format(SMALL, "x", {"head": b"PAR1".hex()}) is not None
+    for row in (None, [], {"head": None}, {"head": "PAR1"}, {"head": ""}, {"head": "50" * 17}, {"facts": {}}):
+        assert absent_format(SMALL, "x.tif", row) is None
