@@ -19,13 +19,13 @@ class Call:
     arguments: Mapping[str, tuple[str, ...]]  # by canonical name, as the catalogue binds them
     inputs: tuple[DatasetFacts | None, ...] = ()
     others: Mapping[str, DatasetFacts] = field(default_factory=dict)  # by argument: like, zones ...
-    flowing: DatasetFacts | None = None  # of the features that the step before gives, as far as known
     driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
     output: str = ""  # name of the output, for its extension
     updates: bool = False  # whether a copy of an output that is there already is changed
     # part of the inputs' pixels that is certain; less after a step that may leave some out
     certain: float = 1.0
     limits: Limits = field(default_factory=Limits)
+    flowing: DatasetFacts | None = None  # of the features that the step before gives, as far as known
 
     @property
     def path(self) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue
-from gdal_mcp.gdal.preflight.checks import Finding
+from gdal_mcp.gdal.preflight.checks.finding import Finding
 from gdal_mcp.plan import Draft
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, same_crs
-from gdal_mcp.gdal.preflight.checks import sql
 from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.gdal.preflight.checks.statement import compares, measures, moves
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
 
 _KILOMETRES: Final = 111.3  # of a degree, from north to south
@@ -59,7 +59,7 @@ def length_in_degrees(call: Call) -> Finding | None:
 def measure_in_degrees(call: Call) -> Finding | None:
     """SQL that measures geometries in degrees."""
     facts = call.vector
-    if facts is None or not facts.degrees or not sql.measures(call.text("sql")):
+    if facts is None or not facts.degrees or not measures(call.text("sql")):
         return None
     return Finding(
         "units_in_degrees",
@@ -74,7 +74,7 @@ def geojson_not_wgs84(call: Call) -> Finding | None:
     """GeoJSON in another CRS than the one that its standard has."""
     if call.driver != "GeoJSON" or call.updates or call.layer_option("RFC7946") in ("YES", "TRUE", "ON", "1"):
         return None
-    if sql.moves(call.text("sql")) or call.text("crs"):
+    if moves(call.text("sql")) or call.text("crs"):
         return None
     facts = call.vector or call.input
     target, known = call.target_crs, facts is not None and facts.has_crs and facts.degrees is False
@@ -162,7 +162,7 @@ def number_as_text(call: Call) -> Finding | None:
         or any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
     ):
         return None
-    if not sql.compares(call.text("sql"), facts.number_texts):
+    if not compares(call.text("sql"), facts.number_texts):
         return None
     return Finding(
         "number_as_text",

@@ -15,7 +15,9 @@ _MEASURES: Final = {
 _CALL: Final = re.compile(rf"\b({'|'.join(_MEASURES)})\s*\(", re.IGNORECASE)
 _MOVES: Final = re.compile(r"\b(?:st_)?(?:transform|transform_xyz|setsrid)\s*\(", re.IGNORECASE)
 _OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
-_END: Final = re.compile(r"\b(?:limit|offset|rows|range|union|intersect|except)\b|\)", re.IGNORECASE)
+_TERMS: Final = re.compile(
+    r'(?:"[^"]*"|(?!\b(?:limit|offset|rows|range|union|intersect|except)\b)[^")])*', re.IGNORECASE
+)
 
 
 def moves(statement: str) -> bool:
@@ -53,7 +55,8 @@ def compares(statement: str, columns: Collection[str]) -> bool:
 def _ordered_by(plain: str) -> Iterator[str]:
     """The terms of each ORDER BY."""
     for start in re.finditer(r"\border\s+by\b", plain, re.IGNORECASE):
-        yield from _END.split(plain[start.end() :], maxsplit=1)[0].split(",")
+        found = _TERMS.match(plain, start.end())
+        yield from found[0].split(",") if found else ()
 
 
 def _without_texts(statement: str) -> str:
