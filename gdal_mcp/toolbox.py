@@ -173,10 +173,9 @@ class Tool:
             return {"type": "object"}
         keys: dict[str, Any] = dict(self.own_keys)
         if self.writes:
-            keys["outputs"] = {"type": "array", "items": {"type": "object"}}
+            keys["outputs"] = {"type": "array"}
         keys["untrusted"] = {"type": "object"}
-        keys["receipt"] = {"type": "object"}
-        return {"type": "object", "properties": keys, "required": [*self.required_keys, "receipt"]}
+        return {"type": "object", "properties": keys, "required": list(self.required_keys)}
 
 
 A = TypeVar("A", bound=Arguments)
@@ -195,7 +194,7 @@ def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
 
 
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without pydantic's generated titles, which repeat the names, and without null branches of absent options."""
+    """Without what pydantic says and is so anyway: titles that repeat the names, null for absent options, any further properties."""
     cleaned: dict[str, Any] = _without_titles(schema)
     for name, one in cleaned.get("properties", {}).items():
         branches = one.get("anyOf")
@@ -211,7 +210,7 @@ def _without_titles(value: Any, *, names: bool = False) -> Any:
         return {
             key: _without_titles(item, names=key in ("properties", "$defs"))
             for key, item in value.items()
-            if names or key != "title"
+            if names or (key != "title" and (key, item) != ("additionalProperties", True))
         }
     if isinstance(value, list):
         return [_without_titles(item) for item in value]

@@ -9,7 +9,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -63,21 +63,12 @@ def prove_folders(
     return judged(FILES, _evidence(runner, template, writable, {}, cancel))
 
 
-@dataclass(frozen=True, slots=True)
-class Escape:
-    """What one container could not do; `ok` when nothing got out."""
-
-    rows: tuple[Row, ...]
-
-    @property
-    def ok(self) -> bool:
-        return all(row.ok for row in self.rows)
-
-
 def try_to_escape(
     runner: Runner, template: SandboxTemplate, attested: Iterable[Row], cancel: Cancellation
-) -> Escape:
+) -> tuple[Row, ...]:
     """Tries the harmless ways out of a container like `template`, which mounts a staging folder for writing.
+
+    A row that failed says what got out.
 
     `attested` are the rows of this host's attestation, which saw the limits in force.
 
@@ -97,7 +88,7 @@ def try_to_escape(
         namespaces={name: os.readlink(f"/proc/self/ns/{name}") for name in os.listdir("/proc/self/ns")},  # noqa: PTH115, PTH208
         gone=runner.engine.state(slot.container) is None,
     )
-    return Escape(escape_rows(evidence, attested))
+    return escape_rows(evidence, attested)
 
 
 def escape_rows(evidence: Evidence, attested: Iterable[Row] = ()) -> tuple[Row, ...]:

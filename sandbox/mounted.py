@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Final
 
@@ -116,7 +117,12 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
     They are the mounts of the process that read the text; the engine's may differ in another mount namespace.
     Raises IsolationRefused for a text that is not mountinfo.
     """
-    top = PurePosixPath(root)
+    below = f"{PurePosixPath(root)}".rstrip("/") + "/"
+    return tuple(point for point in _mount_points(table) if point.startswith(below) and point != below)
+
+
+@lru_cache(maxsize=4)  # the table is long, and asked for at every claim of a slot
+def _mount_points(table: str) -> tuple[str, ...]:
     points = set()
     for line in filter(None, table.split("\n")):  # other line ends occur in names
         fields = line.split(" ")
@@ -127,4 +133,4 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
         points.add(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]))
     if not points:
         raise IsolationRefused("mountinfo is empty, so mounts would be missed. Mount /proc where this runs.")
-    return tuple(sorted(point for point in points if top in PurePosixPath(point).parents))
+    return tuple(sorted(points))

@@ -1,6 +1,6 @@
 """`gdal-mcp doctor`: what calls need and what this host has of it; with `--escape`, what hostile code in a container could not do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -12,9 +12,9 @@ from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import RegistryUnavailable
 from gdal_mcp.operations.examine import Report, examine, some_workspace
 from gdal_mcp.settings import Settings
-from sandbox.attestation import Escape
 from sandbox.errors import SandboxError
 from sandbox.isolation.cis import BENCHMARK
+from sandbox.isolation.rows import Row
 
 _ROW_MARKS: Final = {"ok": "ok  ", "warning": "WARN", "failed": "FAIL"}
 _MARKS: Final = {"held": "ok  ", "failed": "OUT ", "warning": "WARN", "note": "note", "n/a": "n/a "}
@@ -40,14 +40,15 @@ def show(settings: Settings, *, escape: bool = False, as_json: bool) -> Exit:
     try:
         # in a container as calls with these settings get it
         with some_workspace(settings) as (complete, _), running(complete) as app:
-            found = app.hosting.try_to_escape()
+            rows = app.hosting.try_to_escape()
     except (SandboxError, AuditUnavailable, CatalogueBroken, RegistryUnavailable) as error:
         text = f"Nothing was tried: {error}"
         out_either({"ok": False, "error": text, "rows": []}, text, as_json=as_json)
         return Exit.NOT_READY
-    told = {"ok": found.ok, "rows": [asdict(row) for row in found.rows]}
-    out_either(told, "\n".join(table(found)), as_json=as_json)
-    return Exit.DONE if found.ok else Exit.FAILED
+    ok = all(row.ok for row in rows)
+    told = {"ok": ok, "rows": [asdict(row) for row in rows]}
+    out_either(told, "\n".join(table(rows)), as_json=as_json)
+    return Exit.DONE if ok else Exit.FAILED
 
 
 def _rows(report: Report) -> Iterator[str]:
@@ -59,16 +60,16 @@ def _rows(report: Report) -> Iterator[str]:
     yield "Ready." if report.ok else "Not ready: see the rows marked FAIL."
 
 
-def table(found: Escape) -> Iterator[str]:
+def table(rows: Sequence[Row]) -> Iterator[str]:
     """The lines for people: verdict, CIS numbers, what was tried, what was found."""
-    width = max(len(row.name) for row in found.rows)
+    width = max(len(row.name) for row in rows)
     for group, title in _TITLES.items():
         yield f"{title}:"
-        for row in found.rows:
+        for row in rows:
             if row.group == group:
                 yield f"  {_MARKS[row.verdict]}  {row.cis:<{_CIS_WIDTH}}  {row.name:<{width}}  {row.found}"
         yield ""
-    out = [row.name for row in found.rows if row.verdict == "failed"]
+    out = [row.name for row in rows if row.verdict == "failed"]
     yield (
         f"Something got out: {'; '.join(out)}. Do not run calls on this host." if out else "Nothing got out."
     )

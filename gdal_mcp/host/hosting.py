@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from gdal_mcp.host.image import Image, ImageUnsuitable, resolve, suitable
 from gdal_mcp.host.nested import prove
@@ -35,9 +34,6 @@ from sandbox.runner import Job, Runner
 from sandbox.template import Limits, Mount, SandboxTemplate
 from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
-
-if TYPE_CHECKING:
-    from sandbox.attestation import Escape
 
 NOBODY = 65534
 ATTESTATION_SECONDS = 24 * 3600  # how long later processes believe an attestation of an unchanged host
@@ -299,7 +295,7 @@ class Hosting:
             )
         return source
 
-    def try_to_escape(self) -> "Escape":
+    def try_to_escape(self) -> tuple[Row, ...]:
         """What the job of a container like a call's could not do. Raises SandboxError."""
         from sandbox.attestation import try_to_escape  # noqa: PLC0415 - no server needs it
 

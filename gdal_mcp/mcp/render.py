@@ -31,7 +31,6 @@ def tool(one: Tool) -> t.Tool:
             read_only_hint=not one.writes,
             # the protocol defines these two only for tools that write
             destructive_hint=one.replaces if one.writes else None,
-            idempotent_hint=False if one.writes else None,
             open_world_hint=False,
         ),
     )

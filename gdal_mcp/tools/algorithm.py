@@ -98,8 +98,10 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     """
     report = algorithm.long_names.get("output-format")
     given = {spelling(name) for name in arguments}
-    if report is None or given & {"output_format", "of", "f"}:
+    if report is None or given & {"output_format", "format", "of", "f"}:
         return arguments
+    if "crs_format" in given:  # which concerns the text alone, and GDAL refuses for JSON
+        return {**arguments, report.name: "text"}
     if algorithm.path == _REPORTS_OR_WRITES:
         reports = "output" not in given
     else:

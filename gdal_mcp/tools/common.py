@@ -14,14 +14,12 @@ from gdal_mcp.gdal.datasets.paths import Paths, Source
 from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import Permits
+from gdal_mcp.toolbox import Answer, Permits
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
     # what pydantic would say of it is ten times as long, and every client reads it for every such argument
-    WithJsonSchema(
-        {"type": ["object", "array"], "description": 'As {"COMPRESS": "LZW"} or ["COMPRESS=LZW"]'}
-    ),
+    WithJsonSchema({"type": ["object", "array"], "description": 'As {"COMPRESS": "LZW"}'}),
 ]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 DatasetPath = Annotated[str, Field(description="Dataset in a workspace")]
@@ -32,12 +30,19 @@ ExtraArguments = Annotated[
     Field(max_length=100, description='More switches of the command: ["--input-layer=roads"]'),
 ]
 
-URI: Final[Mapping[str, Any]] = {"type": ["string", "null"]}
+URI: Final[Mapping[str, Any]] = {"type": "string"}
+
+
+def written(answer: Answer) -> dict[str, Any]:
+    """The path and URI of the first output; nothing where the call had none."""
+    return {"output": answer.output, "resource_uri": answer.uri} if answer.output is not None else {}
+
+
 # what makes a tool one that writes a dataset, whose path and URI are in its result
 WRITES_OUTPUT: Final[Mapping[str, Any]] = {
     "writes": True,
     "replaces": True,
-    "present": lambda answer: {"output": answer.output, "resource_uri": answer.uri},
+    "present": written,
     "own_keys": {"output": URI, "resource_uri": URI},
 }
 

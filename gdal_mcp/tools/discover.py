@@ -1,10 +1,10 @@
 """Tools that tell what there is: `gdal_search`, `gdal_describe`, `formats` and `find_crs`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gdal_mcp.gdal.discovery.describe import describe, describe_step
+from gdal_mcp.gdal.discovery.describe import describe, describe_step, sql_of
 from gdal_mcp.gdal.discovery.formats import formats
 from gdal_mcp.gdal.discovery.search import search
 from gdal_mcp.plan import Command, Draft
@@ -52,7 +52,22 @@ def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateR
     step = next((key for key in catalogue.steps if spelling(key) == spelling(name)), None)
     if step is not None and not is_algorithm(catalogue, name):
         return ImmediateResult(describe_step(catalogue, step))
+    tool = context.surface.callable.get(name.strip())
+    if tool is not None and not is_algorithm(catalogue, name):
+        return ImmediateResult(_tool(tool))
     return ImmediateResult(describe(catalogue, algorithm_named(name, context)))
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    """A tool that is picked by hand, with the example that its description has."""
+    return {
+        "tool": tool.name,
+        "line": tool.description,
+        "writes": tool.writes,
+        "like": tool.like or None,
+        "input_schema": tool.input_schema,
+        **sql_of(tool.name),
+    }
 
 
 def _formats(arguments: FormatsArguments, context: DraftContext) -> ImmediateResult:

@@ -10,6 +10,7 @@ from gdal_mcp.tools.discover import FIND_CRS, FORMATS, GDAL_DESCRIBE, GDAL_SEARC
 from gdal_mcp.tools.info import INFO
 from gdal_mcp.tools.look import LIST_WORKSPACE, PREVIEW
 from gdal_mcp.tools.pipelines import PIPELINE
+from gdal_mcp.tools.query import QUERY, QUERY_TO_FILE
 from gdal_mcp.tools.raster.reproject import REPROJECT
 from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE, brief_tool
 from gdal_mcp.tools.validate import VALIDATE_CALL
@@ -64,6 +65,8 @@ def core(catalogue: Catalogue) -> tuple[Tool, ...]:
         CONVERT,
         REPROJECT,
         *(brief_tool(catalogue, *row) for row in _BRIEF),
+        QUERY,
+        QUERY_TO_FILE,
         PIPELINE,
         VALIDATE_CALL,
         FORMATS,

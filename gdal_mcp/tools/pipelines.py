@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
@@ -44,20 +44,36 @@ class StepArguments(Arguments):
 
 
 class PipelineArguments(Arguments):
-    steps: Annotated[list[StepArguments], Field(min_length=1, max_length=MAX_STEPS)] | str = Field(
-        description='[{"step": "read", "arguments": {"input": "dem.tif"}}, ...], or GDAL\'s own notation `read dem.tif ! ...`'
-    )
+    steps: Annotated[
+        Annotated[list[StepArguments], Field(min_length=1, max_length=MAX_STEPS)] | str,
+        # what pydantic would say of it is three times as long
+        WithJsonSchema(
+            {
+                "type": ["array", "string"],
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "step": {"type": "string"},
+                        "arguments": {"type": "object"},
+                        "branches": {"type": "array", "description": "Of tee: lists of steps"},
+                    },
+                    "required": ["step"],
+                },
+                "description": "Steps, or GDAL's notation `read dem.tif ! ...`",
+            }
+        ),
+    ]
 
 
 def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """One of GDAL's three pipeline commands, as gdal_read and gdal_write get it. Raises ToolError, ArgumentRefused."""
     known = {"pipeline", "steps", "quiet"}
     unknown = next((name for name in arguments if name not in known), None)
-    text = arguments.get("pipeline", arguments.get("steps"))
+    text = arguments.get("steps", arguments.get("pipeline"))
     if unknown is not None or text is None:
         raise ArgumentRefused(
             f"{unknown[:60]!r} is no argument of a pipeline." if unknown else "the pipeline is missing.",
-            "Give `pipeline`: a list of steps, or GDAL's notation; inputs and outputs are named by its steps.",
+            "Give `steps`: a list of steps, or GDAL's notation; inputs and outputs are named by its steps.",
         )
     return _draft(path, PipelineArguments.model_validate({"steps": text}), context)
 

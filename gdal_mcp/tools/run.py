@@ -125,7 +125,7 @@ def brief_tool(catalogue: Catalogue, path: str, shown: tuple[str, ...], descript
         properties = {name: complete["properties"][name] for name in shown}
         properties[OPTIONS] = {
             "type": "object",
-            "description": "Its other arguments by name (see gdal_describe)",
+            "description": "Other arguments (see gdal_describe)",
         }
         required = [name for name in complete.get("required", ()) if name in properties]
         return {**complete, "properties": properties, "required": required}

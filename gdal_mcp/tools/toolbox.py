@@ -23,9 +23,8 @@ from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.gdal.preflight.changes import changes_named
 from gdal_mcp.gdal.preflight.keeps import keeps
-from gdal_mcp.gdal.preflight.service import Preflight, absent_format, crs_named, is_judged
+from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -142,8 +141,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "inputs": command.inputs,
         "output": command.output,
         "as_array": command.as_array,
-        "crs": crs_named(draft),
-        "changes": changes_named(draft, catalogue),
+        **asked_of(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
         "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
         "keeps": keeps(draft),

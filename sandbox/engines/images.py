@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import docker.errors
@@ -61,7 +60,7 @@ class DockerImages:
         self._reach(reference)
         repository, tag = split(reference)
         try:
-            follow(self._api.pull(repository, tag=tag, stream=True, decode=True), Progress(), report)
+            follow(self._api.pull(repository, tag=tag, stream=True, decode=True), report)
         except (docker.errors.APIError, requests.exceptions.RequestException) as error:
             raise PullFailed(_reason(error)) from error
 
@@ -80,46 +79,29 @@ class DockerImages:
             self._api.timeout = usual
 
 
-@dataclass(slots=True)
-class Progress:
-    """Sums the engine's events over layers. `clock` counts seconds."""
-
-    clock: Callable[[], float] = time.monotonic
-    _layers: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes here, bytes in all
-    _advanced: float = 0.0
-    _reported: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._advanced = self._reported = self.clock()
-
-    def update(self, event: Mapping[str, Any]) -> str | None:
-        """A line for a person, now and then. Raises PullFailed when nothing moves."""
-        now = self.clock()
-        status, detail = str(event.get("status", "")), event.get("progressDetail") or {}
-        moves = status in _ADVANCING
-        if status == "Downloading" and "current" in detail:
-            layer, before = str(event.get("id")), self._layers.get(str(event.get("id")))
-            self._layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
-            moves = before != self._layers[layer]
-        if moves:
-            self._advanced = now
-        elif now - self._advanced > STALL_SECONDS:
-            raise PullFailed(f"nothing arrived for {STALL_SECONDS:.0f} seconds")
-        if now - self._reported < REPORT_SECONDS or not self._layers:
-            return None
-        self._reported = now
-        here, total = (sum(amounts) / 1e6 for amounts in zip(*self._layers.values(), strict=True))
-        return f"pulling: {here:.0f} of {total:.0f} MB"
-
-
-def follow(events: Iterable[Mapping[str, Any]], progress: Progress, report: Callable[[str], None]) -> None:
-    """Reports until the end of the events. Raises PullFailed for an error among them and when nothing moves."""
+def follow(
+    events: Iterable[Mapping[str, Any]],
+    report: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Reports now and then how much of all layers is here. Raises PullFailed for an error, and when nothing new arrives."""
+    layers: dict[str, tuple[int, int]] = {}  # bytes here, bytes in all
+    advanced = reported = clock()
     problem = ""
     for event in events:
-        if "error" in event:
-            problem = str(event["error"])  # its end is read too, which gives the connection back
-        elif line := progress.update(event):
-            report(line)
+        problem = str(event.get("error") or problem)  # the rest is read too, which gives the connection back
+        now, layer = clock(), str(event.get("id"))
+        status, detail, before = event.get("status"), event.get("progressDetail") or {}, layers.get(layer)
+        if status == "Downloading" and "current" in detail:
+            layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
+        if status in _ADVANCING or layers.get(layer) != before:
+            advanced = now
+        elif now - advanced > STALL_SECONDS:
+            raise PullFailed(f"nothing arrived for {STALL_SECONDS:.0f} seconds")
+        if layers and now - reported >= REPORT_SECONDS:
+            reported = now
+            here, total = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
+            report(f"pulling: {here:.0f} of {total:.0f} MB")
     if problem:
         raise PullFailed(problem)
 

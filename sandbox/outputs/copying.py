@@ -19,10 +19,10 @@ _FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Copies within limits; what messages call `named`. Root does it on behalf of another user (uid, gid).
+    """Copies within limits. Messages call the source `named`. Root copies on behalf of another user (uid, gid).
 
-    `owner` gets the copy; without one it is this process's user's. `reader` is whose rights decide what is copied; without one
-    they are this process's. A right is told by the mode alone.
+    `owner` owns the copy; by default this process's user. `reader` is the user whose rights decide what may be copied; by
+    default this process's. Rights are judged by the mode alone.
     """
 
     named: str

@@ -1,4 +1,4 @@
-"""Folders full of strangers' names: walked, measured and removed without following a link.
+"""Folders whose contents are not trusted: walked, measured and removed without following a link.
 
 Everything works on open folder descriptors and single components. A walk holds two descriptors per level and
 goes no deeper than `MAX_DEPTH`; a removal holds a handful at any depth.
@@ -26,7 +26,7 @@ _MANY = 32  # files from which one syncfs is quicker than an fsync each (20 time
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_OURS = 0o700  # what we need on a folder to look into it and to empty it
+_OURS = 0o700  # the mode that we need on a folder to read and to empty it
 _ANOTHER_BY_NOW = (FileNotFoundError, NotADirectoryError)  # by somebody else's doing
 
 
@@ -72,7 +72,7 @@ def listed(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
 
 @contextmanager
 def opened_file(folder: int, name: str) -> Iterator[int]:
-    """A read-only descriptor of a name that is no link, closed on exit; a mode that bars us is widened."""
+    """A read-only descriptor of a name that is no link, closed on exit; a mode that denies us access is widened."""
     try:
         file = os.open(name, _FILE, dir_fd=folder)
     except PermissionError:
@@ -93,12 +93,12 @@ def _widen(folder: int, name: str, mode: int) -> None:
 
 
 def walk(top: int, *, repair: bool = False) -> Iterator[Entry]:
-    """Every entry below an open folder, a folder before what it holds; what vanishes meanwhile is left out.
+    """Every entry below an open folder, a folder before what it holds; what disappears meanwhile is left out.
 
-    Raises OSError when `top` itself cannot be read. `repair` opens folders that bar their owner.
+    Raises OSError when `top` itself cannot be read. `repair` opens folders whose mode denies their owner access.
     """
     if repair:
-        os.fchmod(top, _OURS)  # "." cannot be opened in a folder that bars us
+        os.fchmod(top, _OURS)  # "." cannot be opened in a folder that denies us access
     with opened_folder(top, ".", repair=repair) as folder:
         yield from _walk(folder, "", MAX_DEPTH - 1, repair=repair)
 
@@ -166,7 +166,7 @@ def digest(file: int) -> str:
 
 
 def start_writing(file: int) -> None:
-    """Has an open file's contents on their way to the disk, so that a sync finds less to do. Promises nothing."""
+    """Starts writing an open file's contents to the disk, so that a later sync has less to do. Guarantees nothing."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
     if call is not None:
         call(file, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_FILE_RANGE_WRITE)
@@ -185,10 +185,10 @@ def sync_tree(top: int, files: int) -> None:
 
 
 def remove(folder: int, name: str) -> None:
-    """Takes away an entry and all below it, however deep, wide or barred. Does nothing when it is not there.
+    """Removes an entry and all below it, however deep or large and whatever its modes. Does nothing when it is not there.
 
-    No path is built and no descriptor kept per level: inner folders are lifted to the top and emptied there. Raises OSError
-    (TimeoutError) for what somebody goes on filling; the rest can be removed later.
+    No path is built and no descriptor kept per level: inner folders are moved to the top and emptied there. Raises OSError
+    (TimeoutError) for a folder that somebody keeps filling; the rest can be removed later.
     """
     end = time.monotonic() + _REMOVAL_SECONDS
     with suppress(FileNotFoundError):
@@ -227,13 +227,13 @@ def _each(folder: int, end: float) -> Iterator[str]:
             return
         for name in names:
             if time.monotonic() > end:
-                raise TimeoutError("somebody goes on filling the folder")
+                raise TimeoutError("somebody keeps filling the folder")
             yield name
 
 
 @contextmanager
 def _taken(folder: int, name: str) -> Iterator[int]:
-    """An inner folder to empty. Root takes it over, so that whoever holds it open puts nothing in any more."""
+    """An inner folder to empty. Root takes it over, so that whoever holds it open cannot put anything in any more."""
     with opened_folder(folder, name, repair=True) as opened:
         if os.geteuid() == 0:
             with suppress(OSError):  # a file system that knows no root, as some network mounts

@@ -125,7 +125,7 @@ class LockedFolder:
 
 
 def ids(parent: int) -> list[str]:
-    """The folders that are ours by name, sorted; anything else in there is left alone."""
+    """The folders that have one of our ids as their name, sorted; everything else in there is left alone."""
     with listed(parent) as found:
         return sorted(one.name for one in found if valid_id(one.name) and one.is_dir(follow_symlinks=False))
 

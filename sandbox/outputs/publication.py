@@ -56,8 +56,8 @@ class Request:
         return (*published, *(one.target for one in self.transfers))
 
     @property
-    def uprooted(self) -> tuple[Located, ...]:
-        """The places that change without a staged file or folder for them."""
+    def unstaged(self) -> tuple[Located, ...]:
+        """The places that change without a staged file or folder for them: removed, renamed, or renamed over."""
         renamed = (place for one in self.transfers for place in (one.source, one.target))
         return (*self.removals, *renamed)
 
@@ -67,7 +67,7 @@ def publish(layout: StagingLayout, request: Request) -> Published:
     try:
         with staging_errors("publishing"):
             _check_request(layout, request)
-            for place in request.uprooted:
+            for place in request.unstaged:
                 _check_unchanged(layout, place)
             permissions = [_check_unchanged(layout, one.target) for one in request.publications]
             sealed = [
@@ -78,9 +78,11 @@ def publish(layout: StagingLayout, request: Request) -> Published:
             ]
             # what is in a folder that goes must be what the plan saw, as its own size and time do not tell
             replaced = (one.target for one in request.publications if one.target.relative in request.listings)
-            for place in (*request.uprooted, *replaced):
+            for place in (*request.unstaged, *replaced):
                 if place.is_folder and listing_of(place) != request.listings.get(place.relative):
-                    raise OutputRejected(f"something in {place} changed since the planning. Plan it again.")
+                    raise OutputRejected(
+                        f"something in {place} changed since the call was planned. Plan the call again."
+                    )
             try:
                 entry = layout.make(layout.undo, request.call_id, "entry")
             except FileExistsError as error:
@@ -129,7 +131,7 @@ def _check_request(layout: StagingLayout, request: Request) -> None:
     for transfer in request.transfers:
         source, target = transfer.source, transfer.target
         if source.identity is None:
-            raise OutputRejected(f"{source} does not exist, so it gets no other name.")
+            raise OutputRejected(f"{source} does not exist, so it cannot be renamed.")
         _refuse_other_kind(target, is_folder=source.is_folder)
         if target.identity is not None and target.identity.inode == source.identity.inode:
             # a hard link, or on some file systems another case of letters
@@ -142,9 +144,9 @@ def _check_places(layout: StagingLayout, request: Request) -> None:
     for place in places:
         parts = place.relative.parts
         if place.workspace.root != layout.workspace.root:
-            raise OutputRejected(f"{place} is in another workspace than its staging.")
+            raise OutputRejected(f"{place} is not in the workspace of its staging folder.")
         if not parts or ".." in parts or parts[0] == RESERVED:
-            raise OutputRejected(f"no output can be at {place}.")
+            raise OutputRejected(f"{place} cannot be an output.")
     taken = {place.relative for place in places}
     nested = any(parent in taken for relative in taken for parent in relative.parents)
     if nested or len(taken) != len(places):
@@ -190,10 +192,8 @@ def _record(request: Request, sealed: list[Sealed]) -> Record:
 
 
 def _mark(found: Located | Sealed) -> Mark | None:
-    """How to know it again; None when nothing was there."""
-    if found.identity is None:
-        return None
-    return Mark.of(found.identity, is_folder=found.is_folder)
+    """What it is recognised by later; None when nothing was there."""
+    return None if found.identity is None else Mark.of(found.identity, is_folder=found.is_folder)
 
 
 def _published(request: Request, sealed: list[Sealed]) -> Published:

@@ -45,23 +45,18 @@ _RESERVE_PARTS = 50  # a small disk keeps one part in so many
 _log = structlog.get_logger()
 
 
+@dataclass(eq=False)
 class StagingArea:
-    """An `OutputStore`: publishing is renaming within the workspace's own file system."""
+    """An `OutputStore`: publishing is renaming within the workspace's own file system.
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        keep: Retention | None = None,
-        ops: DirOps | None = None,
-        later: Callable[[Callable[[], None]], object] = lambda work: work(),
-        source: SourceOf = host_source,
-    ) -> None:
-        """`later` runs what a published call need not wait for, in any thread; `source` says what the engine mounts for a folder."""
-        self.workspace = workspace
-        self.later = later
-        self.source = source
-        self._keep = keep or Retention()
-        self.ops = ops or DirOps()
+    `later` runs what a published call need not wait for, in any thread; `source` says what the engine mounts for a folder.
+    """
+
+    workspace: Workspace
+    keep: Retention = field(default_factory=Retention)
+    ops: DirOps = field(default_factory=DirOps)
+    later: Callable[[Callable[[], None]], object] = lambda work: work()
+    source: SourceOf = host_source
 
     def prepare(self) -> None:
         with self.layout():
@@ -111,7 +106,7 @@ class StagingArea:
 
     def prune(self) -> tuple[str, ...]:
         with staging_errors("pruning undo"), self.layout() as layout:
-            return prune(layout, self._keep)
+            return prune(layout, self.keep)
 
     def prune_quietly(self) -> None:
         """Prunes in the background: what cannot be removed now is left to the next publication."""
@@ -218,7 +213,7 @@ class Staging(AbstractContextManager["Staging"]):
 
     @contextmanager
     def _copying(self, name: str) -> Iterator[None]:
-        """Whatever fails, nothing stays of what was copied to the name, which nothing may have had."""
+        """Removes what was copied to a name, which must have been free, when anything fails."""
         if name in ("", ".", "..") or "/" in name or not name.isprintable():
             raise StagingFailed(f"{name!r} cannot be the name of a staged file.")
         with staging_errors(f"copying {name!r} to staging"):

@@ -141,7 +141,7 @@ class _Swap:
                 self.ops.unlink(self.slot)  # ends a link that stands for a rename
                 slot = None
         if slot is not None and not any(mark.fits(slot) for mark in (new, old) if mark is not None):
-            raise Conflict(self.step, "was exchanged with somebody else's file, which is kept")
+            raise Conflict(self.step, "was swapped with somebody else's file, which is kept")
         if self.step.drain is not None and _is_at(self.beyond, old):
             return
         if self.step.origin is not None and self.beyond is not None and new is not None:
@@ -149,33 +149,33 @@ class _Swap:
         if new is not None and old is not None:
             self._replace(new, old)
         elif new is not None and new.fits(self.slot.status()):
-            self._create(self.target, "has come into being meanwhile")
+            self._create(self.target, "was created meanwhile")
         elif new is None and old is not None and self.slot.status() is None:
             self._remove(old)
         drain = self.beyond if self.step.drain is not None else None
         if drain is not None and old is not None and old.fits(self.slot.status()):
-            self._create(drain, "cannot have its old name back, which is another file's now")
+            self._create(drain, "cannot get its old name back, which another file has now")
 
     def _fetch(self, origin: DirEntry, new: Mark) -> None:
         """What is renamed leaves its origin for the slot."""
         if self.slot.status() is not None or _is_at(self.target, new):
             return  # done
         if not new.fits(origin.status()):
-            raise Conflict(self.step, "would get a file that is another one now")
+            raise Conflict(self.step, "would be renamed from a file that is a different one now")
         self.ops.move("swap.fetch", origin, self.slot)
         if not new.fits(self.slot.status()):
             self.ops.move("swap.fetch", self.slot, origin)
-            raise Conflict(self.step, "would get a file that became another one meanwhile")
+            raise Conflict(self.step, "would be renamed from a file that was replaced meanwhile")
 
     def _replace(self, new: Mark, old: Mark) -> None:
         if not new.fits(self.slot.status()):
             return  # done
         if not old.fits(self.target.status()):
-            raise Conflict(self.step, "is not the file it was")
+            raise Conflict(self.step, "is no longer the same file")
         try:
             self.ops.exchange(self.slot, self.target)
         except FileNotFoundError as error:
-            raise Conflict(self.step, "vanished meanwhile") from error
+            raise Conflict(self.step, "disappeared meanwhile") from error
         if not old.fits(self.slot.status()):
             self.ops.exchange(self.slot, self.target)
             raise Conflict(self.step, "became another file meanwhile")
@@ -191,7 +191,7 @@ class _Swap:
         if target is None:
             return  # gone by itself
         if not old.fits(target):
-            raise Conflict(self.step, "is another file now")
+            raise Conflict(self.step, "is a different file now")
         self.ops.move("swap.remove", self.target, self.slot)
         if not old.fits(self.slot.status()):
             self.ops.move("swap.remove", self.slot, self.target)

@@ -174,6 +174,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "raster_clip": {"input": "ok.tif", "output": "never.tif"}, "raster_overview_add": {"input": "ok.tif"}, "raster_overview_delete": {"input": "ok.tif"},
     "vector_info": {"input": "zones.gpkg"}, "vector_convert": {"input": "zones.gpkg", "output": "never.gpkg"},
     "vector_reproject": {"input": "zones.gpkg", "output": "never.gpkg", "output-crs": "EPSG:4326"},
+    "query": {"inputs": ["zones.gpkg"], "sql": "SELECT 1"}, "query_to_file": {"inputs": ["zones.gpkg"], "sql": "SELECT 1", "output": "never.csv"},
     "vector_clip": {"input": "zones.gpkg", "output": "never.gpkg"}, "pipeline": {"steps": "read ok.tif ! info"},
     "validate_call": {"tool": "info", "arguments": {"path": "ok.tif"}}, "gdal_describe": {"algorithm": "raster info"},
     "gdal_read": {"algorithm": "raster info", "arguments": {"input": "ok.tif"}}, "gdal_write": {"algorithm": "raster convert", "arguments": {"input": "ok.tif", "output": "never.tif"}},

@@ -9,6 +9,7 @@ import pytest
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.sql import check_statement
+from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.environment import environment
 from sandbox.outcome import Exited
 from sandbox.runner import Job, Runner
@@ -106,6 +107,15 @@ def test_no_function_that_may_be_called_opens_or_writes_a_file(
     assert found["done"] > 1000
     assert found["told"] == []
     assert found["made"] == []
+
+
+def test_every_function_that_is_taught_is_there_and_none_that_has_a_substitute(
+    ask: Callable[..., Any],
+) -> None:
+    known = read("sql.toml")
+    there = {name.lower() for name in ask(FUNCTIONS)["told"]}
+    assert {name.lower() for names in known["functions"].values() for name in names.split()} <= there
+    assert not set(known["instead"]) & there
 
 
 @pytest.mark.claim("sql.one-select")

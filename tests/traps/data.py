@@ -54,6 +54,7 @@ raster("whole_floats", numpy.floor(ramp / 10), utm)          # whole numbers tha
 raster("nan_holes", numpy.where(holes == -9999, numpy.nan, numpy.floor(ramp / 10)).astype("float32"), utm)
 raster("classes", (numpy.arange(1200, dtype="uint8").reshape(30, 40) // 64), utm, nodata=255)
 raster("ids", (numpy.arange(1200, dtype="int32").reshape(30, 40) * 1000), utm)
+raster("large_ids", (numpy.arange(1200, dtype="int32").reshape(30, 40) + 20_000_001), utm)
 raster("small_ids", (numpy.arange(1200, dtype="int32").reshape(30, 40) % 200), utm)
 def palette(made):
     table = gdal.ColorTable()

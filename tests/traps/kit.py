@@ -60,24 +60,32 @@ def codes(told: dict[str, Any]) -> set[str]:
 
 
 def spring(talk: Talk, traps: tuple[Trap, ...], name: str, subtests: pytest.Subtests) -> None:
-    """Each trap is told, and its twins are not; outputs are called after `name`."""
+    """Each trap is told, and its twins are not; outputs are called after `name`. All calls are sent at once."""
+    under_way = []
     for number, trap in enumerate(traps):
-        tool, arguments = trap.call[0], named(f"{name}_trap", number, trap.call[1])
-        with subtests.test(trap.code, number=number):
-            if trap.refused or trap.before:
-                seen = talk.done("validate_call", tool=tool, arguments=arguments)
+        for other, (tool, given) in enumerate((trap.call, *trap.twins)):
+            arguments = named(f"{name}{other}_", number, given)
+            known = not other and (trap.refused or trap.before)
+            planned = talk.start("validate_call", tool=tool, arguments=arguments) if known else None
+            under_way.append((trap, other, arguments, planned, talk.start(tool, **arguments)))
+    for trap, other, arguments, planned, call in under_way:
+        with subtests.test(trap.code, twin=other, arguments=str(arguments)):
+            done = call.result(timeout=300)
+            said = done.structured_content
+            assert done.is_error is (trap.refused and not other), said
+            if planned is not None:
+                seen = planned.result(timeout=300).structured_content
                 assert trap.code in codes(seen), seen
                 assert seen["valid"] is not trap.refused
-            if trap.refused:
-                error = talk.failed(tool, **arguments)
-                assert error["check"]["code"] == trap.code
+            if other:
+                assert codes(said) <= trap.ignored, said
             else:
-                done = talk.done(tool, **arguments)
-                assert trap.code in codes(done), done
-                if trap.mends:
-                    mend = next(row["mend"] for row in rows_of(done) if row["code"] == trap.code)
-                    assert trap.code not in codes(talk.done(mend["tool"], **mend["arguments"]))
-        for other, (tool, given) in enumerate(trap.twins):
-            with subtests.test(f"not {trap.code}", number=number, twin=other):
-                done = talk.done(tool, **named(f"{name}_twin{other}_", number, given))
-                assert codes(done) <= trap.ignored, done
+                _told(talk, trap, said)
+
+
+def _told(talk: Talk, trap: Trap, said: dict[str, Any]) -> None:
+    rows = [said["error"]["check"]] if trap.refused else rows_of(said)
+    assert trap.code in {row["code"] for row in rows}, said
+    if trap.mends:
+        mend = next(row["mend"] for row in rows if row["code"] == trap.code)
+        assert codes(talk.done(mend["tool"], **mend["arguments"])) <= trap.ignored

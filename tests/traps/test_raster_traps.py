@@ -34,7 +34,70 @@ CRS = (
     Trap("ballpark_transformation", call("reproject", input="egm2008.tif", output="OUT.tif", dst_crs="EPSG:4979", resampling="bilinear"), refused=True),
     Trap("no_input_crs", call("reproject", input="no_crs.tif", output="OUT.tif", dst_crs="EPSG:32633", resampling="bilinear"), refused=True),
 )  # fmt: skip
-TRAPS = CRS
+VALUES = (
+    Trap(
+        "values_clamped",
+        call("convert", input="elevation.tif", output="OUT.png"),
+        (call("convert", input="whole_floats.tif", output="OUT.png"), call("convert", input="photo.tif", output="OUT.png"), call("convert", input="elevation.tif", output="OUT.tif", creation_options=["COMPRESS=LZW"])),
+        before=True,
+        ignored=frozenset({"data_type_changed"}),
+    ),
+    Trap("values_clamped", call("convert", input="elevation_holes.tif", output="OUT.jpg"), before=True),
+    Trap(
+        "values_clamped",
+        write("raster set-type", input="elevation.tif", output="OUT.tif", output_data_type="UInt8"),
+        (write("raster set-type", input="whole_floats.tif", output="OUT.tif", output_data_type="UInt8"), write("raster set-type", input="ids.tif", output="OUT.tif", output_data_type="Float64")),
+        before=True,
+    ),
+    Trap(
+        "values_clamped",
+        call("pipeline", steps="read ids.tif ! set-type --output-data-type=Int16 ! write OUT.tif"),
+        (call("pipeline", steps="read small_ids.tif ! set-type --output-data-type=Int16 ! write OUT.tif"), call("pipeline", steps="read elevation.tif ! scale --output-min=0 --output-max=255 ! set-type --output-data-type=UInt8 ! write OUT.tif")),
+        before=True,
+    ),
+    Trap(
+        "values_rounded",
+        write("raster set-type", input="low.tif", output="OUT.tif", output_data_type="Int16"),
+        (write("raster set-type", input="whole_floats.tif", output="OUT.tif", output_data_type="Int16"),),
+        before=True,
+    ),
+    Trap(
+        "nan_lost",
+        write("raster set-type", input="nan_holes.tif", output="OUT.tif", output_data_type="Int16"),
+        (write("raster set-type", input="nan_holes.tif", output="OUT.tif", output_data_type="Float64"),),
+        before=True,
+    ),
+    Trap(
+        "digits_lost",
+        write("raster set-type", input="large_ids.tif", output="OUT.tif", output_data_type="Float32"),
+        (write("raster set-type", input="ids.tif", output="OUT.tif", output_data_type="Float32"),),
+        before=True,
+    ),
+    Trap("nodata_out_of_range", write("raster set-type", input="elevation_holes.tif", output="OUT.tif", output_data_type="UInt16"), before=True),
+    Trap("nodata_out_of_range", call("convert", input="elevation_holes.tif", output="OUT.png"), before=True),
+    Trap(
+        "nodata_not_propagated",
+        write("raster calc", input=["A=elevation_holes.tif"], output="OUT.tif", calc=["A*2"]),
+        (
+            write("raster calc", input=["A=elevation_holes.tif"], output="OUT.tif", calc=["A*2"], propagate_nodata=True),
+            write("raster calc", input=["A=elevation.tif"], output="OUT.tif", calc=["A*2"]),
+            write("raster calc", input=["A=classes.tif"], output="OUT.tif", calc=["A*2"]),
+        ),
+        before=True,
+    ),
+    Trap(
+        "classes_mixed",
+        write("raster resize", input="landcover.tif", output="OUT.tif", size=["20", "15"], resampling="average"),
+        (
+            write("raster resize", input="landcover.tif", output="OUT.tif", size=["20", "15"], resampling="mode"),
+            write("raster resize", input="elevation.tif", output="OUT.tif", size=["20", "15"], resampling="average"),
+            write("raster resize", input="small_ids.tif", output="OUT.tif", size=["20", "15"], resampling="average"),
+        ),
+        before=True,
+    ),
+    Trap("classes_mixed", write("raster resize", input="classes.tif", output="OUT.tif", size=["20", "15"], resampling="bilinear"), before=True),
+)  # fmt: skip
+TRAPS = CRS + VALUES
 
 
 def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests):

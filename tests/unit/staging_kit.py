@@ -22,7 +22,7 @@ Tree = Mapping[str, bytes]  # relative path -> contents; a path that ends with a
 
 
 def area_at(root: Path, moves: DirOps | None = None, keep: Retention | None = None) -> StagingArea:
-    return StagingArea(Workspace.at(root, writable=True), keep, moves)
+    return StagingArea(Workspace.at(root, writable=True), keep or Retention(), moves or DirOps())
 
 
 def place(area: StagingArea, name: str) -> Located:

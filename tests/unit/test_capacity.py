@@ -91,22 +91,6 @@ def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: 
     assert ours.promised_bytes == 256 * MIB
 
 
-def test_a_refill_leaves_room_for_one_more(ours: LockFileCapacity):
-    assert [bool(ours.take(64 * MIB, leaving=64 * MIB)) for _ in range(5)] == [True] * 3 + [False] * 2
-    assert ours.promised_bytes == 192 * MIB
-    assert ours.take(64 * MIB)
-
-
-def test_a_part_of_a_mebibyte_is_promised_whole(file: Path):
-    capacity = LockFileCapacity(file, 3 * MIB)
-    assert capacity.max_containers(MIB + 1) == 1
-    assert capacity.take(MIB + 1)
-    assert capacity.promised_bytes == 2 * MIB
-    assert not capacity.take(MIB + 1)
-    assert capacity.take(MIB)
-    capacity.close()
-
-
 @pytest.mark.claim("resources.memory-promised")
 def test_many_threads_at_once_never_hold_more_than_there_is(ours: LockFileCapacity):
     now, most, lock, together = [0], [0], threading.Lock(), threading.Barrier(8)

@@ -5,6 +5,7 @@ import json
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.describe import (
     describe,
@@ -29,7 +30,7 @@ def test_every_algorithm_has_a_worked_example():
 def test_every_example_may_be_called():
     for one in examples():
         if one.algorithm in PIPELINES:
-            assert isinstance(one.arguments["pipeline"], str)
+            assert isinstance(one.arguments["steps"], str)
             continue
         bound = bind_json(algorithm(one.algorithm), one.arguments, Context(packaged(), allow_sql=True))
         assert {argument.name for argument in bound.arguments} >= {
@@ -39,9 +40,8 @@ def test_every_example_may_be_called():
 
 def test_every_example_names_all_that_is_required_by_canonical_names():
     for one in examples():
-        known = {argument.name: argument for argument in algorithm(one.algorithm).arguments}
-        assert set(one.arguments) <= set(known)
-        assert {name for name, argument in known.items() if argument.required} <= set(one.arguments)
+        schema = input_schema(algorithm(one.algorithm))
+        assert set(schema.get("required", ())) <= set(one.arguments) <= set(schema["properties"])
         assert one.does.strip()
 
 

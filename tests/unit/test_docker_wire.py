@@ -3,7 +3,6 @@
 import os
 import socket
 import struct
-import threading
 
 import pytest
 from hypothesis import given, settings
@@ -77,11 +76,6 @@ def test_nothing_yet_is_not_the_end(pair):
     assert pair.wire.receive() is None
 
 
-def test_half_a_header_is_nothing_yet(pair):
-    pair.engine.sendall(engine_frame(STDOUT, b"late")[:7])
-    assert pair.wire.receive() == []
-
-
 def test_a_long_frame_is_passed_on_as_it_arrives(pair):
     """What is held back is never more than one read, so that a container cannot fill the host's memory."""
     pair.engine.sendall(struct.pack(">BxxxI", STDOUT, 1 << 31))
@@ -102,20 +96,6 @@ def test_a_reset_connection_is_the_end(pair):
 def test_nothing_is_sent_once_the_time_is_over(pair):
     with pytest.raises(TimeoutError):
         pair.wire.send(b"x", 0)
-
-
-def test_a_job_larger_than_the_pipe_arrives_whole(pair):
-    data, received = os.urandom(5 << 20), bytearray()
-
-    def read():
-        while len(received) < len(data):
-            received.extend(pair.engine.recv(1 << 16))
-
-    reading = threading.Thread(target=read)
-    reading.start()
-    pair.wire.send(data, 30)
-    reading.join()
-    assert bytes(received) == data
 
 
 def test_a_container_that_does_not_read_is_given_up(pair):

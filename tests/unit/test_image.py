@@ -10,7 +10,7 @@ from socket_engine import SocketEngine, socket_engine
 from gdal_mcp.gdal.image import GDAL_IMAGE, VERSION_LABEL, parse_version, version_warning
 from gdal_mcp.host.image import STANDIN_LABEL, Image, ImageUnsuitable, ensure, resolve
 from sandbox.engines.discovery import connect
-from sandbox.engines.images import DockerImages, Progress
+from sandbox.engines.images import DockerImages, follow
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 
 ID = "sha256:" + "1" * 64
@@ -188,31 +188,23 @@ def test_an_engine_in_trouble_is_not_a_missing_image(engine: SocketEngine, image
                 resolve(images, GDAL_IMAGE, reference)
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def loading(layer: str, current: int) -> dict:
     detail = {"current": current, "total": 100_000_000}
     return {"status": "Downloading", "id": layer, "progressDetail": detail}
 
 
+def pulled(*events: tuple[float, dict]) -> list[str]:
+    """What is reported of events, each with the second in which it comes."""
+    lines: list[str] = []
+    times = iter([0.0, *(second for second, _ in events)])
+    follow([event for _, event in events], lines.append, lambda: next(times))
+    return lines
+
+
 def test_a_pull_ends_when_nothing_new_arrives_and_goes_on_as_long_as_something_does() -> None:
-    retrying = {"status": "Retrying in 4 seconds", "id": "a"}
-    for first, again in ((retrying, retrying), (loading("a", 5), loading("a", 5))):
-        clock = Clock()
-        progress = Progress(clock)
-        progress.update(first)
-        clock.now = 59
-        progress.update(again)
-        clock.now = 61
+    for event in ({"status": "Retrying in 4 seconds", "id": "a"}, loading("a", 5)):
+        assert len(pulled((0, event), (59, event))) <= 1
         with pytest.raises(PullFailed):
-            progress.update(again)
-    clock = Clock()
-    progress = Progress(clock)
-    for step in range(1, 20):
-        clock.now = step * 50.0
-        progress.update(loading("a", step))
+            pulled((0, event), (59, event), (61, event))
+    assert "30 of 200 MB" in pulled((1, loading("a", 10_000_000)), (6, loading("b", 20_000_000)))[0]
+    pulled(*((step * 50.0, loading("a", step)) for step in range(1, 20)))

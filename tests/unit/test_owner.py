@@ -47,14 +47,6 @@ def kill(process):
     process.wait()
 
 
-def test_two_servers_of_one_process_are_two(owner):
-    second = Owner(owner.folder)
-    assert second.id != owner.id
-    assert not owner.is_dead(second.id)
-    assert not second.is_dead(owner.id)
-    second.close()
-
-
 def test_a_server_that_nobody_knows_counts_as_alive(owner):
     assert not owner.is_dead("0123456789abcdef")
 

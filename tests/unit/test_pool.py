@@ -156,7 +156,7 @@ def test_nothing_runs_in_a_container_if_what_it_covers_was_exchanged_as_it_start
             exchange(covered)
 
     engine.before = start
-    pool = make(standing=[])
+    pool = make(most=0)
     with pytest.raises(PathReplaced):
         served(pool, reads, cancel)
     assert [jobs(box) for box in engine.made] == [[]]

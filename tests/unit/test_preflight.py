@@ -100,7 +100,7 @@ def test_what_cannot_stay_within_a_limit_is_refused_and_nothing_else(desk: Draft
         assert caught.value.code is Code.DISK_LIMIT, arguments
         assert "--" in caught.value.suggestion
     for algorithm, arguments in LET_THROUGH:
-        desk.preflight.check(drafted(desk, algorithm, **arguments))
+        assert desk.preflight.look(drafted(desk, algorithm, **arguments)).violation is None
 
 
 def test_a_call_on_an_unknown_file_is_judged_by_what_its_own_container_says(desk: DraftContext) -> None:
@@ -146,7 +146,7 @@ def test_where_a_file_lies_is_asked_for_each_crs_that_a_call_names(desk: DraftCo
     )
     look = desk.preflight.description(draft)
     assert look is not None
-    assert look.command.extra == {"crs": crs_named(draft), "changes": (("", "EPSG:3857", ""),)}
+    assert look.command.extra == {"crs": crs_named(draft), "changes": (("", "EPSG:3857", ""),), "looks": ()}
     assert crs_named(draft) == ("EPSG:3857",)
     place = {"EPSG:3857": {"degrees": False, "extent": [0, 0, 10, 10]}}
     desk.preflight.described(

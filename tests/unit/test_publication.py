@@ -22,7 +22,6 @@ from staging_kit import (
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.outputs.dirops import DirOps
-from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Publication
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
@@ -145,30 +144,6 @@ def test_an_output_can_have_another_name_than_the_job_gave_it(workspace):
         staging.collect()
         staging.publish(CALL, [Publication("out.tif", place(area, "sub/dem.tif"))])
     assert tree(workspace) == {"sub/dem.tif": b"1"}
-
-
-def test_a_dataset_can_be_removed_without_any_output_and_brought_back(workspace):
-    write(workspace, {"dem.tif": b"old", "cube.zarr/a": b"1"})
-    area = area_at(workspace)
-    with area.open(CALL, USER) as staging:
-        gone = [place(area, "dem.tif"), place(area, "cube.zarr")]
-        staging.publish(CALL, (), gone, listings={gone[1].relative: listing_of(gone[1])})
-    assert tree(workspace) == {}
-    area.undo(CALL)
-    assert tree(workspace) == {"dem.tif": b"old", "cube.zarr/a": b"1"}
-
-
-def test_a_copy_can_be_changed_and_published_over_its_original(workspace):
-    write(workspace, {"dem.tif": b"old"})
-    area = area_at(workspace)
-    planned = place(area, "dem.tif")
-    with area.open(CALL, USER) as staging:
-        staging.copy_in(planned, "dem.tif")
-        with (staging.path / "dem.tif").open("ab") as file:
-            file.write(b" and more")
-        staging.collect()
-        staging.publish(CALL, [Publication("dem.tif", planned)])
-    assert tree(workspace) == {"dem.tif": b"old and more"}
 
 
 # --- what is refused

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from staging_kit import CALL, area_at, carry_out, leftovers, plan, publish, rearrange, tree, write
+from staging_kit import CALL, area_at, leftovers, publish, rearrange, tree, write
 
 from sandbox.errors import OutputRejected, StagingFailed
 from sandbox.outputs import dirops
@@ -105,18 +105,6 @@ def test_what_cannot_be_put_back_because_its_name_is_taken_again_is_kept(workspa
     assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
 
 
-def test_of_two_calls_planned_alike_the_second_is_refused(workspace):
-    write(workspace, {"dem.tif": b"old"})
-    area = area_at(workspace)
-    first, second = plan(area, {"dem.tif": b"first"}), plan(area, {"dem.tif": b"second"})
-    carry_out(area, first, "call-0001")
-    with pytest.raises(OutputRejected):
-        carry_out(area, second, "call-0002")
-    assert tree(workspace) == {"dem.tif": b"first"}
-    area.undo("call-0001")
-    assert tree(workspace) == {"dem.tif": b"old"}
-
-
 # --- durability and poor file systems
 
 
@@ -141,12 +129,6 @@ def test_a_c_library_without_linux_s_own_calls_publishes_as_safely(workspace, ev
     publish(area, staged)
     assert tree(workspace) == staged
     inodes = {(workspace / name).stat().st_ino for name in staged}
-    assert inodes <= set(events[: events.index("adopt.before")])
-
-
-def test_a_folder_is_on_disk_with_all_that_is_in_it_before_it_moves(workspace, events):
-    publish(area_at(workspace, DirOps(events.append)), {"z.zarr/a/0": b"new"})
-    inodes = {(workspace / name).stat().st_ino for name in ("z.zarr", "z.zarr/a", "z.zarr/a/0")}
     assert inodes <= set(events[: events.index("adopt.before")])
 
 
@@ -188,11 +170,3 @@ def test_a_file_system_without_exchange_publishes_new_files_and_refuses_to_repla
                     rearrange(area, moves, ["z.zarr"], staged, f"refused-{links}-{number}")
                 assert tree(workspace) == old
                 assert leftovers(workspace, "undo") == [call] if links else [call, "call-True"]
-
-
-def test_whether_names_can_be_exchanged_is_asked_once(workspace):
-    """Else every replaced file would cost five system calls more."""
-    write(workspace, {"dem.tif": b"old"})
-    ops = DirOps()
-    publish(area_at(workspace, ops), {"dem.tif": b"new"})
-    ops.require_exchange(-1)

@@ -9,7 +9,6 @@ import pytest
 from staging_kit import (
     CALL,
     USER,
-    Trail,
     act,
     area_at,
     fill,
@@ -27,7 +26,7 @@ from sandbox.outputs import inspection as outputs
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.journal import JournalDamaged, load
-from sandbox.outputs.store import Finding, Publication, Transfer
+from sandbox.outputs.store import Finding, Transfer
 from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED, Located
 
@@ -65,42 +64,6 @@ def test_a_rename_moves_the_very_file_and_an_undo_moves_it_back(workspace, nativ
     assert undone.taken_away == ()
     assert tree(workspace) == {"a.tif": b"pixels", "sub/keep": b"1"}
     assert (workspace / "a.tif").stat().st_ino == before.st_ino
-
-
-def test_a_rename_over_another_keeps_the_other_for_undo(workspace):
-    write(workspace, {"a.tif": b"new", "b.tif": b"old", "b.tif.ovr": b"stale"})
-    area = area_at(workspace)
-    published = rearrange(area, {"a.tif": "b.tif"}, ["b.tif.ovr"])
-    assert tree(workspace) == {"b.tif": b"new"}
-    assert [one.name for one in published.replaced] == ["b.tif"]
-    undone = area.undo(CALL)
-    assert {one.name for one in undone.restored} == {"a.tif", "b.tif", "b.tif.ovr"}
-    assert tree(workspace) == {"a.tif": b"new", "b.tif": b"old", "b.tif.ovr": b"stale"}
-
-
-def test_outputs_renames_and_removals_go_together(workspace):
-    write(workspace, {"a.tif": b"a", "x/y/old.tif": b"old", "gone.tif": b"g"})
-    area = area_at(workspace)
-    rearrange(area, {"a.tif": "x/b.tif"}, ["gone.tif", "x/y/old.tif"], {"new.tif": b"n"})
-    assert tree(workspace) == {"new.tif": b"n", "x/b.tif": b"a"}
-    area.undo(CALL)
-    assert tree(workspace) == {"a.tif": b"a", "x/y/old.tif": b"old", "gone.tif": b"g"}
-
-
-def test_several_outputs_go_to_several_folders_at_once(workspace):
-    write(workspace, {"x/keep": b"", "y/z/out.tif": b"old"})
-    area = area_at(workspace)
-    targets = {"one": "x/out.tif", "two": "y/z/out.tif", "three": "top.tif"}
-    with area.open(CALL, USER) as staging:
-        fill(staging, {name: name.encode() for name in targets})
-        staging.collect()
-        published = staging.publish(
-            CALL, [Publication(name, place(area, at)) for name, at in targets.items()]
-        )
-    assert tree(workspace) == {"x/keep": b"", "x/out.tif": b"one", "y/z/out.tif": b"two", "top.tif": b"three"}
-    assert {str(one.located.relative) for one in published.files} == set(targets.values())
-    area.undo(CALL)
-    assert tree(workspace) == {"x/keep": b"", "y/z/out.tif": b"old"}
 
 
 # --- what is refused
@@ -207,20 +170,6 @@ def test_neither_the_workspace_nor_ours_nor_what_is_outside_is_ever_moved(worksp
     assert (tmp_path / "other/a.tif").read_bytes() == b"not ours"
 
 
-def test_a_place_in_another_workspace_is_refused(workspace, tmp_path):
-    write(workspace, {"a.tif": b"a"})
-    write(tmp_path, {"other/b.tif": b"b"})
-    other = area_at(tmp_path / "other")
-    area = area_at(workspace)
-    transfer = Transfer(place(area, "a.tif"), place(other, "c.tif"))
-    with area.open(CALL, USER) as staging:
-        with pytest.raises(OutputRejected):
-            staging.publish(CALL, (), transfers=[transfer])
-        with pytest.raises(OutputRejected):
-            staging.publish(CALL, (), [place(other, "b.tif")])
-    assert (tree(workspace), tree(tmp_path / "other")) == ({"a.tif": b"a"}, {"b.tif": b"b"})
-
-
 def test_a_folder_with_a_mount_in_it_is_never_forgotten_with_what_is_mounted(workspace, monkeypatch):
     write(workspace, {"a.zarr/mounted/precious": b"1"})
     folder = place(area_at(workspace), "a.zarr")
@@ -320,16 +269,6 @@ def test_a_file_that_is_seen_to_be_another_is_not_even_moved_for_an_instant(work
     assert "swap.fetch.before" not in passed
 
 
-def test_an_undo_that_finds_the_old_name_taken_moves_nothing_for_an_instant(workspace):
-    write(workspace, {"a.tif": b"a"})
-    rearrange(area_at(workspace), {"a.tif": "b.tif"})
-    write(workspace, {"a.tif": b"another"})
-    trail = Trail()
-    with pytest.raises(StagingFailed):
-        area_at(workspace, DirOps(trail)).undo(CALL)
-    assert not any(point.startswith("swap.") for point in trail.points)
-
-
 def test_a_file_at_the_old_name_stops_the_way_back_and_both_are_kept(workspace):
     write(workspace, {"a.tif": b"a", "c.tif": b"c"})
     acted = []
@@ -376,26 +315,6 @@ def test_an_undo_that_would_lose_a_change_is_refused_and_changes_nothing(workspa
         area.undo(CALL)
     assert tree(workspace) == found
     assert [record.is_undone for record in area.kept()] == [False]
-
-
-def test_renames_are_undone_from_the_last_to_the_first(workspace):
-    write(workspace, {"a.tif": b"a"})
-    area = area_at(workspace)
-    rearrange(area, {"a.tif": "b.tif"}, call_id="call-0001")
-    rearrange(area, {"b.tif": "c.tif"}, call_id="call-0002")
-    with pytest.raises(StagingFailed):
-        area.undo("call-0001")
-    area.undo("call-0002")
-    area.undo("call-0001")
-    assert tree(workspace) == {"a.tif": b"a"}
-
-
-def test_a_removed_folder_counts_for_what_undo_keeps(workspace):
-    write(workspace, {"a.gdb/0": b"x" * 1_000_000, "b.gdb/0": b"x" * 1_000_000})
-    area = area_at(workspace, keep=Retention(calls=50, bytes=1_500_000))
-    rearrange(area, {}, ["a.gdb"], call_id="call-0001")
-    rearrange(area, {}, ["b.gdb"], call_id="call-0002")
-    assert leftovers(workspace, "undo") == ["call-0002"]
 
 
 # --- the journal

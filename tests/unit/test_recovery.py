@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from crash_kit import EVERY, each_step, first_point, killed
-from crash_scenarios import ALL_AT_ONCE, PUBLICATIONS, SHAPEFILE, undo
+from crash_kit import each_step, first_point, killed
+from crash_scenarios import PUBLICATIONS, SHAPEFILE
 from staging_kit import CALL, area_at, tree, write
 
 from sandbox.outputs.dirops import DirOps
@@ -35,38 +35,6 @@ def test_recovery_says_what_became_of_each_call(tmp_path):
             assert [one.call_id for one in area_at(root).kept()] == [CALL]
         findings |= {one.finding for one in told}
     assert findings == {Finding.PUBLISHED, Finding.DISCARDED}
-
-
-def test_what_was_written_down_but_not_begun_is_taken_back(tmp_path, subtests):
-    for name, (scenario, native) in EVERY.items():
-        with subtests.test(name):
-            root = tmp_path / name / "workspace"
-            write(root, scenario.before)
-            begins = first_point(
-                tmp_path / name,
-                "swap.",
-                scenario.run,
-                lambda twin, scenario=scenario: write(twin, scenario.before),
-                native=native,
-            )
-            killed(root, begins, scenario.run, native=native)
-            area = area_at(root, DirOps(native=native))
-            assert {one.finding for one in area.recover()} == {Finding.DISCARDED}
-            assert tree(root) == scenario.before
-
-
-def test_an_undo_that_was_written_down_but_not_begun_is_forgotten(tmp_path):
-    def setup(root: Path) -> None:
-        write(root, ALL_AT_ONCE.before)
-        ALL_AT_ONCE.run(area_at(root))
-
-    root = tmp_path / "workspace"
-    setup(root)
-    killed(root, first_point(tmp_path, "swap.", undo, setup, native=True), undo, native=True)
-    assert [one.finding for one in area_at(root).recover()] == [Finding.PUBLISHED]
-    assert tree(root) == ALL_AT_ONCE.after
-    area_at(root).undo(CALL)
-    assert tree(root) == ALL_AT_ONCE.before
 
 
 def test_a_target_changed_after_the_crash_is_never_overwritten(tmp_path):

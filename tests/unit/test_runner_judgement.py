@@ -158,48 +158,27 @@ def judged(answer, code=0, *, oom=False, running=False):
     return judge(answer, ContainerState(running, code, oom), LIMITS)
 
 
-def test_a_job_that_said_how_it_ended_ended_so():
-    for code in [0, 1, 255, -1]:
-        assert judged({"code": code}) == Exited(code)
-
-
 @pytest.mark.claim("resources.own-error")
-def test_the_kernels_kill_is_told_whatever_was_said():
-    for answer, code in ((None, 137), ({"code": 0}, 0), ({"code": 0, "memory_exhausted": True}, 0)):
-        assert judged(answer, code, oom=True) == OutOfMemory(LIMITS.memory_bytes, killed=True)
-
-
-def test_a_refused_allocation_is_no_kill():
-    assert judged({"code": 1, "memory_exhausted": True}) == OutOfMemory(LIMITS.memory_bytes, killed=False)
-
-
-@pytest.mark.claim("resources.own-error")
-def test_an_end_without_a_last_word_is_no_success():
-    for code in [0, 1, 3, 70, 137, 139, -1]:
-        assert judged(None, code) == Killed(code)
-
-
-def test_a_last_word_followed_by_a_crash_is_no_success():
-    for code in [1, 70, 71, 137, 139]:
-        assert judged({"code": 0}, code) == Killed(code)
-
-
-def test_the_file_limit_is_known_from_the_signal_or_from_the_worker():
-    for answer, code in ((None, 153), ({"code": 1, "file_limit_reached": True}, 0)):
-        assert judged(answer, code) == FileSizeExceeded(LIMITS.file_bytes)
-    assert judged({"code": 1, "file_limit_reached": "yes"}) == Exited(1)
-
-
-def test_the_workers_own_deadline_is_a_deadline():
-    assert judged(None, 72) == TimedOut(LIMITS.wall_seconds)
-
-
-def test_a_last_word_without_a_code_is_a_violation():
+def test_the_outcome_follows_from_the_answer_the_exit_code_and_the_engine(subtests):
+    exhausted, memory = {"code": 1, "memory_exhausted": True}, LIMITS.memory_bytes
+    large = FileSizeExceeded(LIMITS.file_bytes)
+    rows = [
+        *((Exited(code), {"code": code}, 0) for code in (0, 1, 255, -1)),
+        *((Killed(code), None, code) for code in (0, 1, 3, 70, 137, 139, -1)),  # without a last word
+        *((Killed(code), {"code": 0}, code) for code in (1, 70, 71, 137, 139)),  # a crash after it
+        (OutOfMemory(memory, killed=False), exhausted, 0),
+        (large, None, 153),
+        (large, {"code": 1, "file_limit_reached": True}, 0),
+        (Exited(1), {"code": 1, "file_limit_reached": "yes"}, 0),
+        (TimedOut(LIMITS.wall_seconds), None, 72),
+    ]
+    for outcome, answer, code in rows:
+        with subtests.test(outcome=outcome, answer=answer):
+            assert judged(answer, code) == outcome
+    for answer, code in ((None, 137), ({"code": 0}, 0), (exhausted, 0)):
+        assert judged(answer, code, oom=True) == OutOfMemory(memory, killed=True)
     for answer in [{}, {"code": None}, {"code": True}, {"code": "0"}, {"code": 0.0}, {"code": [0]}]:
         assert isinstance(judged(answer), ProtocolViolated)
-
-
-def test_a_container_that_still_runs_has_not_succeeded():
     for answer in (None, {"code": 0}):
         assert isinstance(judged(answer, running=True), ProtocolViolated)
 

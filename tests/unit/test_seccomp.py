@@ -185,11 +185,6 @@ def test_no_name_is_in_two_groups():
     assert [name for name, count in names.items() if count > 1] == ["prlimit64"]
 
 
-def test_every_group_says_why():
-    groups = [group for kind in ("allowed", "answered", "refused") for group in rules()[kind]]
-    assert all(len(group["comment"]) > 10 for group in groups)
-
-
 def test_a_condition_in_the_file_is_a_condition_in_the_profile():
     conditional = {name for group in rules()["allowed"] if "argument" in group for name in group["names"]}
     assert conditional == {

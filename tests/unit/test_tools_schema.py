@@ -109,7 +109,6 @@ def test_the_result_schema_names_what_a_client_can_count_on():
         schema = tool.output_schema
         assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
         if tool.runs:
-            assert "receipt" in schema["required"]
             assert "untrusted" in schema["properties"]
         assert ("outputs" in schema.get("properties", {})) is tool.writes
 
@@ -132,7 +131,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> DraftContext:
     """One for all: a draft changes nothing."""
     root = tmp_path_factory.mktemp("ws")
     for name in (
-        *"a.tif b.tif dem.tif scene.tif n43.tif n44.tif classes.tif zones.gpkg lakes.gpkg".split(),
+        *"a.tif b.tif dem.tif scene.tif n43.tif n44.tif classes.tif zones.gpkg lakes.gpkg towns.gpkg".split(),
         "--config",
         "-of",
     ):

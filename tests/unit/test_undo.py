@@ -321,12 +321,6 @@ def test_an_unreadable_journal_is_told_and_its_files_stay(workspace, contents):
     assert tree(workspace) == {"a.tif": b"newer"}
 
 
-def test_a_number_without_end_in_a_journal_makes_it_unreadable(workspace):
-    forged(workspace, time_ns=float("inf"))
-    assert [one.finding for one in area_at(workspace).recover()] == [Finding.DAMAGED]
-    assert tree(workspace) == {"a.tif": b"new"}
-
-
 def test_a_journal_of_another_call_is_not_believed(workspace):
     forged(workspace, call="call-9999")
     with pytest.raises(StagingFailed):

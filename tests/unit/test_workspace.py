@@ -108,12 +108,6 @@ def test_an_output_need_not_exist_but_its_folder_must(allowed):
         allowed.output("a.tif/new.tif")
 
 
-def test_an_output_that_exists_is_known_again(allowed, root):
-    before = allowed.output("a.tif").identity
-    (root / "a.tif").write_bytes(b"changed")
-    assert before not in (None, allowed.output("a.tif").identity)
-
-
 def test_a_folder_is_located_and_the_workspace_itself_too(allowed, root):
     assert allowed.input("sub/").is_folder
     assert allowed.input(".").path == allowed.input(str(root)).path == root
@@ -146,25 +140,15 @@ def test_it_is_refused(allowed, subtests):
                 allowed.output(text)
 
 
-@pytest.mark.parametrize(
-    "tail",
-    [
-        "a.tif?x=1", "a.tif#part", "a.tif?", "a.tif%00", "a%0A.tif", "%2e%2e/outside/secret.tif", "%ff.tif",
-        "a\n.tif",
-    ],
-)  # fmt: skip
-def test_a_uri_with_more_than_a_path_is_refused(allowed, root, tail):
-    refusal(allowed, f"file://{root}/{tail}")
-
-
-@pytest.mark.parametrize("host", ["other.host", "user@localhost", "localhost:80", "127.0.0.1", "%6cocalhost"])
-def test_a_uri_of_another_host_is_refused(allowed, root, host):
-    refusal(allowed, f"file://{host}{root}/a.tif")
-
-
-def test_a_path_longer_than_the_kernels_bound_is_refused_wherever_it_leads(allowed):
-    assert allowed.input("./" * 2000 + "a.tif").name == "a.tif"
-    refusal(allowed, "./" * 2048 + "a.tif")
+def test_a_uri_with_more_than_a_path_or_of_another_host_is_refused(allowed, root, subtests):
+    tails = "a.tif?x=1 a.tif#part a.tif? a.tif%00 a%0A.tif %2e%2e/outside/secret.tif %ff.tif".split()
+    hosts = "other.host user@localhost localhost:80 127.0.0.1 %6cocalhost".split()
+    for rest in (
+        *(f"{root}/{tail}" for tail in (*tails, "a\n.tif")),
+        *(f"{host}{root}/a.tif" for host in hosts),
+    ):
+        with subtests.test(rest=rest):
+            refusal(allowed, f"file://{rest}")
 
 
 @pytest.mark.claim("paths.inside")
@@ -199,15 +183,6 @@ def test_only_files_and_folders_are_let_in(allowed, root):
         refusal(allowed, name)
         with pytest.raises(PathRefused):
             allowed.output(name)
-
-
-@pytest.mark.claim("paths.plain-files-only")
-def test_a_device_is_refused(allowed, root):
-    if os.geteuid():  # only root may make one; everybody may name one, and it is outside
-        os.symlink("/dev/null", root / "null")
-    else:
-        os.mknod(root / "null", 0o20666, os.makedev(1, 3))
-    refusal(allowed, "null")
 
 
 def test_an_output_needs_a_name_and_a_writable_workspace(allowed, root, tmp_path):
@@ -298,12 +273,6 @@ def test_a_chain_of_forty_symlinks_is_followed_and_a_loop_is_not(allowed, root):
     refusal(allowed, "self")
 
 
-def test_a_symlink_to_nothing_is_missing(allowed, root):
-    (root / "link.tif").symlink_to("gone.tif")
-    with pytest.raises(PathMissing):
-        allowed.input("link.tif")
-
-
 @pytest.mark.claim("paths.links-stay-inside")
 @pytest.mark.parametrize("target", ["a.tif", "gone.tif", "/etc/passwd", "sub"])
 def test_an_output_is_never_written_through_a_symlink(allowed, root, target):
@@ -377,24 +346,15 @@ def test_the_systems_own_folders_are_no_workspaces(subtests):
 
 
 @pytest.mark.claim("paths.workspaces-are-plain")
-def test_a_symlink_to_the_systems_folder_is_no_workspace_either(tmp_path):
-    (tmp_path / "innocent").symlink_to("/etc")
-    with pytest.raises(PathRefused):
-        Workspace.at(tmp_path / "innocent", writable=False)
-
-
-@pytest.mark.parametrize("place", ["missing", "ws/a.tif", f"ws/{RESERVED}", "loop", "nul\0"])
-def test_what_cannot_be_a_workspace_is_refused(root, tmp_path, place):
-    (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(PathRefused):
-        Workspace.at(f"{tmp_path}/{place}", writable=True)
-
-
-@pytest.mark.parametrize("name", ["new\nline", "\x1b[2J", "line\u2028separator", "\udcff"])
-def test_a_folder_whose_name_cannot_be_shown_is_no_workspace(tmp_path, name):
-    (tmp_path / name).mkdir()
-    with pytest.raises(PathRefused):
-        Workspace.at(tmp_path / name, writable=True)
+def test_what_cannot_be_a_workspace_is_refused(root, tmp_path, subtests):
+    for link, target in (("loop", "loop"), ("innocent", "/etc")):
+        (tmp_path / link).symlink_to(target)
+    unshown = ["new\nline", "\x1b[2J", "line\u2028separator", "\udcff"]
+    for name in unshown:
+        (tmp_path / name).mkdir()
+    for place in ("missing", "ws/a.tif", f"ws/{RESERVED}", "loop", "innocent", "nul\0", *unshown):
+        with subtests.test(place=place), pytest.raises(PathRefused):
+            Workspace.at(f"{tmp_path}/{place}", writable=True)
 
 
 @pytest.mark.claim("paths.races-lost")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gdal_mcp.gdal.answers.warnings import ERRORS, RULES, Rule
+from gdal_mcp.gdal.discovery.sql import sql_advice
 from gdal_mcp.toolbox import Described, Heard, Told
 
 MOST_TEXTS: Final = 20
@@ -43,11 +44,10 @@ def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = ()) -> Told:
     return Told(tuple(rows.values()), tuple(folded(heard)))
 
 
-def suggested(errors: Iterable[Heard]) -> str:
+def suggested(errors: Sequence[Heard]) -> str:
     """What to do about the errors that a job failed with; "" where nothing certain is known."""
-    return next(
-        (suggestion for one in errors for pattern, suggestion in ERRORS if pattern.fullmatch(one.text)), ""
-    )
+    known = (suggestion for one in errors for pattern, suggestion in ERRORS if pattern.fullmatch(one.text))
+    return next(known, "") or sql_advice(one.text for one in errors)
 
 
 def folded(heard: Iterable[Heard]) -> list[str]:

@@ -24,7 +24,7 @@ from gdal_mcp.gdal.catalogue.model import (
 )
 from gdal_mcp.gdal.catalogue.options import check_option
 from gdal_mcp.gdal.catalogue.plain import PLAIN
-from gdal_mcp.gdal.catalogue.sql import check_condition, check_dialect, check_statement
+from gdal_mcp.gdal.catalogue.sql import check_allowed, check_condition, check_dialect, check_statement
 from gdal_mcp.gdal.catalogue.switches import Given
 from gdal_mcp.gdal.catalogue.values import check_shape, check_text, choices_text, number_of
 
@@ -130,11 +130,7 @@ def _threads(situation: Situation, text: str) -> str:
 
 
 def _sql(situation: Situation, text: str) -> str:
-    if not situation.allow_sql:
-        raise ArgumentRefused(
-            f"{situation.what} is SQL, which this server was started without.",
-            "Use where, select, filter and the like, or ask the person who runs the server to leave --no-sql out.",
-        )
+    check_allowed(situation.allow_sql, situation.what)
     return check_statement(text, situation.what)
 
 

@@ -41,10 +41,10 @@ def input_schema(algorithm: Algorithm, *, compact: bool = False) -> dict[str, An
     shown = sorted(offered(algorithm), key=lambda one: (not one.rule.primary, not one.required))
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": {one.name: property_schema(one, compact=compact) for one in shown},
+        "properties": {_named(one): property_schema(one, compact=compact) for one in shown},
         "additionalProperties": False,
     }
-    required = [one.name for one in shown if one.required]
+    required = [_named(one) for one in shown if one.required]
     if required:
         schema["required"] = required
     if not compact:
@@ -62,6 +62,11 @@ def offered(algorithm: Algorithm) -> Iterator[Argument]:
         owned = argument.role is Role.HOST_OWNED and argument.rule.mode != "replace"
         if not (owned or argument.hidden or argument.role is Role.FORBIDDEN or argument.name in _UNOFFERED):
             yield argument
+
+
+def _named(argument: Argument) -> str:
+    """What a client calls it: a pipeline is given by its steps, as with the tool `pipeline`."""
+    return "steps" if argument.rule.check == "pipeline" else argument.name
 
 
 def property_schema(argument: Argument, *, compact: bool = False) -> dict[str, Any]:

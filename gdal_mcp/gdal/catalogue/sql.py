@@ -77,6 +77,15 @@ class Token:
         return self.text.upper() if self.kind == "name" else ""
 
 
+def check_allowed(allowed: bool, what: str) -> None:  # noqa: FBT001 - it is the setting itself
+    """Raises ArgumentRefused where the server has SQL switched off."""
+    if not allowed:
+        raise ArgumentRefused(
+            f"{what} is SQL, which this server was started without.",
+            "Use where, select, filter and the like, or ask the person who runs the server to leave --no-sql out.",
+        )
+
+
 def check_statement(text: str, what: str) -> str:
     """One SELECT of layers of the input, as it was written. Raises ArgumentRefused."""
     tokens = _tokens(text, what, MAX_STATEMENT)
@@ -155,8 +164,10 @@ def _check_tables(tokens: Sequence[Token], what: str) -> None:
         first = before.word in ("FROM", "JOIN") or before.text in (",", "(")
         if token.text == "(":
             tables.append(tables[-1] and first)
+        elif token.text == ")" and len(tables) > 1:
+            tables.pop()
         elif token.text == ")":
-            tables = tables[:-1] or [False]
+            raise ArgumentRefused(f"{what} closes a bracket that it did not open.", "Balance ( and ).")
         elif token.word in ("FROM", "JOIN") or token.word in _END_OF_TABLES:
             tables[-1] = token.word in ("FROM", "JOIN")
         elif token.kind in ("name", "quoted", "text"):
@@ -168,6 +179,8 @@ def _check_tables(tokens: Sequence[Token], what: str) -> None:
                     "Tables are layers of the input, by their names alone; other files are inputs of their own.",
                 )
         before = token
+    if len(tables) > 1:  # what stands around a statement would change what is in it
+        raise ArgumentRefused(f"{what} leaves a bracket open.", "Balance ( and ).")
 
 
 def _check_tokens(tokens: Sequence[Token], what: str) -> None:

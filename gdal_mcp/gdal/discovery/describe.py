@@ -11,6 +11,7 @@ from gdal_mcp.gdal.catalogue.schema import input_schema
 from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.effects import effects
 from gdal_mcp.gdal.discovery.entries import tool_name
+from gdal_mcp.gdal.discovery.sql import TAUGHT, teaching
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,12 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
     for path, one in catalogue.steps.items():
         if algorithm.path in one.pipelines:
             steps.setdefault(f"{one.takes or 'nothing'} -> {one.gives or 'nothing'}", []).append(path)
-    return {**told, "steps": steps} if steps else told
+    return {**told, **({"steps": steps} if steps else {}), **sql_of(algorithm.path)}
+
+
+def sql_of(name: str) -> dict[str, Any]:
+    """What is taught of SQL, for an algorithm, a step or a tool that takes it."""
+    return {"sql": teaching()} if name in TAUGHT else {}
 
 
 def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:
@@ -55,6 +61,7 @@ def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:
         "line": step.algorithm.description,
         **_step(step),
         "input_schema": input_schema(step.algorithm),
+        **sql_of(path),
     }
 
 

@@ -86,6 +86,8 @@ def run(job, report):
 
                 traceback.print_exc()
             errors.fail(str(error))
+        if errors.failures:
+            part("sql_names").tell_names(job, errors)
     from osgeo import gdal
 
     answered = ended.done and ended.return_code is not None

@@ -162,6 +162,8 @@ def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
     source = call.input
     unchanged = source.data_type if source else ""
     kind = call.text("output-data-type") or (unchanged if cost.type == "input" else cost.type)
+    if (types := _format(call).get("types")) and kind not in types:
+        kind = types[0]  # as the format's driver does
     return DatasetFacts(
         call.driver,
         "raster",

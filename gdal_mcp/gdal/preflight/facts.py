@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from gdal_mcp.gdal.answers import transformations
 from gdal_mcp.gdal.answers.described import facts as known_facts
+from gdal_mcp.gdal.answers.looks import known as known_look
 from sandbox.workspace import Identity, Located
 
 Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS at hand
@@ -39,6 +40,9 @@ _MAX: Final = 1e308  # a coordinate
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
+
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class DatasetFacts:
     places: Mapping[str, Place] = field(default_factory=dict)  # by the text that calls gave for a CRS
     # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
     changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # at its pixels, by `looks`
 
     @property
     def pixels(self) -> int:
@@ -115,17 +120,14 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     facts = known_facts(row.get("facts"))  # whose values are of their kind, or None, or left out
     driver, size = facts.get("driver"), facts.get("size")
     layers = [one for one in facts.get("layers") or () if one]
-    elsewhere = row.get("elsewhere")
     places: dict[str, Place] = {}
-    for name, there in list(elsewhere.items())[:_MAX_CRS] if isinstance(elsewhere, Mapping) else ():
-        place = there if isinstance(there, Mapping) else {}
+    for name, there in _mapping(row.get("elsewhere")).items():
+        place = _mapping(there)
         degrees = place.get("degrees")
         places[name] = Place(degrees if isinstance(degrees, bool) else None, _box(place.get("extent")))
-    said = row.get("changes")
-    changes = {
-        name: transformations.known(one) for name, one in (said if isinstance(said, Mapping) else {}).items()
-    }
-    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes}
+    changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
+    looks = {name: known_look(one) for name, one in _mapping(row.get("looks")).items()}
+    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
     if driver and size and all(1 <= side <= _MAX_SIDE for side in size):
         first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
         nodata = first.get("nodata")
@@ -168,6 +170,10 @@ def _columns(value: Any) -> dict[str, Any]:
         return tuple(one for one in texts if isinstance(one, str) and 0 < len(one) <= _MAX_NAME)
 
     return {key: names(key) for key in ("number_texts", "number_fields", "geometry_texts")}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return dict(list(value.items())[:_MAX_CRS]) if isinstance(value, Mapping) else {}
 
 
 def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,14 +219,18 @@ class FactsCache:
             self._facts.move_to_end(key)
             return self._facts[key]
 
-    def knows(self, located: Located, crs: Sequence[str], changes: Sequence[str] = ()) -> bool:
-        """Whether GDAL described a file already, its extent in each of these CRSs, and each of these changes."""
+    def knows(
+        self, located: Located, crs: Sequence[str], changes: Sequence[str] = (), looks: Sequence[str] = ()
+    ) -> bool:
+        """Whether GDAL described a file already, with all that is asked of it by name."""
         with self._lock:
             if located.identity is None or (key := (str(located), located.identity)) not in self._facts:
                 return False
             found = self._facts[key]
         return found is None or (
-            all(one in found.places for one in crs) and all(one in found.changes for one in changes)
+            found.places.keys() >= set(crs)
+            and found.changes.keys() >= set(changes)
+            and found.looks.keys() >= set(looks)
         )
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
@@ -231,13 +241,17 @@ class FactsCache:
         with self._lock:
             before = self._facts.get(key)
             if before is not None and facts is not None:
-                places, changes = {**before.places, **facts.places}, {**before.changes, **facts.changes}
                 facts = replace(
                     facts,
-                    places=dict(list(places.items())[-_MAX_CRS:]),
-                    changes=dict(list(changes.items())[-_MAX_CRS:]),
+                    places=_newest(before.places, facts.places),
+                    changes=_newest(before.changes, facts.changes),
+                    looks=_newest(before.looks, facts.looks),
                 )
             self._facts[key] = facts
             self._facts.move_to_end(key)
             while len(self._facts) > self.size:
                 self._facts.popitem(last=False)
+
+
+def _newest(before: Mapping[str, V], now: Mapping[str, V]) -> dict[str, V]:
+    return dict(list({**before, **now}.items())[-_MAX_CRS:])

@@ -13,9 +13,10 @@ from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight import changes
 from gdal_mcp.gdal.preflight.call import Call, passed_on
-from gdal_mcp.gdal.preflight.checks import Finding, findings, transformations
+from gdal_mcp.gdal.preflight.checks import Finding, findings, transformations, values
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.gdal.preflight.facts import FactsCache, facts_of
+from gdal_mcp.gdal.preflight.looks import looks_named
 from gdal_mcp.gdal.preflight.mends import with_mend
 from gdal_mcp.plan import Command, Draft
 from sandbox.template import Limits
@@ -93,9 +94,16 @@ class Preflight:
         changed = self._changes(draft)
         said = [one for call in calls for one in findings(call)] if is_judged(draft) else []
         said += transformations.findings(changed, draft.allows)
+        said += values.findings(self._looks(draft))
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)
+
+    def _looks(self, draft: Draft) -> dict[str, Mapping[str, Any]]:
+        """What was seen in the pixels of the first input of which it is known."""
+        known = [one for located in draft.inputs if (one := self.known.get(located)) is not None]
+        names = looks_named(draft, self.catalogue)
+        return {name: next((one.looks[name] for one in known if one.looks.get(name)), {}) for name in names}
 
     def _changes(self, draft: Draft) -> tuple[Mapping[str, Any], ...]:
         """Each change of CRS that the call makes, by the first input of which it is known."""
@@ -127,11 +135,9 @@ class Preflight:
 
         These are the ones that no container described yet, or not in the CRSs that the draft names.
         """
-        crs, changed = crs_named(draft), changes.changes_named(draft, self.catalogue)
-        keys = tuple(map(changes.key, changed))
-        unknown = tuple(
-            one for one in draft.inputs if not one.is_folder and not self.known.knows(one, crs, keys)
-        )
+        asked = asked_of(draft, self.catalogue)
+        keys = asked["crs"], tuple(map(changes.key, asked["changes"])), asked["looks"]
+        unknown = tuple(one for one in draft.inputs if not one.is_folder and not self.known.knows(one, *keys))
         if not unknown:
             return None
         command = Command(
@@ -139,7 +145,7 @@ class Preflight:
             (),
             tuple(map(str, unknown)),
             layout="inputs-output",
-            extra={"crs": crs, "changes": changed},
+            extra=asked,
         )
         return Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
 
@@ -208,6 +214,15 @@ def is_judged(draft: Draft) -> bool:
     return draft.writes or any(
         "sql" in arguments for arguments in (draft.arguments, *(one for _, one in draft.chain))
     )
+
+
+def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
+    """What a container is asked of a call's inputs besides what they are."""
+    return {
+        "crs": crs_named(draft),
+        "changes": changes.changes_named(draft, catalogue),
+        "looks": looks_named(draft, catalogue),
+    }
 
 
 def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:

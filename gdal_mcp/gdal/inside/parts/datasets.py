@@ -59,6 +59,11 @@ def facts_and_names(path, dataset, *, whole=True):
     return facts, names
 
 
+def has_other_georeferencing(dataset):
+    """Control points, a camera's or sensor's model, or an array of coordinates."""
+    return bool(dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION"))
+
+
 def raster(dataset, *, whole):
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MOST))]
     crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)

@@ -7,7 +7,12 @@ import re
 from osgeo import gdal
 
 from gdal_mcp.gdal.inside.parts import checks, outputs
-from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened, write_only_driver
+from gdal_mcp.gdal.inside.parts.datasets import (
+    facts_and_names,
+    has_other_georeferencing,
+    opened,
+    write_only_driver,
+)
 from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
@@ -64,6 +69,8 @@ def described_input(path, job, heard):
             if dataset is None:
                 return None
             facts, _ = facts_and_names(path, dataset, whole=False)
+            if has_other_georeferencing(dataset) and facts.get("crs") is None:
+                facts.pop("crs", None)  # GDAL finds the place by other ways, so that none is missing
             if dataset.RasterCount:
                 boxes = [(facts["extent"], dataset.GetSpatialRef())]
             else:
@@ -74,13 +81,27 @@ def described_input(path, job, heard):
                 "\n".join(one): changed(dataset, boxes, one) for one in job.get("changes", ()) if boxes
             }
             named = columns(dataset) if "layers" in facts else None
+            looks = {name: looked(dataset, name) for name in job.get("looks", ())}
             dataset.Close()
         heard += here.heard
     except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail at it, too
         return None
     return decoded(
-        {"facts": facts, "elsewhere": elsewhere, "changes": changes, "boxes": boxes, "columns": named}
+        {
+            "facts": facts,
+            "elsewhere": elsewhere,
+            "changes": changes,
+            "looks": looks,
+            "boxes": boxes,
+            "columns": named,
+        }
     )
+
+
+def looked(dataset, name):
+    from gdal_mcp.gdal.inside.parts.values import look
+
+    return look(dataset, name)
 
 
 def changed(dataset, boxes, change):
@@ -122,7 +143,7 @@ def brief(row, path):
         short["bands"] = facts["bands"][:1]
     if "layers" in facts:
         short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
-    return {"facts": short, **{key: row[key] for key in ("elsewhere", "changes", "columns")}}
+    return {"facts": short, **{key: row[key] for key in ("elsewhere", "changes", "looks", "columns")}}
 
 
 def head_of(path):

@@ -218,6 +218,7 @@ RUNNERS = {
     "gdal_merge": run_script("gdal_merge"),
     "gdal_polygonize": run_script("gdal_polygonize"),
     "preview": ours("preview", "run_preview"),
+    "query": ours("query", "run_query"),
     "find_crs": ours("crs_search", "run_find_crs"),
     "identify": ours("describe", "run_identify"),
     "describe": ours("describe", "run_describe"),

@@ -1,5 +1,6 @@
 """Cheap checks of a raster that was written."""
 
+from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
 from gdal_mcp.gdal.inside.parts.extents import crs_checks
 
 
@@ -14,7 +15,5 @@ def raster_checks(dataset, facts, rows):
         elif all(row.get("empty") or row["min"] == row["max"] for row in seen) and facts["size"] != [1, 1]:
             yield {"code": "constant", **sampled}
     yield from crs_checks(facts, dataset.GetSpatialRef())
-    if facts["extent"] is None and not (
-        dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION")
-    ):
+    if facts["extent"] is None and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}

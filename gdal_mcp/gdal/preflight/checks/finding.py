@@ -1,7 +1,7 @@
 """What a check found."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -15,9 +15,10 @@ class Finding:
     refuses: bool = False  # the result would be wrong, so the call is not made
     change: Mapping[str, tuple[str, ...]] | None = None  # arguments with which the same call would be right
     mend: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`
+    numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
 
     def as_dict(self) -> dict[str, Any]:
         """Without what does not apply."""
-        told = {key: value for key, value in asdict(self).items() if value not in (None, False)}
-        told.pop("change", None)
-        return told
+        said = {key: value for key, value in asdict(self).items() if value not in (None, False)}
+        said.pop("change", None)
+        return {**said, **said.pop("numbers")}

@@ -30,7 +30,8 @@ def nearest(call: Call) -> Finding | None:
 
 def lossy(call: Call) -> Finding | None:
     """Lossy compression of measurements, which may also be a format's default."""
-    if not call.driver or not _continuous(raster_made(call) or call.input):
+    made = call.input if call.path == "raster convert" else raster_made(call) or call.input
+    if not call.driver or not _continuous(made):
         return None
     packing = call.option("COMPRESS") or call.driver
     loses = {

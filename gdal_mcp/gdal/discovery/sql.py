@@ -1,0 +1,61 @@
+"""SQL as it is taught: how tables and columns are called, functions by purpose, worked examples, and what to use for a name that is not there. Pure."""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, Final
+
+from gdal_mcp.gdal.discovery import read
+
+TAUGHT: Final = frozenset({"vector sql", "query", "query_to_file"})  # algorithms, steps and tools
+_NO_FUNCTION: Final = re.compile(r".*?(?:no such function: |Undefined function ')(\w{1,60})", re.DOTALL)
+_NO_NAME: Final = re.compile(
+    r".*(?:no such (?:table|column): |SELECT from table .* failed|Unrecognized field name)", re.DOTALL
+)
+_OGRSQL: Final = re.compile(r".*(?:Undefined function '|SQL Expression Parsing Error)", re.DOTALL)
+_NEAREST: Final = 3
+
+
+def teaching() -> dict[str, Any]:
+    """The rules by what they are about, the functions by purpose, and the examples as calls of `query`."""
+    known = read("sql.toml")
+    return {
+        "rules": {one["of"]: one["text"] for one in known["rule"]},
+        "functions": dict(known["functions"]),
+        "query_examples": [
+            {"does": one["does"], "arguments": {"inputs": one["inputs"], "sql": one["sql"]}}
+            for one in known["example"]
+        ],
+    }
+
+
+def sql_advice(errors: Iterable[str]) -> str:
+    """What to do about a statement that failed, in our words; "" where it failed at something else."""
+    for text in errors:
+        if _OGRSQL.match(text):
+            return (
+                "OGRSQL has few functions and no joins of this kind: give `dialect` SQLITE, or use `query`."
+            )
+        if found := _NO_FUNCTION.match(text):
+            return _instead(found[1].lower())
+        if _NO_NAME.match(text):
+            return "The tables and columns that there are stand under `untrusted`; gdal_describe `vector sql` says how they are called."
+    return ""
+
+
+def _instead(name: str) -> str:
+    """For the name of a function: only words of our own lists are said."""
+    instead = read("sql.toml")["instead"]
+    if name in instead:
+        return f"Use {instead[name]}."
+    near = get_close_matches(name, _names(), _NEAREST, 0.7)
+    if near:
+        return f"The nearest functions are {', '.join(_names()[one] for one in near)}."
+    return "gdal_describe `vector sql` lists the functions by purpose."
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[str, str]:
+    """Functions as they are written, by their names in small letters."""
+    return {one.lower(): one for names in read("sql.toml")["functions"].values() for one in names.split()}

@@ -1,0 +1,307 @@
+"""Runs one SELECT over the layers of several files, and gives its rows as data.
+
+Every layer is a table of one virtual dataset. The rows are taken as JSON that SQLite makes of them: GDAL itself gives a column the type of its
+first row, and cuts what does not fit.
+"""
+
+import json
+import math
+import os
+import re
+from itertools import islice
+
+from osgeo import gdal, ogr, osr
+
+from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
+
+AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
+HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
+INT32 = 1 << 31
+
+
+def run_query(job, _report):
+    """Prints an object: `rows`, each an object, whether there are `more` of them, and what was left out of them."""
+    tables = Tables(job["tables"])
+    try:
+        result = Result(tables.dataset, job["sql"])
+        print_json({**answer(job, result), **result.told()})
+    except NoResult:
+        return False
+    return True
+
+
+def answer(job, result):
+    """The rows, or how many of them were written."""
+    if job["form"]:
+        return {"count": write(job, result, result.rows())}
+    found = list(islice(result.rows(), job["limit"] + 1))
+    rows = [shown(result, row, job["geometry"]) for row in found[: job["limit"]]]
+    return {"rows": rows, "more": len(found) > len(rows)}
+
+
+class NoResult(Exception):
+    """Of a statement that failed; GDAL has said why."""
+
+
+class Tables:
+    """The layers of all files as one dataset: ALIAS for the only layer of a file, else ALIAS_LAYER, and a layer's own name where it is clear."""
+
+    def __init__(self, files):
+        self._sources, own = {}, {}
+        for alias, path in files:
+            dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options(path))
+            if dataset is None:
+                raise RuntimeError(f"{os.path.basename(path)} has no layers that can be read")
+            layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
+            for layer in layers:
+                name, source = layer.GetName(), source_xml(path, layer)
+                self._add(alias if len(layers) == 1 else f"{alias}_{name}", source)
+                own.setdefault(name.lower(), []).append((name, source))
+        for found in own.values():
+            if len(found) == 1:
+                self._add(*found[0])
+        layers = "".join(f"<OGRVRTLayer name={quoted(name)}>{xml}" for name, xml in self._sources.values())
+        self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
+
+    def _add(self, name, source):
+        self._sources.setdefault(name.lower(), (name, source))
+
+
+def options(path):
+    """What is in a CSV is of the type that it looks like, but for numbers that begin with a zero."""
+    return ["AUTODETECT_TYPE=YES"] if is_csv(path) else []
+
+
+def is_csv(path):
+    return path.lower().endswith((".csv", ".tsv"))
+
+
+def source_xml(path, layer):
+    """The rest of a layer's XML. Its geometry is called geom in every table."""
+    types = '<OpenOptions><OOI key="AUTODETECT_TYPE">YES</OOI></OpenOptions>' if is_csv(path) else ""
+    count = layer.GetLayerDefn().GetGeomFieldCount()
+    geometry = '<GeometryField name="geom"/>' if count == 1 else ""
+    place = f'<SrcDataSource shared="1">{escaped(path)}</SrcDataSource>{types}'
+    return f"{place}<SrcLayer>{escaped(layer.GetName())}</SrcLayer>{geometry}</OGRVRTLayer>"
+
+
+def escaped(text):
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def quoted(name):
+    return f'"{escaped(name).replace(chr(34), "&quot;")}"'
+
+
+class Result:
+    """The columns and the rows of a statement. A row is a list; a blob in it is bytes, in WKB where it is a geometry."""
+
+    def __init__(self, dataset, sql):
+        self._dataset, self._sql = dataset, sql
+        with Selected(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host read it token by token
+            definition = layer.GetLayerDefn()
+            plain = (definition.GetFieldDefn(i).GetName() for i in range(definition.GetFieldCount()))
+            drawn = (definition.GetGeomFieldDefn(i).GetName() for i in range(definition.GetGeomFieldCount()))
+            self._columns = [name for name in (*plain, *drawn) if not HIDDEN.fullmatch(name)]
+        self.names = [re.sub(r":(\d+)$", lambda n: f"_{int(n[1]) + 1}", name) for name in self._columns]
+        self.blobs, self.infinite, self.srid = set(), 0, None
+
+    def rows(self):
+        columns = [f'q."{name.replace(chr(34), chr(34) * 2)}"' for name in self._columns]
+        parts = [columns[at : at + AT_ONCE] for at in range(0, len(columns), AT_ONCE)]
+        # a blob is no JSON: in its place stands an object, which is nothing that a row of a file can hold
+        value = "CASE typeof({0}) WHEN 'blob' THEN json_array(hex(coalesce(ST_AsBinary({0}), {0})), ST_SRID({0})) ELSE {0} END"
+        flag = "typeof({0}) = 'blob'"
+        arrays = [
+            f"json_array({', '.join(text.format(one) for one in part)})"
+            for part in parts
+            for text in (value, flag)
+        ]
+        named = ", ".join(f"{text} AS c{number}" for number, text in enumerate(arrays))
+        statement = f"SELECT {named} FROM ({self._sql}) q"  # noqa: S608 - as above
+        with Selected(self._dataset, statement) as layer:
+            for feature in layer:
+                texts = [json.loads(feature.GetField(i)) for i in range(feature.GetFieldCount())]
+                values = [one for part in texts[::2] for one in part]
+                flags = [one for part in texts[1::2] for one in part]
+                yield [
+                    self._blob(number, one) if is_blob else self._plain(one)
+                    for number, (one, is_blob) in enumerate(zip(values, flags, strict=True))
+                ]
+
+    def _blob(self, number, text):
+        data, srid = json.loads(text) if isinstance(text, str) else text
+        self.blobs.add(number)
+        self.srid = self.srid or srid
+        return bytes.fromhex(data)
+
+    def _plain(self, value):
+        if isinstance(value, float) and not math.isfinite(value):
+            self.infinite += 1
+            return None
+        return value
+
+    def told(self):
+        left_out = [self.names[number] for number in sorted(self.blobs)]
+        return {"columns": self.names, "geometry_columns": left_out, "infinite": self.infinite}
+
+
+class Selected:
+    """The result of a statement, which is given back at the end."""
+
+    def __init__(self, dataset, sql):
+        self._dataset = dataset
+        self._layer = dataset.ExecuteSQL(sql, None, "SQLITE")
+        if self._layer is None:
+            raise NoResult
+
+    def __enter__(self):
+        return self._layer
+
+    def __exit__(self, *_):
+        self._dataset.ReleaseResultSet(self._layer)
+
+
+def shown(result, row, how):
+    """A row as an object; geometries as asked for, other blobs as hexadecimal text."""
+    made = {}
+    for number, (name, value) in enumerate(zip(result.names, row, strict=True)):
+        if not isinstance(value, bytes):
+            if number not in result.blobs or how != "none":
+                made[name] = value
+            continue
+        geometry = geometry_of(value)
+        if geometry is None:
+            made[name] = value.hex()
+        elif how == "wkt":
+            made[name] = geometry.ExportToIsoWkt()
+        elif how == "geojson":
+            made[name] = json.loads(geometry.ExportToJson())
+    return made
+
+
+def geometry_of(data):
+    with quiet():
+        return ogr.CreateGeometryFromWkb(data)
+
+
+def write(job, result, rows):
+    """Writes all rows, and returns how many there are."""
+    path, form = job["output"], job["form"]
+    if form in ("json", "jsonl"):
+        with open(path, "w", encoding="utf-8") as file:
+            return write_records(file, (shown(result, row, job["geometry"]) for row in rows), form)
+    found = list(rows)
+    write_layer(path, form, result, found, job)
+    if job.get("members"):
+        add_members(path, job["members"])
+    return len(found)
+
+
+def write_records(file, records, form):
+    """One record a line, for `json` within an array."""
+    count = 0
+    for record in records:
+        file.write({"json": ",\n" if count else "[\n"}.get(form, "\n" if count else ""))
+        file.write(json.dumps(record, ensure_ascii=False, allow_nan=False))
+        count += 1
+    file.write({"json": "\n]\n" if count else "[]\n"}.get(form, "\n" if count else ""))
+    return count
+
+
+def write_layer(path, driver, result, rows, job):
+    """One layer whose columns have the type of all of their values."""
+    drawn = [number for number in sorted(result.blobs) if any(row[number] for row in rows)]
+    if len(drawn) > 1:
+        raise RuntimeError("the rows have several columns of geometries; select one of them")
+    with_geometry = bool(drawn) and not (driver == "CSV" and job["geometry"] == "none")
+    geometries = [as_geometry(row[drawn[0]]) if with_geometry else None for row in rows]
+    kind, geometries = one_kind(geometries) if with_geometry else (ogr.wkbNone, geometries)
+    dataset = gdal.GetDriverByName(driver).CreateVector(path)
+    how = ["GEOMETRY=AS_WKT"] if driver == "CSV" and with_geometry else []
+    name = os.path.basename(path).split(".")[0]
+    layer = dataset.CreateLayer(name, crs_of(result.srid) if with_geometry else None, kind, how)
+    plain = [number for number in range(len(result.names)) if number not in result.blobs]
+    for number in plain:
+        values = [row[number] for row in rows if row[number] is not None]
+        layer.CreateField(field_of(result.names[number], values))
+    definition = layer.GetLayerDefn()
+    if definition.GetFieldCount() != len(plain):
+        raise RuntimeError("the format does not take all of the columns")
+    dataset.StartTransaction()
+    for row, geometry in zip(rows, geometries, strict=True):
+        feature = ogr.Feature(definition)
+        for at, number in enumerate(plain):
+            fill(feature, at, row[number])
+        feature.SetGeometryDirectly(geometry)
+        layer.CreateFeature(feature)
+    dataset.CommitTransaction()
+    dataset.Close()
+
+
+def as_geometry(data):
+    geometry = geometry_of(data) if data else None
+    if data and geometry is None:
+        raise RuntimeError("a column holds binary data that is no geometry; leave it out, or take its hex()")
+    return geometry
+
+
+def one_kind(geometries):
+    """The type that all geometries have, where single ones count as multiple ones beside those; and the geometries of that type."""
+    kinds = {geometry.GetGeometryType() for geometry in geometries if geometry is not None}
+    if len(kinds) == 1:
+        return kinds.pop(), geometries
+    multiple = {
+        ogr.GT_GetCollection(kind) if ogr.GT_IsSubClassOf(kind, ogr.wkbGeometryCollection) == 0 else kind
+        for kind in kinds
+    }
+    if len(multiple) != 1 or ogr.wkbUnknown in multiple:
+        return ogr.wkbUnknown, geometries
+    kind = multiple.pop()
+    return kind, [geometry and ogr.ForceTo(geometry, kind) for geometry in geometries]
+
+
+def crs_of(srid):
+    if not srid or srid < 0:
+        return None
+    found = osr.SpatialReference()
+    with quiet():
+        if found.ImportFromEPSG(srid) != 0:
+            return None
+    found.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+    return found
+
+
+def field_of(name, values):
+    kinds = {type(value) for value in values}
+    if kinds and kinds <= {int}:
+        small = all(-INT32 <= value < INT32 for value in values)
+        return ogr.FieldDefn(name, ogr.OFTInteger if small else ogr.OFTInteger64)
+    if kinds and kinds <= {int, float}:
+        return ogr.FieldDefn(name, ogr.OFTReal)
+    if kinds == {str}:
+        for pattern, kind in ((DATE, ogr.OFTDate), (MOMENT, ogr.OFTDateTime)):
+            if all(map(pattern.fullmatch, values)):
+                return ogr.FieldDefn(name, kind)
+    return ogr.FieldDefn(name, ogr.OFTString)
+
+
+def fill(feature, at, value):
+    if value is None:
+        feature.SetFieldNull(at)
+    elif isinstance(value, int | float | str):
+        feature.SetField(at, value)
+    else:
+        feature.SetField(at, json.dumps(value, ensure_ascii=False))
+
+
+def add_members(path, members):
+    """Foreign members of a GeoJSON, behind its opening brace."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    start = text.index("{") + 1
+    more = json.dumps(members, ensure_ascii=False)[1:-1]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"{text[:start]}{more},{text[start:]}")

@@ -1,0 +1,64 @@
+"""Tells the tables and columns that there are, where a statement names one that is not there."""
+
+import difflib
+import re
+
+from osgeo import gdal
+
+from gdal_mcp.gdal.inside.parts.query import Tables
+from gdal_mcp.gdal.inside.parts.reporting import quiet
+
+MISSING = re.compile(
+    r"no such (table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such|Unrecognized field name ([^\n]{1,200})\."
+)
+MOST_TABLES, MOST_COLUMNS = 4, 30
+
+
+def tell_names(job, errors):
+    """Adds a message for each table, the likeliest first."""
+    found = next((match for _, _, text in errors.heard if (match := MISSING.search(text))), None)
+    if found is None:
+        return
+    kind, *names = found.groups()
+    name = next(one for one in names if one).rpartition(".")[2].strip('"').lower()
+    of_columns = kind == "column" or found[4] is not None
+    with quiet():
+        tables = {name: columns for one in datasets(job) for name, columns in columns_of(one)}
+
+    def likeness(other):
+        return difflib.SequenceMatcher(None, name, other.lower()).ratio()
+
+    def merit(table):
+        return max(map(likeness, tables[table] if of_columns else [table]), default=0)
+
+    for table in sorted(tables, key=merit, reverse=True)[:MOST_TABLES]:
+        columns = sorted(tables[table], key=likeness, reverse=True) if of_columns else tables[table]
+        listed = ", ".join(f'"{one}"' for one in columns[:MOST_COLUMNS])
+        more = len(columns) - MOST_COLUMNS
+        errors.fail(f'table "{table}" has the columns {listed}{f" and {more} more" if more > 0 else ""}')
+    if len(tables) > MOST_TABLES:
+        errors.fail(f"there are {len(tables)} tables: " + ", ".join(f'"{one}"' for one in tables))
+
+
+def datasets(job):
+    """What the statement could name: the tables of a query, else the layers of the files that are read."""
+    if job["program"] == "query":
+        yield Tables(job["tables"]).dataset
+        return
+    for path in job.get("sources", ()):
+        if (found := gdal.OpenEx(path, gdal.OF_VECTOR)) is not None:
+            yield found
+
+
+def columns_of(dataset):
+    for layer in (dataset.GetLayer(i) for i in range(dataset.GetLayerCount())):
+        definition = layer.GetLayerDefn()
+        fields = (definition.GetFieldDefn(i) for i in range(definition.GetFieldCount()))
+        drawn = (definition.GetGeomFieldDefn(i) for i in range(definition.GetGeomFieldCount()))
+        yield (
+            layer.GetName(),
+            [
+                *(one.GetName() for one in fields),
+                *(one.GetName() or "geometry" for one in drawn),
+            ],
+        )

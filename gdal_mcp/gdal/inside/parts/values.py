@@ -1,0 +1,105 @@
+"""What a call must know of an input's pixels before it changes their type or computes with them. Only read where it is asked."""
+
+import numpy
+from osgeo import gdal, gdal_array
+
+from gdal_mcp.gdal.inside.parts.pixels import is_float
+from gdal_mcp.gdal.inside.parts.reporting import quiet
+
+WHOLE = 4 << 20  # pixels of one dataset that are all read; above, a sample of them tells
+SIDE = 1024  # of the sample
+MAX_BANDS = 16
+MANY = 33  # different values; classes are fewer
+# formats of pictures, by the type that values are cut down to
+PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "BMP": "UInt8"}
+
+
+def look(dataset, what):
+    """`holes`: whether pixels are nodata. `classes`: whether values look like codes. Else what a type or a format would lose."""
+    if not dataset.RasterCount:
+        return None
+    bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
+    with quiet():
+        if what == "holes":
+            return {"holes": any(has_holes(band) for band in bands)}
+        if what == "classes":
+            return {"classes": all(are_classes(band) for band in bands)}
+        return lost(bands, what)
+
+
+def has_holes(band):
+    if band.GetNoDataValue() is None:
+        return False
+    exact = band.XSize * band.YSize <= WHOLE
+    found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+    return found is not None and found[0] == 0
+
+
+def are_classes(band):
+    """A palette, or a few whole numbers; two are a mask, whose mean is a share."""
+    if band.GetColorTable() is not None or band.GetCategoryNames():
+        return True
+    if is_float(band):
+        return False
+    values, valid = pixels(band)
+    return 2 < len(numpy.unique(values[valid])) < MANY
+
+
+def lost(bands, kind):
+    """Lowest and highest value, and how many pixels do not fit; None where everything fits by its type."""
+    rows = [row for band in bands if (row := lost_of(band, kind)) is not None]
+    if not rows:
+        return None
+    found = {
+        key: sum(row[key] for row in rows) for key in ("outside", "nan", "fractional", "digits", "count")
+    }
+    ranges = [(row["minimum"], row["maximum"]) for row in rows if row["minimum"] is not None]
+    lows, highs = zip(*ranges, strict=True) if ranges else ((None,), (None,))
+    return {
+        **found,
+        "minimum": min(lows) if ranges else None,
+        "maximum": max(highs) if ranges else None,
+        "exact": all(band.XSize * band.YSize <= WHOLE // len(bands) for band in bands),
+        "bands": len(bands),
+    }
+
+
+def lost_of(band, kind):
+    if kind == "PNG" and band.DataType != gdal.GDT_UInt16:
+        kind = "UInt8"
+    target = gdal.GetDataTypeByName(PICTURES.get(kind, kind))
+    if gdal.DataTypeUnion(target, band.DataType) == target or gdal.DataTypeIsComplex(band.DataType):
+        return None
+    values, valid = pixels(band)
+    nan = numpy.isnan(values) if values.dtype.kind == "f" else numpy.zeros(values.shape, bool)
+    values = values[valid & ~nan]
+    counts = {"nan": int((valid & nan).sum()), "count": int(valid.sum())}
+    kept = gdal_array.flip_code(target)
+    if numpy.issubdtype(kept, numpy.integer):
+        room = numpy.iinfo(kept)
+        outside = (values < room.min) | (values > room.max)
+        fractional = ~outside & (values != numpy.floor(values))
+        digits = 0
+    else:
+        counts["nan"] = 0
+        outside = ~numpy.isfinite(values.astype(kept)) & numpy.isfinite(values)
+        fractional = numpy.zeros(1, bool)
+        whole = values.dtype.kind in "iu"  # of numbers with a fraction the last digits are noise
+        digits = int((values.astype(kept).astype(values.dtype) != values).sum()) if whole else 0
+    return {
+        **counts,
+        "outside": int(outside.sum()),
+        "fractional": int(fractional.sum()),
+        "digits": digits,
+        "minimum": float(values.min()) if values.size else None,
+        "maximum": float(values.max()) if values.size else None,
+    }
+
+
+def pixels(band):
+    """Values, and which of them are not nodata; all of them, or a sample."""
+    side = {} if band.XSize * band.YSize <= WHOLE else {"buf_xsize": SIDE, "buf_ysize": SIDE}
+    values, nodata = band.ReadAsArray(**side), band.GetNoDataValue()
+    if nodata is None:
+        return values, numpy.ones(values.shape, bool)
+    return values, ~numpy.isnan(values) if numpy.isnan(nodata) else values != nodata

@@ -1,0 +1,65 @@
+"""Values that a call would lose, by what a container saw in the input's pixels. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.gdal.preflight.looks import CLASSES, HOLES, PICTURES
+
+_WIDER: Final = (
+    "Keep the type, or choose a wider one: Float32 for fractions, Int32 or Float64 for large whole numbers."
+)
+
+
+def findings(looks: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """`looks` are those that the call asks for, by their names."""
+    for name, seen in looks.items():
+        if name == HOLES and seen.get("holes"):
+            yield Finding(
+                "nodata_not_propagated",
+                "the input has pixels without data, and the formula computes with their nodata value as if it were a number.",
+                "Add propagate-nodata, which keeps them nodata.",
+            )
+        elif name == CLASSES and seen.get("classes"):
+            yield Finding(
+                "classes_mixed",
+                "the pixels look like codes of classes, and this resampling or compression makes values between them, which mean "
+                "nothing.",
+                "Use resampling nearest or mode, and a compression that loses nothing, such as DEFLATE or ZSTD.",
+            )
+        elif seen.get("count"):
+            yield from _lost(name, seen)
+
+
+def _lost(kind: str, seen: Mapping[str, Any]) -> Iterator[Finding]:
+    of = {"of": seen["count"]}
+    what = f"{kind} pictures" if kind in PICTURES else kind
+    if outside := seen.get("outside"):
+        low, high = seen.get("minimum"), seen.get("maximum")
+        yield Finding(
+            "values_clamped",
+            f"values from {low:g} to {high:g} do not fit into {what}; those beyond are cut to its lowest and highest value.",
+            "Scale them first with `raster scale` (input-min, input-max, output-min, output-max), or choose a wider type.",
+            numbers={"count": outside, **of, "minimum": low, "maximum": high},
+        )
+    if nan := seen.get("nan"):
+        yield Finding(
+            "nan_lost",
+            f"pixels that are NaN become 0 in {what}, as if that had been measured.",
+            "Fill them first with `raster fill-nodata`, or choose Float32.",
+            numbers={"count": nan, **of},
+        )
+    if not outside and (fractional := seen.get("fractional")):
+        yield Finding(
+            "values_rounded",
+            f"values with a fraction are rounded to whole numbers in {what}.",
+            _WIDER,
+            numbers={"count": fractional, **of},
+        )
+    if digits := seen.get("digits"):
+        yield Finding(
+            "digits_lost",
+            f"whole numbers are too large for {what}, which changes their last digits: different ids may become equal.",
+            _WIDER,
+            numbers={"count": digits, **of},
+        )

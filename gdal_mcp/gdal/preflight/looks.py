@@ -1,0 +1,59 @@
+"""What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
+
+A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes` or `classes`. It reads at
+most some million pixels, so only calls are asked about whose arguments can lose something.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gdal_mcp.gdal.catalogue.formats import driver_for
+from gdal_mcp.gdal.catalogue.model import Catalogue
+from gdal_mcp.gdal.preflight.facts import TYPE_RANGE
+from gdal_mcp.plan import Draft
+
+HOLES: Final = "holes"
+CLASSES: Final = "classes"
+PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
+_NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
+# steps after which a pixel still has the value that it had
+_KEEPS: Final = frozenset(
+    f"raster {name}"
+    for name in "read write convert set-type clip reproject resize select edit mosaic stack overview".split()
+)
+_MIXES: Final = frozenset(
+    "average bilinear cubic cubicspline lanczos rms gauss q1 q3".split()
+)  # several pixels into a value that none of them had
+_RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
+
+
+def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
+    steps = draft.chain or ((draft.algorithm, draft.arguments),)
+    found = []
+    if any(
+        path == "raster calc" and arguments.get("propagate-nodata") != ("true",) for path, arguments in steps
+    ):
+        found.append(HOLES)
+    if any(_mixes(path, arguments) for path, arguments in steps):
+        found.append(CLASSES)
+    if all(path in _KEEPS for path, _ in steps) and (kind := _comes_into(draft, steps, catalogue)):
+        found.append(kind)
+    return tuple(found)
+
+
+def _mixes(path: str, arguments: Mapping[str, tuple[str, ...]]) -> bool:
+    mixes = path in _RESAMPLES and arguments.get("resampling", ("",))[0] in _MIXES
+    return mixes or any(option.upper() == "COMPRESS=JPEG" for option in arguments.get("creation-option", ()))
+
+
+def _comes_into(
+    draft: Draft, steps: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...], catalogue: Catalogue
+) -> str | None:
+    """The narrowest thing that is named: the output's format, or a type."""
+    named = [kind for _, arguments in steps for kind in arguments.get("output-data-type", ())]
+    driver = steps[-1][1].get("output-format", ("",))[0]
+    if not driver and draft.output is not None:
+        driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
+    if driver in PICTURES:
+        return driver
+    return named[-1] if named and named[-1] in _NARROW else None

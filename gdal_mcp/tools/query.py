@@ -1,0 +1,181 @@
+"""`query` and `query_to_file`: one SELECT over the layers of several files, its rows as an answer or as a file."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
+from gdal_mcp.gdal.catalogue.sql import check_allowed, check_statement
+from gdal_mcp.plan import Command, Draft, Output, OutputKind
+from gdal_mcp.toolbox import Answer, Arguments, Tool, schema_of, typed
+from gdal_mcp.tools.algorithm import algorithm_named
+from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, written
+
+LIKE: Final = "vector sql"
+MAX_FILES: Final = 20
+_ALIAS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_RECORDS: Final[Mapping[str, str]] = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl"}
+_MEMBERS: Final = frozenset({"type", "features", "name", "crs", "bbox"})  # which GeoJSON has itself
+_Path = Annotated[str, Field(min_length=1)]
+Inputs = Annotated[
+    Mapping[str, _Path] | Sequence[_Path],
+    Field(min_length=1, max_length=MAX_FILES),
+    # what pydantic would say of it is three times as long
+    WithJsonSchema(
+        {
+            "type": ["object", "array"],
+            "description": 'Files by alias, {"a": "x.gpkg"}, or a list, with stems as aliases',
+        }
+    ),
+]
+Geometry = Literal["none", "wkt", "geojson"]
+
+
+class QueryArguments(Arguments):
+    inputs: Inputs
+    sql: str = Field(
+        description="One SELECT (SQLite with spatial functions). A file's only layer is the table ALIAS, one of several "
+        "ALIAS_LAYER; its geometry is the column geom"
+    )
+    limit: int = Field(100, ge=1, le=10_000)
+    geometry: Geometry = "none"
+
+
+class QueryToFileArguments(Arguments):
+    inputs: Annotated[Inputs, WithJsonSchema({"type": ["object", "array"]})]
+    sql: str
+    output: OutputPath
+    geometry: Geometry = "wkt"
+    members: Mapping[str, Any] | None = Field(None, description="Foreign members of a GeoJSON")
+    overwrite: bool = False
+
+
+def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftContext) -> Draft:
+    algorithm_named(LIKE, context)  # where that is excluded, this is
+    check_allowed(context.settings.allow_sql, "sql")
+    sql = check_statement(arguments.sql, "sql")
+    given = _aliases(arguments.inputs)
+    sources = [context.paths.source(path) for path in given.values()]
+    extra: dict[str, Any] = {
+        "sql": sql,
+        "tables": [[alias, one.name] for alias, one in zip(given, sources, strict=True)],
+        "geometry": arguments.geometry,
+        "form": None,
+    }
+    outputs: tuple[Output, ...] = ()
+    told = {"sql": (sql,), "dialect": ("SQLITE",)}
+    if isinstance(arguments, QueryToFileArguments):
+        form = _form(arguments.output, context)
+        kind: OutputKind = "file" if form in _RECORDS.values() else "dataset"
+        output = context.paths.output(
+            arguments.output, inputs=tuple(sources), overwrite=arguments.overwrite, kind=kind
+        )
+        extra |= {"form": form, "members": _members(arguments, form)}
+        outputs = (output,)
+        told["output-format"] = (form,)
+    else:
+        extra["limit"] = arguments.limit
+    tables = (f"{alias}={one.name}" for alias, one in zip(given, sources, strict=True))
+    return Draft(
+        Command(
+            "query",
+            (f"--sql={sql}", *tables),
+            output=outputs[0].inside if outputs else None,
+            layout="inputs-output",
+            extra=extra,
+        ),
+        tuple(one.located for one in sources),
+        outputs,
+        named=tuple(("input", one.located) for one in sources if one.is_plain),
+        wants_json=True,
+        algorithm=LIKE,
+        arguments=told,
+    )
+
+
+def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
+    """Paths by alias: those that are given, else the stems, with other signs as _ and a number where two are alike."""
+    if isinstance(inputs, Mapping):
+        wrong = next((alias for alias in inputs if not _ALIAS.fullmatch(alias)), None)
+        if wrong is not None or len({alias.lower() for alias in inputs}) < len(inputs):
+            raise ArgumentRefused(
+                "an alias is no plain word, or two differ in case alone.", "Use letters, digits and _."
+            )
+        return inputs
+    made: dict[str, str] = {}
+    for path in inputs:
+        stem = re.sub(r"[^A-Za-z0-9_]", "_", path.rpartition("/")[2].partition(".")[0])[:40]
+        stem = alias = stem if _ALIAS.fullmatch(stem) else f"_{stem}"
+        number = 1
+        while alias.lower() in {one.lower() for one in made}:
+            number += 1
+            alias = f"{stem}_{number}"
+        made[alias] = path
+    return made
+
+
+def _form(output: str, context: DraftContext) -> str:
+    """`json`, `jsonl`, or the driver that the extension means. Raises ArgumentRefused."""
+    extension = output.rpartition(".")[2].lower()
+    if extension in _RECORDS:
+        return _RECORDS[extension]
+    driver = driver_for(context.catalogue, output, "vector")
+    if driver is None:
+        raise ArgumentRefused(
+            "the extension of the output is that of no vector format.",
+            "Use .json (an array of records), .jsonl, .csv, .geojson, .gpkg or another one that `formats` lists.",
+        )
+    return output_format(context.catalogue, driver, "vector")
+
+
+def _members(arguments: QueryToFileArguments, form: str) -> Mapping[str, Any]:
+    members = arguments.members or {}
+    if members and (form != "GeoJSON" or _MEMBERS & set(members)):
+        raise ArgumentRefused(
+            f"members are for a GeoJSON, and not {', '.join(sorted(_MEMBERS))}.", "Write to a .geojson file."
+        )
+    return members
+
+
+def _facts(answer: Answer) -> Mapping[str, Any]:
+    """Numbers and switches; the rows themselves are text of the files."""
+    told = answer.parsed if isinstance(answer.parsed, dict) else {}
+    rows = told.get("rows")
+    counted = {
+        "row_count": len(rows) if isinstance(rows, list) else told.get("count"),
+        "infinite": told.get("infinite"),
+    }
+    facts: dict[str, Any] = {
+        key: value for key, value in counted.items() if type(value) is int and (value or key == "row_count")
+    }
+    return {**facts, "more": told.get("more") is True} if isinstance(rows, list) else facts
+
+
+QUERY = Tool(
+    name="query",
+    title="Query with SQL",
+    description="Rows of a SELECT over the layers of files, under `untrusted`. gdal_describe `vector sql` teaches it. "
+    'Example: {"inputs": {"a": "towns.gpkg"}, "sql": "SELECT name FROM a ORDER BY pop DESC", "limit": 5}.',
+    schema=schema_of(QueryArguments),
+    draft=typed(QueryArguments, _draft),
+    present=_facts,
+    own_keys={"row_count": {"type": "integer"}, "more": {"type": "boolean"}},
+    like=LIKE,
+    writes=False,
+)
+QUERY_TO_FILE = Tool(
+    name="query_to_file",
+    title="Write the rows of a query",
+    description="As query, into .json (array of records), .jsonl, .csv, .geojson, .gpkg ... Example: "
+    '{"inputs": ["towns.gpkg"], "sql": "SELECT * FROM towns", "output": "towns.json"}.',
+    schema=schema_of(QueryToFileArguments),
+    draft=typed(QueryToFileArguments, _draft),
+    like=LIKE,
+    **{
+        **WRITES_OUTPUT,
+        "present": lambda answer: {**written(answer), **_facts(answer)},
+    },
+)

@@ -1,0 +1,201 @@
+"""Rows of SQL over files of several formats, through a real server: typed, complete, and as files of records."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.conftest import grounds
+from tests.mcp.talk import Person, Place, Talk, inside
+from tests.oracle.container import Oracle
+
+__all__ = ["grounds"]
+pytestmark = pytest.mark.engine
+
+TOWNS = "id,code,big,share,day,x,y\n1,007,9007199254740993,0.5,2024-02-29,10,50\n2,010,3,,2024-03-01,11,51\n3,,5000000000,1.5,,10.5,50.5\n"
+
+
+def square(name: str, west: float, south: float) -> dict[str, Any]:
+    ring = [[west, south], [west + 0.9, south], [west + 0.9, south + 0.9], [west, south + 0.9], [west, south]]
+    return {
+        "type": "Feature",
+        "properties": {"name": name, "name:en": name.upper()},
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+    }
+
+
+@pytest.fixture(scope="module")
+def own(grounds: Path, oracle: Oracle) -> Place:
+    made = Place.made(grounds / "queries")
+    made.path("towns.csv").write_text(TOWNS)
+    zones = {"type": "FeatureCollection", "features": [square("a", 9.6, 49.6), square("b", 10.6, 50.6)]}
+    made.path("zones.geojson").write_text(json.dumps(zones))
+    city = oracle.folder("queries") / "city.gpkg"
+    translated = "gdal.VectorTranslate(sys.argv[2], sys.argv[1], layerName=name, accessMode=mode).Close()"
+    oracle.python(
+        f"import sys; from osgeo import gdal\nfor name, mode in (('roads', None), ('my parks', 'append')):\n    {translated}",
+        str(made.path("zones.geojson")),
+        str(city),
+    )
+    made.path("city.gpkg").write_bytes(city.read_bytes())
+    towns = [("A", 900, "town", 10.0, 50.0), ("B", 5000, "city", 11.0, 51.0), ("C", 2000, "city", 10.4, 50.4)]
+    features = [
+        {"type": "Feature", "properties": {"name": n, "pop": p, "kind": k}, "geometry": {"type": "Point", "coordinates": [x, y]}}
+        for n, p, k, x, y in towns
+    ]  # fmt: skip
+    made.path("people.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    made.path("stations.csv").write_text("name,lon,lat\nnorth,11.1,51.1\nsouth,10.1,50.1\n")
+    return made
+
+
+@pytest.fixture(scope="module")
+def talker(own: Place) -> Iterator[Talk]:
+    with inside(own.command("--approval", "never"), person=Person()) as made:
+        yield made
+
+
+def rows(talker: Talk, sql: str, *files: str, **more: Any) -> list[dict[str, Any]]:
+    made = talker.done("query", inputs=list(files or ["towns.csv", "zones.geojson"]), sql=sql, **more)
+    return made["untrusted"]["report"]["rows"]
+
+
+def test_values_have_their_own_types_whatever_the_first_row_holds(talker: Talk):
+    assert rows(talker, "SELECT id, code, big, share, day FROM towns ORDER BY id") == [
+        {"id": 1, "code": "007", "big": 9007199254740993, "share": 0.5, "day": "2024-02-29"},
+        {"id": 2, "code": "010", "big": 3, "share": None, "day": "2024-03-01"},
+        {"id": 3, "code": "", "big": 5000000000, "share": 1.5, "day": None},
+    ]
+    mixed = "SELECT CASE id WHEN 1 THEN NULL WHEN 2 THEN 1 ELSE 2.5 END AS v, json_object('n', id) AS j FROM towns ORDER BY id"
+    assert rows(talker, mixed) == [
+        {"v": None, "j": '{"n":1}'},
+        {"v": 1, "j": '{"n":2}'},
+        {"v": 2.5, "j": '{"n":3}'},
+    ]
+
+
+def test_files_are_joined_by_their_aliases_and_a_cut_is_told(talker: Talk):
+    found = talker.done(
+        "query",
+        inputs={"t": "towns.csv", "z": "zones.geojson"},
+        sql='SELECT t.id, z.name AS id, z."name:en" FROM t JOIN z ON ST_Contains(z.geom, MakePoint(t.x, t.y, 4326)) ORDER BY 1 DESC',
+        limit=1,
+    )
+    assert found["row_count"] == 1
+    assert found["more"] is True
+    assert found["untrusted"]["report"]["rows"] == [{"id": 2, "id_2": "b", "name:en": "B"}]
+    counted = 'SELECT (SELECT count(*) FROM c_roads) + (SELECT count(*) FROM "my parks") AS n, geom FROM "c_my parks" LIMIT 1'
+    made = talker.done("query", inputs={"c": "city.gpkg"}, sql=counted, geometry="wkt")
+    [row] = made["untrusted"]["report"]["rows"]
+    assert row["n"] == 4
+    assert row["geom"].startswith("POLYGON ((9.6 49.6,")
+
+
+SPREAD = "SELECT id, big, day, MakePoint(x, y, 4326) AS geom FROM towns ORDER BY id DESC"
+
+
+def test_records_are_an_array_lines_or_a_typed_layer(talker: Talk, own: Place, oracle: Oracle):
+    def written(name: str, **more: Any) -> Path:
+        made = talker.done("query_to_file", inputs=["towns.csv"], sql=SPREAD, output=name, **more)
+        assert made["row_count"] == 3
+        return own.path(name)
+
+    records = json.loads(written("t.json", geometry="none").read_text())
+    assert [one["id"] for one in records] == [3, 2, 1]
+    assert records[2]["big"] == 9007199254740993
+    lines = written("t.jsonl", geometry="geojson").read_text().splitlines()
+    assert json.loads(lines[0])["geom"] == {"type": "Point", "coordinates": [10.5, 50.5]}
+    collection = json.loads(written("t.geojson", members={"dropped_count": 3}).read_text())
+    assert collection["dropped_count"] == 3
+    assert collection["type"] == "FeatureCollection"
+    assert collection["features"][2]["properties"]["big"] == 9007199254740993
+    assert written("t.csv", geometry="none").read_text().splitlines()[1] == "3,5000000000,"
+    [layer] = oracle.vector(written("t.gpkg"))["layers"]
+    assert [(one["name"], one["type"]) for one in layer["fields"]] == [
+        ("id", "Integer"), ("big", "Integer64"), ("day", "Date"),
+    ]  # fmt: skip
+    assert layer["geometryFields"][0]["type"] == "Point"
+    assert "4326" in json.dumps(layer["geometryFields"][0]["coordinateSystem"])
+
+
+def test_no_row_is_an_answer_and_files_of_none_are_whole(talker: Talk, own: Place):
+    assert rows(talker, "SELECT * FROM towns WHERE id > 9") == []
+    talker.done(
+        "query_to_file", inputs=["towns.csv"], sql="SELECT * FROM towns WHERE id > 9", output="none.json"
+    )
+    assert json.loads(own.path("none.json").read_text()) == []
+
+
+def test_what_a_query_may_not_do_is_refused(talker: Talk):
+    for arguments, code in (
+        ({"inputs": {"a b": "towns.csv"}, "sql": "SELECT 1"}, "INVALID_ARGUMENT"),
+        ({"inputs": {"a": "towns.csv", "A": "zones.geojson"}, "sql": "SELECT 1"}, "INVALID_ARGUMENT"),
+        ({"inputs": ["towns.csv"], "sql": "SELECT * FROM zones, 'zones.geojson'.zones"}, "INVALID_ARGUMENT"),
+        ({"inputs": ["/etc/passwd"], "sql": "SELECT 1"}, "PATH_NOT_ALLOWED"),
+        ({"inputs": ["none.csv"], "sql": "SELECT 1"}, "NOT_FOUND"),
+        ({"inputs": ["towns.csv"], "sql": "SELECT * FROM nosuch"}, "GDAL_ERROR"),
+    ):
+        assert talker.failed("query", **arguments)["code"] == code
+
+
+EXPECTED = [
+    [{"name": "B", "pop": 5000}, {"name": "C", "pop": 2000}],
+    [{"name": "A", "zone": "a"}, {"name": "B", "zone": "b"}, {"name": "C", "zone": "a"}],
+    [("A", "south"), ("B", "north"), ("C", "south")],
+    [("a", 6400, 6480), ("b", 6260, 6340)],
+    [
+        {"kind": "city", "n": 2, "pop": 7000, "largest": 5000},
+        {"kind": "town", "n": 1, "pop": 900, "largest": 900},
+    ],
+    [
+        {"kind": "city", "name": "B", "pop": 5000},
+        {"kind": "city", "name": "C", "pop": 2000},
+        {"kind": "town", "name": "A", "pop": 900},
+    ],
+]
+
+
+def test_every_example_that_is_taught_gives_what_it_says(talker: Talk):
+    taught = talker.done("gdal_describe", algorithm="vector sql")["sql"]["query_examples"]
+    own = {"towns.gpkg": "people.geojson", "zones.geojson": "zones.geojson", "stations.csv": "stations.csv"}
+    found = [
+        talker.done(
+            "query",
+            inputs={alias: own[file] for alias, file in one["arguments"]["inputs"].items()},
+            sql=one["arguments"]["sql"],
+        )["untrusted"]["report"]["rows"]
+        for one in taught
+    ]
+    assert len(found) == len(EXPECTED)
+    assert found[:2] == EXPECTED[:2]
+    assert [(row["town"], row["station"]) for row in found[2]] == EXPECTED[2]
+    assert all(10_000 < row["metres"] < 40_000 for row in found[2])
+    areas = [(row["name"], row["km2"]) for row in found[3]]
+    assert [name for name, _ in areas] == ["a", "b"]
+    assert all(low < km2 < high for (_, km2), (_, low, high) in zip(areas, EXPECTED[3], strict=True)), areas
+    assert found[4:] == EXPECTED[4:]
+
+
+def test_a_name_that_is_missing_is_answered_with_those_there_are(talker: Talk):
+    def told(tool: str = "query", **arguments: Any) -> tuple[str, str]:
+        error = talker.failed(tool, **arguments)
+        return " ".join(error["untrusted"]["gdal"]), error["message"] + error["suggestion"]
+
+    given = {"inputs": {"t": "towns.csv", "z": "zones.geojson"}}
+    theirs, ours = told(**given, sql="SELECT * FROM zone")
+    assert theirs.index('"zones"') < theirs.index('"t"')
+    assert "name:en" not in ours
+    theirs, _ = told(**given, sql="SELECT shar FROM t")
+    assert theirs.index('"share"') < theirs.index('"code"')
+    theirs, _ = told(
+        "gdal_read",
+        algorithm="vector info",
+        arguments={"input": "zones.geojson", "sql": "SELECT nam FROM zones"},
+    )
+    assert '"name"' in theirs
+    for sql, use in (
+        ("ST_DWithin(geom, geom, 1)", "PtDistWithin"),
+        ("ST_Intersect(geom, geom)", "ST_Intersects"),
+    ):
+        assert use in told(**given, sql=f"SELECT {sql} FROM z")[1]
