@@ -24,7 +24,7 @@ from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.gdal.preflight.keeps import keeps
-from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of
+from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -143,8 +143,12 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "as_array": command.as_array,
         **asked_of(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
-        "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
+        "outputs": [
+            {"path": one.inside, "kind": one.kind, "replaces": str(one.replaces[0]) if one.replaces else None}
+            for one in draft.outputs
+        ],
         "keeps": keeps(draft),
+        "judged": is_judged(draft),
         "preview_pixels": preview_pixels,
         **command.extra,
     }
