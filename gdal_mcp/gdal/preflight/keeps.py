@@ -33,8 +33,14 @@ _OTHERWISE: Final = frozenset(
 )
 
 
+# whose features may have no geometry: a table of numbers, or faults without a place
+_TABLES: Final = frozenset({"raster zonal-stats", "vector check-geometry", "vector check-coverage"})
+
+
 def keeps(draft: Draft) -> Sequence[str]:
-    """`features`, `fields`, `values`, `coordinates`: as far as nothing in the call changes them."""
+    """`features`, `fields`, `values`, `coordinates`: as far as nothing in the call changes them; else `gaps`, which may be made."""
+    if draft.algorithm in _TABLES:
+        return ("gaps",)
     steps = draft.chain or ((_as_vector(draft), draft.arguments),)
     named = [name for name, _ in draft.named or ()]
     if not draft.outputs or len(draft.outputs) != 1 or named.count("input") != 1 or len(draft.inputs) != 1:

@@ -35,7 +35,7 @@ def layer_checks(dataset, rows, origin):
             yield {"code": "empty_layer", "layer": number}
         layer = dataset.GetLayer(number)
         checks = list(crs_checks(row, layer.GetSpatialRef()))
-        source = paired(layer, dataset, readable) if origin.keeps else None
+        source = paired(layer, dataset, readable) if "fields" in origin.keeps else None
         if source is None:
             after = Survey(layer, clock, valid=True)
             empty = empty_in(readable, clock) if after.empty else 0
@@ -43,7 +43,7 @@ def layer_checks(dataset, rows, origin):
             pair = Pair(layer, source, driver, origin.keeps)
             checks += pair.checks()
             after, empty = pair.after, pair.before.empty
-        checks += content(row, after, empty)
+        checks += content(row, after, after.empty if "gaps" in origin.keeps else empty)
         if (source is None or source.GetGeomType() != ogr.wkbUnknown) and driver in DECLARED:
             checks += undeclared(row, after)
         yield from ({**check, "layer": number} for check in checks)
