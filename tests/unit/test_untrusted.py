@@ -27,7 +27,7 @@ HIDING = {
     "line separator": "\u2028\u2029", "soft hyphen": "\u00ad", "variation": "\ufe0f\U000e0101",
     "tag": "\U000e0041", "private use": "\ue000", "lone surrogate": "\ud800", "unassigned": "\u0378",
     "filler": "\u3164\u115f\uffa0\u034f", "annotation": "\ufff9", "Mongolian variation": "\u180b\u180f",
-    "cell without dots": "\u2800", "note without head": "\U0001d159",
+    "cell without dots": "\u2800", "note without head": "\U0001d159", "other formats": "\u0600\U0001d173",
 }  # fmt: skip
 
 
