@@ -97,7 +97,32 @@ VALUES = (
     ),
     Trap("classes_mixed", write("raster resize", input="classes.tif", output="OUT.tif", size=["20", "15"], resampling="bilinear"), before=True),
 )  # fmt: skip
-TRAPS = CRS + VALUES
+WRITTEN = (
+    Trap(
+        "collar_without_nodata",
+        call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:3035"),
+        (
+            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:25832"),
+            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:3035", extra_args=["--add-alpha"]),
+            call("reproject", input="classes.tif", output="OUT.tif", dst_crs="EPSG:3035"),
+            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:3035", bbox=[4321500, 2499000, 4322500, 2500000]),
+        ),
+        mends=True,
+    ),
+    Trap("collar_without_nodata", write("raster mosaic", input=["photo.tif", "photo_far.tif"], output="OUT.tif"), (write("raster mosaic", input=["photo.tif", "photo_next.tif"], output="OUT.tif"),)),
+    Trap(
+        "outside_area_of_use",
+        write("raster resize", input="utm_far.tif", output="OUT.tif", size=["20", "15"]),
+        (write("raster resize", input="low.tif", output="OUT.tif", size=["20", "15"]), write("raster resize", input="utm_next.tif", output="OUT.tif", size=["20", "15"])),
+    ),
+    Trap(
+        "all_nan",
+        write("raster zonal-stats", input="low.tif", zones="zones_beside.gpkg", output="OUT.gpkg", stat=["mean"], include_field=["id"]),
+        (write("raster zonal-stats", input="low.tif", zones="zones_utm.gpkg", output="OUT.gpkg", stat=["mean"], include_field=["id"]),),
+        ignored=frozenset({"crs_missing"}),
+    ),
+)  # fmt: skip
+TRAPS = CRS + VALUES + WRITTEN
 
 
 def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests):
