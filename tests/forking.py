@@ -1,8 +1,8 @@
 """The program in a process of its own each time, without a second of imports each time.
 
-`python -m tests.forking` loads what most commands need and is then copied for each run: it takes orders over
-the socket that is its standard input, one JSON object with the descriptors of the copy's streams, and answers
-with the copy's process id and, once it has ended, with how.
+`python -m tests.forking` loads what commands and servers need and is then copied for each run. It takes orders over the socket that
+is its standard input, one JSON object each: of a program with the descriptors of the copy's streams, answered with the copy's process
+id, and of a process id, answered with how that one ended.
 """
 
 import atexit
@@ -14,9 +14,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 SECONDS = 120.0  # a bound on waiting, far above what anything takes
 _MOST = 1 << 20  # bytes of an order; a word of a command line may have 128 KiB
@@ -30,35 +30,42 @@ class Forks:
     log: IO[bytes]
 
     @classmethod
-    def loaded(cls, env: Mapping[str, str]) -> "Forks":
+    def loaded(cls, env: Mapping[str, str] | None = None, module: str = __name__) -> "Forks":
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for one in (ours, theirs):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST)
         ours.settimeout(SECONDS)
         log = tempfile.TemporaryFile()
-        command = [sys.executable, "-m", __name__]
-        process = subprocess.Popen(command, stdin=theirs, stdout=log, stderr=log, env=env)
+        process = subprocess.Popen(
+            [sys.executable, "-m", module], stdin=theirs, stdout=log, stderr=log, env=env
+        )
         theirs.close()
         for end in (log.close, lambda: process.wait(SECONDS), ours.close):
             atexit.register(end)  # the last is done first
         return cls(ours, log)
 
-    def run(self, words: tuple[str, ...], stdin: int, env: Mapping[str, str]) -> tuple[int, str, str]:
+    def start(self, order: Mapping[str, object], streams: Sequence[int]) -> int:
+        """The process id of a copy that becomes the program of this order."""
+        try:
+            socket.send_fds(self.orders, [json.dumps(order, default=str).encode()], streams)
+            return int(json.loads(self.orders.recv(_MOST)))
+        except (OSError, ValueError) as error:
+            raise AssertionError(f"the program was not loaded: {_text(self.log)}") from error
+
+    def ended(self, pid: int) -> int:
+        """Waits for its exit code, negative for a signal."""
+        try:
+            self.orders.send(json.dumps({"ended": pid}).encode())
+            return os.waitstatus_to_exitcode(json.loads(self.orders.recv(_MOST)))
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise
+
+    def run(self, words: Sequence[str], stdin: int, env: Mapping[str, str]) -> tuple[int, str, str]:
         """Exit code, output and errors of `gdal-mcp` with these words."""
-        order = json.dumps({"argv": words, "env": dict(env)}).encode()
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-            sent = [stdin, stdout.fileno(), stderr.fileno()]
-            try:
-                socket.send_fds(self.orders, [order], sent)
-                pid = json.loads(self.orders.recv(_MOST))
-            except (OSError, ValueError) as error:
-                raise AssertionError(f"the program was not loaded: {_text(self.log)}") from error
-            try:
-                code = os.waitstatus_to_exitcode(json.loads(self.orders.recv(_MOST)))
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                raise
-            return code, _text(stdout), _text(stderr)
+            pid = self.start({"argv": words, "env": dict(env)}, [stdin, stdout.fileno(), stderr.fileno()])
+            return self.ended(pid), _text(stdout), _text(stderr)
 
 
 def _text(written: IO[bytes]) -> str:
@@ -66,21 +73,27 @@ def _text(written: IO[bytes]) -> str:
     return written.read().decode()
 
 
-def _serve() -> None:
+def serve(prepare: Callable[[Mapping[str, Any]], object] = lambda _order: None) -> None:
+    """Takes orders until there are no more. A copy is prepared by its order, and ends as the program ends."""
+    _load()
+    gc.freeze()  # what is loaded stays in memory that the copies share
     orders = socket.socket(fileno=os.dup(0))
     while True:
         data, descriptors, _, _ = socket.recv_fds(orders, _MOST, 3)
         if not data:
             return
+        order = json.loads(data)
+        if "ended" in order:
+            orders.send(json.dumps(os.waitpid(order["ended"], 0)[1]).encode())
+            continue
         child = os.fork()
         if child == 0:
             orders.close()
-            _become(json.loads(data), descriptors)
+            _become(order, descriptors, prepare)
             return
         for one in descriptors:
             os.close(one)
         orders.send(json.dumps(child).encode())
-        orders.send(json.dumps(os.waitpid(child, 0)[1]).encode())
 
 
 def _load() -> None:
@@ -90,12 +103,17 @@ def _load() -> None:
     )
     from gdal_mcp.commands import calls, doctor, replay  # noqa: F401
     from gdal_mcp.gdal.catalogue.load import packaged
+    from gdal_mcp.mcp import stdio  # noqa: F401
+    from gdal_mcp.operations import undoing  # noqa: F401
+    from sandbox.engines import discovery, docker  # noqa: F401
 
     packaged()
 
 
-def _become(order: Mapping[str, object], descriptors: list[int]) -> None:
-    """The program with these words and streams; it ends as the program ends."""
+def _become(
+    order: Mapping[str, Any], descriptors: list[int], prepare: Callable[[Mapping[str, Any]], object]
+) -> None:
+    """The program with these words and streams."""
     for target, one in enumerate(descriptors):
         os.dup2(one, target)
         os.close(one)
@@ -107,12 +125,11 @@ def _become(order: Mapping[str, object], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(order["env"])
     sys.argv = ["gdal-mcp", *order["argv"]]
+    prepare(order)
     from gdal_mcp.cli import main
 
     sys.exit(main())
 
 
 if __name__ == "__main__":
-    _load()
-    gc.freeze()  # what is loaded stays in memory that the copies share
-    _serve()
+    serve()

@@ -198,13 +198,16 @@ def test_the_log_verifies_after_calls_and_not_after_one_changed_byte(log_copy: P
 
 
 def test_tail_shows_the_last_records_as_json_lines(desk: Desk, described: Ended):
-    ended = desk.run("audit", "tail", "-n", "2")
+    ended = desk.run("audit", "tail", "-n", "2", "--json")
     shown = [json.loads(line) for line in ended.stdout.splitlines()]
     assert ended.code == 0
     assert [
         {name: row[name] for name in row if name not in ("seq", "time")} for row in shown
     ] == desk.audited[-2:]
     assert [row["seq"] for row in shown] == [len(desk.audited) - 1, len(desk.audited)]
+    lines = desk.run("audit", "tail", "-n", "2").stdout.splitlines()
+    assert len(lines) == 2
+    assert all(row["call"] in line and row["type"] in line for row, line in zip(shown, lines, strict=True))
 
 
 def call_id(result: dict[str, Any]) -> str:

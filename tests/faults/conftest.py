@@ -1,11 +1,10 @@
 """One process that servers are copied from, and one place that they all work in, whose host is attested already."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.faults.kit import made, serves_again, writes
-from tests.faults.nursery import Nursery, nursery
+from tests.faults.nursery import Nursery
+from tests.forking import Forks
 from tests.mcp.conftest import containers
 from tests.mcp.talk import Place
 
@@ -13,9 +12,10 @@ __all__ = ["containers"]
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    with nursery(tmp_path_factory.mktemp("nursery") / "servers.log") as started:
-        yield started
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Nursery:
+    return Nursery(
+        Forks.loaded(module="tests.faults.zygote"), tmp_path_factory.mktemp("nursery") / "servers.log"
+    )
 
 
 @pytest.fixture(scope="session")

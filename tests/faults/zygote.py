@@ -1,24 +1,14 @@
-"""A process that has loaded the server and is copied for each one that a test wants, which dies or waits at a point if told to.
+"""The process that servers are copied from (see tests/forking.py), each of which dies or waits at a point if told to."""
 
-`python -m tests.faults.zygote` takes orders over the socket that is its standard input: one JSON object with three descriptors,
-for standard input, output and errors of the copy. It answers with the copy's process id, and later, asked for it, with how it
-ended.
-"""
-
-import builtins
-import json
 import os
 import signal
-import socket
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.faults.points import instrument
-
-_MOST = 64 << 10
+from tests.forking import serve
 
 
 class Stop:
@@ -62,51 +52,8 @@ class Clock:
 CLOCK = Clock()
 
 
-def main() -> None:
-    time.time = CLOCK
-    instrument(STOP)
-    _load()
-    orders = socket.socket(fileno=os.dup(0))
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(orders, _MOST, 3)
-        if not data:
-            return
-        order = json.loads(data)
-        if "ended" in order:
-            orders.send(json.dumps(os.waitpid(order["ended"], 0)[1]).encode())
-            continue
-        child = os.fork()
-        if child == 0:
-            orders.close()
-            _become(order, descriptors)
-        for one in descriptors:
-            os.close(one)
-        orders.send(json.dumps(child).encode())
-
-
-def _load() -> None:
-    """What a server imports and reads, which is most of its start."""
-    from gdal_mcp import (
-        app,  # noqa: F401
-        cli,  # noqa: F401
-    )
-    from gdal_mcp.gdal.catalogue.load import packaged
-    from gdal_mcp.host import image  # noqa: F401
-    from gdal_mcp.mcp import stdio  # noqa: F401
-    from gdal_mcp.operations import undoing  # noqa: F401
-    from sandbox.engines import discovery, docker  # noqa: F401
-
-    packaged()
-
-
-def _become(order: Mapping[str, Any], descriptors: list[int]) -> None:
-    """The program with these arguments and nothing of the zygote's but its memory. Never returns."""
-    for target, one in enumerate(descriptors):
-        os.dup2(one, target)
-        os.close(one)
-    sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))
-    os.environ.clear()
-    os.environ.update(order["env"])
+def prepare(order: Mapping[str, Any]) -> None:
+    """What the test wants of this copy."""
     STOP.point, STOP.armed, STOP.trail, STOP.dies = (
         order[name] for name in ("point", "armed", "trail", "dies")
     )
@@ -114,15 +61,6 @@ def _become(order: Mapping[str, Any], descriptors: list[int]) -> None:
         _go_by(order["clock"])
     if order["patience"]:
         _hurry(order["patience"])
-    from gdal_mcp.cli import main as program
-
-    code = 1
-    try:
-        code = program(order["argv"])
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            builtins.print(end="", flush=True, file=stream)
-        os._exit(code)
 
 
 def _go_by(clock: str) -> None:
@@ -145,4 +83,6 @@ def _hurry(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    time.time = CLOCK
+    instrument(STOP)
+    serve(prepare)

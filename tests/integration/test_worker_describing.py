@@ -5,39 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker_kit import Box, Done, described
+from tests.integration.worker_kit import MAKER, Box, Done, described
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
 PROGRAM = r"""
-import sys
-import numpy as np
-from osgeo import gdal, ogr, osr
-gdal.UseExceptions()
-out = sys.argv[1] + "/"
-
-def crs(code):
-    made = osr.SpatialReference()
-    made.SetFromUserInput(code)
-    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-    return made
-
-def raster(name, array, code="EPSG:32611", transform=(440000, 60, 0, 3751000, 0, -60), nodata=None, options=(), kind=None):
-    array = np.asarray(array)
-    bands = array if array.ndim == 3 else array[None]
-    kinds = {"uint8": gdal.GDT_Byte, "int16": gdal.GDT_Int16, "float32": gdal.GDT_Float32, "complex64": gdal.GDT_CFloat32}
-    made = gdal.GetDriverByName("GTiff").Create(out + name, bands.shape[2], bands.shape[1], len(bands), kinds[str(array.dtype)], list(options))
-    if transform:
-        made.SetGeoTransform(transform)
-    if code:
-        made.SetSpatialRef(crs(code))
-    for number, one in enumerate(bands, 1):
-        if nodata is not None:
-            made.GetRasterBand(number).SetNoDataValue(nodata)
-        made.GetRasterBand(number).WriteArray(one)
-    return made
-
 steps = np.arange(600, dtype="int16").reshape(20, 30)
 raster("plain.tif", steps, nodata=-999, options=["COMPRESS=DEFLATE"])
 raster("copy.tif", steps, nodata=-999, options=["COMPRESS=DEFLATE"])
@@ -54,10 +27,7 @@ raster("constant.tif", steps * 0 + 7)
 raster("one.tif", np.full((1, 1), 7, "uint8"))
 raster("complex.tif", np.full((4, 4), 1 + 2j, "complex64"))
 clear = np.full((4, 9, 9), 200, "uint8"); clear[3] = 0; clear[0, 2, 2] = 9
-made = raster("clear.tif", clear)
-for number, color in enumerate((gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand, gdal.GCI_AlphaBand), 1):
-    made.GetRasterBand(number).SetColorInterpretation(color)
-made = None
+raster("clear.tif", clear, colors=RGBA)
 raster("nocrs.tif", steps, code=None)
 raster("nowhere.tif", steps, code=None, transform=None)
 raster("wrong.tif", steps, code="EPSG:4326")
@@ -107,7 +77,7 @@ array = axes = group = None
 @pytest.fixture(scope="session")
 def data(oracle: Oracle) -> Path:
     made = oracle.folder("described")
-    oracle.python(PROGRAM, str(made))
+    oracle.python(MAKER + PROGRAM, str(made))
     return made
 
 

@@ -4,49 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker_kit import Box, Done, Picture
+from tests.integration.worker_kit import MAKER, Box, Done, Picture
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
 SECRET = "text-that-stands-in-the-file"
 PROGRAM = r"""
-import sys
-import numpy as np
-from osgeo import gdal, ogr, osr
-gdal.UseExceptions()
-out, secret = sys.argv[1] + "/", sys.argv[2]
-
-def crs(code):
-    made = osr.SpatialReference()
-    made.ImportFromEPSG(code)
-    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-    return made
-
-def raster(name, array, nodata=None, colors=None, table=None, code=32611, options=()):
-    array = np.asarray(array)
-    bands = array if array.ndim == 3 else array[None]
-    kinds = {"uint8": gdal.GDT_Byte, "int16": gdal.GDT_Int16, "float32": gdal.GDT_Float32, "complex64": gdal.GDT_CFloat32}
-    made = gdal.GetDriverByName("GTiff").Create(out + name, bands.shape[2], bands.shape[1], len(bands), kinds[str(array.dtype)], list(options))
-    made.SetGeoTransform((440000, 60, 0, 3751000, 0, -60))
-    made.SetSpatialRef(crs(code))
-    made.SetMetadataItem("TIFFTAG_IMAGEDESCRIPTION", secret)
-    made.SetMetadataItem("AUTHOR", secret)
-    for number, one in enumerate(bands, 1):
-        band = made.GetRasterBand(number)
-        band.SetDescription(secret)
-        if table:
-            entries = gdal.ColorTable()
-            for value, entry in table.items():
-                entries.SetColorEntry(value, entry)
-            band.SetRasterColorTable(entries)
-        if nodata is not None:
-            band.SetNoDataValue(nodata)
-        if colors:
-            band.SetColorInterpretation(colors[number - 1])
-        band.WriteArray(one)
-
-RGBA = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand, gdal.GCI_AlphaBand)
 y, x = np.mgrid[0:300, 0:300]
 ramp = (x * 2).astype("int16")
 ramp[:150, :150] = -9999
@@ -104,7 +68,7 @@ vector("none.csv", [(None, [None])], driver="CSV")
 @pytest.fixture(scope="session")
 def data(oracle: Oracle) -> Path:
     made = oracle.folder("pictured")
-    oracle.python(PROGRAM, str(made), SECRET)
+    oracle.python(MAKER + PROGRAM, str(made), SECRET)
     return made
 
 

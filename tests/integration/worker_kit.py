@@ -48,6 +48,47 @@ EMPTY = {
     "outputs": [],
 }  # fmt: skip
 
+# the beginning of a program that makes files in the folder that it is given: rasters and CRSs
+MAKER = r"""
+import sys
+import numpy as np
+from osgeo import gdal, ogr, osr
+gdal.UseExceptions()
+out, secret = sys.argv[1] + "/", "".join(sys.argv[2:])
+KINDS = {"uint8": gdal.GDT_Byte, "int16": gdal.GDT_Int16, "float32": gdal.GDT_Float32, "complex64": gdal.GDT_CFloat32}
+RGBA = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand, gdal.GCI_AlphaBand)
+
+def crs(code):
+    made = osr.SpatialReference()
+    made.SetFromUserInput(code if isinstance(code, str) else f"EPSG:{code}")
+    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+    return made
+
+def raster(name, array, nodata=None, colors=None, table=None, code=32611, transform=(440000, 60, 0, 3751000, 0, -60), options=()):
+    array = np.asarray(array)
+    bands = array if array.ndim == 3 else array[None]
+    made = gdal.GetDriverByName("GTiff").Create(out + name, bands.shape[2], bands.shape[1], len(bands), KINDS[str(array.dtype)], list(options))
+    if transform:
+        made.SetGeoTransform(transform)
+    if code:
+        made.SetSpatialRef(crs(code))
+    for key in ("TIFFTAG_IMAGEDESCRIPTION", "AUTHOR") if secret else ():
+        made.SetMetadataItem(key, secret)
+    for number, one in enumerate(bands, 1):
+        band = made.GetRasterBand(number)
+        band.SetDescription(secret)
+        if table:
+            entries = gdal.ColorTable()
+            for value, entry in table.items():
+                entries.SetColorEntry(value, entry)
+            band.SetRasterColorTable(entries)
+        if nodata is not None:
+            band.SetNoDataValue(nodata)
+        if colors:
+            band.SetColorInterpretation(colors[number - 1])
+        band.WriteArray(one)
+    return made
+"""
 PIXELS = r"""
 import base64, json, sys
 from osgeo import gdal

@@ -59,6 +59,28 @@ def test_an_approval_is_for_one_plan_and_one_principal(approvals: Approvals) -> 
     assert approvals.consume("d", "alice")
 
 
+def test_a_question_that_is_open_or_denied_lets_nothing_through(approvals: Approvals) -> None:
+    approval = ask(approvals, "d", "alice")
+    assert approvals.consume("d", "alice") is None
+    approvals.decide(approval.id, Decision(False, "bob", "console", "console"))
+    assert approvals.consume("d", "alice") is None
+    latest = approvals.approval(approval.id)
+    assert latest
+    assert latest.state == "denied"
+
+
+def test_of_two_equal_calls_each_needs_its_yes(approvals: Approvals) -> None:
+    first, second = (ask(approvals, "d", "alice") for _ in range(2))
+    approvals.decide(first.id, Decision(True, "bob", "console", "console"))
+    assert approvals.consume("d", "alice")
+    assert approvals.consume("d", "alice") is None
+    late = approvals.decide(second.id, Decision(True, "bob", "console", "console"))
+    assert late
+    assert late.state == "approved", "the yes to the second is not lost because the first was used"
+    assert approvals.consume("d", "alice")
+    assert approvals.consume("d", "alice") is None
+
+
 def test_one_who_asks_without_end_is_refused_and_nobody_else(approvals: Approvals, clock: Clock) -> None:
     for number in range(MOST_OPEN):
         ask(approvals, f"d{number}", "alice")
@@ -79,6 +101,8 @@ def test_a_call_that_is_sent_again_takes_up_the_question_that_nobody_waits_for(a
     assert taken
     assert (taken.id, taken.holder) == (first.id, "s:c2")
     assert approvals.adopt("d", "alice", "s:c3") is None, "one question is one call's"
+    approvals.decide(first.id, Decision(True, "bob", "console", "console"))
+    assert approvals.adopt("d", "alice", "s:c3") is None, "nor is its answer another's while it waits"
 
 
 @pytest.mark.parametrize(("state", "adopted"), [("pending", False), ("approved", True), ("denied", False)])
@@ -96,6 +120,15 @@ def test_what_calls_of_dead_servers_asked_is_free(approvals: Approvals) -> None:
     dead, living = (approvals.request(asked(name, "alice"), TTL, f"{name}:c") for name in ("dead", "living"))
     approvals.release_dead(lambda server: server == "living")
     assert [getattr(approvals.look(one.id), "holder", None) for one in (dead, living)] == ["", "living:c"]
+
+
+def test_a_question_that_is_dropped_lets_nothing_through(approvals: Approvals) -> None:
+    row = approve(approvals)
+    approvals.drop(row.id)
+    assert approvals.consume("d", "alice") is None
+    after = approvals.decide(row.id, Decision(True, "bob", "console", "console"))
+    assert after
+    assert after.state == "expired"
 
 
 @pytest.mark.claim("approval.ways")
@@ -189,6 +222,29 @@ def test_an_approval_expires(approvals: Approvals, clock: Clock) -> None:
     assert expired
     assert expired.state == "expired"
     clock.now = 0.0  # a clock that is set back does not bring it back
+    assert approvals.consume("d", "alice") is None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_denial_stays_and_takes_back_an_approval_that_is_not_used(
+    approvals: Approvals, first: bool
+) -> None:
+    approval = ask(approvals, "d", "alice")
+    approvals.decide(approval.id, Decision(first, "bob", "console", "console"))
+    after = approvals.decide(approval.id, Decision(not first, "carol", "elicitation", "elicitation"))
+    assert after
+    assert (after.state, after.decided_by) == ("denied", "carol" if first else "bob")
+    assert approvals.consume("d", "alice") is None
+
+
+@pytest.mark.claim("approval.first-decides")
+def test_a_used_approval_cannot_be_approved_again(approvals: Approvals) -> None:
+    approval = approve(approvals)
+    approvals.consume("d", "alice")
+    for approved in (True, False):
+        after = approvals.decide(approval.id, Decision(approved, "bob", "console", "console"))
+        assert after
+        assert after.state == "used"
     assert approvals.consume("d", "alice") is None
 
 

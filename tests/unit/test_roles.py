@@ -80,70 +80,47 @@ def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
 
 
 # Where a path, a document, SQL or code hides, as a survey of GDAL found by running it.
+SURVEY = {
+    Role.INPUT: """
+        dataset identify --filename, dataset copy --source, driver rpftoc create --input,
+        raster blend --overlay, raster clip --like, raster color-map --color-map,
+        raster compare --reference, raster edit --color-map, raster fill-nodata --mask,
+        raster overview add --overview-src, raster overview refresh --like, raster pansharpen --spectral,
+        raster pixel-info --position-dataset, raster rgb-to-palette --color-map, raster sieve --mask,
+        raster viewshed --sd-filename, raster zonal-stats --zones, raster zonal-stats --weights,
+        vector create --schema, vector layer-algebra --method, vsi copy --source, vsi list --filename,
+        vsi sozip create --input
+    """,
+    Role.OUTPUT: """
+        dataset copy --destination, driver rpftoc create --output, raster tile --output,
+        vector partition --output, vsi copy --destination, vsi sozip create --output,
+        vsi sync --destination
+    """,
+    Role.SIDECAR: """
+        driver gti create --xml-filename
+    """,
+    Role.UPDATE: """
+        dataset delete --filename, dataset rename --source, driver gpkg repack --dataset,
+        driver openfilegdb repack --dataset, raster edit --dataset, raster overview add --input,
+        raster overview delete --input, raster overview refresh --input, raster update --output,
+        vector update --output, vsi delete --filename, vsi move --source
+    """,
+    Role.FORBIDDEN: """
+        raster tile --mapml-template, raster tile --parallel-method, raster tile --spawned,
+        raster tile --config-options-in-stdin, raster calc --no-check-expression, vector sql --update,
+        raster info --config
+    """,
+    Role.EXPRESSION: """
+        raster calc --calc, raster reclassify --mapping, raster clip --like-sql, vector filter --where,
+        vector grid average --sql, vector sql --sql, raster pipeline --pipeline
+    """,
+}
+
+
 def test_what_the_survey_found_has_the_role_of_it() -> None:
-    for path, name, found in [
-        ("dataset identify", "filename", Role.INPUT),
-        ("dataset copy", "source", Role.INPUT),
-        ("dataset copy", "destination", Role.OUTPUT),
-        ("driver gti create", "xml-filename", Role.SIDECAR),
-        ("driver rpftoc create", "input", Role.INPUT),
-        ("driver rpftoc create", "output", Role.OUTPUT),
-        ("raster blend", "overlay", Role.INPUT),
-        ("raster clip", "like", Role.INPUT),
-        ("raster color-map", "color-map", Role.INPUT),
-        ("raster compare", "reference", Role.INPUT),
-        ("raster edit", "color-map", Role.INPUT),
-        ("raster fill-nodata", "mask", Role.INPUT),
-        ("raster overview add", "overview-src", Role.INPUT),
-        ("raster overview refresh", "like", Role.INPUT),
-        ("raster pansharpen", "spectral", Role.INPUT),
-        ("raster pixel-info", "position-dataset", Role.INPUT),
-        ("raster rgb-to-palette", "color-map", Role.INPUT),
-        ("raster sieve", "mask", Role.INPUT),
-        ("raster tile", "output", Role.OUTPUT),
-        ("raster viewshed", "sd-filename", Role.INPUT),
-        ("raster zonal-stats", "zones", Role.INPUT),
-        ("raster zonal-stats", "weights", Role.INPUT),
-        ("vector create", "schema", Role.INPUT),
-        ("vector layer-algebra", "method", Role.INPUT),
-        ("vector partition", "output", Role.OUTPUT),
-        ("vsi copy", "source", Role.INPUT),
-        ("vsi copy", "destination", Role.OUTPUT),
-        ("vsi list", "filename", Role.INPUT),
-        ("vsi sozip create", "input", Role.INPUT),
-        ("vsi sozip create", "output", Role.OUTPUT),
-        ("vsi sync", "destination", Role.OUTPUT),
-        # changed in place, moved or removed
-        ("dataset delete", "filename", Role.UPDATE),
-        ("dataset rename", "source", Role.UPDATE),
-        ("driver gpkg repack", "dataset", Role.UPDATE),
-        ("driver openfilegdb repack", "dataset", Role.UPDATE),
-        ("raster edit", "dataset", Role.UPDATE),
-        ("raster overview add", "input", Role.UPDATE),
-        ("raster overview delete", "input", Role.UPDATE),
-        ("raster overview refresh", "input", Role.UPDATE),
-        ("raster update", "output", Role.UPDATE),
-        ("vector update", "output", Role.UPDATE),
-        ("vsi delete", "filename", Role.UPDATE),
-        ("vsi move", "source", Role.UPDATE),
-        # never
-        ("raster tile", "mapml-template", Role.FORBIDDEN),
-        ("raster tile", "parallel-method", Role.FORBIDDEN),
-        ("raster tile", "spawned", Role.FORBIDDEN),
-        ("raster tile", "config-options-in-stdin", Role.FORBIDDEN),
-        ("raster calc", "no-check-expression", Role.FORBIDDEN),
-        ("vector sql", "update", Role.FORBIDDEN),
-        ("raster info", "config", Role.FORBIDDEN),
-        # languages
-        ("raster calc", "calc", Role.EXPRESSION),
-        ("raster reclassify", "mapping", Role.EXPRESSION),
-        ("raster clip", "like-sql", Role.EXPRESSION),
-        ("vector filter", "where", Role.EXPRESSION),
-        ("vector grid average", "sql", Role.EXPRESSION),
-        ("vector sql", "sql", Role.EXPRESSION),
-        ("raster pipeline", "pipeline", Role.EXPRESSION),
-    ]:
-        assert role(path, name) is found
+    for found, arguments in SURVEY.items():
+        for path, name in (one.strip().split(" --") for one in " ".join(arguments.split()).split(",")):
+            assert role(path, name) is found, (path, name)
 
 
 @pytest.mark.claim("args.no-bare-words")

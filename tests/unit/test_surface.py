@@ -47,6 +47,10 @@ def test_all_is_everything() -> None:
     assert len(known_tools()) > 118
 
 
+def test_a_single_tool_can_be_added() -> None:
+    assert names(tools=("raster_hillshade",)) == names() | {"raster_hillshade"}
+
+
 @pytest.mark.claim("args.tools-chosen-at-start")
 def test_an_exclusion_wins_over_everything_else() -> None:
     one = made(

@@ -127,6 +127,15 @@ def test_no_terminal_sequence_keeps_its_start():
         )
 
 
+def test_keys_that_look_alike_after_cleaning_do_not_take_each_others_place():
+    assert clean_value({"size": 1, "si\u200bze": 2, "size\u202e": 3}) == {
+        "size": 1,
+        "size (2)": 2,
+        "size (3)": 3,
+    }
+    assert clean_value({"a (2)": 0, "a": 1, "a\0": 2}) == {"a (2)": 0, "a": 1, "a (3)": 2}
+
+
 # Lockdown
 
 CANARY = "CANARY-of-a-file"

@@ -150,31 +150,25 @@ def test_too_many_open_requests_of_one_are_429_with_a_time_to_wait():
 
 
 NAMES = Names(("gdal.example:1",), ("https://app.example",))
+OURS, PAGE = ("Host", "gdal.example:1"), ("Origin", "https://app.example")
+FOREIGN = [("Host", name) for name in ("evil.example", "gdal.example:1.evil.example", "gdal.example")]
+ELSEWHERE = [
+    ("Origin", name) for name in ("https://evil.example", "null", "https://app.example.evil.example")
+]
 
 
 @pytest.mark.claim("http.host-and-origin")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ([("Host", "gdal.example:1")], 200),
-        ([("Host", "gdal.example:1"), ("Origin", "https://app.example")], 200),
+        ([OURS], 200),
+        ([OURS, PAGE], 200),
         ([], 421),
-        ([("Host", "evil.example")], 421),
-        ([("Host", "gdal.example:1.evil.example")], 421),
-        ([("Host", "gdal.example")], 421),
-        ([("Host", "gdal.example:1"), ("Host", "evil.example")], 421),
-        ([("Host", "evil.example"), ("X-Forwarded-Host", "gdal.example:1")], 421),
-        ([("Host", "gdal.example:1"), ("Origin", "https://evil.example")], 403),
-        ([("Host", "gdal.example:1"), ("Origin", "null")], 403),
-        ([("Host", "gdal.example:1"), ("Origin", "https://app.example.evil.example")], 403),
-        (
-            [
-                ("Host", "gdal.example:1"),
-                ("Origin", "https://app.example"),
-                ("Origin", "https://evil.example"),
-            ],
-            403,
-        ),
+        *(([one], 421) for one in FOREIGN),
+        ([OURS, FOREIGN[0]], 421),
+        ([FOREIGN[0], ("X-Forwarded-Host", "gdal.example:1")], 421),
+        *(([OURS, one], 403) for one in ELSEWHERE),
+        ([OURS, PAGE, ELSEWHERE[0]], 403),
     ],
 )
 def test_foreign_hosts_and_origins_reach_nothing(headers: list[tuple[str, str]], status: int):

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import httpx2
 import pytest
 
 from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE
@@ -77,6 +78,23 @@ def test_scopes_that_are_not_to_read_open_nothing(http_server: Hosted, era: str,
     answer = http_server.request("POST", token=token, **opening(era))
     assert answer.status_code == 403
     assert READ in answer.headers["www-authenticate"]
+
+
+@pytest.mark.claim("http.host-and-origin")
+def test_foreign_hosts_and_pages_reach_nothing_even_with_a_token(http_server: Hosted, ann: str):
+    for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "null"}, 403)):
+        for path in ("/mcp", "/metrics"):
+            given = opening(ERAS[0])
+            given["headers"] |= headers
+            assert http_server.request("POST", path, token=ann, **given).status_code == status
+
+
+def test_a_body_that_is_too_large_is_refused(http_server: Hosted, ann: str):
+    try:
+        answer = http_server.request("POST", token=ann, headers=ACCEPT, content=b" " * (5 << 20))
+    except (httpx2.WriteError, httpx2.ReadError):  # the server hung up before all of it was sent
+        return
+    assert answer.status_code == 413
 
 
 def test_anybody_learns_that_it_lives_and_whether_calls_would_run_and_no_more(http_server: Hosted):

@@ -105,6 +105,19 @@ def test_a_scope_that_is_missing_is_named_with_the_place_to_get_it(server: Hoste
     assert "resource_metadata=" in refused.headers["www-authenticate"]
 
 
+def test_one_call_too_many_in_a_minute_is_told_when_to_come_again_and_bothers_nobody_else(
+    server: Hosted, issuer: Issuer
+):
+    hasty = Raw(server, server.token("hasty", READ))
+    answers = [hasty.call("info", path="dem.tif").json()["result"] for _ in range(3)]
+    assert [bool(one.get("isError")) for one in answers] == [False, False, True]
+    error = answers[2]["structuredContent"]["error"]
+    assert error["code"] == "RATE_LIMITED"
+    assert 0 < error["retry_after_seconds"] <= 60
+    other = Raw(server, issuer.token(server.url)).call("info", path="dem.tif").json()["result"]
+    assert not other.get("isError")
+
+
 def test_somebody_whom_no_entry_of_the_policy_names_has_nothing(server: Hosted):
     stray = Raw(server, server.token("stray", READ))
     assert stray.ask("tools/list")["result"]["tools"] == []
