@@ -271,6 +271,25 @@ def _same_name(name: str, target: str) -> int:
     return int(name == target)
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call as its sender made it, for advice on what to call instead."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    draft: Draft
+    surface: Permits
+    ran: bool = False
+
+
+# a row of a check with the call that mends it, if there is one; for an output, with the row of that output
+Mend = Callable[[Call, Mapping[str, Any], Mapping[str, Any] | None], dict[str, Any]]
+
+
+def _no_mend(_call: Call, row: Mapping[str, Any], _output: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return dict(row)
+
+
 NextCalls = Callable[[Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]]
 
 
@@ -375,6 +394,7 @@ class Toolbox:
     explain: Callable[[Draft, Mapping[str, Any]], ToolError | None] = lambda _draft, _final: None
     # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
     next_calls: NextCalls = _no_calls
+    mend: Mend = _no_mend
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets
 
     # The version of the library: in an answer, and the job that asks for it where the image does not tell.

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gdal_mcp.calls.context import Done, Planned, Ran
+from gdal_mcp.calls.refusals import mending
 from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
@@ -89,7 +90,8 @@ class Execution:
         def judge_inputs(value: Mapping[str, Any]) -> bool:
             preflight = admitted.entitlements.preflight(admitted.toolbox)
             try:
-                planned.context.preflight = preflight.heard(planned.plan.draft, value)
+                with mending(admitted, planned.plan.draft):
+                    planned.context.preflight = preflight.heard(planned.plan.draft, value)
             except ToolError as error:
                 declined.append(error)
             return not declined

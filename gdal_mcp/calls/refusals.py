@@ -1,11 +1,16 @@
 """Errors of calls that are refused or do not finish. Pure."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 from pydantic import ValidationError
 
+from gdal_mcp.calls.context import Admitted
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft
 from gdal_mcp.surface import Surface
+from gdal_mcp.toolbox import Call
 
 
 def ended_by(who: str) -> ToolError:
@@ -71,3 +76,15 @@ def failed(call_id: str, *, published: bool = False) -> ToolError:
     return ToolError(
         Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}.{stands}"
     )
+
+
+@contextmanager
+def mending(admitted: Admitted, draft: Draft) -> Iterator[None]:
+    """A check that refuses a draft says the call that mends it, where there is one."""
+    try:
+        yield
+    except ToolError as error:
+        if error.check is not None:
+            call = Call(admitted.tool.name, admitted.request.arguments, draft, admitted.entitlements.surface)
+            error.check = admitted.toolbox.mend(call, error.check, None)
+        raise

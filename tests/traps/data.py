@@ -35,7 +35,7 @@ def raster(name, values, where, system="EPSG:32632", nodata=None, kind=None, **m
 
 def layer(name, wkts, system="EPSG:4326", **fields):
     made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
-    into = made.CreateLayer(name, crs(system) if system else None, ogr.wkbUnknown)
+    into = made.CreateLayer(name, crs(system) if system else None, ogr.CreateGeometryFromWkt(wkts[0]).GetGeometryType())
     into.CreateField(ogr.FieldDefn("id", ogr.OFTInteger))
     for number, wkt in enumerate(wkts):
         feature = ogr.Feature(into.GetLayerDefn())

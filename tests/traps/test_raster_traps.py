@@ -18,6 +18,7 @@ CRS = (
             call("vector_reproject", input="points.gpkg", output="OUT.gpkg", **{"output-crs": "EPSG:25832"}),
         ),
         refused=True,
+        mends=True,
     ),
     Trap(
         "ballpark_transformation",
@@ -27,6 +28,7 @@ CRS = (
             call("vector_reproject", input="one_nad27.gpkg", output="OUT.gpkg", **{"output-crs": "EPSG:4326"}),
         ),
         refused=True,
+        mends=True,
     ),
     Trap("ballpark_transformation", call("pipeline", steps="read rome_points.gpkg ! reproject --output-crs=EPSG:32633 ! write OUT.gpkg"), refused=True),
     Trap("ballpark_transformation", call("gdalwarp", src_datasets=["rome.tif"], dst_dataset="OUT.tif", t_srs="EPSG:4326"), refused=True),
@@ -40,9 +42,10 @@ VALUES = (
         call("convert", input="elevation.tif", output="OUT.png"),
         (call("convert", input="whole_floats.tif", output="OUT.png"), call("convert", input="photo.tif", output="OUT.png"), call("convert", input="elevation.tif", output="OUT.tif", creation_options=["COMPRESS=LZW"])),
         before=True,
+        mends=True,
         ignored=frozenset({"data_type_changed"}),
     ),
-    Trap("values_clamped", call("convert", input="elevation_holes.tif", output="OUT.jpg"), before=True),
+    Trap("values_clamped", call("convert", input="elevation_holes.tif", output="OUT.jpg"), before=True, mends=True, ignored=frozenset({"lossy_compression"})),
     Trap(
         "values_clamped",
         write("raster set-type", input="elevation.tif", output="OUT.tif", output_data_type="UInt8"),
@@ -84,6 +87,7 @@ VALUES = (
             write("raster calc", input=["A=classes.tif"], output="OUT.tif", calc=["A*2"]),
         ),
         before=True,
+        mends=True,
     ),
     Trap(
         "classes_mixed",
@@ -100,20 +104,20 @@ VALUES = (
 WRITTEN = (
     Trap(
         "collar_without_nodata",
-        call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:3035"),
+        call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:32633"),
         (
             call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:25832"),
-            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:3035", extra_args=["--add-alpha"]),
-            call("reproject", input="classes.tif", output="OUT.tif", dst_crs="EPSG:3035"),
-            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:3035", bbox=[4321500, 2499000, 4322500, 2500000]),
+            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:32633", extra_args=["--add-alpha"]),
+            call("reproject", input="classes.tif", output="OUT.tif", dst_crs="EPSG:32633"),
+            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:32633", bbox=[29765, 5015391, 30765, 5016391]),
         ),
         mends=True,
     ),
     Trap("collar_without_nodata", write("raster mosaic", input=["photo.tif", "photo_far.tif"], output="OUT.tif"), (write("raster mosaic", input=["photo.tif", "photo_next.tif"], output="OUT.tif"),)),
     Trap(
         "outside_area_of_use",
-        write("raster resize", input="utm_far.tif", output="OUT.tif", size=["20", "15"]),
-        (write("raster resize", input="low.tif", output="OUT.tif", size=["20", "15"]), write("raster resize", input="utm_next.tif", output="OUT.tif", size=["20", "15"])),
+        write("raster resize", input="utm_far.tif", output="OUT.tif", size=["20", "15"], resampling="average"),
+        (write("raster resize", input="low.tif", output="OUT.tif", size=["20", "15"], resampling="average"), write("raster resize", input="utm_next.tif", output="OUT.tif", size=["20", "15"], resampling="average")),
     ),
     Trap(
         "all_nan",

@@ -92,8 +92,9 @@ class Preflight:
         broken = violation(cost, self.limits) if cost is not None else None
         changed = self._changes(draft)
         said = [one for call in calls for one in findings(call)] if draft.writes else []
-        said += transformations.findings(changed, draft.allows)
-        said += values.findings(self._looks(draft))
+        said += transformations.findings(changed, draft)
+        first = next((one for located in draft.inputs if (one := self.known.get(located))), None)
+        said += values.findings(self._looks(draft), first.nodata if first else None)
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)
 
@@ -119,7 +120,13 @@ class Preflight:
         if report.refusals:
             first = report.refusals[0]
             raise ToolError(
-                Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=first.as_dict()
+                Code.INVALID_ARGUMENT,
+                stage,
+                first.message,
+                first.suggestion,
+                check={
+                    key: one for key, one in first.as_dict().items() if key not in ("message", "suggestion")
+                },
             )
         return report
 

@@ -13,7 +13,7 @@ class Finding:
     message: str
     suggestion: str
     refuses: bool = False  # the result would be wrong, so the call is not made
-    mend: Mapping[str, Any] | None = None  # the call that corrects it, as `{"tool": ..., "arguments": ...}`
+    mend: Mapping[str, Any] | None = None  # what corrects it, as `tools.mending` takes it
 
     numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
 

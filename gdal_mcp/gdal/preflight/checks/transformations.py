@@ -1,21 +1,23 @@
 """Changes of CRS for which PROJ knows no true operation between the datums. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.plan import Draft
 
 BALLPARK: Final = "ballpark_transformation"
+_PLAIN: Final = frozenset({"input", "output", "output-crs", "overwrite", "output-format", "input-format"})
 
 
-def findings(changes: Sequence[Mapping[str, Any]], allowed: Collection[str]) -> Iterator[Finding]:
+def findings(changes: Sequence[Mapping[str, Any]], draft: Draft) -> Iterator[Finding]:
     """Nothing where the coordinates of both datums are read as those of WGS 84 anyway."""
     for change in changes:
         if change.get("ballpark") and not change.get("alike"):
-            yield _ballpark(change, refuses=BALLPARK not in allowed)
+            yield _ballpark(change, draft, refuses=BALLPARK not in draft.allows)
 
 
-def _ballpark(change: Mapping[str, Any], *, refuses: bool) -> Finding:
+def _ballpark(change: Mapping[str, Any], draft: Draft, *, refuses: bool) -> Finding:
     between = (
         f"from {change.get('from') or 'the CRS of the data'} to {change.get('to') or 'the CRS asked for'}"
     )
@@ -23,7 +25,7 @@ def _ballpark(change: Mapping[str, Any], *, refuses: bool) -> Finding:
         f"PROJ would take coordinates {between} as they are, without changing the datum (a ballpark transformation): places come out "
         "tens to hundreds of metres off, heights up to a hundred."
     )
-    better, through = change.get("better") or {}, None
+    better, mend = change.get("better") or {}, None
     if better.get("grid_missing"):
         advice = f"A true operation of {better.get('accuracy')} m exists, and needs a grid that this image lacks: use an image with it."
     elif better:
@@ -31,7 +33,18 @@ def _ballpark(change: Mapping[str, Any], *, refuses: bool) -> Finding:
         advice = f"A true operation of {better.get('accuracy')} m exists."
         if through:
             advice += f" PROJ finds it by way of {through}: reproject to {through} first, and from there."
+        mend = _found(better, through, draft)
     else:
         advice = "PROJ knows no true operation. Check both CRSs."
     allow = f' To have it all the same, call again with "allow": ["{BALLPARK}"].' if refuses else ""
-    return Finding(BALLPARK, message, advice + allow, refuses)
+    return Finding(BALLPARK, message, advice + allow, refuses, mend)
+
+
+def _found(better: Mapping[str, Any], through: str | None, draft: Draft) -> Mapping[str, Any] | None:
+    """How PROJ is brought to use the better operation: by the area, which only the warper tells it, or in two steps."""
+    if draft.algorithm == "raster reproject" and (area := better.get("area")):
+        return {"set": {"transform-option": [f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"]}}
+    if draft.algorithm == "vector reproject" and through and set(draft.arguments) <= _PLAIN:
+        targets = (through, *draft.arguments["output-crs"])
+        return {"steps": [{"step": "reproject", "arguments": {"output-crs": one}} for one in targets]}
+    return None
