@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from gdal_mcp.access.identity import WRITE
 from gdal_mcp.access.policy import Policy, case, decide
 from gdal_mcp.calls.context import Admitted, Done
-from gdal_mcp.calls.refusals import invalid, mending, missing_scope, reads_only
+from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
@@ -62,8 +62,7 @@ class Drafting:
         if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
         draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
-        with mending(admitted, draft):
-            admitted.context.preflight = entitlements.preflight(admitted.toolbox).check(draft)
+        admitted.context.preflight = entitlements.preflight(admitted.toolbox).check(draft)
         request.operation.accept(draft)
         return draft
 

@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gdal_mcp.calls.context import Done, Planned, Ran
-from gdal_mcp.calls.refusals import mending
 from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
@@ -90,8 +89,7 @@ class Execution:
         def judge_inputs(value: Mapping[str, Any]) -> bool:
             preflight = admitted.entitlements.preflight(admitted.toolbox)
             try:
-                with mending(admitted, planned.plan.draft):
-                    planned.context.preflight = preflight.heard(planned.plan.draft, value)
+                planned.context.preflight = preflight.heard(planned.plan.draft, value)
             except ToolError as error:
                 declined.append(error)
             return not declined

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from gdal_mcp.calls.context import Done, Ran
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolbox import Answer, Call
+from gdal_mcp.toolbox import Answer
 from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Located
@@ -66,7 +66,6 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
     """The tool's own keys first, then what was written, then the texts, then the receipt."""
     planned, done = ran.planned, ran.done
     admitted, draft = planned.admitted, planned.plan.draft
-    call = Call(admitted.tool.name, planned.plan.arguments, draft, admitted.entitlements.surface, ran=True)
     target = draft.output.target if draft.output else None
     answer = Answer(
         done.printed, done.parsed, target.uri if target else None, str(target) if target else None
@@ -78,15 +77,18 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         result["return_code"] = done.return_code
     if done.published is not None:
         result |= _written(draft, done, done.published)
-        if rows := admitted.toolbox.next_calls(draft, call.arguments, result["outputs"], call.surface):
+        surface, arguments = admitted.entitlements.surface, planned.plan.arguments
+        if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
         for row in result["outputs"]:
-            row["checks"] = [admitted.toolbox.mend(call, one, row) for one in row["checks"]]
+            for check in row["checks"]:
+                if mend := admitted.toolbox.mend(draft, check, row):
+                    check["mend"] = mend
             row["description"] = admitted.toolbox.shorten(row["description"])
     known = planned.context.preflight
     result |= known.facts
     if checks := [*(one.as_dict() for one in known.findings), *map(dict, done.checks)]:
-        result["checks"] = [admitted.toolbox.mend(call, one, None) for one in checks]
+        result["checks"] = checks
     # a draft that presents its answer itself gives the texts with it, or has none
     if draft.present is None or texts is not None:
         texts = _untrusted(done, texts) | dict(known.untrusted)

@@ -116,13 +116,22 @@ def direct_tool(catalogue: Catalogue, path: str) -> Tool:
     )
 
 
-def brief_tool(catalogue: Catalogue, path: str, shown: tuple[str, ...], description: str) -> Tool:
-    """The same with a few arguments in its schema and the others, by their names, in one object `options`."""
+def brief_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], description: str) -> Tool:
+    """The same with a few arguments in its schema and the others, by their names, in one object `options`.
+
+    `shown` has what is said of each argument; nothing where it is "".
+    """
     full = direct_tool(catalogue, path)
 
     def schema() -> dict[str, Any]:
         complete = full.schema()
-        properties = {name: complete["properties"][name] for name in shown}
+        properties = {
+            name: {**complete["properties"][name], "description": text} for name, text in shown.items()
+        }
+        properties = {
+            name: {key: value for key, value in one.items() if value != ""}
+            for name, one in properties.items()
+        }
         properties[OPTIONS] = {
             "type": "object",
             "description": "Other arguments (see gdal_describe)",

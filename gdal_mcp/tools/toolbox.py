@@ -19,21 +19,22 @@ from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths, companions
 from gdal_mcp.gdal.datasets.scope import ADVICE, places
+from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.gdal.preflight.keeps import keeps
-from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of
+from gdal_mcp.gdal.preflight.mends import mend_of_output
+from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, Permits, Tool, Toolbox
+from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.allowing import allowing
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.mending import mended
-from gdal_mcp.tools.mending import served as served_call
 from gdal_mcp.tools.run import direct_tool
 from gdal_mcp.tools.upload import UPLOAD
 from gdal_mcp.tools.validate import VALIDATE_CALL
@@ -96,7 +97,7 @@ def of_data(text: str) -> Toolbox:
         version_request={"program": "version", "outputs": [], "preview_pixels": 0},
         unfit=lambda version: unfit(catalogue, version) or "",
         next_calls=partial(_next_calls, catalogue),
-        mend=partial(mended, catalogue),
+        mend=partial(mend_of_output, catalogue),
         mount_advice=ADVICE,
         upload=UPLOAD,
         compare=compare_command,
@@ -146,6 +147,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "sources": tuple(str(located) for located in draft.inputs),
         "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
         "keeps": keeps(draft),
+        "judged": is_judged(draft),
         "preview_pixels": preview_pixels,
         **command.extra,
     }
@@ -178,7 +180,13 @@ def _next_calls(
 ) -> list[dict[str, Any]]:
     """Next calls as this server takes them: by the algorithm's own tool, else by the one that runs any algorithm."""
     served = {path for path in catalogue.algorithms if surface.permits(path)}
+    rows = []
     inputs = [str(located) for name, located in draft.named or () if name == "input"]
-    steps = next_steps(draft.algorithm, outputs, inputs, served)
-    found = [(step, served_call(catalogue, surface, step.algorithm, dict(step.arguments))) for step in steps]
-    return [{"tool": one[0], "reason": step.reason, "arguments": one[1]} for step, one in found if one]
+    for step in next_steps(draft.algorithm, outputs, inputs, served):
+        tool, given = tool_name(step.algorithm), dict(step.arguments)
+        if tool not in surface.callable:
+            tool = "gdal_write" if may_write(catalogue.algorithms[step.algorithm]) else "gdal_read"
+            given = {"algorithm": step.algorithm, "arguments": given}
+        if tool in surface.callable:
+            rows.append({"tool": tool, "reason": step.reason, "arguments": given})
+    return rows

@@ -11,9 +11,8 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.plan import Draft, Effect, effect_of
-from gdal_mcp.toolbox import Answer, Arguments, Call, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, nearest, schema_of, typed
 from gdal_mcp.tools.common import DraftContext
-from gdal_mcp.tools.mending import mended
 from sandbox.workspace import Located
 
 
@@ -26,7 +25,10 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
     tool = context.surface.callable.get(arguments.tool)
     if tool is None or tool.name == VALIDATE_CALL.name:
         raise ToolError(
-            Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool to validate.", "Name a tool of tools/list."
+            Code.NOT_FOUND,
+            Stage.LOOKUP,
+            "there is no such tool to validate.",
+            f"{_meant(arguments.tool, context)}Name a tool of tools/list.",
         )
     draft = tool.draft(arguments.arguments, context)
     if isinstance(draft, ImmediateResult):
@@ -39,16 +41,21 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
         # nobody is asked to approve a validation: it then says what is known without looking
         or not isinstance(context.verdict(VALIDATE_CALL.name, look), Allow)
     ):
-        return ImmediateResult(_told(tool.name, arguments.arguments, draft, context))
+        return ImmediateResult(_told(tool.name, draft, context))
 
     def present(answer: Answer) -> Mapping[str, Any]:
         context.preflight.described(look, answer.parsed)
-        return _told(tool.name, arguments.arguments, draft, context)
+        return _told(tool.name, draft, context)
 
     return replace(look, present=present)
 
 
-def _told(tool: str, arguments: Mapping[str, Any], draft: Draft, context: DraftContext) -> dict[str, Any]:
+def _meant(name: str, context: DraftContext) -> str:
+    near = nearest(name, context.surface.callable)
+    return f"Did you mean `{near[0]}`? " if near else ""
+
+
+def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
     seen = context.preflight.look(draft)
     effect = effect_of(draft)
     verdict = context.verdict(tool, draft)
@@ -66,8 +73,7 @@ def _told(tool: str, arguments: Mapping[str, Any], draft: Draft, context: DraftC
     if effect is not Effect.READ:
         told |= _written(draft)
     told |= seen.facts
-    call = Call(tool, arguments, draft, context.surface)
-    told["checks"] = [mended(context.catalogue, call, one.as_dict()) for one in seen.findings]
+    told["checks"] = [one.as_dict() for one in seen.findings]
     if seen.estimate is not None:
         told["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
     if seen.violation is not None:

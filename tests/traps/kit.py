@@ -28,6 +28,10 @@ def write(algorithm: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
     return "gdal_write", {"algorithm": algorithm, "arguments": named}
 
 
+def read(algorithm: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    return "gdal_read", write(algorithm, **arguments)[1]
+
+
 def call(tool: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
     return tool, arguments
 

@@ -17,6 +17,7 @@ from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
 from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
+from gdal_mcp.gdal.inside.parts.tables import columns
 from gdal_mcp.gdal.inside.parts.vector_checks import Origin
 
 MAX_NAMED = 1000  # files of one request
@@ -79,13 +80,21 @@ def described_input(path, job, heard):
             changes = {
                 "\n".join(one): changed(dataset, boxes, one) for one in job.get("changes", ()) if boxes
             }
+            named = columns(dataset) if "layers" in facts else None
             looks = {name: looked(dataset, name) for name in job.get("looks", ())}
             dataset.Close()
         heard += here.heard
     except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail at it, too
         return None
     return decoded(
-        {"facts": facts, "elsewhere": elsewhere, "changes": changes, "looks": looks, "boxes": boxes}
+        {
+            "facts": facts,
+            "elsewhere": elsewhere,
+            "changes": changes,
+            "looks": looks,
+            "boxes": boxes,
+            "columns": named,
+        }
     )
 
 
@@ -134,7 +143,7 @@ def brief(row, path):
         short["bands"] = facts["bands"][:1]
     if "layers" in facts:
         short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
-    return {"facts": short, "elsewhere": row["elsewhere"], "changes": row["changes"], "looks": row["looks"]}
+    return {"facts": short, **{key: row[key] for key in ("elsewhere", "changes", "looks", "columns")}}
 
 
 def head_of(path):

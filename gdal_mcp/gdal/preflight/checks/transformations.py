@@ -1,6 +1,7 @@
 """Changes of CRS for which PROJ knows no true operation between the datums. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gdal_mcp.gdal.preflight.checks.finding import Finding
@@ -25,7 +26,7 @@ def _ballpark(change: Mapping[str, Any], draft: Draft, *, refuses: bool) -> Find
         f"PROJ would take coordinates {between} as they are, without changing the datum (a ballpark transformation): places come out "
         "tens to hundreds of metres off, heights up to a hundred."
     )
-    better, mend = change.get("better") or {}, None
+    better, through = change.get("better") or {}, None
     if better.get("grid_missing"):
         advice = f"A true operation of {better.get('accuracy')} m exists, and needs a grid that this image lacks: use an image with it."
     elif better:
@@ -33,18 +34,20 @@ def _ballpark(change: Mapping[str, Any], draft: Draft, *, refuses: bool) -> Find
         advice = f"A true operation of {better.get('accuracy')} m exists."
         if through:
             advice += f" PROJ finds it by way of {through}: reproject to {through} first, and from there."
-        mend = _found(better, through, draft)
     else:
         advice = "PROJ knows no true operation. Check both CRSs."
     allow = f' To have it all the same, call again with "allow": ["{BALLPARK}"].' if refuses else ""
-    return Finding(BALLPARK, message, advice + allow, refuses, mend)
+    return _mending(Finding(BALLPARK, message, advice + allow, refuses), better, through, draft)
 
 
-def _found(better: Mapping[str, Any], through: str | None, draft: Draft) -> Mapping[str, Any] | None:
-    """How PROJ is brought to use the better operation: by the area, which only the warper tells it, or in two steps."""
+def _mending(finding: Finding, better: Mapping[str, Any], through: str | None, draft: Draft) -> Finding:
+    """With how PROJ is brought to use the better operation: by the area, which only the warper tells it, or in two steps."""
     if draft.algorithm == "raster reproject" and (area := better.get("area")):
-        return {"set": {"transform-option": [f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"]}}
+        text = f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"
+        return replace(finding, change={"transform-option": (text,)})
     if draft.algorithm == "vector reproject" and through and set(draft.arguments) <= _PLAIN:
         targets = (through, *draft.arguments["output-crs"])
-        return {"steps": [{"step": "reproject", "arguments": {"output-crs": one}} for one in targets]}
-    return None
+        return replace(
+            finding, steps=[{"step": "reproject", "arguments": {"output-crs": one}} for one in targets]
+        )
+    return finding

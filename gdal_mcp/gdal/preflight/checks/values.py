@@ -20,7 +20,7 @@ def findings(looks: Mapping[str, Mapping[str, Any]], nodata: float | None = None
                 "nodata_not_propagated",
                 "the input has pixels without data, and the formula computes with their nodata value as if it were a number.",
                 "Add propagate-nodata, which keeps them nodata.",
-                mend={"set": {"propagate-nodata": True}},
+                change={"propagate-nodata": ("true",)},
             )
         elif name == CLASSES and seen.get("classes"):
             yield Finding(
@@ -42,7 +42,7 @@ def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[
             "values_clamped",
             f"values from {low:g} to {high:g} do not fit into {what}; those beyond are cut to its lowest and highest value.",
             "Scale them first with `raster scale` (input-min, input-max, output-min, output-max), or choose a wider type.",
-            mend=_scaled(kind, seen, nodata),
+            steps=_scaled(kind, seen, nodata),
             numbers={"count": outside, **of, "minimum": low, "maximum": high},
         )
     if nan := seen.get("nan"):
@@ -68,10 +68,10 @@ def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[
         )
 
 
-def _scaled(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Mapping[str, Any] | None:
+def _scaled(kind: str, seen: Mapping[str, Any], nodata: float | None) -> list[dict[str, Any]]:
     """The whole range spread over eight bits; 0 is kept for what is nodata."""
     if kind not in _EIGHT_BITS or seen.get("nan") or not seen.get("exact"):
-        return None
+        return []
     keeps = nodata is not None
     scale: dict[str, Any] = {
         "input-min": seen["minimum"],
@@ -83,4 +83,4 @@ def _scaled(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Mapping
     steps: list[dict[str, Any]] = [{"step": "scale", "arguments": scale}]
     if keeps:
         steps.append({"step": "edit", "arguments": {"nodata": "0"}})
-    return {"steps": steps}
+    return steps
