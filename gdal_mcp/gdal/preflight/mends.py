@@ -13,7 +13,7 @@ Change = Mapping[str, Sequence[str]]
 
 def with_mend(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -> Finding:
     """With the whole call: of the algorithm `path` with other arguments, or of a pipeline with the finding's steps."""
-    algorithm = catalogue.algorithms.get(path)
+    algorithm = catalogue.algorithms.get(finding.instead or path)
     if finding.change is not None and algorithm is not None:
         return replace(finding, mend=_changed(draft, algorithm, finding.change))
     return replace(finding, mend=_piped(draft, finding.steps)) if finding.steps else finding
