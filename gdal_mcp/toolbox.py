@@ -257,6 +257,9 @@ class Described:
     facts: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, Any] = field(default_factory=dict)
     checks: tuple[Mapping[str, Any], ...] = ()
+    # numbers that say how much it holds, and how much what it replaces held; none where that is not known
+    amounts: Mapping[str, Any] = field(default_factory=dict)
+    before: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

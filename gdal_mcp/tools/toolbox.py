@@ -143,7 +143,10 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "as_array": command.as_array,
         **asked_of(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
-        "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
+        "outputs": [
+            {"path": one.inside, "kind": one.kind, "replaces": str(one.replaces[0]) if one.replaces else None}
+            for one in draft.outputs
+        ],
         "keeps": keeps(draft),
         "judged": is_judged(draft),
         "preview_pixels": preview_pixels,

@@ -109,7 +109,7 @@ def test_the_question_names_every_output_and_what_is_replaced(talker: Talk, own:
     assert not own.path("asked.tif").exists()
     assert old.read_bytes() == own.path("dem.tif").read_bytes()
     talker.person.action = "accept"
-    assert [Path(one) for one in talker.done("pipeline", steps=text)["replaced"]] == [old]
+    assert [Path(one["path"]) for one in talker.done("pipeline", steps=text)["replaced"]] == [old]
 
 
 def test_two_readings_of_a_step_run_as_what_the_data_is(talker: Talk, own: Place, oracle: Oracle):

@@ -87,14 +87,14 @@ PLACES = (
         ),
         before=True,
         mends=True,
-        # a copy of the same format
-        ignored=frozenset({"identical_to_input"}),
+        ignored=frozenset({"identical_to_input", "coordinates_rounded"}),
     ),
     Trap(
         "geojson_not_wgs84",
         call("convert", input="squares_m.geojson", output="OUT.geojson"),
         before=True,
         mends=True,
+        ignored=frozenset({"coordinates_rounded"}),
     ),
     Trap(
         "coordinates_rounded",
@@ -159,6 +159,17 @@ COLUMNS = (
 
 def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
     spring(talk, FORMATS + SHAPES + UNITS + PLACES + COLUMNS, "vector", subtests)
+
+
+def test_what_is_replaced_is_told_in_numbers(talk: Talk) -> None:
+    talk.done("convert", input="world.geojson", output="replaced.gpkg")
+    again = write(
+        "vector filter", input="world.geojson", output="replaced.gpkg", where="id > 0", overwrite=True
+    )
+    [row] = talk.done(again[0], **again[1])["replaced"]
+    assert row["path"].endswith("replaced.gpkg")
+    assert [row[key]["features"] for key in ("before", "after")] == [18, 9]
+    assert all(row[key]["bytes"] > 0 for key in ("before", "after"))
 
 
 def test_nothing_is_said_of_plain_copies(talk: Talk) -> None:

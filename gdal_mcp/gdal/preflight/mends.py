@@ -11,7 +11,7 @@ from gdal_mcp.plan import Draft
 
 def with_mend(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -> Finding:
     """With the whole call of the algorithm `path`, whose arguments are those of the draft but for the finding's change."""
-    algorithm = catalogue.algorithms.get(path)
+    algorithm = catalogue.algorithms.get(finding.instead or path)
     if finding.change is None or algorithm is None:
         return finding
     return replace(finding, mend=_mend(draft, algorithm, finding.change))

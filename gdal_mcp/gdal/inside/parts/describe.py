@@ -25,6 +25,7 @@ MAX_INPUTS = 10  # that are described before the work
 MAX_LAYERS = 100  # of an input
 HEAD = 16  # bytes
 FIRST_FEATURES = 100
+MAX_REPLACED = 256 << 20  # bytes of a file that is only looked at for its numbers
 # GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
 BRIEF = (
@@ -172,8 +173,25 @@ def describe_outputs(job, inputs, errors):
     An output that is not there or does not open is an error of the command.
     """
     origin = Origin(list(zip(job.get("sources", job["inputs"]), inputs, strict=False)), job.get("keeps", ()))
-    rows = (described_output(one["path"], one["kind"], origin, errors) for one in job["outputs"])
-    return [decoded({"facts": facts, "names": names, "checks": found}) for facts, names, found in rows]
+    told = []
+    for one in job["outputs"]:
+        facts, names, found = described_output(one["path"], one["kind"], origin, errors)
+        before = replaced(one.get("replaces"))
+        told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
+    return told
+
+
+def replaced(path):
+    """What stands where an output goes, which is still there; None where the container does not see it."""
+    if path is None or not os.path.isfile(path) or os.path.getsize(path) > MAX_REPLACED:
+        return None
+    with quiet() as aside:
+        dataset = opened(path, aside)
+        if dataset is None:
+            return None
+        facts, _ = facts_and_names(path, dataset)
+        dataset.Close()
+    return facts
 
 
 def described_output(path, kind, origin, errors):

@@ -64,6 +64,8 @@ class Tables:
                 self._add(*found[0])
         layers = "".join(f"<OGRVRTLayer name={quoted(name)}>{xml}" for name, xml in self._sources.values())
         self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
+        if self.dataset is None:
+            raise RuntimeError("the layers of these files cannot be put together")
 
     def _add(self, name, source):
         self._sources.setdefault(name.lower(), (name, source))

@@ -14,11 +14,13 @@ class Finding:
     suggestion: str
     refuses: bool = False  # the result would be wrong, so the call is not made
     change: Mapping[str, tuple[str, ...]] | None = None  # arguments with which the same call would be right
+    instead: str = ""  # the algorithm that takes these, if not that of the call
     mend: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`
     numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
 
     def as_dict(self) -> dict[str, Any]:
         """Without what does not apply."""
-        said = {key: value for key, value in asdict(self).items() if value not in (None, False)}
-        said.pop("change", None)
+        said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
+        for own in ("change", "instead"):
+            said.pop(own, None)
         return {**said, **said.pop("numbers")}

@@ -134,23 +134,28 @@ def position_in_columns(call: Call) -> Finding | None:
     if not options:
         return None
     by_csv = facts.driver == "CSV"
+    change: Mapping[str, tuple[str, ...]] | None = {"open-option": options} if by_csv else None
+    as_points = names in _DEGREES and call.path == "vector convert"
+    if as_points:  # which also says the CRS
+        change = {"x": names[:1], "y": names[1:], "output-crs": ("EPSG:4326",)}
     return Finding(
         "position_in_columns",
-        f"the table has its positions in columns ({names}), which are not read as geometries unless asked for: the output has none.",
+        f"the table has its positions in columns ({', '.join(names)}), which are not read as geometries unless asked for: the output has none.",
         (f"Add the open options {' and '.join(options)}, " if by_csv else "")
         + "or make points with `vector make-point`, which also sets their CRS.",
-        change={"open-option": options} if by_csv else None,
+        change=change,
+        instead="vector make-point" if as_points else "",
     )
 
 
-def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], str]:
+def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The open options that make geometries of columns, and the columns, by words of ours."""
     numbers = {name.casefold() for name in (*facts.number_texts, *facts.number_fields)}
     for x, y in _PAIRS:
         if {x, y} <= numbers:
-            return (f"X_POSSIBLE_NAMES={x}", f"Y_POSSIBLE_NAMES={y}"), f"{x}, {y}"
+            return (f"X_POSSIBLE_NAMES={x}", f"Y_POSSIBLE_NAMES={y}"), (x, y)
     shapes = _GEOMETRIES & {name.casefold() for name in facts.geometry_texts}
-    return ((f"GEOM_POSSIBLE_NAMES={min(shapes)}",), min(shapes)) if shapes else ((), "")
+    return ((f"GEOM_POSSIBLE_NAMES={min(shapes)}",), (min(shapes),)) if shapes else ((), ())
 
 
 def number_as_text(call: Call) -> Finding | None:
