@@ -63,7 +63,6 @@ def test_an_error_fits_a_model(modern: Talk, place: Place):
         ("gdal_read", {"algorithm": "raster nfo", "arguments": {}}),
         ("convert", {"input": "dem.tif", "output": "x.tif", "creation_options": {"COMPRES": "LZW"}}),
         ("gdal_write", {"algorithm": "raster calc", "arguments": {"input": ["dem.tif"], "output": "x.tif", "calc": ["Y+"]}}),
-        ("query", {"inputs": ["layers2.gpkg"], "sql": "SELECT nam FROM layers2_layer_of_the_city_0"}),
     ]:  # fmt: skip
         told = modern.call(tool, **arguments)
         assert told.is_error
