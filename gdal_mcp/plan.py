@@ -107,6 +107,14 @@ class Draft:
         return bool(self.outputs or self.transfers or self.removes)
 
     @property
+    def deed(self) -> tuple[str, ...]:
+        """What a person is shown as the command: what the host does itself, where that is all that changes anything."""
+        if self.outputs:
+            return self.command.argv
+        moves = [word for one in self.transfers for word in ("move", str(one.source), str(one.target))]
+        return (*moves, *(("delete", *map(str, self.removes)) if self.removes else ())) or self.command.argv
+
+    @property
     def touched(self) -> frozenset[Path]:
         """The roots of the workspaces that the call writes to."""
         places = [*(one.target for one in self.outputs), *self.removes]

@@ -102,6 +102,9 @@ class Preflight(Protocol):
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
         """Keeps what a container said of a file that it wrote."""
 
+    def kind_of(self, located: Located) -> str:
+        """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoReport:
@@ -128,6 +131,9 @@ class NoPreflight:
 
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
         pass
+
+    def kind_of(self, _located: Located) -> str:
+        return ""
 
 
 @dataclass(frozen=True)

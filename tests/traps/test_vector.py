@@ -27,6 +27,14 @@ FORMATS = (  # that cut names, texts, times, numbers or nulls
     Trap("value_lost", convert("huge.geojson", "shp"), (convert("huge.geojson", "gpkg"),)),
     Trap("features_lost", convert("holes.geojson", "kml"), (convert("towns.geojson", "kml"),)),
 )
+CREATED = write(
+    "vector create",
+    output="OUT.gpkg",
+    output_layer="new",
+    geometry_type="POINT",
+    crs="EPSG:4326",
+    field=["n:Integer"],
+)
 SHAPES = (  # what was made is not sound
     Trap("invalid_geometries", convert("bows.geojson", "gpkg"), (convert("squares.geojson", "gpkg"),)),
     Trap(
@@ -34,7 +42,21 @@ SHAPES = (  # what was made is not sound
         write("vector buffer", input="squares_m.geojson", output="OUT.gpkg", distance=-90),
         (write("vector buffer", input="squares_m.geojson", output="OUT.gpkg", distance=-9),),
     ),
-    Trap("zero_features", convert("empty.geojson", "gpkg"), (convert("towns.geojson", "gpkg"),)),
+    Trap(  # each format names its geometry column in its own way
+        "empty_geometries",
+        write(
+            "vector concat", input=["squares.geojson", "squares_two.gpkg"], mode="single", output="OUT.gpkg"
+        ),
+        (
+            write(
+                "vector concat",
+                input=["squares.geojson", "degrees.geojson"],
+                mode="single",
+                output="OUT.gpkg",
+            ),
+        ),
+    ),
+    Trap("zero_features", convert("empty.geojson", "gpkg"), (convert("towns.geojson", "gpkg"), CREATED)),
     Trap(
         "geometry_type_undeclared",
         sql("squares.geojson", "SELECT ST_Centroid(geometry) AS geometry FROM squares"),

@@ -23,7 +23,7 @@ QUESTION = Question("id", "digest", "Run it?")
 
 
 def text(given_draft: Draft) -> str:
-    return question_text(parts(plan(given_draft), "it writes", None, Where()))
+    return question_text(parts(plan(given_draft), "it writes", Where()))
 
 
 @pytest.mark.claim("approval.question-true")

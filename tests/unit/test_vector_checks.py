@@ -53,6 +53,7 @@ RULES: dict[Callable[[Call], Finding | None], tuple[list[Call], list[Call]]] = {
             ask("vector convert", DEGREES, driver="GeoJSON"),
             ask("vector reproject", METRES, output_crs="epsg:4326", driver="GeoJSON"),
             ask("vector convert", METRES, driver="GeoJSONSeq"),
+            ask("raster zonal-stats", METRES, driver="GeoJSON"),
             ask("vector convert", METRES, driver="GPKG"),
             ask("vector convert", METRES, driver="GeoJSON", layer_creation_option="RFC7946=yes"),
             ask("vector convert", None, driver="GeoJSON"),

@@ -106,7 +106,8 @@ _VECTOR: Final = {
     ),
     "empty_geometries": Advice(
         "Features have no geometry, or an empty one.",
-        "Check the distance, the box or the function that made them, or leave them out.",
+        "Check the distance, the box or the function that made them. `vector concat` loses those of inputs whose formats name the "
+        "geometry differently: convert them to one format first.",
     ),
     "geometry_type_undeclared": Advice(
         "The layer declares no kind of geometry (`Unknown`), though all of its geometries are of one, and some programs refuse that.",

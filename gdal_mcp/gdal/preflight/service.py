@@ -157,6 +157,17 @@ class Preflight:
         """Keeps a container's description of a file that it wrote."""
         self._learn((located,), [{"facts": facts}])
 
+    def kind_of(self, located: Located) -> str:
+        """What a file is, for a person who is asked whether it may go; "" where no container has said so."""
+        facts = self.known.get(located)
+        if facts is None:
+            return ""
+        if facts.kind == "raster":
+            return (
+                f"{facts.driver}, {facts.width} x {facts.height}, {facts.bands} band{'s'[: facts.bands != 1]}"
+            )
+        return f"{facts.driver}, {'unknown' if facts.features is None else facts.features} features"
+
     def _learn(self, files: Sequence[Located], rows: Any) -> None:
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:

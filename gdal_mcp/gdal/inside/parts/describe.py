@@ -172,7 +172,9 @@ def describe_outputs(job, inputs, errors):
 
     An output that is not there or does not open is an error of the command.
     """
-    origin = Origin(list(zip(job.get("sources", job["inputs"]), inputs, strict=False)), job.get("keeps", ()))
+    origin = Origin(
+        list(zip(job.get("sources", job["inputs"]), inputs, strict=False)), job.get("expected", ())
+    )
     told = []
     for one in job["outputs"]:
         facts, names, found = described_output(one["path"], one["kind"], origin, errors)

@@ -76,6 +76,8 @@ def geojson_not_wgs84(call: Call) -> Finding | None:
         return None
     if moves(call.text("sql")) or call.text("crs"):
         return None
+    if call.path == "raster zonal-stats" and not call.flag("include-geom"):  # a table
+        return None
     facts = call.vector or call.input
     target, known = call.target_crs, facts is not None and facts.has_crs and facts.degrees is False
     if target is None and not (known and not call.text("output-crs")):
