@@ -95,9 +95,9 @@ def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
         if kept.get(many) and kept.get(count) == len(kept[many]):
             del kept[count]
     for key, short in (("bands", _short_band), ("layers", shortened)):
-        if key in kept:
+        if kept.get(key):
             kept[key] = [one and short(one) for one in kept[key]]
-    if "fields" in kept:
+    if kept.get("fields"):
         kept["fields"] = [one and field_type(one.get("type"), one.get("subtype")) for one in kept["fields"]]
     return kept
 
