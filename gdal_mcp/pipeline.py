@@ -19,7 +19,7 @@ from gdal_mcp.access.identity import READ
 from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.model import Nobody, Suspended
-from gdal_mcp.approval.question import Where
+from gdal_mcp.approval.question import Foreseen, Where
 from gdal_mcp.approval.service import expired_error
 from gdal_mcp.approval.waiting import ApprovalQueue, Call
 from gdal_mcp.calls.activity import Activity, Running
@@ -155,6 +155,8 @@ class Pipeline:
             return draft
         planned = await anyio.to_thread.run_sync(self._plan, admitted, draft)
         admitted.context.step = planned
+        if admitted.context.running is not None:
+            admitted.context.running.outputs = tuple(str(one.target) for one in draft.outputs)
         return planned
 
     def _plan(self, admitted: Admitted, draft: Draft) -> Planned:
@@ -194,8 +196,14 @@ class Pipeline:
         where = Where(image.reference, image.digest, planned.host.tier(self.settings), image.standin)
         known = context.preflight
         checks = [one.as_dict() for one in known.findings]
+        kind_of = planned.admitted.entitlements.preflight(planned.admitted.toolbox).kind_of
         question = Call(
-            plan, verdict, request.approver, known.figures, checks, where, context.report_progress
+            plan,
+            verdict,
+            request.approver,
+            Foreseen(known.figures, checks, kind_of),
+            where,
+            context.report_progress,
         )
         approvals = self.approvals
         if request.operation.approval_wait is not None:

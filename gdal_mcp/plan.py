@@ -13,6 +13,7 @@ from sandbox.outputs.store import Transfer
 from sandbox.template import STAGING_TARGET, Limits
 from sandbox.workspace import Located
 
+Layout = Literal["none", "inputs-output", "output-inputs"]
 OutputKind = Literal["dataset", "table", "array", "file", "folder"]
 
 
@@ -50,7 +51,7 @@ class Command:
     options: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     output: str | None = None
-    layout: Literal["none", "inputs-output", "output-inputs"] = "none"
+    layout: Layout = "none"
     as_array: Mapping[str, Any] | None = None  # gdal2xyz as a numpy file: arguments of the library function
     extra: Mapping[str, Any] = field(default_factory=dict)  # what a program of ours needs besides
 
@@ -104,6 +105,14 @@ class Draft:
     @property
     def writes(self) -> bool:
         return bool(self.outputs or self.transfers or self.removes)
+
+    @property
+    def deed(self) -> tuple[str, ...]:
+        """What a person is shown as the command: what the host does itself, where that is all that changes anything."""
+        if self.outputs:
+            return self.command.argv
+        moves = [word for one in self.transfers for word in ("move", str(one.source), str(one.target))]
+        return (*moves, *(("delete", *map(str, self.removes)) if self.removes else ())) or self.command.argv
 
     @property
     def touched(self) -> frozenset[Path]:

@@ -8,15 +8,16 @@ and an answer look, which files belong together, which names policies and settin
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.access.policy import Verdict
-from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
@@ -27,6 +28,7 @@ class Arguments(BaseModel):
     """Base of the hand-written tools' arguments: nothing unknown, nothing converted from another JSON type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    same_names: ClassVar[Sequence[Sequence[str]]] = ()  # names that are taken for one another
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,9 @@ class Preflight(Protocol):
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
         """Keeps what a container said of a file that it wrote."""
 
+    def kind_of(self, located: Located) -> str:
+        """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoReport:
@@ -126,6 +131,9 @@ class NoPreflight:
 
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
         pass
+
+    def kind_of(self, _located: Located) -> str:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -174,18 +182,49 @@ class Tool:
         keys: dict[str, Any] = dict(self.own_keys)
         if self.writes:
             keys["outputs"] = {"type": "array"}
-        keys["untrusted"] = {"type": "object"}
+        keys["untrusted"] = {}
         return {"type": "object", "properties": keys, "required": list(self.required_keys)}
 
 
 A = TypeVar("A", bound=Arguments)
+_UNNEEDED = frozenset({"title", "minLength", "maxLength"})  # of pydantic's schemas
 
 
 def typed(
     model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]
 ) -> Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]:
-    """The draft function of a tool whose arguments are a model. Raises pydantic's ValidationError."""
-    return lambda arguments, context: draft(model.model_validate(dict(arguments)), context)
+    """The draft function of a tool whose arguments are a model. Raises ToolError, pydantic's ValidationError."""
+    return lambda arguments, context: draft(model.model_validate(_named(model, arguments)), context)
+
+
+def _named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The same by the model's own names. Raises ToolError for a name that it does not have, with the one that may be meant."""
+    fields = [field.alias or name for name, field in model.model_fields.items()]
+    same = {name: field for group in model.same_names for field in fields if field in group for name in group}
+    same |= {field: field for field in fields}
+    found: dict[str, Any] = {}
+    for name, value in arguments.items():
+        plain = name.replace("-", "_")
+        own = same.get(plain, plain)
+        if own not in fields:
+            near = nearest(plain, same)
+            hint = f"Did you mean `{same[near[0]]}`? " if near else ""
+            raise _refused(
+                f"there is no argument {name[:64]!r}.", f"{hint}The arguments are: {', '.join(fields)}."
+            )
+        if own in found:
+            raise _refused(f"`{own}` is given twice, by two of its names.", "Give it once.")
+        found[own] = value
+    return found
+
+
+def _refused(message: str, suggestion: str) -> ToolError:
+    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, suggestion)
+
+
+def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """The known names that are most like one that is not known, the nearest first; none that is only a little like it."""
+    return get_close_matches(name[:100], known, most, 0.6)
 
 
 def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
@@ -194,8 +233,8 @@ def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
 
 
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without what pydantic says and is so anyway: titles that repeat the names, null for absent options, any further properties."""
-    cleaned: dict[str, Any] = _without_titles(schema)
+    """Without what no caller needs: titles that repeat the names, null for absent options, any further properties, lengths of texts."""
+    cleaned: dict[str, Any] = _needed(schema)
     for name, one in cleaned.get("properties", {}).items():
         branches = one.get("anyOf")
         if branches and {"type": "null"} in branches and one.get("default", ...) is None:
@@ -205,15 +244,15 @@ def plain(schema: dict[str, Any]) -> dict[str, Any]:
     return cleaned
 
 
-def _without_titles(value: Any, *, names: bool = False) -> Any:
+def _needed(value: Any, *, names: bool = False) -> Any:
     if isinstance(value, dict):
         return {
-            key: _without_titles(item, names=key in ("properties", "$defs"))
+            key: _needed(item, names=key in ("properties", "$defs"))
             for key, item in value.items()
-            if names or (key != "title" and (key, item) != ("additionalProperties", True))
+            if names or (key not in _UNNEEDED and (key, item) != ("additionalProperties", True))
         }
     if isinstance(value, list):
-        return [_without_titles(item) for item in value]
+        return [_needed(item) for item in value]
     return value
 
 
@@ -224,6 +263,9 @@ class Described:
     facts: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, Any] = field(default_factory=dict)
     checks: tuple[Mapping[str, Any], ...] = ()
+    # numbers that say how much it holds, and how much what it replaces held; none where that is not known
+    amounts: Mapping[str, Any] = field(default_factory=dict)
+    before: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +313,8 @@ def _same_name(name: str, target: str) -> int:
     return int(name == target)
 
 
+# the call that corrects an output: by a check of it and its row of the result
+Mend = Callable[[Draft, Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any] | None]
 NextCalls = Callable[[Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]]
 
 
@@ -375,6 +419,7 @@ class Toolbox:
     explain: Callable[[Draft, Mapping[str, Any]], ToolError | None] = lambda _draft, _final: None
     # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
     next_calls: NextCalls = _no_calls
+    mend: Mend = lambda _draft, _check, _output: None
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets
 
     # The version of the library: in an answer, and the job that asks for it where the image does not tell.

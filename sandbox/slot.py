@@ -1,13 +1,14 @@
 """One started container: launched, measured from inside, given one job at most, and removed for certain."""
 
 import contextlib
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from sandbox.capacity import MemoryReservation
-from sandbox.ending import Ending, ending_of
 from sandbox.engine import STDERR, Engine, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
 from sandbox.isolation.measured import shortfalls
@@ -21,10 +22,31 @@ from sandbox.waiting import Cancellation, HasDescriptor, readable
 
 # a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
 READY_SECONDS = 60.0
+_ID_LENGTH = 64  # hexadecimal digits; a shorter text could be part of another one's
 
 
 class LaunchCancelled(SandboxError):
     """The caller cancelled before the container was ready."""
+
+
+class Ending:
+    """Readable once every process of the container is gone, as the kernel tells it: some twenty milliseconds before the engine.
+
+    A container's first process is the init of its process namespace: the kernel kills and awaits everything else in there before
+    that one counts as ended. So its descriptor says, for certain, that nothing of the container runs any more. How it ended only
+    the engine knows.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 @dataclass(slots=True)
@@ -173,3 +195,25 @@ def _await_ready(
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
     said = f". It said: {lines[-1][:300]}" if lines else "."
     raise EngineUnavailable(f"the container {why}{said}")
+
+
+def ending_of(container: str, process: int | None) -> Ending | None:
+    """Of a running container with the engine's id and first process; None where this host does not show that process.
+
+    An engine in a virtual machine or another process namespace counts differently; so the process must say itself that it
+    is this container's, after it is held, as numbers are given again.
+    """
+    if not process or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        ending = Ending(os.pidfd_open(process))
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        groups = Path(f"/proc/{process}/cgroup").read_text(encoding="ascii", errors="replace")
+        status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
+        pids = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
+        if len(container) >= _ID_LENGTH and container in groups and len(pids) > 1 and pids[-1] == "1":
+            return ending
+    ending.close()
+    return None

@@ -15,17 +15,13 @@ class HasDescriptor(Protocol):
 Waited = TypeVar("Waited", bound=HasDescriptor)
 
 
-def readable(items: Iterable[Waited], seconds: float) -> tuple[Waited, ...]:
-    """Those that can be read, or have ended, within `seconds`; none when the time is over."""
-    return _poll(items, select.POLLIN, seconds)
-
-
 def writable(item: HasDescriptor, seconds: float) -> bool:
     """Whether it takes data, or has failed, within `seconds`."""
-    return bool(_poll([item], select.POLLOUT, seconds))
+    return bool(readable([item], seconds, select.POLLOUT))
 
 
-def _poll(items: Iterable[Waited], event: int, seconds: float) -> tuple[Waited, ...]:
+def readable(items: Iterable[Waited], seconds: float, event: int = select.POLLIN) -> tuple[Waited, ...]:
+    """Those that can be read, or have ended, within `seconds`; none when the time is over."""
     by_number = {item.fileno(): item for item in items}
     if closed := by_number.get(-1):  # by another thread, just now
         return (closed,)

@@ -4,12 +4,13 @@ The effects come before the parts that can be long, and every value is on one li
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from gdal_mcp.approval.model import Approval, Question
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.untrusted import shown_text
 from sandbox.workspace import Located
@@ -28,21 +29,37 @@ class Where:
     stand_in: bool = False
 
 
-def parts(
-    plan: Plan,
-    reason: str,
-    estimate: Mapping[str, float | None] | None,
-    where: Where,
-    checks: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
-    """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds."""
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What is known of a call before it runs."""
+
+    estimate: Mapping[str, float | None] | None = None
+    checks: Sequence[Mapping[str, Any]] = ()  # what is odd about it
+    kind_of: Callable[[Located], str] = lambda _located: (
+        ""
+    )  # what a file is that would be replaced or deleted
+
+
+def parts(plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen()) -> dict[str, Any]:
+    """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch."""
     draft = plan.draft
+
+    def lost(located: Located) -> dict[str, Any]:
+        """A file that is there now and would not be as it was."""
+        identity = located.identity
+        return {
+            "path": _name(located),
+            "bytes": identity.size if identity else None,
+            "modified": identity.mtime_ns / 1e9 if identity else None,
+            "kind": shown_text(foreseen.kind_of(located), 100),
+        }
+
     writes = [
         {
             "path": _name(one.target),
             "changes": one.update,
-            "replaces": _some([_name(old) for old in one.replaces]),
-            "may_replace": _some([_name(old) for old in one.shared]),
+            "replaces": _some([lost(old) for old in one.replaces]),
+            "may_replace": _some([lost(old) for old in one.shared]),
         }
         for one in draft.outputs
     ]
@@ -55,13 +72,13 @@ def parts(
         "tool": plan.tool,
         "principal": plan.principal,
         "effect": str(plan.effect),
-        "command": [shown_text(word, MAX_COMMAND) for word in draft.command.argv[:200]],
+        "command": [shown_text(word, MAX_COMMAND) for word in draft.deed[:200]],
         "writes": _some(writes),
         "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
-        "removes": _some([_name(one) for one in draft.removes]),
+        "removes": _some([lost(one) for one in draft.removes]),
         "reads": _some(reads),
-        "checks": [dict(one) for one in checks],
-        "estimate": dict(estimate) if estimate else None,
+        "checks": [dict(one) for one in foreseen.checks],
+        "estimate": dict(foreseen.estimate) if foreseen.estimate else None,
         "limits": asdict(plan.limits),
         "where": {**asdict(where), "network": "none", "mounts": shown_mounts},
         "plan": plan.digest,
@@ -80,21 +97,21 @@ def sentence(plan: Plan) -> str:
     if draft.transfers:
         does.append(f"move {_counted([one.source for one in draft.transfers])}")
     if draft.removes:
-        does.append(f"take away {_counted(list(draft.removes))}")
+        does.append(f"delete {_counted(list(draft.removes))}")
     what = " and ".join(does) or f"read {_counted(list(draft.inputs))}"
-    return f"{shown_text(plan.principal, 200)} wants {plan.tool} to {what}."
+    return f"{shown_text(plan.principal, 200)} asks to {what}, with {plan.tool}."
 
 
 def question_text(told: Mapping[str, Any]) -> str:
     """The parts as lines of text."""
     lines = [f"Run {told['tool']}? Asked because {told['reason']}.", told["sentence"], ""]
-    lines += _block("Takes away (kept, `gdal-mcp undo` restores):", told["removes"], str)
+    lines += _block("Deletes (kept, `gdal-mcp undo` restores):", told["removes"], _lost)
     lines += _block("Moves:", told["moves"], lambda one: f"{one['from']} -> {one['to']}")
     for one in told["writes"]["shown"]:
         verb = "Changes a copy of, then replaces" if one["changes"] else "Writes"
         lines += [f"{verb}:", f"  {one['path']}"]
-        lines += _block("May replace, as it may belong to it:", one["may_replace"], str)
-        replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], str)
+        lines += _block("May replace, as it may belong to it:", one["may_replace"], _lost)
+        replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], _lost)
         lines += replaced or ["Replaces nothing."]
     lines += _more(told["writes"])
     lines += _block("Reads:", told["reads"], lambda one: f"{one['path']} ({_size(one['bytes'])})")
@@ -128,6 +145,13 @@ def _block(title: str, some: Mapping[str, Any], line: Any) -> list[str]:
 
 def _more(some: Mapping[str, Any]) -> list[str]:
     return [f"  and {some['more']} more"] if some["more"] else []
+
+
+def _lost(one: Mapping[str, Any]) -> str:
+    """A file that would be replaced or deleted: what, how large, from when."""
+    at = f", {time_text(one['modified'])[:16].replace('T', ' ')} UTC" if one["modified"] is not None else ""
+    size = f"{_size(one['bytes'])}" if one["bytes"] is not None else ""
+    return f"{one['path']} ({', '.join(filter(None, (one['kind'], size)))}{at})"
 
 
 def _counted(places: list[Located]) -> str:

@@ -6,7 +6,7 @@ Invariants:
 """
 
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -16,7 +16,15 @@ import anyio.to_thread
 
 from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Asked, Decision, Grant, Question, Suspended
-from gdal_mcp.approval.question import Where, parts, question_text, touched, unanswered_error, waiting_text
+from gdal_mcp.approval.question import (
+    Foreseen,
+    Where,
+    parts,
+    question_text,
+    touched,
+    unanswered_error,
+    waiting_text,
+)
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -51,8 +59,7 @@ class Call:
     plan: Plan
     verdict: RequireApproval
     approver: Approver
-    estimate: Mapping[str, float | None] | None
-    checks: Sequence[Mapping[str, Any]]  # what is odd about it
+    foreseen: Foreseen
     where: Where
     tell: Callable[[float, str], None]
 
@@ -102,7 +109,7 @@ class ApprovalQueue:
         holder = self._holder(plan)
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
-        told = parts(plan, call.verdict.reason, call.estimate, call.where, call.checks)
+        told = parts(plan, call.verdict.reason, call.where, call.foreseen)
         asked = Asked(
             plan_digest=plan.digest,
             principal=plan.principal,

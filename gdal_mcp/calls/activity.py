@@ -24,6 +24,7 @@ class Running:
     stage: str = "preparing"
     fraction: float = 0.0
     message: str = ""
+    outputs: tuple[str, ...] = ()  # paths, as soon as they are known
     ended_by: str = ""  # who cancelled it here
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 

@@ -24,6 +24,7 @@ class Operation:
 
     tool: Tool | None = None  # instead of the one that the caller has by that name
     as_new: str = ""  # drafted as the call of this id was, as if nothing stood where its outputs go
+    in_history: bool = True  # else it is in the audit log alone, as a thumbnail of the console is
     approval_wait: float | None = None  # seconds that it waits for approval; None is the server's setting
 
     def accept(self, draft: Draft) -> None:

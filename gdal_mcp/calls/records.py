@@ -14,7 +14,7 @@ from gdal_mcp.calls.results import Receipt, file_row, place_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
-from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import WAITING, Artifact, Call, CallEnd, Registry, RegistryUnavailable
 from gdal_mcp.ledger.rows import json_text
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -23,6 +23,7 @@ from sandbox.outcome import Usage
 from sandbox.outputs.store import PublishedFile
 
 _MAX_BOXES = 20  # extents of layers that are kept of one output
+_MAX_REASON = 16 << 10  # characters of a failed call's own words
 _READ_PATIENCE = 0.02  # digests of some megabytes are ready by then
 
 _log = structlog.get_logger()
@@ -64,7 +65,8 @@ class Records:
         context = planned.context
         try:
             # first, since the next server ends what the registry has as begun
-            self.registry.begin_call(self._call(context))
+            if context.request.operation.in_history:
+                self.registry.begin_call(self._call(context))
             try:
                 self.audit.append({**self._event(context, "call.started"), "outcome": "started"})
             except AuditUnavailable as error:
@@ -147,7 +149,7 @@ class Records:
             catalogue=planned.admitted.toolbox.version,
             approval=planned.approval,
             plan_digest=plan.digest,
-            argv=plan.draft.command.argv,
+            argv=plan.draft.deed,
             limits=asdict(plan.limits),
             image=image.digest,
             image_reference=image.reference,
@@ -175,7 +177,7 @@ class Records:
         """How the call ended. What was published is always in it, even when gathering the rest fails."""
         published = done.published if done else None
         ended = CallEnd(
-            outcome=str(error.code) if error else "OK",
+            outcome=_outcome(error),
             message=error.message if error else "",
             durations=dict(context.durations),
             files=tuple(file_row(file) for file in published.files) if published else (),
@@ -183,7 +185,7 @@ class Records:
         )
         try:
             ended = replace(ended, inputs=self._inputs(context, done))
-            return replace(ended, **self._results(context, done))
+            return replace(ended, **self._results(context, done, error))
         except Exception:  # noqa: BLE001 - a fault of ours in what is nice to know must not cost the record of what was done
             _log.exception("record_incomplete", call=context.call_id)
             return ended
@@ -197,11 +199,12 @@ class Records:
         patience = 0.0 if done is None else PATIENCE if done.published is not None else _READ_PATIENCE
         return tuple(one.row() for one in watched.result(touched=touched, patience=patience))
 
-    def _results(self, context: CallContext, done: Done | None) -> dict[str, Any]:
+    def _results(self, context: CallContext, done: Done | None, error: ToolError | None) -> dict[str, Any]:
         """What a call gave and cost, as fields of its `CallEnd`."""
         planned = context.planned
         if done is None or planned is None:
-            return {"receipt": _cost(context.usage, context.durations)} if context.usage else {}
+            cost = _cost(context.usage, context.durations) if context.usage else {}
+            return {"receipt": {**cost, **_reason(error, locked=self.settings.lockdown)}}
         published = done.published
         return {
             "tool_version": done.tool_version,
@@ -212,13 +215,17 @@ class Records:
 
     def _register(self, context: CallContext, done: Done | None, finish: CallEnd) -> None:
         """Registers the end, also of a call that failed before it ran. An answer without a container is only audited."""
+        if not context.request.operation.in_history:
+            return
         if done is not None and done.published is not None:
             # before the end is recorded, as a restart finishes calls without one
             artifacts = [artifact_of(file) for file in done.published.files]
             self.registry.add_artifacts(context.call_id, artifacts)
         self.registry.finish_call(context.call_id, finish)
         if done is None and finish.outcome != "OK":
-            told = replace(self._call(context), outcome=finish.outcome, message=finish.message)
+            told = replace(
+                self._call(context), outcome=finish.outcome, message=finish.message, receipt=finish.receipt
+            )
             if context.planned is None:  # what was not understood may hold a password: keep only its digest
                 told = replace(told, arguments={}, arguments_digest=_digest(context.request.arguments))
             self.registry.add_refused(replace(told, durations=finish.durations))
@@ -293,7 +300,7 @@ def _touched(draft: Draft) -> frozenset[Path]:
 
 def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any], ...]:
     """What a call that published did to each dataset: written, changed, moved or removed."""
-    places = [_extents(one) for one in found] + [{}] * (len(draft.outputs) - len(found))
+    places = [_gallery_facts(one) for one in found] + [{}] * (len(draft.outputs) - len(found))
     rows = list(zip(draft.outputs, places, strict=False))
     written = [{"path": str(one.target), "kind": one.kind, **at} for one, at in rows if not one.update]
     changed = [{"path": str(one.target), "kind": "changed", **at} for one, at in rows if one.update]
@@ -302,11 +309,35 @@ def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any
     return (*written, *changed, *moved, *removed)
 
 
-def _extents(one: Described) -> dict[str, Any]:
-    """The extent of each layer of an output where it is known: [west, south, east, north] in degrees."""
-    boxes = [one.facts, *(layer for layer in one.facts.get("layers") or () if layer)]
+def _outcome(error: ToolError | None) -> str:
+    """A call that a person has not answered yet waits: it was not denied, and will be sent again."""
+    if error is None:
+        return "OK"
+    return WAITING if error.confirmation is not None else str(error.code)
+
+
+def _reason(error: ToolError | None, *, locked: bool) -> dict[str, Any]:
+    """What a person is told of a call that did not succeed: the library's own words, and the question that is open."""
+    if error is None:
+        return {}
+    shown = error.untrusted and not locked and len(json_text(error.untrusted)) <= _MAX_REASON
+    told: dict[str, Any] = {"untrusted": dict(error.untrusted)} if shown else {}
+    if error.confirmation is not None:
+        told["question"] = error.confirmation.get("approval")
+    return told
+
+
+def _gallery_facts(one: Described) -> dict[str, Any]:
+    """What a gallery shows of an output: format, size or features, CRS, and the extent of each layer in degrees."""
+    layers = [layer for layer in one.facts.get("layers") or () if layer]
+    crs = one.facts.get("crs") or next((layer["crs"] for layer in layers if layer.get("crs")), None) or {}
+    counts = [layer["features"] for layer in layers if layer.get("features") is not None]
+    told = {"driver": one.facts.get("driver"), "size": one.facts.get("size"), "crs": crs.get("code")}
+    told |= {"features": sum(counts)} if counts else {}
+    boxes = [one.facts, *layers]
     known = [box["wgs84"] for box in boxes if box.get("wgs84")]
-    return {"wgs84": known[:_MAX_BOXES]} if known else {}
+    told |= {"wgs84": known[:_MAX_BOXES]} if known else {}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _unrecorded(error: Exception) -> ToolError:

@@ -1,11 +1,10 @@
 """Errors of calls that are refused or do not finish. Pure."""
 
-from difflib import get_close_matches
-
 from pydantic import ValidationError
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.surface import Surface
+from gdal_mcp.toolbox import nearest, spelling
 
 
 def ended_by(who: str) -> ToolError:
@@ -23,14 +22,19 @@ def denied(reason: str) -> ToolError:
 
 
 def no_such_tool(name: str, surface: Surface) -> ToolError:
-    near = get_close_matches(name, [one.name for one in surface.listed], 1, 0.7)
-    hint = f"Did you mean {near[0]}? " if near else ""
-    return ToolError(
-        Code.NOT_FOUND,
-        Stage.LOOKUP,
-        "there is no such tool.",
-        f"{hint}The tools are: {', '.join(one.name for one in surface.listed[:40])}.",
-    )
+    hint = tool_hint(name, surface) or f"The tools are: {', '.join(one.name for one in surface.listed[:40])}."
+    return ToolError(Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool.", hint)
+
+
+def tool_hint(name: str, surface: Surface) -> str:
+    """Which tool, or operation of a toolbox, may be meant by a name that no tool has; empty where none is like it."""
+    boxes = {box.name: box for box in surface.toolboxes.values()}.values()
+    paths = (path for box in boxes for path in box.operations if surface.permits(path))
+    known = {spelling(path.rpartition(" ")[2]): path for path in paths} | {
+        one: one for one in surface.callable
+    }
+    near = nearest(spelling(name), known)
+    return f"Did you mean `{known[near[0]]}`?" if near else ""
 
 
 def missing_scope(scope: str) -> ToolError:

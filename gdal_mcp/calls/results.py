@@ -4,7 +4,7 @@ Facts (numbers, GDAL's own enumerations, paths that the caller named) stand at t
 inside a file or from GDAL is under the one key `untrusted`, and a server in lockdown leaves that out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -81,10 +81,14 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
         for row in result["outputs"]:
+            for check in row["checks"]:
+                if mend := admitted.toolbox.mend(draft, check, row):
+                    check["mend"] = mend
             row["description"] = admitted.toolbox.shorten(row["description"])
     known = planned.context.preflight
     result |= known.facts
-    if checks := [*(one.as_dict() for one in known.findings), *map(dict, done.checks)]:
+    written = result["outputs"] if done.published is not None else ()
+    if checks := _checks(written, [one.as_dict() for one in known.findings], done):
         result["checks"] = checks
     # a draft that presents its answer itself gives the texts with it, or has none
     if draft.present is None or texts is not None:
@@ -114,12 +118,35 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
         ],
     }
     if published.replaced:
-        told["replaced"] = [str(one) for one in published.replaced]
+        told["replaced"] = [_replaced(one, draft, done, published) for one in published.replaced]
     if published.moved:
         told["moved"] = [{"from": str(one.source), "to": str(one.target)} for one in published.moved]
     if published.removed:
         told["removed"] = [str(one) for one in published.removed]
     return told
+
+
+def _checks(
+    outputs: Sequence[dict[str, Any]], findings: list[dict[str, Any]], done: Done
+) -> list[dict[str, Any]]:
+    """Those of the call. Each code is told once: as it was foretold, else by the output, else as the library said it."""
+    foretold = {one["code"] for one in findings}
+    for row in outputs:
+        row["checks"] = [one for one in row["checks"] if one["code"] not in foretold]
+    seen = foretold | {one["code"] for row in outputs for one in row["checks"]}
+    return [*findings, *(dict(one) for one in done.checks if one["code"] not in seen)]
+
+
+def _replaced(old: Located, draft: Draft, done: Done, published: Published) -> dict[str, Any]:
+    """A file that gave way, with what it held and what the new one holds, as far as that is known."""
+    row: dict[str, Any] = {"path": str(old)}
+    before: dict[str, Any] = {"bytes": old.identity.size} if old.identity else {}
+    size = next((one.size for one in published.files if str(one.located) == str(old)), None)
+    after: dict[str, Any] = {} if size is None else {"bytes": size}
+    for output, found in zip(draft.outputs, done.outputs, strict=False):
+        if str(output.target) == str(old) and found.before:
+            before, after = {**before, **found.before}, {**after, **found.amounts}
+    return {**row, **({"before": before} if before else {}), **({"after": after} if after else {})}
 
 
 def _untrusted(done: Done, texts: Mapping[str, Any] | None) -> dict[str, Any]:

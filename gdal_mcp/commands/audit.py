@@ -5,8 +5,9 @@ import json
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, say
 from gdal_mcp.ledger.audit import tail, verify
-from gdal_mcp.ledger.audit_record import Checkpoint
+from gdal_mcp.ledger.audit_record import AuditRecord, Checkpoint
 from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.untrusted import shown_text
 
 
 def check(settings: Settings, checkpoint: str | None) -> Exit:
@@ -23,12 +24,31 @@ def check(settings: Settings, checkpoint: str | None) -> Exit:
     return Exit.DONE if found.ok else Exit.FAILED
 
 
-def show_last(settings: Settings, count: int) -> Exit:
-    """Prints the last records, one line of JSON each. Raises AuditUnavailable."""
+def show_last(settings: Settings, count: int, *, as_json: bool) -> Exit:
+    """Prints the last records, a line each: for people, or as JSON. Raises AuditUnavailable."""
     path = settings.state.audit
     if not path.exists():
         say(f"there is no log at {path}. Name the --state-dir of the server whose calls it should show.")
         return Exit.FAILED
     for record in tail(path, count):
-        out(json.dumps({"seq": record.seq, "time": record.time, **record.event}))
+        told = json.dumps({"seq": record.seq, "time": record.time, **record.event})
+        out(told if as_json else _line(record))
     return Exit.DONE
+
+
+def _line(record: AuditRecord) -> str:
+    """When, what happened, to which call of whom, how it ended, and what it wrote."""
+    event = record.event
+    outputs = event.get("object", {}).get("outputs", ()) if isinstance(event.get("object"), dict) else ()
+    subject = event.get("subject")
+    parts = (
+        record.time,
+        event.get("type"),
+        event.get("outcome"),
+        event.get("tool"),
+        event.get("call"),
+        subject.get("principal") if isinstance(subject, dict) else None,
+        " ".join(map(str, outputs)),
+        event.get("message"),
+    )
+    return "  ".join(shown_text(str(one), 200) for one in parts if one)

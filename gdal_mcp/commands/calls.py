@@ -10,7 +10,8 @@ import anyio
 from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.commands.exits import Exit, exit_of
-from gdal_mcp.commands.streams import out, out_json
+from gdal_mcp.commands.finding import leave_link
+from gdal_mcp.commands.streams import StatusLine, out, out_json
 from gdal_mcp.operations.undoing import undo
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.settings import Settings
@@ -29,8 +30,15 @@ def end_on_signals() -> None:
 def call_once(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool) -> Exit:
     """Prints the structured result, or the error in the same shape as clients get it."""
     user = local_user()
-    request = Request(tool, arguments, user, "gdal-mcp call", Terminal(user.id, assume_yes))
-    reply: Reply = anyio.run(partial(app.pipeline.call, request))
+    leave_link(app.settings)
+    line = StatusLine()
+    request = Request(
+        tool, arguments, user, "gdal-mcp call", Terminal(user.id, assume_yes), on_progress=line.show
+    )
+    try:
+        reply: Reply = anyio.run(partial(app.pipeline.call, request))
+    finally:
+        line.clear()
     out_json(reply.result)
     return exit_of(reply.error)
 

@@ -11,6 +11,7 @@ from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.finding import of_question
 from gdal_mcp.commands.streams import out, out_either, say, seconds_of
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.settings import Settings, SettingsError
@@ -37,7 +38,7 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
 
     Without a question, those that wait for an answer are printed.
     """
-    with _service(settings) as service:
+    with _service(of_question(settings, question) if question else settings) as service:
         if question is None:
             _show_questions(service.approvals.pending(), as_json=as_json)
             return Exit.DONE

@@ -56,11 +56,17 @@ def add_early_command(
     return parser
 
 
-def add_group(commands: Any, name: str, text: str) -> Any:
-    """A command of several actions; what is returned takes them."""
+def add_group(commands: Any, name: str, text: str, default: Run | None = None) -> Any:
+    """A command of several actions; what is returned takes them. `default` runs where none is named."""
     described = f"{text[:1].upper()}{text[1:]}."
     parser = commands.add_parser(name, help=text, description=described, allow_abbrev=False)
-    return parser.add_subparsers(required=True, metavar="ACTION")
+    if default is not None:
+        work = default
+        parser.set_defaults(
+            run=lambda given: guarded(partial(work, given, settings_of(given))), parser=parser, as_json=False
+        )
+        _add_settings(parser)
+    return parser.add_subparsers(required=default is None, metavar="ACTION")
 
 
 def refuse(given: argparse.Namespace, word: str) -> NoReturn:
@@ -88,22 +94,29 @@ _OTHERS: Final = (
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
-    """Every setting as an option; what is not given stays None."""
+    """Every setting as an option; what is not given is not there at all, so that an action keeps what its group was given."""
     shown = parser.add_argument_group("common settings")
     for name in (*COMMON, *_REST):
         field, option = Settings.model_fields[name], option_of(name)
         text = (field.description or "").replace("%", "%%") if name in COMMON else argparse.SUPPRESS
         if field.annotation is bool:
             action = "store_false" if field.default else "store_true"
-            parser.add_argument(option, action=action, dest=name, default=None, help=text)
+            parser.add_argument(option, action=action, dest=name, default=argparse.SUPPRESS, help=text)
         elif name in ("workspaces", "workspaces_ro"):
             # several times, so that no folder's name needs a separator
-            shown.add_argument(option, action="append", metavar="DIR", dest=name, help=f"{text} Repeatable.")
+            shown.add_argument(
+                option,
+                action="append",
+                metavar="DIR",
+                dest=name,
+                default=argparse.SUPPRESS,
+                help=f"{text} Repeatable.",
+            )
         else:
             is_choice = get_origin(field.annotation) is Literal
             # a word that is none of these is refused with the rest of the settings, whatever they came from
             metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
-            shown.add_argument(option, metavar=metavar, dest=name, help=text)
+            shown.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
 
     # what scripts say that were written when SQL was off by default
     parser.add_argument("--allow-sql", action="store_true", default=None, help=argparse.SUPPRESS)

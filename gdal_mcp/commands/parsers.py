@@ -18,8 +18,11 @@ def add_commands(commands: Any) -> None:
         add(commands)
 
 
-def _imported(function: str, *names: str, in_app: bool = False) -> Run:
-    """Runs `module.function` of this folder with the settings, or a running app, and the typed values of these names."""
+def _imported(function: str, *names: str, in_app: bool = False, recorded: bool = False) -> Run:
+    """Runs `module.function` of this folder with the settings, or a running app, and the typed values of these names.
+
+    For a command about a `recorded` call the state folder and the workspaces are found where they are not named.
+    """
     module, _, name = function.partition(".")
 
     def run(given: argparse.Namespace, settings: Settings) -> Exit:
@@ -30,7 +33,10 @@ def _imported(function: str, *names: str, in_app: bool = False) -> Run:
             ended = work(settings, **values)
             return ended
         from gdal_mcp.app import running
+        from gdal_mcp.commands.finding import of_call
 
+        if recorded:
+            settings = of_call(settings, given.call_id)
         settings.require_workspaces()
         with running(settings) as app:
             ended = work(app, **values)
@@ -143,8 +149,9 @@ def _add_decisions(commands: Any) -> None:
     answer.add_argument("--no", action="store_const", const=False, dest="answer", help="deny it")
     _add_json(approve, "the list as JSON")
 
-    grants = add_group(commands, "grants", "list, make or revoke approvals given in advance")
     run = _imported("decisions.show_grants", "as_json")
+    text = "list, make or revoke approvals given in advance"
+    grants = add_group(commands, "grants", text, default=run)
     _add_json(add_command(grants, "list", run, "list grants, the valid ones first"))
     run = _imported("decisions.grant", "tool", "folder", "span", "principal")
     new = add_command(grants, "new", run, "let calls of a tool write to a workspace for some time")
@@ -173,7 +180,10 @@ def _add_records(commands: Any) -> None:
     verify = add_command(audit, "verify", run, "check every record of the hash chain")
     text = "a checkpoint printed earlier and kept elsewhere; the log must still contain it"
     verify.add_argument("--checkpoint", metavar="SEQ:HASH", help=text)
-    tail = add_command(audit, "tail", _imported("audit.show_last", "count"), "show the last records")
+    tail = add_command(
+        audit, "tail", _imported("audit.show_last", "count", "as_json"), "show the last records"
+    )
+    _add_json(tail, "each record whole, as a line of JSON")
     text = "how many (default: 10)"
     tail.add_argument("-n", type=int, default=10, metavar="COUNT", dest="count", help=text)
 
@@ -187,11 +197,11 @@ def _add_records(commands: Any) -> None:
         forms.add_argument(f"--{form}", action="store_const", const=form, dest="form", help=text)
 
     text = "repeat a recorded call without publishing anything, and compare the results"
-    run = _imported("replay.replay_call", "call_id", "as_json", in_app=True)
+    run = _imported("replay.replay_call", "call_id", "as_json", in_app=True, recorded=True)
     replay = add_command(commands, "replay", run, text)
     replay.add_argument("call_id", metavar="CALL", help="the call's id, as in its receipt")
     _add_json(replay)
 
-    run = _imported("calls.undo_call", "call_id", in_app=True)
+    run = _imported("calls.undo_call", "call_id", in_app=True, recorded=True)
     undo = add_command(commands, "undo", run, "restore what a call replaced and remove what it made")
     undo.add_argument("call_id", metavar="CALL", help="the call's id, as in its receipt")

@@ -3,7 +3,11 @@
 The parts of a server are imported where they are used: one over stdio loads nothing of HTTP.
 """
 
+import sys
+
 from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.finding import leave_link, usual_folder
+from gdal_mcp.commands.streams import say
 from gdal_mcp.settings import Settings
 
 
@@ -19,6 +23,9 @@ def over_stdio(settings: Settings) -> Exit:
     console = Autostart(settings)
     with running(settings, console.url, state_option(settings)) as app:
         freeze_gc()
+        leave_link(settings)
+        if sys.stdin.isatty():
+            say("serving MCP on stdin and stdout, as a client starts it; Ctrl-D ends it.")
         anyio.run(serve, app, console.attend)
     return Exit.DONE
 
@@ -28,17 +35,21 @@ def over_http(settings: Settings) -> Exit:
     import anyio
 
     from gdal_mcp.app import running
+    from gdal_mcp.http.serving import port_of
     from gdal_mcp.mcp.memory import freeze_gc
     from gdal_mcp.web.server import console_url, prepare, serve
 
     bound = prepare(settings)
-    with running(settings, console_url(settings, bound)) as app:
+    with running(settings, console_url(settings, bound), state_option(settings)) as app:
         freeze_gc()
+        leave_link(settings)
+        if sys.stderr.isatty():
+            scheme = "https" if settings.tls_cert else "http"
+            say(f"serving MCP at {scheme}://{settings.host}:{port_of(bound)}/mcp; Ctrl-C ends it.")
         anyio.run(serve, app, bound)
     return Exit.DONE
 
 
 def state_option(settings: Settings) -> tuple[str, ...]:
     """What `gdal-mcp approve` needs to find this server's questions: nothing if the state folder is the usual one."""
-    usual = Settings.model_fields["state_dir"].get_default(call_default_factory=True)
-    return () if settings.state_dir == usual else ("--state-dir", str(settings.state_dir))
+    return () if settings.state_dir == usual_folder() else ("--state-dir", str(settings.state_dir))

@@ -6,6 +6,7 @@ import sys
 from typing import Any, Final
 
 from gdal_mcp.settings import SettingsError
+from gdal_mcp.untrusted import shown_text
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -39,6 +40,27 @@ def out_either(value: object, text: str, *, as_json: bool) -> None:
 def say(text: str) -> None:
     """Prints a message for the person to stderr."""
     sys.stderr.write(f"gdal-mcp: {text}\n")
+
+
+class StatusLine:
+    """The progress of a call on a terminal, in one line that is written anew. Elsewhere nothing is shown."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+        self._is_terminal = sys.stderr.isatty()
+
+    def show(self, fraction: float, message: str) -> None:
+        """From any thread. The message comes from a container, so only what is visible of it is shown."""
+        line = f"{fraction:4.0%} {shown_text(message, 60)}"
+        if self._is_terminal and line != self._shown:
+            self._shown = line
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def json_object(given: str) -> dict[str, Any]:

@@ -60,7 +60,9 @@ class Snapshot:
         }
 
     def calls(self, viewer: Viewer) -> dict[str, Any]:
-        ours = [serializers.running(one, viewer) for one in self.running if viewer.governs(one.principal)]
+        asked = {one.call_id: one.id for one in self.pending if viewer.sees_question(one.principal)}
+        mine = [one for one in self.running if viewer.governs(one.principal)]
+        ours = [serializers.running(one, viewer, asked.get(one.call_id)) for one in mine]
         theirs = [serializers.elsewhere(one) for one in self.elsewhere if viewer.governs(one.principal)]
         return {"running": [*ours, *theirs]}
 

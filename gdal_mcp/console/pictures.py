@@ -23,6 +23,7 @@ import anyio.to_thread
 from gdal_mcp.access.policy import Way
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Decision, Question
+from gdal_mcp.calls.operation import Operation
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.errors import Code
@@ -36,6 +37,7 @@ FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
 MOST: Final = 2000  # thumbnails kept, some 100 MB; the oldest make room
 REMEMBERED: Final = 10_000  # outputs that cannot be drawn
+_UNLISTED: Final = Operation(in_history=False)
 WAITING: Final = 64  # requests; a page of the gallery has 24
 # errors that say nothing about the dataset
 _PASSING: Final = frozenset(
@@ -90,7 +92,9 @@ class Pictures:
         reply = None
         with anyio.CancelScope() as scope:
             arguments = {"path": artifact.path, "max_size": PIXELS}
-            request = Request("preview", arguments, viewer.principal, "console", _Unasked(scope))
+            request = Request(
+                "preview", arguments, viewer.principal, "console", _Unasked(scope), operation=_UNLISTED
+            )
             reply = await self.app.pipeline.call(request)
         picture = reply.done.preview if reply is not None and reply.done is not None else None
         if picture is not None and picture.startswith(_PNG) and len(picture) <= _MAX_BYTES:

@@ -28,6 +28,7 @@ from gdal_mcp.console.sessions import SECONDS, Viewer
 from gdal_mcp.errors import ToolError
 from gdal_mcp.http.auth import Unavailable
 from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
@@ -70,6 +71,7 @@ class Console:
             self._read("/calls/{id}", _by_id(self.service.call)),
             self._read("/outputs", self._outputs),
             self._read("/pictures/{number:int}", self._picture),
+            self._read("/questions/{id}/picture/{number:int}", self._replaced),
             self._read("/grants", lambda _request, viewer: _thread(self.service.grants, viewer)),
             self._read("/figures", self._for_admin(figures.figures)),
             self._read("/audit", self._for_admin(figures.checkpoint)),
@@ -199,6 +201,14 @@ class Console:
 
     async def _picture(self, request: Request, viewer: Viewer) -> Response:
         artifact = await _thread(self.service.artifact, viewer, request.path_params["number"])
+        return await self._drawn(artifact, viewer)
+
+    async def _replaced(self, request: Request, viewer: Viewer) -> Response:
+        """What a call would replace or delete, where an earlier call made it."""
+        named = request.path_params["id"], request.path_params["number"]
+        return await self._drawn(await _thread(self.service.replaced, viewer, *named), viewer)
+
+    async def _drawn(self, artifact: Artifact, viewer: Viewer) -> Response:
         picture = await self.pictures.of(artifact, viewer, self._workspaces(viewer))
         if picture is None:
             raise Refused(404, "There is no picture of this.")

@@ -49,13 +49,15 @@ def decision(row: Approval) -> dict[str, Any]:
     }
 
 
-def running(one: Running, viewer: Viewer) -> dict[str, Any]:
-    """A running call of this server."""
+def running(one: Running, viewer: Viewer, question_id: str | None = None) -> dict[str, Any]:
+    """A running call of this server, and the question that it waits for."""
     return {
         **_fields(one, "tool", "principal", "client", "begun", "stage"),
         "id": one.call_id,
         "fraction": round(one.fraction, 3),
         "message": shown_text(one.message, _MESSAGE),
+        "outputs": [shown_text(path, _MESSAGE) for path in one.outputs],
+        "question": question_id,
         "cancellable": viewer.governs(one.principal),
     }
 
@@ -81,6 +83,8 @@ def listed(call: Call) -> dict[str, Any]:
         "message": shown_text(call.message, _MESSAGE),
         "command": shown_text(shlex.join(call.argv[:40]), _COMMAND),
         "files": len(call.files),
+        "question": call.receipt.get("question"),
+        "undone": bool(call.undone),
     }
 
 
@@ -92,6 +96,7 @@ def artifact(one: Artifact, dataset: Mapping[str, Any] | None) -> dict[str, Any]
         "bytes": one.size,
         "pictured": dataset is not None,
         "folder": one.media_type == "inode/directory",
+        **{name: (dataset or {}).get(name) for name in ("driver", "size", "features", "crs")},
         "wgs84": list(dataset.get("wgs84", ())) if dataset else [],
     }
 

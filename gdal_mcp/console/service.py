@@ -9,6 +9,7 @@ Methods are for threads, except `cancel`, which is for the event loop. They rais
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.app import App
@@ -89,6 +90,18 @@ class ConsoleService:
             raise Refused(404, "There is no such question.")
         return row
 
+    def replaced(self, viewer: Viewer, approval_id: str, number: int) -> Artifact:
+        """The output that a question's call would replace or delete, counted over what it replaces and then deletes."""
+        told = self._question(viewer, approval_id).details
+        writes = (told.get("writes") or {}).get("shown") or ()
+        rows = [row for one in writes for row in one["replaces"]["shown"]]
+        rows += (told.get("removes") or {}).get("shown") or ()
+        uri = Path(rows[number]["path"]).as_uri() if 0 <= number < len(rows) else ""
+        found = self.app.registry.artifact(uri, viewer.of)
+        if found is None:
+            raise Refused(404, "There is no picture of this.")
+        return found
+
     def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         activity = self.app.pipeline.activity
         found = next((one for one in activity.all() if one.call_id == call_id), None)
@@ -125,6 +138,7 @@ class ConsoleService:
             "statement": statement(call),
             "artifacts": [serializers.artifact(one, datasets.get(one.path)) for one in artifacts],
             "audit": audited,
+            "undone": bool(call.undone),
             "undoable": viewer.may_undo(call.principal) and can_undo(self.app, call.id),
         }
 
@@ -148,10 +162,16 @@ class ConsoleService:
         except ValueError as error:
             raise Refused(400, str(error)) from error
         datasets: dict[tuple[str, str], Any] = {}
+        tools: dict[str, str] = {}
         for call_id in {one.call_id for one in page.items}:
             call = self.app.registry.call(call_id)
+            tools[call_id] = call.tool if call else ""
             datasets |= {(call_id, str(row["path"])): row for row in (call.outputs if call else ())}
-        rows = [serializers.artifact(one, datasets.get((one.call_id, one.path))) for one in page.items]
+        rows = [
+            {**serializers.artifact(one, datasets.get((one.call_id, one.path))), "tool": tools[one.call_id]}
+            for one in page.items
+            if not any(call == one.call_id and _beside(one.path, path) for call, path in datasets)
+        ]
         return {"outputs": rows, "next": page.next_cursor}
 
     def artifact(self, viewer: Viewer, number: int) -> Artifact:
@@ -174,3 +194,9 @@ class ConsoleService:
             raise Refused(403, "Revoking it needs the scope gdal:admin.")
         after = self.app.approvals.revoke(grant_id, viewer.name)
         return serializers.grant(after or found, now, viewer)
+
+
+def _beside(path: str, dataset: str) -> bool:
+    """Whether a file is a sidecar of a dataset: `dem.tif.aux.xml` and `roads.dbf`, of `dem.tif` and `roads.shp`."""
+    stem = dataset.rpartition(".")[0] or dataset
+    return path != dataset and (path.startswith(f"{dataset}.") or path.rpartition(".")[0] == stem)

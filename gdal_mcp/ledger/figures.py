@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from gdal_mcp.access.admission import Load
 from gdal_mcp.errors import Code
+from gdal_mcp.ledger.registry import WAITING
 from gdal_mcp.ledger.schema import MIGRATIONS, RegistryUnavailable, explained
 from sandbox.engine import Engine
 from sandbox.errors import SandboxError
@@ -31,7 +32,7 @@ from sandbox.owner import Owner
 from sandbox.workspace import RESERVED, Workspace, open_folder
 
 OTHER: Final = "other"
-OUTCOMES: Final = frozenset({"OK", *map(str, Code)})
+OUTCOMES: Final = frozenset({"OK", WAITING, *map(str, Code)})
 POOLS: Final = ("warm", "cold")
 # as it is shown, and as it is recorded; to start is to be given a container, whether one waits or has to be made
 PHASES: Final[Mapping[str, str]] = {"queue": "queue", "start": "claim", "run": "run", "publish": "publish"}

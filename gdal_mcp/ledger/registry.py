@@ -19,7 +19,9 @@ from typing import Any, Literal
 from gdal_mcp.ledger.rows import Rows, insert, json_text, stored
 from gdal_mcp.ledger.schema import RegistryUnavailable
 
-__all__ = ["Artifact", "Call", "CallEnd", "Page", "Registry", "RegistryUnavailable"]
+__all__ = ["WAITING", "Artifact", "Call", "CallEnd", "Page", "Registry", "RegistryUnavailable"]
+
+WAITING = "WAITING"  # the outcome of a call that nobody had approved yet; it is sent again once somebody has
 
 ArtifactState = Literal["listed", "superseded", "retracted"]
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
@@ -28,7 +30,7 @@ _LISTED = (
     "SELECT * FROM artifacts WHERE state = 'listed'"
     " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
 )
-_SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files)"
+_SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files || ' ' || removed)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Call:
     files: tuple[Mapping[str, Any], ...] = ()  # what was published: path, bytes and sha256
     removed: tuple[str, ...] = ()
     printed: str = ""  # SHA-256 of what GDAL answered
+    undone: str = ""  # by whom
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +239,8 @@ class Registry:
                 rows.append(added)
         return tuple(rows)
 
-    def retract_artifacts(self, call_id: str) -> tuple[Artifact, ...]:
-        """Take an undone call's artifacts off the list; returns them as they were.
+    def retract_artifacts(self, call_id: str, by: str = "") -> tuple[Artifact, ...]:
+        """Take an undone call's artifacts off the list; returns them as they were. `by` is who undid the call.
 
         What they had superseded is listed again if its path exists, so put the files back first.
         """
@@ -245,6 +248,7 @@ class Registry:
         query = "SELECT * FROM artifacts WHERE call_id = :id AND state <> 'retracted' ORDER BY id"
         with self._rows.writing() as db:
             gone = self._rows.all(Artifact, query, id=call_id)
+            db.execute("UPDATE calls SET undone = ? WHERE id = ?", [by, call_id])
             for one in gone:
                 db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [one.id])
                 replaced = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"

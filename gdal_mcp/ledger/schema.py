@@ -76,6 +76,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX calls_principal ON calls (principal)",
     ),
     ("ALTER TABLE calls RENAME COLUMN gdal_version TO tool_version",),
+    ("ALTER TABLE calls ADD COLUMN undone TEXT NOT NULL DEFAULT ''",),
 )
 
 _ADVICE = {

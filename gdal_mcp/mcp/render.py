@@ -29,7 +29,7 @@ def tool(one: Tool) -> t.Tool:
         output_schema={name: value for name, value in one.output_schema.items() if name != "required"},
         annotations=t.ToolAnnotations(
             read_only_hint=not one.writes,
-            # the protocol defines these two only for tools that write
+            # the protocol defines it only for tools that write; that none is idempotent is what it takes for granted
             destructive_hint=one.replaces if one.writes else None,
             open_world_hint=False,
         ),

@@ -15,6 +15,7 @@ from gdal_mcp import __version__
 from gdal_mcp.access.identity import ADMIN, Principal
 from gdal_mcp.app import App, is_alive, local_user
 from gdal_mcp.approval.model import Suspended
+from gdal_mcp.calls.refusals import tool_hint
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
 from gdal_mcp.ledger.artifacts import ArtifactStore
@@ -149,7 +150,9 @@ class Handlers:
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
         tool = self._app.surface.callable.get(params.name)
         if tool is None:  # a tool that only this principal lacks is refused by the pipeline
-            raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
+            has = self._session(ctx).entitlements
+            hint = tool_hint(params.name, has.surface) if has else ""
+            raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}. {hint}".rstrip())
         if not tasks.offered(ctx):
             return await relayed(ctx, partial(self._call, ctx, params))
 

@@ -60,7 +60,7 @@ def undo(app: App, call_id: str, by: str) -> TakenBack:
     except SandboxError as error:
         app.audit.append({**event, "type": "undo.finished", "outcome": "FAILED", "message": str(error)})
         raise
-    app.registry.retract_artifacts(call_id)
+    app.registry.retract_artifacts(call_id, by)
     restored, taken_away = (tuple(map(str, places)) for places in (undone.restored, undone.taken_away))
     done = TakenBack(call_id, restored, taken_away, call.principal if call else "")
     told = {"restored": list(done.restored), "taken_away": list(done.taken_away)}

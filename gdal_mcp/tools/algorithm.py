@@ -13,7 +13,7 @@ from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.paths import Source, reading
 from gdal_mcp.gdal.datasets.reading import Reading
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolbox import Answer, spelling
+from gdal_mcp.toolbox import Answer, nearest, spelling
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
@@ -36,7 +36,7 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
             Code.NOT_FOUND,
             Stage.LOOKUP,
             "GDAL has no algorithm of that name.",
-            "Names are command paths such as `raster hillshade`; gdal_search finds them.",
+            f"{_meant(name, context)}Names are command paths such as `raster hillshade`; gdal_search finds them.",
         )
     if not context.permits(path):
         raise ToolError(
@@ -46,6 +46,14 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
             "Use another algorithm, or ask the person who runs the server.",
         )
     return context.catalogue.algorithms[path]
+
+
+def _meant(name: str, context: DraftContext) -> str:
+    """Of those that this server has: by the whole path, or by its last word alone."""
+    paths = {spelling(path): path for path in context.catalogue.algorithms if context.permits(path)}
+    paths |= {spelling(path.rpartition(" ")[2]): path for path in paths.values()} | paths
+    near = nearest(spelling(name), paths)
+    return f"Did you mean `{paths[near[0]]}`? " if near else ""
 
 
 def is_algorithm(catalogue: Catalogue, name: str) -> bool:

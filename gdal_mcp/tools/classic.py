@@ -1,6 +1,7 @@
 """The classic utilities with their classic semantics and their own argument names, which the specification of the product fixes."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format, refuse_absent
 from gdal_mcp.gdal.catalogue.model import Kind
-from gdal_mcp.plan import Command, Draft, Output, OutputKind
+from gdal_mcp.plan import Command, Draft, Layout, Output, OutputKind
 from gdal_mcp.toolbox import A, Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import URI, DatasetPath, DraftContext, NewPath, Number, number
 from sandbox.workspace import Located
@@ -19,6 +20,10 @@ _POLYGONS_LAYER: Final = "out"  # gdal_polygonize's own default
 
 BandNumber = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
 BandOrMask = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,4}|mask(,[1-9][0-9]{0,4})?)$")]
+Sources = Annotated[
+    list[DatasetPath], Field(min_length=1, max_length=1000, description="Rasters, the last on top")
+]
+Separate = Annotated[bool, Field(description="Each source becomes a band of its own")]
 Pixels = Annotated[int, Field(ge=1, le=2_000_000)]
 Resolution = Literal["highest", "lowest", "average"]
 TranslateResampling = Literal[
@@ -71,16 +76,37 @@ def _dataset(  # noqa: PLR0913 - what sets the programs apart
     return driver, _output(context, path, sources, ending, update=update)
 
 
-def _alike(**arguments: Any) -> dict[str, tuple[str, ...]]:
-    """Arguments of the algorithm that a program is most like, for what is judged before it runs; None is not given."""
-    return {
+def _options(*given: tuple[str, Any]) -> tuple[str, ...]:
+    """Switches with their values, texts or lists of texts; True is a switch alone, and None and False are none."""
+    words: list[str] = []
+    for switch, value in given:
+        if value is not None and value is not False:
+            words += [switch, *([] if value is True else [value] if isinstance(value, str) else value)]
+    return tuple(words)
+
+
+def _bands(bands: Sequence[str] | None) -> list[tuple[str, str]]:
+    return [("-b", band) for band in bands or ()]
+
+
+def _run(
+    program: str, options: tuple[str, ...], sources: Sequence[Located], output: Output, **alike: Any
+) -> Draft:
+    """The program with these options, from the sources to the output.
+
+    `alike` are arguments of the algorithm that it is most like, for what is judged before it runs; None is not given.
+    """
+    arguments = {
         name.replace("_", "-"): tuple(
             "true" if one is True else str(one)
             for one in (value if isinstance(value, list | tuple) else [value])
         )
-        for name, value in arguments.items()
+        for name, value in alike.items()
         if value is not None
     }
+    layout: Layout = "output-inputs" if program == "gdalbuildvrt" else "inputs-output"
+    command = Command(program, options, tuple(map(str, sources)), output.inside, layout)
+    return Draft(command, tuple(sources), (output,), arguments=arguments)
 
 
 def _writer(  # noqa: PLR0913 - the columns of the table that the tools below are
@@ -118,7 +144,7 @@ class GdalinfoArguments(Arguments):
 
 def _info(arguments: GdalinfoArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.dataset)
-    options = (*(["-json"] if arguments.as_json else []), *(["-stats"] if arguments.stats else []))
+    options = _options(("-json", arguments.as_json), ("-stats", arguments.stats))
     command = Command("gdalinfo", options, (str(source),), layout="inputs-output")
     return Draft(command, (source,), wants_json=arguments.as_json)
 
@@ -161,17 +187,11 @@ def _translate(arguments: TranslateArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_dataset)
     named = arguments.output_format
     driver, output = _dataset(context, arguments.dst_dataset, [source], "translate", driver=named)
-    options = ["-of", driver]
-    for band in arguments.bands or ():
-        options += ["-b", band]
-    if arguments.projwin:
-        options += ["-projwin", *map(number, arguments.projwin)]
-    if arguments.resample_alg:
-        options += ["-r", arguments.resample_alg]
-    command = Command("gdal_translate", tuple(options), (str(source),), output.inside, "inputs-output")
+    corners = ("-projwin", [*map(number, arguments.projwin)] if arguments.projwin else None)
+    options = _options(("-of", driver), *_bands(arguments.bands), corners, ("-r", arguments.resample_alg))
     window = arguments.projwin and [arguments.projwin[index] for index in (0, 3, 2, 1)]
-    alike = _alike(output_format=driver, band=arguments.bands, bbox=window, resampling=arguments.resample_alg)
-    return Draft(command, (source,), (output,), arguments=alike)
+    alike = {"band": arguments.bands, "bbox": window, "resampling": arguments.resample_alg}
+    return _run("gdal_translate", options, [source], output, output_format=driver, **alike)
 
 
 GDAL_TRANSLATE = _writer(
@@ -186,9 +206,7 @@ GDAL_TRANSLATE = _writer(
 
 
 class WarpArguments(Arguments):
-    src_datasets: list[DatasetPath] = Field(
-        min_length=1, max_length=1000, description="Rasters to warp and mosaic, last on top"
-    )
+    src_datasets: Sources
     t_srs: str = Field(
         description="Target CRS: EPSG:3857, another authority code, WKT, PROJJSON or a PROJ string"
     )
@@ -203,17 +221,14 @@ def _warp(arguments: WarpArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
     into = not arguments.overwrite
     driver, output = _dataset(context, arguments.dst_dataset, sources, "warp", update=into)
-    options = ["-t_srs", check_crs(arguments.t_srs)]
-    if not output.update:
-        options += ["-of", driver]
-    if arguments.r:
-        options += ["-r", "near" if arguments.r == "nearest" else arguments.r]
-    if arguments.overwrite:
-        options.append("-overwrite")
-    command = Command("gdalwarp", tuple(options), tuple(map(str, sources)), output.inside, "inputs-output")
-    resampling = "nearest" if arguments.r == "near" else arguments.r
-    alike = _alike(output_format=driver, output_crs=arguments.t_srs, resampling=resampling)
-    return Draft(command, sources, (output,), arguments=alike)
+    options = _options(
+        ("-t_srs", check_crs(arguments.t_srs)),
+        ("-of", None if output.update else driver),
+        ("-r", "near" if arguments.r == "nearest" else arguments.r),
+        ("-overwrite", arguments.overwrite),
+    )
+    alike = {"output_crs": arguments.t_srs, "resampling": "nearest" if arguments.r == "near" else arguments.r}
+    return _run("gdalwarp", options, sources, output, output_format=driver, **alike)
 
 
 GDALWARP = _writer(
@@ -228,24 +243,18 @@ GDALWARP = _writer(
 
 
 class BuildVrtArguments(Arguments):
-    src_datasets: list[DatasetPath] = Field(
-        min_length=1, max_length=1000, description="Rasters to mosaic, last on top"
-    )
+    src_datasets: Sources
     dst_vrt: NewPath | None = None
     resolution: Resolution | None = Field(None, description="Resolution when the sources differ")
-    separate: bool = Field(default=False, description="Each source becomes a band of its own")
+    separate: Separate = False
 
 
 def _buildvrt(arguments: BuildVrtArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
     output = _output(context, arguments.dst_vrt, sources, "mosaic.vrt")
-    options = ["-resolution", arguments.resolution] if arguments.resolution else []
-    if arguments.separate:
-        options.append("-separate")
-    names = tuple(map(str, sources))
-    command = Command("gdalbuildvrt", tuple(options), names, output.inside, "output-inputs")
-    alike = _alike(output_format="VRT", resolution=arguments.resolution, separate=arguments.separate or None)
-    return Draft(command, sources, (output,), arguments=alike)
+    options = _options(("-resolution", arguments.resolution), ("-separate", arguments.separate))
+    alike = {"resolution": arguments.resolution, "separate": arguments.separate or None}
+    return _run("gdalbuildvrt", options, sources, output, output_format="VRT", **alike)
 
 
 GDALBUILDVRT = _writer(
@@ -274,14 +283,13 @@ class RasterizeArguments(Arguments):
 def _rasterize(arguments: RasterizeArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_vector)
     driver, output = _dataset(context, arguments.dst_raster, [source], "raster")
-    options = ["-burn", number(arguments.burn_value), "-ts", str(arguments.width), str(arguments.height)]
-    options += ["-te", *map(number, arguments.extent), "-of", driver]
-    if arguments.invert:
-        options.append("-i")
-    command = Command("gdal_rasterize", tuple(options), (str(source),), output.inside, "inputs-output")
-    size = (arguments.width, arguments.height)
-    alike = _alike(output_format=driver, burn=arguments.burn_value, size=size, extent=arguments.extent)
-    return Draft(command, (source,), (output,), arguments=alike)
+    size = [str(arguments.width), str(arguments.height)]
+    burn, extent = number(arguments.burn_value), [*map(number, arguments.extent)]
+    options = _options(
+        ("-burn", burn), ("-ts", size), ("-te", extent), ("-of", driver), ("-i", arguments.invert)
+    )
+    alike = {"burn": arguments.burn_value, "size": size, "extent": arguments.extent}
+    return _run("gdal_rasterize", options, [source], output, output_format=driver, **alike)
 
 
 GDAL_RASTERIZE = _writer(
@@ -311,20 +319,15 @@ class XyzArguments(Arguments):
 def _xyz(arguments: XyzArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.dataset)
     as_array = arguments.output_format == "numpy"
-    if as_array:
-        output = _output(context, arguments.dst_csv, [source], "xyz.npy", kind="array")
-    else:
-        output = _output(context, arguments.dst_csv, [source], "xyz.csv", kind="table")
-    options = [] if as_array else ["-csv"]
-    if arguments.skip_nodata:
-        options.append("-skipnodata")
-    for band in arguments.bands or ():
-        options += ["-b", band]
+    kind: OutputKind = "array" if as_array else "table"
+    output = _output(context, arguments.dst_csv, [source], "xyz.npy" if as_array else "xyz.csv", kind=kind)
+    options = _options(
+        ("-csv", not as_array), ("-skipnodata", arguments.skip_nodata), *_bands(arguments.bands)
+    )
     bands = [int(band) for band in arguments.bands or ("1",)]
     library = {"skip_nodata": arguments.skip_nodata, "band_nums": bands} if as_array else None
-    inputs = (str(source),)
-    command = Command("gdal2xyz", tuple(options), inputs, output.inside, "inputs-output", as_array=library)
-    return Draft(command, (source,), (output,))
+    draft = _run("gdal2xyz", options, [source], output)
+    return replace(draft, command=replace(draft.command, as_array=library))
 
 
 GDAL2XYZ = _writer(
@@ -339,23 +342,20 @@ GDAL2XYZ = _writer(
 
 
 class MergeArguments(Arguments):
-    src_datasets: list[DatasetPath] = Field(
-        min_length=1, max_length=1000, description="Rasters to merge, last on top"
-    )
+    src_datasets: Sources
     dst_dataset: NewPath | None = None
     n: Number | None = Field(None, description="Pixel value of the sources that is not copied")
-    separate: bool = Field(default=False, description="Each source becomes a band of its own")
+    separate: Separate = False
 
 
 def _merge(arguments: MergeArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
     driver, output = _dataset(context, arguments.dst_dataset, sources, "merge", update=True)
-    options = ["-o", output.inside, "-of", driver]
-    if arguments.n is not None:
-        options += ["-n", number(arguments.n)]
-    if arguments.separate:
-        options.append("-separate")
-    command = Command("gdal_merge", tuple(options), tuple(map(str, sources)), layout="inputs-output")
+    left_out = None if arguments.n is None else number(arguments.n)
+    options = _options(
+        ("-o", output.inside), ("-of", driver), ("-n", left_out), ("-separate", arguments.separate)
+    )
+    command = Command("gdal_merge", options, tuple(map(str, sources)), layout="inputs-output")
     return Draft(command, sources, (output,))
 
 
@@ -387,13 +387,12 @@ def _polygonize(arguments: PolygonizeArguments, context: DraftContext) -> Draft:
     masks = () if arguments.mask is None else (context.paths.input(arguments.mask),)
     inputs = (source, *masks)
     driver, output = _dataset(context, arguments.dst_vector, inputs, "polygons", kind="vector", update=True)
-    options = ["-q"]
-    if arguments.band is not None:
-        options += ["-b", str(arguments.band)]
-    for mask in masks:
-        options += ["-mask", str(mask)]
-    if not output.update:
-        options += ["-f", driver]
+    options = _options(
+        ("-q", True),
+        ("-b", None if arguments.band is None else str(arguments.band)),
+        *(("-mask", str(mask)) for mask in masks),
+        ("-f", None if output.update else driver),
+    )
     stem = output.target.path.stem
     # a shapefile is its layer: under another name the program would write another file beside it
     is_own_layer = driver == "ESRI Shapefile" and not stem.startswith("-")

@@ -10,16 +10,17 @@ from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of, render
 from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Role
+from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.datasets.paths import Paths, Source
 from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import Answer, Permits
+from gdal_mcp.toolbox import Answer, Arguments, Permits
 
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
     # what pydantic would say of it is ten times as long, and every client reads it for every such argument
-    WithJsonSchema({"type": ["object", "array"], "description": 'As {"COMPRESS": "LZW"}'}),
+    WithJsonSchema({"type": ["object", "array"]}),
 ]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 DatasetPath = Annotated[str, Field(description="Dataset in a workspace")]
@@ -45,6 +46,12 @@ WRITES_OUTPUT: Final[Mapping[str, Any]] = {
     "present": written,
     "own_keys": {"output": URI, "resource_uri": URI},
 }
+
+
+class DatasetArguments(Arguments):
+    """Of a tool that reads or writes a dataset: the names that algorithms and classic programs have are taken too."""
+
+    same_names = SAME_NAMES
 
 
 @dataclass(frozen=True)

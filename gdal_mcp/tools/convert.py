@@ -3,9 +3,10 @@
 from pydantic import Field
 
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
+from gdal_mcp.toolbox import Tool, schema_of, typed
 from gdal_mcp.tools.common import (
     WRITES_OUTPUT,
+    DatasetArguments,
     DatasetPath,
     DraftContext,
     ExtraArguments,
@@ -16,12 +17,15 @@ from gdal_mcp.tools.common import (
 )
 
 
-class ConvertArguments(Arguments):
+class ConvertArguments(DatasetArguments):
     input: DatasetPath
     output: OutputPath
-    output_format: str | None = Field(None, description="Such as GTiff, COG, GPKG; left out, by extension")
-    overwrite: bool = Field(default=True, description="Replace an existing output; it is kept for undo")
-    creation_options: Options | None = None
+    output_format: str | None = Field(None, description="Such as GTiff, COG, GPKG; default: by extension")
+    overwrite: bool = Field(
+        default=True,
+        description="Replace an existing output, kept for undo; default true here and in reproject",
+    )
+    creation_options: Options | None = Field(None, description='As {"COMPRESS": "LZW"}')
     extra_args: ExtraArguments | None = None
 
 

@@ -6,11 +6,11 @@ from pydantic import Field
 
 from gdal_mcp.gdal.answers.report import summary, whole
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
-from gdal_mcp.tools.common import DatasetPath, DraftContext
+from gdal_mcp.toolbox import Tool, schema_of, typed
+from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 
 
-class InfoArguments(Arguments):
+class InfoArguments(DatasetArguments):
     path: DatasetPath
     format: Literal["summary", "json", "text"] = Field(
         "summary",

@@ -9,13 +9,13 @@ from gdal_mcp.gdal.answers.described import shown
 from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, page, told
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
-from gdal_mcp.tools.common import DatasetPath, DraftContext
+from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 from sandbox.browse import opened
 
 Band = Annotated[int, Field(ge=1, le=65_535)]
 
 
-class PreviewArguments(Arguments):
+class PreviewArguments(DatasetArguments):
     path: DatasetPath
     max_size: Annotated[int, Field(ge=32, le=2048)] = Field(512, description="Longer side in pixels")
     bands: Annotated[list[Band], Field(min_length=1, max_length=4)] | None = Field(

@@ -1,7 +1,8 @@
 """GDAL's own notation of pipelines, `read dem.tif ! hillshade ! write shade.tif`, read exactly or not at all. Pure.
 
 Words are separated by blanks; double quotes hold blanks together, and a backslash before a quote or a backslash within them
-stands for that character; `!`, `[` and `]` are words of their own. Nothing is expanded. Nested pipelines are those of `tee`.
+stands for that character; `!`, `[` and `]` are words of their own. Nothing is expanded. A pipeline in brackets is a branch of `tee`, or the
+value of the argument before it.
 """
 
 import re
@@ -28,12 +29,13 @@ _SWITCH: Final = re.compile(r"-(?![\d.])")  # a negative number is a value
 class StepCall:
     """One step as a client gives it: arguments by name, or the words behind its name in GDAL's notation.
 
-    Branches are nested pipelines, which only `tee` takes.
+    Branches are nested pipelines; `places` has for each the argument whose value it is, "" where none is named.
     """
 
     name: str
     given: Mapping[str, Any] | tuple[str, ...]
     branches: tuple[tuple["StepCall", ...], ...] = ()
+    places: tuple[str, ...] = ()
 
 
 def parse_notation(text: str, names: Container[str] = ()) -> tuple[StepCall, ...]:
@@ -73,17 +75,20 @@ def _step(tokens: deque[str], names: Container[str], depth: int) -> StepCall:
         )
     words: list[str] = []
     branches: list[tuple[StepCall, ...]] = []
+    places: list[str] = []
     while tokens and tokens[0] not in ("!", "]"):
         word = tokens.popleft()
         if word != "[":
             words.append(_QUOTED.sub(lambda quoted: _ESCAPED.sub(r"\1", quoted[1]), word))
             continue
+        named = bool(words) and words[-1].startswith("--") and "=" not in words[-1]
+        places.append(words.pop()[2:] if named else "")
         branches.append(_steps(tokens, names, depth + 1))
         if not tokens or tokens.popleft() != "]":
             raise ArgumentRefused("a bracket in the pipeline is not closed.", "Balance [ and ].")
     if words and f"{name} {words[0]}" in names:
         name = f"{name} {words.pop(0)}"
-    return StepCall(name, tuple(words), tuple(branches))
+    return StepCall(name, tuple(words), tuple(branches), tuple(places))
 
 
 def named_values(algorithm: Algorithm, words: Sequence[str]) -> Mapping[str, tuple[str, ...]]:

@@ -5,7 +5,7 @@ Each step is bound like an algorithm of its own. In the mixed pipeline a step ma
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
@@ -13,7 +13,8 @@ from pydantic import Field, WithJsonSchema
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.model import Step
+from gdal_mcp.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
+from gdal_mcp.gdal.catalogue.switches import argument_named
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
 from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, presented
@@ -24,6 +25,7 @@ MAX_STEPS = 50
 MAX_BRANCHES = 8
 MAX_ALL_STEPS = 500  # with those of all branches: each is bound and drafted, which costs about a millisecond
 _TEE = "tee"
+_NESTING = frozenset({"", "listed"})  # forms of a dataset that is named by nothing but its path
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class BoundStep:
 
     step: Step
     bound: Bound
+    nested: tuple[tuple[str, tuple["BoundStep", ...]], ...] = ()  # by argument: what is read from a pipeline
     branches: tuple[tuple["BoundStep", ...], ...] = ()
 
 
@@ -124,11 +127,27 @@ def _refuse_many(calls: Sequence[StepCall]) -> None:
         )
 
 
-def _from_json(steps: Sequence[StepArguments]) -> tuple[StepCall, ...]:
-    return tuple(
-        StepCall(one.step, one.arguments, tuple(_from_json(branch) for branch in one.branches or ()))
-        for one in steps
-    )
+def _from_json(steps: Sequence[StepArguments], depth: int = 0) -> tuple[StepCall, ...]:
+    if depth > MAX_DEPTH:
+        raise ArgumentRefused("the pipeline is nested too deeply.", f"Nest at most {MAX_DEPTH} times.")
+    return tuple(_step_from_json(one, depth + 1) for one in steps)
+
+
+def _step_from_json(one: StepArguments, depth: int) -> StepCall:
+    """An argument whose value is `{"steps": [...]}`, or a list of such, reads what that pipeline makes."""
+    plain: dict[str, Any] = {}
+    branches = [("", _from_json(branch, depth)) for branch in one.branches or ()]
+    for name, value in one.arguments.items():
+        values = value if isinstance(value, list) else [value]
+        if not any(isinstance(part, Mapping) and "steps" in part for part in values):
+            plain[name] = value
+            continue
+        inner = [PipelineArguments.model_validate(part).steps for part in values]
+        if any(isinstance(steps, str) for steps in inner):
+            raise ArgumentRefused("a nested pipeline is a list of steps.", 'Give {"steps": [{"step": ...}]}.')
+        branches += [(name, _from_json(steps, depth)) for steps in inner if not isinstance(steps, str)]
+    places, nested = zip(*branches, strict=True) if branches else ((), ())
+    return StepCall(one.step, plain, nested, places)
 
 
 def _agreed(
@@ -210,30 +229,72 @@ def _excluded(algorithm: str) -> ToolError:
 
 
 def _bound(path: str, step: Step, call: StepCall, context: DraftContext) -> BoundStep:
-    binding = binding_context(context)
     algorithm = step.algorithm
-    if call.branches and call.name != _TEE:
-        raise ArgumentRefused(
-            f"the step {call.name} takes no nested pipeline here.",
-            "Name a file instead; a call of its own can write it first.",
-        )
-    if isinstance(call.given, tuple):
-        bound = bind_named(algorithm, named_values(algorithm, call.given), binding)
-    else:
-        bound = bind_json(algorithm, call.given, binding)
-    branches = tuple(_agreed(path, branch, context, takes=step.gives)[0] for branch in call.branches)
+    own = [branch for branch, place in zip(call.branches, call.places, strict=True) if not place]
+    branches = tuple(_agreed(path, one, context, takes=step.gives)[0] for one in own if call.name == _TEE)
     if call.name == _TEE and not branches:
         raise ArgumentRefused(
             "tee has no branch.", 'Give "branches": lists of steps, or `tee [ write x.tif ]`.'
         )
-    return BoundStep(step, bound, branches)
+    nested = tuple(
+        (argument.name, _read_from(path, argument, branch, context))
+        for argument, branch in _nested(algorithm, call)
+    )
+    names = [name for name, _ in nested]
+    binding = replace(binding_context(context), taken=frozenset(names))
+    if isinstance(call.given, tuple):
+        bound = bind_named(algorithm, named_values(algorithm, call.given), binding)
+    else:
+        bound = bind_json(algorithm, call.given, binding)
+    twice = [
+        one
+        for one in names
+        if bound.get(one) or (names.count(one) > 1 and not algorithm.long_names[one].is_list)
+    ]
+    if twice:
+        raise ArgumentRefused(f"--{twice[0]} is given twice.", "Give it once, as a file or as a pipeline.")
+    return BoundStep(step, bound, nested, branches)
+
+
+def _nested(algorithm: Algorithm, call: StepCall) -> Iterator[tuple[Argument, tuple[StepCall, ...]]]:
+    """The pipelines that are values of arguments. One without a name is that of the first positional dataset, as in GDAL."""
+    for branch, place in zip(call.branches, call.places, strict=True):
+        if not place and call.name == _TEE:
+            continue
+        places = (one for one in algorithm.arguments if one.positional and one.role is Role.INPUT)
+        argument = argument_named(algorithm, place.replace("_", "-")) if place else next(places, None)
+        if (
+            argument is None
+            or argument.hidden
+            or argument.role is not Role.INPUT
+            or argument.rule.form not in _NESTING
+        ):
+            raise ArgumentRefused(
+                f"the step {call.name} takes no nested pipeline here.",
+                "Name a file instead; a call of its own can write it first.",
+            )
+        yield argument, branch
+
+
+def _read_from(
+    path: str, argument: Argument, branch: Sequence[StepCall], context: DraftContext
+) -> tuple[BoundStep, ...]:
+    """The reading of a nested pipeline that gives what the argument takes. It begins by itself, and ends with data."""
+    kinds = {DATASET_KINDS.get(kind) for kind in argument.dataset_kinds}
+    for reading in _agreed(path, branch, context):
+        if reading[-1].step.gives in kinds - {None}:
+            return reading
+    raise ArgumentRefused(
+        f"the pipeline for --{argument.name} does not end with data that it takes.",
+        f"End it with a step that gives {' or '.join(sorted(str(kind) for kind in kinds))} data, not with write.",
+    )
 
 
 def _flattened(steps: Sequence[BoundStep]) -> Iterator[BoundStep]:
     for one in steps:
         yield one
-        for branch in one.branches:
-            yield from _flattened(branch)
+        for inner in (*(steps for _, steps in one.nested), *one.branches):
+            yield from _flattened(inner)
 
 
 def _words(steps: Sequence[BoundStep], said: Callable[[Bound], Iterable[str]]) -> Iterator[str]:
@@ -243,9 +304,9 @@ def _words(steps: Sequence[BoundStep], said: Callable[[Bound], Iterable[str]]) -
             yield "!"
         yield from one.step.name.split(" ")
         yield from said(one.bound)
-        for branch in one.branches:
-            yield "["
-            yield from _words(branch, said)
+        for name, inner in (*one.nested, *(("", branch) for branch in one.branches)):
+            yield from (f"--{name}", "[") if name else ("[",)
+            yield from _words(inner, said)
             yield "]"
 
 

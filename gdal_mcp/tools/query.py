@@ -10,11 +10,11 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
 from gdal_mcp.gdal.catalogue.sql import check_allowed, check_statement
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolbox import Answer, Arguments, Tool, schema_of, typed
+from gdal_mcp.toolbox import Answer, Arguments, Tool, schema_of, spelling, typed
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, written
 
-LIKE: Final = "vector sql"
+SQL: Final = "vector sql"
 MAX_FILES: Final = 20
 _ALIAS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _RECORDS: Final[Mapping[str, str]] = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl"}
@@ -54,7 +54,7 @@ class QueryToFileArguments(Arguments):
 
 
 def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftContext) -> Draft:
-    algorithm_named(LIKE, context)  # where that is excluded, this is
+    algorithm_named(SQL, context)  # where that is excluded, this is
     check_allowed(context.settings.allow_sql, "sql")
     sql = check_statement(arguments.sql, "sql")
     given = _aliases(arguments.inputs)
@@ -91,9 +91,24 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
         outputs,
         named=tuple(("input", one.located) for one in sources if one.is_plain),
         wants_json=True,
-        algorithm=LIKE,
+        algorithm=SQL,
         arguments=told,
     )
+
+
+def draft_rows(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
+    """`vector sql` without an output, which would give its rows to nobody: as a query. Raises ArgumentRefused."""
+    given = {spelling(name): value for name, value in arguments.items()}
+    sql, inputs = given.pop("sql", ""), given.pop("input", None)
+    sql = sql[0] if isinstance(sql, list) and len(sql) == 1 else sql
+    inputs = [inputs] if isinstance(inputs, str) else inputs
+    if str(given.pop("dialect", "SQLITE")).upper() != "SQLITE" or given:
+        raise ArgumentRefused(
+            "`vector sql` has no output, and then takes one statement of the dialect SQLITE and its inputs alone.",
+            "Name an output, or use `query`.",
+        )
+    query = QueryArguments.model_validate({"inputs": inputs, "sql": sql})
+    return _draft(query, context)
 
 
 def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
@@ -163,7 +178,7 @@ QUERY = Tool(
     draft=typed(QueryArguments, _draft),
     present=_facts,
     own_keys={"row_count": {"type": "integer"}, "more": {"type": "boolean"}},
-    like=LIKE,
+    like=SQL,
     writes=False,
 )
 QUERY_TO_FILE = Tool(
@@ -173,7 +188,7 @@ QUERY_TO_FILE = Tool(
     '{"inputs": ["towns.gpkg"], "sql": "SELECT * FROM towns", "output": "towns.json"}.',
     schema=schema_of(QueryToFileArguments),
     draft=typed(QueryToFileArguments, _draft),
-    like=LIKE,
+    like=SQL,
     **{
         **WRITES_OUTPUT,
         "present": lambda answer: {**written(answer), **_facts(answer)},

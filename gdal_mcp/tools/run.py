@@ -27,6 +27,7 @@ from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.algorithm import PIPELINES, algorithm_named, binding_context, draft_algorithm, may_write
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.pipelines import draft_pipeline
+from gdal_mcp.tools.query import SQL, draft_rows
 
 OPTIONS = "options"
 
@@ -35,6 +36,8 @@ def draft_call(algorithm: Algorithm, arguments: Mapping[str, Any], context: Draf
     """The one way from an algorithm and its arguments to a draft. Raises ToolError, ArgumentRefused."""
     if algorithm.path in PIPELINES:
         return draft_pipeline(algorithm.path, arguments, context)
+    if algorithm.path == SQL and not {"output", "append", "update"} & set(arguments):
+        return draft_rows(arguments, context)
     if algorithm.path not in FILE_OPERATIONS:
         return draft_algorithm(algorithm, arguments, context)
     # files are copied, renamed, moved and deleted by the host; GDAL only looks at them
@@ -116,13 +119,22 @@ def direct_tool(catalogue: Catalogue, path: str) -> Tool:
     )
 
 
-def brief_tool(catalogue: Catalogue, path: str, shown: tuple[str, ...], description: str) -> Tool:
-    """The same with a few arguments in its schema and the others, by their names, in one object `options`."""
+def brief_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], description: str) -> Tool:
+    """The same with a few arguments in its schema and the others, by their names, in one object `options`.
+
+    `shown` has what is said of each argument; nothing where it is "".
+    """
     full = direct_tool(catalogue, path)
 
     def schema() -> dict[str, Any]:
         complete = full.schema()
-        properties = {name: complete["properties"][name] for name in shown}
+        properties = {
+            name: {**complete["properties"][name], "description": text} for name, text in shown.items()
+        }
+        properties = {
+            name: {key: value for key, value in one.items() if value != ""}
+            for name, one in properties.items()
+        }
         properties[OPTIONS] = {
             "type": "object",
             "description": "Other arguments (see gdal_describe)",

@@ -23,8 +23,9 @@ from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.gdal.preflight.keeps import keeps
-from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of
+from gdal_mcp.gdal.preflight.expected import expected
+from gdal_mcp.gdal.preflight.mends import mend_of_output
+from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -96,6 +97,7 @@ def of_data(text: str) -> Toolbox:
         version_request={"program": "version", "outputs": [], "preview_pixels": 0},
         unfit=lambda version: unfit(catalogue, version) or "",
         next_calls=partial(_next_calls, catalogue),
+        mend=partial(mend_of_output, catalogue),
         mount_advice=ADVICE,
         upload=UPLOAD,
         compare=compare_command,
@@ -143,8 +145,12 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "as_array": command.as_array,
         **asked_of(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
-        "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
-        "keeps": keeps(draft),
+        "outputs": [
+            {"path": one.inside, "kind": one.kind, "replaces": str(one.replaces[0]) if one.replaces else None}
+            for one in draft.outputs
+        ],
+        "expected": expected(draft),
+        "judged": is_judged(draft),
         "preview_pixels": preview_pixels,
         **command.extra,
     }

@@ -11,7 +11,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.plan import Draft, Effect, effect_of
-from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, nearest, schema_of, typed
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
@@ -25,7 +25,10 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
     tool = context.surface.callable.get(arguments.tool)
     if tool is None or tool.name == VALIDATE_CALL.name:
         raise ToolError(
-            Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool to validate.", "Name a tool of tools/list."
+            Code.NOT_FOUND,
+            Stage.LOOKUP,
+            "there is no such tool to validate.",
+            f"{_meant(arguments.tool, context)}Name a tool of tools/list.",
         )
     draft = tool.draft(arguments.arguments, context)
     if isinstance(draft, ImmediateResult):
@@ -45,6 +48,11 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
         return _told(tool.name, draft, context)
 
     return replace(look, present=present)
+
+
+def _meant(name: str, context: DraftContext) -> str:
+    near = nearest(name, context.surface.callable)
+    return f"Did you mean `{near[0]}`? " if near else ""
 
 
 def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sandbox.attestation import everything, looking
+from sandbox.conformance.programs import WAIT_FOR_THE_END
 from sandbox.engine import STDERR, STDOUT, ContainerState, Engine, Wire
 from sandbox.errors import EngineUnavailable
 from sandbox.isolation.measured import FACTS
@@ -140,6 +141,15 @@ class Bench:
             yield wire
         finally:
             wire.close()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[tuple[str, Wire]]:
+        """A running container, which ends with 3 as soon as its stdin does."""
+        with (
+            self.created(self.template(WAIT_FOR_THE_END)) as container,
+            self.started(container, b"ready") as wire,
+        ):
+            yield container, wire
 
     def run(self, program: str, *arguments: str, **changes: Any) -> Ran:
         """One container from its creation to its removal."""

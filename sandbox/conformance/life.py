@@ -111,10 +111,7 @@ def stdin_arrives_whole(bench: Bench) -> None:
 
 
 def stdin_ends_with_who_attached(bench: Bench) -> None:
-    with (
-        bench.created(bench.template(WAIT_FOR_THE_END)) as container,
-        bench.started(container, b"ready") as wire,
-    ):
+    with bench.waiting() as (container, wire):
         running = bench.engine.wait(container, 0.2)
         require(running and running.running, f"its stdin ended at once: {running}")
         wire.close()
@@ -124,9 +121,8 @@ def stdin_ends_with_who_attached(bench: Bench) -> None:
 
 def streams_of_two_are_apart(bench: Bench) -> None:
     with (
-        bench.created(bench.template(WAIT_FOR_THE_END)) as first,
+        bench.waiting() as (_, one),
         bench.created(bench.template(SPEAK, "0")) as second,
-        bench.started(first, b"ready") as one,
         bench.started(second) as two,
     ):
         heard = hear(two)
@@ -135,10 +131,7 @@ def streams_of_two_are_apart(bench: Bench) -> None:
 
 
 def a_running_container_is_removed(bench: Bench) -> None:
-    with (
-        bench.created(bench.template(WAIT_FOR_THE_END)) as container,
-        bench.started(container, b"ready") as wire,
-    ):
+    with bench.waiting() as (container, wire):
         bench.engine.remove(container)
         require(bench.engine.state(container) is None, "it is still known after its removal")
         require(bench.engine.process(container) is None, "it still has a process")
@@ -164,10 +157,7 @@ def removal_may_be_asked_by_many_at_once(bench: Bench) -> None:
 
 
 def waiting_ends_when_its_time_is_over(bench: Bench) -> None:
-    with (
-        bench.created(bench.template(WAIT_FOR_THE_END)) as container,
-        bench.started(container, b"ready"),
-    ):
+    with bench.waiting() as (container, _):
         state = bench.engine.wait(container, 0.2)
         require(state and state.running, f"a running container was waited for: {state}")
 

@@ -3,11 +3,10 @@
 Everything after the creation goes through the Docker-compatible API of the same socket, as with Docker.
 """
 
-import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -41,11 +40,15 @@ class PodmanEngine(DockerEngine):
     def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
         self._refuse_submounts(template)
         rules = profile(self._info.architecture)
-        with _file_of(rules) as path:
+        # for the service to read; it runs as root or as this user
+        with tempfile.NamedTemporaryFile("w", prefix="seccomp-", suffix=".json", encoding="utf-8") as file:
+            file.write(rules)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)  # the service may be another user's, and a filter is no secret
             # as many as there are numbers for: Podman sets a limit unasked, of a user's processes on the whole host, and ours
             # counts per container
             most_processes = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
-            spec = create_spec(template, labels, path, most_processes)
+            spec = create_spec(template, labels, file.name, most_processes)
             if self._info.rootless:  # its users are others than the host's, but for this one
                 spec["userns"] = {"nsmode": "keep-id"}
             with answering("asked to create a container"):
@@ -86,13 +89,3 @@ def _runtime_configuration(inspected: Mapping[str, Any]) -> dict[str, Any]:
             "or Docker."
         ) from error
     return value
-
-
-@contextlib.contextmanager
-def _file_of(text: str) -> Iterator[str]:
-    """For the service to read; it runs as root or as this user."""
-    with tempfile.NamedTemporaryFile("w", prefix="seccomp-", suffix=".json", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fchmod(file.fileno(), 0o644)  # the service may be another user's, and a filter is no secret
-        yield file.name

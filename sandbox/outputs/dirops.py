@@ -1,7 +1,7 @@
 """The few system calls that change what a name means, each between two named checkpoints.
 
 Invariants:
-* nothing is overwritten: `move` and `create` take a free name, `exchange` swaps two;
+* nothing is overwritten: `move` takes a free name, `exchange` swaps two;
 * every name is given as an open folder and one component, so no link in a path is ever followed;
 * a test (or a fault drill) can end the process, or fail the call, at each of `POINTS`: before and after a step.
 """
@@ -104,20 +104,17 @@ class DirOps:
     def move(self, step: str, source: DirEntry, target: DirEntry) -> None:
         """Renames to a free name. Raises FileExistsError when it is taken.
 
-        Without RENAME_NOREPLACE the name is looked at first; a file that appears in that instant is lost.
+        Without RENAME_NOREPLACE a file is linked and unlinked, which never overwrites. What cannot be linked is renamed once the
+        name was seen to be free: a folder then lands at most on an empty one, as rename(2) refuses any other.
         """
         with self.step(step):
-            if not self._rename(source, target, _NOREPLACE):
-                _rename_to_free(source, target)
-
-    def create(self, source: DirEntry, target: DirEntry) -> None:
-        """As `move`, for users' files: without RENAME_NOREPLACE a file is linked and unlinked, which never overwrites."""
-        with self.step("swap.create"):
             if self._rename(source, target, _NOREPLACE):
                 return
             linked = _link(source, target)
-            if not linked:  # may land on an empty folder that appears just now; rename(2) refuses any other
-                _rename_to_free(source, target)
+            if not linked:
+                if target.status() is not None:
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target.name)
+                os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
         if linked:
             self.unlink(source)
 
@@ -141,12 +138,6 @@ class DirOps:
         if code in _UNSUPPORTED:
             return False
         raise OSError(code, os.strerror(code), source.name, None, target.name)
-
-
-def _rename_to_free(source: DirEntry, target: DirEntry) -> None:
-    if target.status() is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target.name)
-    os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
 
 
 def _link(source: DirEntry, target: DirEntry) -> bool:

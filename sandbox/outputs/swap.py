@@ -182,7 +182,7 @@ class _Swap:
 
     def _create(self, target: DirEntry, taken: str) -> None:
         try:
-            self.ops.create(self.slot, target)
+            self.ops.move("swap.create", self.slot, target)
         except FileExistsError as error:
             raise Conflict(self.step, taken) from error
 

@@ -129,6 +129,8 @@ PIPED = [
     "read zones.gpkg ! partition --field=name --pattern=../%d parts", "read ok.tif ! clip --like=../outside/secret.tif ! write x.tif",
     "read ok.tif ! mosaic [ read ../outside/secret.tif ] ! write x.tif", "mosaic [ read /etc/passwd ] ok.tif ! write x.tif",
     "calc --input=A=/etc/passwd --calc=A ! write x.tif", "calc --input=[ read /etc/passwd ] --calc=A ! write x.tif",
+    "read ok.tif ! blend --overlay [ read /etc/passwd ] ! write x.tif", "mosaic [ read ok.tif ! clip --like=/etc/passwd ] [ read ok.tif ] ! write x.tif",
+    "read ok.tif ! blend --overlay [ read ok.tif ! tee [ write ../outside/x.tif ] ] ! write x.tif",
     "read ok.tif ! color-map --color-map=/etc/passwd ! write x.tif", "read zones.gpkg ! sql --sql=@/etc/passwd ! write x.gpkg",
     "read zones.gpkg ! filter --where=@/etc/passwd ! write x.gpkg", "read ok.tif ! write --of=PostGISRaster PG:x", "read ok.tif ! write --of=MEM x",
     "read ok.tif ! write --of=stream x", "read ok.tif ! write --co=OGR_DATASOURCE=CSV:/etc/passwd --of=PDF x.pdf", "read --oo=ROOT_PATH=/etc ok.vrt ! info",
@@ -201,6 +203,13 @@ def test_no_statement_reaches_another_file(attacked: Attacked):
             read("vector info", input="zones.gpkg", sql=statement),
             write("raster clip", input="ok.tif", output="x.tif", like="zones.gpkg", like_sql=statement),
             tool("pipeline", steps=[{"step": "read", "arguments": {"input": "zones.gpkg"}}, step]),
+            tool("query", inputs=["zones.gpkg"], sql=statement),
+            tool(
+                "query_to_file",
+                inputs={"zones": "zones.gpkg"},
+                sql=f"SELECT * FROM zones), ({statement}",
+                output="x.json",
+            ),
         )
         calls[statement, "alone"] = sql(statement, ("OGRSQL", "SQLITE")[number % 2])
         calls[statement, "beside"] = beside[number % len(beside)]
@@ -216,6 +225,7 @@ def test_a_server_without_sql_takes_no_statement_and_no_secret_of_a_refused_call
         calls = {
             "tool": write("vector sql", input="zones.gpkg", output="x.gpkg", sql=["SELECT * FROM zones"]),
             "argument": read("vector info", input="zones.gpkg", sql="SELECT * FROM zones"),
+            "query": tool("query", inputs=["zones.gpkg"], sql="SELECT * FROM zones"),
             "step": steps("read zones.gpkg ! sql --sql='SELECT * FROM zones' ! write x.gpkg"),
             "path": info(f"PG:host=db user=me password={secret}"),
             "switch": tool("convert", input="ok.tif", output="x.tif", extra_args=[f"--password={secret}"]),

@@ -105,6 +105,19 @@ def test_a_dead_engine_ends_a_call_with_3(desk: Desk):
     assert desk.files() == before
 
 
+@pytest.fixture(scope="session")
+def listed() -> list[dict[str, Any]]:
+    ended = gdal_mcp("tools", "--json")
+    assert ended.code == 0
+    return ended.json
+
+
+def test_the_tools_are_those_picked_by_hand(listed: list[dict[str, Any]]):
+    assert len(listed) == len(NAMES)
+    assert {row["name"] for row in listed} == NAMES
+    assert {row["name"] for row in listed if row["writes"]} == WRITERS
+
+
 def test_the_settings_choose_the_tools():
     for options, named, not_named in [
         (["--all"], NAMES | CLASSIC | {"raster_hillshade", "vsi_delete"}, set()),
@@ -197,14 +210,22 @@ def test_the_log_verifies_after_calls_and_not_after_one_changed_byte(log_copy: P
     assert verified(log_copy).code == 1
 
 
+@pytest.mark.parametrize("text", ["", "1:12"])
+def test_what_is_no_checkpoint_is_a_wrong_command(log_copy: Path, text: str):
+    assert verified(log_copy, f"--checkpoint={text}").code == 2
+
+
 def test_tail_shows_the_last_records_as_json_lines(desk: Desk, described: Ended):
-    ended = desk.run("audit", "tail", "-n", "2")
+    ended = desk.run("audit", "tail", "-n", "2", "--json")
     shown = [json.loads(line) for line in ended.stdout.splitlines()]
     assert ended.code == 0
     assert [
         {name: row[name] for name in row if name not in ("seq", "time")} for row in shown
     ] == desk.audited[-2:]
     assert [row["seq"] for row in shown] == [len(desk.audited) - 1, len(desk.audited)]
+    lines = desk.run("audit", "tail", "-n", "2").stdout.splitlines()
+    assert len(lines) == 2
+    assert all(row["call"] in line and row["type"] in line for row, line in zip(shown, lines, strict=True))
 
 
 def call_id(result: dict[str, Any]) -> str:
@@ -221,6 +242,14 @@ def test_undo_brings_back_the_bytes_of_what_was_replaced(desk: Desk):
     assert ended.json["restored"] == [str(desk.path("replaced.tif"))]
     assert desk.path("replaced.tif").read_bytes() == before
     assert [event["type"] for event in desk.audited[-2:]] == ["undo.started", "undo.finished"]
+
+
+def test_undo_leaves_what_was_changed_since(desk: Desk):
+    result = desk.translate("touched.tif")
+    desk.path("touched.tif").write_bytes(b"mine now")
+    before = desk.files()
+    assert desk.run("undo", call_id(result)).code != 0
+    assert desk.files() == before
 
 
 def test_undo_of_an_unknown_call_changes_nothing(desk: Desk):

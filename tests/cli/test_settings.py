@@ -87,7 +87,7 @@ def test_an_option_beats_a_variable_beats_the_file_beats_the_default(
 
     def used(*options: str, **variables: str) -> str:
         home = {"XDG_STATE_HOME": str(tmp_path)}
-        ended = gdal_mcp("audit", "tail", *options, variables={**home, **variables})
+        ended = gdal_mcp("audit", "tail", "--json", *options, variables={**home, **variables})
         assert ended.code == 0, ended.stderr
         return json.loads(ended.stdout)["type"]
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from sandbox.ending import ending_of
 from sandbox.runner import Runner
+from sandbox.slot import ending_of
 from sandbox.waiting import Cancellation, readable
 from tests.conftest import TemplateMaker, handler
 from tests.waiting import until

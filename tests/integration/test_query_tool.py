@@ -119,6 +119,41 @@ def test_records_are_an_array_lines_or_a_typed_layer(talker: Talk, own: Place, o
     assert "4326" in json.dumps(layer["geometryFields"][0]["coordinateSystem"])
 
 
+def test_names_in_the_files_are_names_and_nothing_else(talker: Talk, own: Place):
+    hostile = 'a"/><SrcDataSource>/etc/passwd</SrcDataSource>&<x y="'
+    feature = {"type": "Feature", "properties": {'c"ol': 1, "b'); --": 2}, "geometry": None}
+    own.path("odd & <name>.geojson").write_text(
+        json.dumps({"type": "FeatureCollection", "name": hostile, "features": [feature]})
+    )
+    [row] = rows(talker, "SELECT * FROM odd____name_", "odd & <name>.geojson")
+    assert sorted(map(str, row.values())) == ["1", "2"]
+
+
+def test_a_written_layer_has_the_crs_of_its_geometries_or_is_refused(
+    talker: Talk, own: Place, oracle: Oracle
+):
+    def named(sql: str, *files: str) -> str:
+        talker.done("query_to_file", inputs=list(files), sql=sql, output="crs.gpkg", overwrite=True)
+        return oracle.vector(own.path("crs.gpkg"))["layers"][0]["geometryFields"][0]["coordinateSystem"][
+            "wkt"
+        ]
+
+    spelt = {
+        "ESRI:102003": "USA_Contiguous_Albers",
+        "+proj=laea +lat_0=10 +lon_0=20 +type=crs": "Lambert Azimuthal",
+    }
+    for crs, words in spelt.items():
+        given = {"input": "zones.geojson", "output": "there.gpkg", "output-crs": crs, "overwrite": True}
+        talker.done("gdal_write", algorithm="vector reproject", arguments=given)
+        for column in ("geom", "ST_Buffer(geom, 10) AS geom"):
+            assert words in named(f"SELECT {column} FROM there", "there.gpkg")
+    assert '"EPSG",3035' in named("SELECT ST_Transform(geom, 3035) AS g FROM zones", "zones.geojson")
+    mixed = "SELECT geom FROM zones UNION ALL SELECT ST_Transform(geom, 3035) FROM zones"
+    refused = talker.failed("query_to_file", inputs=["zones.geojson"], sql=mixed, output="mixed.gpkg")
+    assert refused["code"] == "GDAL_ERROR"
+    assert not own.path("mixed.gpkg").exists()
+
+
 def test_no_row_is_an_answer_and_files_of_none_are_whole(talker: Talk, own: Place):
     assert rows(talker, "SELECT * FROM towns WHERE id > 9") == []
     talker.done(
@@ -175,6 +210,17 @@ def test_every_example_that_is_taught_gives_what_it_says(talker: Talk):
     assert [name for name, _ in areas] == ["a", "b"]
     assert all(low < km2 < high for (_, km2), (_, low, high) in zip(areas, EXPECTED[3], strict=True)), areas
     assert found[4:] == EXPECTED[4:]
+
+
+def test_an_algorithm_without_an_output_gives_its_rows(talker: Talk):
+    given = {"input": "people.geojson", "sql": "SELECT name, pop FROM people ORDER BY pop"}
+    made = talker.done("gdal_read", algorithm="vector sql", arguments=given)
+    assert [row["pop"] for row in made["untrusted"]["report"]["rows"]] == [900, 2000, 5000]
+    assert talker.done(
+        "validate_call", tool="query", arguments={"inputs": ["people.geojson"], "sql": given["sql"]}
+    )["valid"]
+    refused = talker.failed("gdal_read", algorithm="vector sql", arguments={**given, "dialect": "OGRSQL"})
+    assert refused["code"] == "INVALID_ARGUMENT"
 
 
 def test_a_name_that_is_missing_is_answered_with_those_there_are(talker: Talk):

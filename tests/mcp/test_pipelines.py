@@ -67,6 +67,27 @@ def test_one_run_publishes_the_outputs_of_all_branches(talker: Talk, own: Place,
     assert len(talker.person.asked) == 1
 
 
+def test_a_step_reads_from_a_pipeline_of_its_own(talker: Talk, own: Place, oracle: Oracle):
+    talker.done("pipeline", steps="read dem.tif ! hillshade ! write shaded.tif")
+    for number, overlay in enumerate(
+        (
+            "shaded.tif",
+            {"steps": [{"step": "read", "arguments": {"input": "dem.tif"}}, {"step": "hillshade"}]},
+        )
+    ):
+        blended = {"step": "blend", "arguments": {"operator": "multiply", "overlay": overlay}}
+        read, write = ({"step": name, "arguments": {key: value}} for name, key, value in (
+            ("read", "input", "dem.tif"), ("write", "output", f"blended-{number}.tif")))  # fmt: skip
+        talker.done("pipeline", steps=[read, {"step": "hillshade"}, blended, write])
+    assert oracle.checksums(own.path("blended-0.tif")) == oracle.checksums(own.path("blended-1.tif"))
+    talker.done(
+        "pipeline", steps="mosaic [ read dem.tif ! slope ] [ read dem.tif ! slope ] ! write twice.tif"
+    )
+    stats = "read dem.tif ! zonal-stats --stat=mean --zones [ read zones.gpkg ! buffer --distance=10 ] ! write stats.csv"
+    made = talker.done("pipeline", steps=stats)
+    assert made["outputs"][0]["description"]["layers"][0]["features"] > 0
+
+
 def test_when_one_branch_fails_none_is_published(talker: Talk, own: Place):
     text = "read dem.tif ! tee [ write none-a.tif ] [ select --band=9 ! write sub/none-b.tif ] ! write none-c.tif"
     error = talker.failed("pipeline", steps=text)
@@ -88,7 +109,7 @@ def test_the_question_names_every_output_and_what_is_replaced(talker: Talk, own:
     assert not own.path("asked.tif").exists()
     assert old.read_bytes() == own.path("dem.tif").read_bytes()
     talker.person.action = "accept"
-    assert [Path(one) for one in talker.done("pipeline", steps=text)["replaced"]] == [old]
+    assert [Path(one["path"]) for one in talker.done("pipeline", steps=text)["replaced"]] == [old]
 
 
 def test_two_readings_of_a_step_run_as_what_the_data_is(talker: Talk, own: Place, oracle: Oracle):

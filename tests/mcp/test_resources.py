@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,21 @@ def test_what_no_call_published_is_not_read_by_any_spelling(
             f"gdal://calls/{0:016x}/result", f"gdal://calls/{0:016x}/audit", "gdal://calls/none/result?offset=x", "http://192.0.2.1/", "secret.txt", str(secret), ""]  # fmt: skip
     codes = {refused(reader, uri) for uri in uris}
     assert codes <= ({-32602} if reader.modern else {-32002, -32602})
+
+
+@pytest.mark.claim("outputs.listed-only")
+def test_a_link_that_took_the_place_of_an_output_is_not_followed(reader: Talk, own: Place, grounds: Path):
+    name = f"swapped-{reader.modern}.tif"
+    uri = publish(reader, name)
+    inside, outside = own.path("inside.txt"), grounds / "outside-swapped.txt"
+    for target in (inside, outside):
+        target.write_bytes(SECRET)
+        own.path(name).unlink()
+        own.path(name).symlink_to(target)
+        refused(reader, uri)
+    own.path(name).unlink()
+    os.mkfifo(own.path(name))
+    refused(reader, uri)
 
 
 def test_the_record_of_a_call_is_a_resource(reader: Talk, known: dict[str, Any]):

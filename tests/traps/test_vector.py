@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.talk import Talk
-from tests.traps.kit import Trap, codes, spring, write
+from tests.traps.kit import Trap, call, codes, read, spring, write
 
 pytestmark = pytest.mark.engine
 
@@ -27,6 +27,14 @@ FORMATS = (  # that cut names, texts, times, numbers or nulls
     Trap("value_lost", convert("huge.geojson", "shp"), (convert("huge.geojson", "gpkg"),)),
     Trap("features_lost", convert("holes.geojson", "kml"), (convert("towns.geojson", "kml"),)),
 )
+CREATED = write(
+    "vector create",
+    output="OUT.gpkg",
+    output_layer="new",
+    geometry_type="POINT",
+    crs="EPSG:4326",
+    field=["n:Integer"],
+)
 SHAPES = (  # what was made is not sound
     Trap("invalid_geometries", convert("bows.geojson", "gpkg"), (convert("squares.geojson", "gpkg"),)),
     Trap(
@@ -34,7 +42,21 @@ SHAPES = (  # what was made is not sound
         write("vector buffer", input="squares_m.geojson", output="OUT.gpkg", distance=-90),
         (write("vector buffer", input="squares_m.geojson", output="OUT.gpkg", distance=-9),),
     ),
-    Trap("zero_features", convert("empty.geojson", "gpkg"), (convert("towns.geojson", "gpkg"),)),
+    Trap(  # each format names its geometry column in its own way
+        "empty_geometries",
+        write(
+            "vector concat", input=["squares.geojson", "squares_two.gpkg"], mode="single", output="OUT.gpkg"
+        ),
+        (
+            write(
+                "vector concat",
+                input=["squares.geojson", "degrees.geojson"],
+                mode="single",
+                output="OUT.gpkg",
+            ),
+        ),
+    ),
+    Trap("zero_features", convert("empty.geojson", "gpkg"), (convert("towns.geojson", "gpkg"), CREATED)),
     Trap(
         "geometry_type_undeclared",
         sql("squares.geojson", "SELECT ST_Centroid(geometry) AS geometry FROM squares"),
@@ -43,8 +65,133 @@ SHAPES = (  # what was made is not sound
 )
 
 
+PIPE = "read degrees.geojson ! reproject --output-crs={} ! buffer --distance=10 ! write OUT.gpkg"
+UNITS = (  # lengths and areas of data in degrees
+    Trap(
+        "units_in_degrees",
+        write("vector buffer", input="degrees.geojson", output="OUT.gpkg", distance=10),
+        (
+            write("vector buffer", input="squares_m.geojson", output="OUT.gpkg", distance=10),
+            call("pipeline", steps=PIPE.format("EPSG:3035")),
+        ),
+    ),
+    Trap("units_in_degrees", call("pipeline", steps=PIPE.format("EPSG:4258"))),
+    Trap(
+        "units_in_degrees",
+        write("vector simplify", input="degrees.geojson", output="OUT.gpkg", tolerance=1),
+        (write("vector simplify", input="degrees.geojson", output="OUT.gpkg", tolerance=0.0001),),
+    ),
+    Trap(
+        "units_in_degrees",
+        sql("degrees.geojson", "SELECT ST_Area(geometry) AS area FROM degrees", "csv"),
+        (
+            sql("degrees.geojson", "SELECT ST_Area(ST_Transform(geometry, 3035)) AS area FROM degrees", "csv"),
+            sql("degrees.geojson", "SELECT ST_Area(geometry, 1) AS area FROM degrees", "csv"),
+            sql("squares_m.geojson", "SELECT ST_Area(geometry) AS area FROM squares_m", "csv"),
+            sql("degrees.geojson", "SELECT 'ST_Area(x)' AS note, length('a') AS n FROM degrees", "csv"),
+        ),
+    ),
+    Trap(
+        "units_in_degrees",
+        read("vector info", input=["degrees.geojson"], dialect="SQLITE", features=True,
+             sql="SELECT ST_Distance(geometry, ST_Centroid(geometry)) AS d FROM degrees"),
+        (read("vector info", input=["degrees.geojson"], sql="SELECT id FROM degrees"),),
+    ),
+)  # fmt: skip
+PLACES = (
+    Trap(
+        "geojson_not_wgs84",
+        convert("squares_m.geojson", "geojson"),
+        (
+            convert("squares.geojson", "geojson"),
+            write("vector reproject", input="squares_m.geojson", output="OUT.geojson", output_crs="EPSG:4326"),
+            convert("squares_m.geojson", "gpkg"),
+        ),
+        before=True,
+        mends=True,
+        ignored=frozenset({"identical_to_input", "coordinates_rounded"}),
+    ),
+    Trap(
+        "geojson_not_wgs84",
+        call("convert", input="squares_m.geojson", output="OUT.geojson"),
+        before=True,
+        mends=True,
+        ignored=frozenset({"coordinates_rounded"}),
+    ),
+    Trap(
+        "coordinates_rounded",
+        convert("squares.geojson", "geojson", layer_creation_option=["RFC7946=YES"]),
+        (convert("squares.geojson", "geojson", layer_creation_option=["RFC7946=NO"]),),
+        ignored=frozenset({"identical_to_input"}),
+    ),
+    Trap(
+        "position_in_columns",
+        convert("latlon.csv", "gpkg"),
+        (
+            convert("plain.csv", "gpkg"),
+            convert("latlon.csv", "xlsx"),
+            write("vector make-point", input="latlon.csv", output="OUT.gpkg", x="lon", y="lat", output_crs="EPSG:4326"),
+        ),
+        before=True,
+        mends=True,
+    ),
+    Trap(
+        "geometry_left_out",
+        convert("towns.geojson", "csv"),
+        (
+            convert("towns.geojson", "csv", layer_creation_option=["GEOMETRY=AS_XY"]),
+            convert("plain.csv", "csv"),
+            sql("towns.geojson", "SELECT name FROM towns", "csv"),
+        ),
+        before=True,
+        mends=True,
+        ignored=frozenset({"identical_to_input"}),
+    ),
+    Trap(
+        "crs_mismatch",
+        write("vector layer-algebra", operation="intersection", input="degrees.geojson", method="squares_m.geojson", output="OUT.gpkg"),
+        (write("vector layer-algebra", operation="intersection", input="squares.geojson", method="degrees.geojson", output="OUT.gpkg"),),
+        refused=True,
+    ),
+)  # fmt: skip
+COLUMNS = (
+    Trap(
+        "number_as_text",
+        sql("counts.csv", "SELECT name, pop FROM counts ORDER BY pop DESC", "csv"),
+        (
+            sql("counts.csv", "SELECT name, pop FROM counts ORDER BY name", "csv"),
+            sql("counts.csv", "SELECT name FROM counts ORDER BY CAST(pop AS INTEGER)", "csv"),
+            write("vector sql", input="counts.csv", output="OUT.csv", open_option=["AUTODETECT_TYPE=YES"],
+                  sql="SELECT name, pop FROM counts ORDER BY pop"),
+        ),
+        mends=True,
+    ),
+    Trap(
+        "number_as_text",
+        read("vector info", input=["counts.csv"], sql="SELECT MAX(pop) AS most FROM counts", features=True),
+        (read("vector info", input=["codes.csv"], sql="SELECT MAX(code) AS last FROM codes", features=True),),
+    ),
+    Trap(
+        "fields_lost",
+        write("vector convert", input="towns.geojson", output="bare.geojson", output_layer="bare", append=True),
+        (write("vector convert", input="towns.geojson", output="more.geojson", output_layer="more", append=True),),
+    ),
+)  # fmt: skip
+
+
 def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
-    spring(talk, FORMATS + SHAPES, "vector", subtests)
+    spring(talk, FORMATS + SHAPES + UNITS + PLACES + COLUMNS, "vector", subtests)
+
+
+def test_what_is_replaced_is_told_in_numbers(talk: Talk) -> None:
+    talk.done("convert", input="world.geojson", output="replaced.gpkg")
+    again = write(
+        "vector filter", input="world.geojson", output="replaced.gpkg", where="id > 0", overwrite=True
+    )
+    [row] = talk.done(again[0], **again[1])["replaced"]
+    assert row["path"].endswith("replaced.gpkg")
+    assert [row[key]["features"] for key in ("before", "after")] == [18, 9]
+    assert all(row[key]["bytes"] > 0 for key in ("before", "after"))
 
 
 def test_nothing_is_said_of_plain_copies(talk: Talk) -> None:
@@ -56,5 +203,6 @@ def test_nothing_is_said_of_plain_copies(talk: Talk) -> None:
 def test_a_layer_about_the_antimeridian_lies_where_it_is(talk: Talk) -> None:
     for source, expected in (("dateline", [179.5, -179.5]), ("world", [-170, 170])):
         done = talk.done("convert", input=f"{source}.geojson", output=f"box_{source}.gpkg")
-        box = done["outputs"][0]["description"]["layers"][0]["wgs84"]
+        layer = done["outputs"][0]["description"]["layers"][0]
+        box = layer.get("wgs84", layer["extent"])
         assert [box[0], box[2]] == expected

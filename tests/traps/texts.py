@@ -39,6 +39,9 @@ TEXTS = {
     "towns.geojson": features(TOWNS),
     "metres.geojson": features(METRES, "EPSG:27700"),
     "squares.geojson": features([(square(13, 52, 0.1), {"id": 1}), (square(13.2, 52, 0.1), {"id": 2})]),
+    "degrees.geojson": features([(square(13, 52, 0.15), {"id": 3})]),
+    "bare.geojson": features([(point(1, 2), {})]),
+    "more.geojson": features([(point(1, 2), {"name": "x", "pop": 1, "more": 1.5})]),
     "squares_m.geojson": features([(square(530000, 180000, 100), {"id": 1})], "EPSG:27700"),
     "bows.geojson": features([(BOW, {"id": 1}), (square(5, 5, 1), {"id": 2})]),
     "long.geojson": features([(point(1, 2), {"a_very_long_field_name": 1, "note": "x" * 300})]),
@@ -54,5 +57,6 @@ TEXTS = {
     "latlon.csv": "id,lat,lon,name\n1,52.5,13.4,a\n2,52.6,13.5,b\n",
     "plain.csv": "id,name\n1,a\n2,b\n",
     "counts.csv": "name,pop\na,9\nb,1000\nc,200\n",
+    "codes.csv": "code,name\n007,a\n010,b\n",
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
 }

@@ -5,6 +5,7 @@ import os
 import pty
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -15,13 +16,14 @@ from gdal_mcp.approval.model import Grant, Question
 from gdal_mcp.approval.question import MAX_LISTED, Where, parts, question_text
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.plan import Draft
-from tests.unit.values import draft, output, plan
+from sandbox.outputs.store import Transfer
+from tests.unit.values import draft, located, output, plan
 
 QUESTION = Question("id", "digest", "Run it?")
 
 
 def text(given_draft: Draft) -> str:
-    return question_text(parts(plan(given_draft), "it writes", None, Where()))
+    return question_text(parts(plan(given_draft), "it writes", Where()))
 
 
 @pytest.mark.claim("approval.question-true")
@@ -34,6 +36,23 @@ def test_it_names_the_command_what_is_read_written_and_replaced():
         "/data/ws/out.prj",
     ):  # fmt: skip
         assert part in said
+
+
+def test_it_tells_creating_replacing_changing_moving_and_taking_away_apart():
+    old, moved = located("old.tif"), Transfer(located("a.tif"), located("b.tif", None))
+    kinds = [
+        text(one)
+        for one in (
+            *map(
+                draft, (output(), output(replaces=("out.tif",)), output(replaces=("out.tif",), update=True))
+            ),
+            replace(draft(None), transfers=(moved,)),
+            replace(draft(None), removes=(old,)),
+        )
+    ]
+    assert len(set(kinds)) == 5
+    assert all(str(one) in kinds[3] for one in (moved.source, moved.target))
+    assert str(old) in kinds[4]
 
 
 def lines(said: str) -> int:

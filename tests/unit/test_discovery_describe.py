@@ -5,7 +5,7 @@ import json
 from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
-from gdal_mcp.gdal.catalogue.schema import input_schema
+from gdal_mcp.gdal.catalogue.schema import input_schema, json_name
 from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.describe import (
     describe,
@@ -33,7 +33,7 @@ def test_every_example_may_be_called():
             assert isinstance(one.arguments["steps"], str)
             continue
         bound = bind_json(algorithm(one.algorithm), one.arguments, Context(packaged(), allow_sql=True))
-        assert {argument.name for argument in bound.arguments} >= {
+        assert {json_name(argument.name) for argument in bound.arguments} >= {
             name for name, value in one.arguments.items() if value is not False
         }
 

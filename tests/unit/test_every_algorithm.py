@@ -12,7 +12,7 @@ from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, bind_name
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
-from gdal_mcp.gdal.catalogue.schema import input_schema, offered
+from gdal_mcp.gdal.catalogue.schema import input_schema, json_name, offered
 from gdal_mcp.gdal.catalogue.switches import read_switches
 
 CONTEXT = Context(packaged(), threads=4, allow_sql=True)
@@ -180,7 +180,7 @@ def reads_back(algorithm: Algorithm, call: dict[str, Any]) -> None:
     assert render(resolved(bind_named(algorithm, given_values, CONTEXT))) == argv
     for compact in (False, True):
         schema = Draft202012Validator(input_schema(algorithm, compact=compact))
-        assert not list(schema.iter_errors(call))
+        assert not list(schema.iter_errors({json_name(name): value for name, value in call.items()}))
 
 
 @st.composite

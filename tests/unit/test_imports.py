@@ -73,7 +73,6 @@ sandbox/protocol
 sandbox/worker
 sandbox/template
 sandbox/labels
-sandbox/ending
 sandbox/waiting
 sandbox/errors
 sandbox/__init__

@@ -66,6 +66,15 @@ SAME = [
      "mosaic dem.tif other.tif ! write --output=both.tif --co=COMPRESS=LZW --co TILED=YES"),
     ([step("read", input="dem.tif"), step("reproject", output_crs="EPSG:4326", resolution=[0.1, 0.1]), step("info")],
      "read dem.tif ! reproject --output-crs=EPSG:4326 --resolution=0.1,0.1 ! info"),
+    ([step("read", input="dem.tif"), step("blend", operator="multiply", overlay={"steps": [step("read", input="other.tif"), step("hillshade")]}),
+      step("write", output="blend.tif")],
+     "read dem.tif ! blend --operator=multiply --overlay [ read other.tif ! hillshade ] ! write blend.tif"),
+    ([step("mosaic", input=[{"steps": [step("read", input="dem.tif"), step("slope")]}, {"steps": [step("read", input="other.tif"), step("slope")]}]),
+      step("write", output="m.tif")],
+     "mosaic [ read dem.tif ! slope ] [ read other.tif ! slope ] ! write m.tif"),
+    ([step("read", input="dem.tif"), step("zonal-stats", stat=["mean"], zones={"steps": [step("read", input="zones.gpkg"), step("buffer", distance=1)]}),
+      step("write", output="stats.csv")],
+     "read dem.tif ! zonal-stats --stat=mean --zones [ read zones.gpkg ! buffer --distance=1 ] ! write stats.csv"),
 ]  # fmt: skip
 
 
@@ -85,6 +94,70 @@ def test_every_path_in_the_command_is_absolute_and_outputs_are_in_staging(
     assert made.command.argv == ("gdal", "pipeline", "read", f"--input={root}/sub/in.tif", "!", "clip",
                                  f"--like={root}/zones.gpkg", "!", "write", "--output=/staging/out.tif")  # fmt: skip
     assert [one.path for one in made.inputs] == [root / "sub/in.tif", root / "zones.gpkg"]
+
+
+@pytest.mark.claim("args.pipelines-parsed")
+def test_what_a_nested_pipeline_reads_and_writes_is_seen(draft: Drafting, root: Path) -> None:
+    made = draft(
+        "read dem.tif ! blend --operator=multiply --overlay [ read other.tif ! tee [ write t.tif ] ! slope ] ! write x.tif"
+    )
+    assert [one.path for one in made.inputs] == [root / "dem.tif", root / "other.tif"]
+    assert [one.target.name for one in made.outputs] == ["x.tif", "t.tif"]
+    assert made.command.argv[4:] == (
+        *("!", "blend", "--operator=multiply", "--overlay", "[", "read", f"--input={root}/other.tif", "!"),
+        *(
+            "tee",
+            "[",
+            "write",
+            "--output=/staging/t.tif",
+            "]",
+            "!",
+            "slope",
+            "]",
+            "!",
+            "write",
+            "--output=/staging/x.tif",
+        ),
+    )
+    assert set(made.steps) >= {"raster blend", "raster slope"}
+
+
+@pytest.mark.claim("args.pipelines-parsed")
+def test_nesting_smuggles_nothing(draft: Drafting) -> None:
+    inner = {"steps": [step("read", input="other.tif")]}
+    deep: Any = inner
+    for _ in range(200):
+        deep = {"steps": [step("read", input="dem.tif"), step("blend", operator="multiply", overlay=deep)]}
+    for overlay in (
+        {"steps": [step("read", input="/etc/passwd")]},
+        {"steps": [step("read", input="../other.tif")]},
+        {"steps": [step("read", input="other.tif"), step("write", output="y.tif")]},
+        {"steps": [step("read", input="other.tif"), step("tee", branches=[[step("write", output="dem.tif", overwrite=True)]])]},
+        {"steps": [step("read", input="zones.gpkg"), step("buffer", distance=1)]},
+        {"steps": [step("hillshade")]},
+        {"steps": []},
+        {"steps": "read other.tif"},
+        {**inner, "shell": "x"},
+        [inner, "other.tif"],
+        [inner, inner],
+        deep,
+    ):  # fmt: skip
+        steps = [
+            step("read", input="dem.tif"),
+            step("blend", operator="multiply", overlay=overlay),
+            step("write", output="x.tif"),
+        ]
+        with pytest.raises((ToolError, ValidationError)):
+            draft(steps)
+    for text in (
+        "read dem.tif ! hillshade --zfactor [ read other.tif ] ! write x.tif",
+        "read dem.tif ! write --output [ read other.tif ]",
+        "read dem.tif ! blend --overlay=other.tif --overlay [ read other.tif ] --operator=multiply ! write x.tif",
+        "read dem.tif ! blend other.tif [ read other.tif ] --operator=multiply ! write x.tif",
+        "read dem.tif ! blend --operator=multiply --overlay [ read other.tif ! read dem.tif ] ! write x.tif",
+    ):
+        with pytest.raises(ToolError):
+            draft(text)
 
 
 def test_rasters_become_vectors_and_back_where_a_step_makes_them(draft: Drafting) -> None:

@@ -13,6 +13,7 @@ import pytest
 from gdal_mcp.access.identity import local
 from gdal_mcp.approval.model import Nobody
 from gdal_mcp.calls.context import CallContext, Done
+from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.records import Records
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog
@@ -163,7 +164,7 @@ def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Works
     assert row["changed"] is True
 
 
-def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_none_of_gdals_words(
+def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_gdals_words_apart(
     records: Records, spaces: Workspaces
 ):
     one = ticket(drafted(spaces))
@@ -172,7 +173,33 @@ def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_none_of_gdals_word
     call = call_of(records, one)
     assert (call.outcome, call.message, call.files, call.outputs) == ("TIMEOUT", "too long.", (), ())
     assert [Path(row["path"]).name for row in call.inputs] == ["in.tif"]
-    assert "CANARY" not in repr(call)
+    assert "CANARY" in repr(call.receipt["untrusted"])
+    assert "CANARY" not in repr(replace(call, receipt={})) + records.audit.path.read_text()
+
+
+def test_a_server_in_lockdown_keeps_none_of_gdals_words(records: Records, spaces: Workspaces):
+    locked = replace(records, settings=records.settings.model_copy(update={"lockdown": True}))
+    one = ticket(drafted(spaces))
+    locked.started(one.planned)
+    locked.finished(one, None, TIMEOUT)
+    assert "CANARY" not in repr(call_of(locked, one))
+
+
+def test_a_call_that_waits_for_a_person_is_not_one_that_was_denied(records: Records, spaces: Workspaces):
+    one = ticket(drafted(spaces))
+    asked = ToolError(Code.DENIED, Stage.APPROVAL, "nobody decided yet.", confirmation={"approval": "q1"})
+    records.finished(one, None, asked)
+    call = call_of(records, one)
+    assert (call.outcome, call.receipt["question"]) == ("WAITING", "q1")
+
+
+def test_a_thumbnail_is_audited_and_not_in_the_history(records: Records, spaces: Workspaces):
+    one = ticket(drafted(spaces))
+    one.request = replace(one.request, operation=Operation(in_history=False))
+    records.started(one.planned)
+    records.finished(one, finished(drafted(spaces)), None)
+    assert records.registry.call(one.call_id) is None
+    assert one.call_id in records.audit.path.read_text()
 
 
 @pytest.mark.parametrize("planned", [True, False])

@@ -173,6 +173,14 @@ def test_undoing_two_calls_in_any_order_lists_the_first_again(registry: Registry
         assert listed(registry)[f"{order[0]}.tif"] == "11"
 
 
+def test_what_was_undone_is_never_listed_again(registry: Registry) -> None:
+    for call_id in ("c1", "c2", "c3"):
+        publish(registry, call_id, standing("a.tif", call_id))
+    for call_id in ("c1", "c2", "c3"):
+        registry.retract_artifacts(call_id)
+    assert listed(registry) == {}
+
+
 def test_undoing_a_replaced_artifact_leaves_the_newer_listed(registry: Registry) -> None:
     for call_id, sha256 in (("c1", "11"), ("c2", "22"), ("c3", "33")):
         publish(registry, call_id, standing("a.tif", sha256))

@@ -73,6 +73,6 @@ def test_annotations_tell_the_truth():
         assert shown.annotations is not None
         assert shown.annotations.read_only_hint is not tool.writes
         assert shown.annotations.destructive_hint is (tool.replaces if tool.writes else None)
-        assert not shown.annotations.idempotent_hint
+        assert shown.annotations.idempotent_hint is None
         assert shown.annotations.open_world_hint is False
         assert shown.model_dump(mode="json")["input_schema"] == tool.input_schema

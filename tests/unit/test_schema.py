@@ -9,7 +9,7 @@ from gdal_mcp.gdal.catalogue.binding import Context, bind_json
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
-from gdal_mcp.gdal.catalogue.schema import input_schema, offered
+from gdal_mcp.gdal.catalogue.schema import input_schema, json_name, offered
 
 EVERY = {
     **packaged().algorithms,
@@ -44,9 +44,11 @@ def test_nothing_hidden_or_forbidden_is_offered() -> None:
     for path in sorted(EVERY):
         algorithm = EVERY[path]
         shown = set(input_schema(algorithm)["properties"])
-        closed = {one.name for one in algorithm.arguments if one.hidden or one.role is Role.FORBIDDEN}
+        closed = {
+            json_name(one.name) for one in algorithm.arguments if one.hidden or one.role is Role.FORBIDDEN
+        }
         assert not shown & (closed | {"progress", "quiet"})
-        owned = {one.name for one in algorithm.arguments if one.role is Role.HOST_OWNED} & shown
+        owned = {json_name(one.name) for one in algorithm.arguments if one.role is Role.HOST_OWNED} & shown
         assert owned <= {"overwrite"}
 
 
@@ -82,10 +84,10 @@ def test_schema_and_binding_agree() -> None:
         ("raster clip", {"bbox": [1, 2, 3, 4], "window": [0, 0, 1, 1]}, False),
         ("raster clip", {"bbox": [1, 2, 3, 4], "overwrite": True}, True),
         ("raster clip", {"bbox": [1, 2, 3, 4], "overwrite": "yes"}, False),
-        ("raster clip", {"bbox": [1, 2, 3, 4], "creation-option": {"COMPRESS": "LZW", "TILED": True}}, True),
-        ("raster clip", {"bbox": [1, 2, 3, 4], "creation-option": ["COMPRESS=LZW"]}, True),
-        ("raster clip", {"bbox": [1, 2, 3, 4], "creation-option": 5}, False),
-        ("raster clip", {"bbox": [1, 2, 3, 4], "no-such": 5}, False),
+        ("raster clip", {"bbox": [1, 2, 3, 4], "creation_option": {"COMPRESS": "LZW", "TILED": True}}, True),
+        ("raster clip", {"bbox": [1, 2, 3, 4], "creation_option": ["COMPRESS=LZW"]}, True),
+        ("raster clip", {"bbox": [1, 2, 3, 4], "creation_option": 5}, False),
+        ("raster clip", {"bbox": [1, 2, 3, 4], "no_such": 5}, False),
         ("raster hillshade", {"altitude": 90}, True),
         ("raster hillshade", {"altitude": 90.5}, False),
         ("raster hillshade", {"variant": "Igor"}, True),
@@ -99,8 +101,8 @@ def test_schema_and_binding_agree() -> None:
         ("raster contour", {"levels": [5, 10, "MAX"]}, True),
         ("raster resize", {"size": ["50%", 100]}, True),
         ("raster resize", {"size": "50%,100"}, True),
-        ("raster reproject", {"input-nodata": [-9999, "nan"]}, True),
-        ("raster reproject", {"num-threads": 2}, True),
+        ("raster reproject", {"input_nodata": [-9999, "nan"]}, True),
+        ("raster reproject", {"num_threads": 2}, True),
     ]:
         whole = {"input": "a.tif", "output": "b.gpkg" if path == "raster contour" else "b.tif", **call}
         assert accepts(path, whole) is good
@@ -109,9 +111,9 @@ def test_schema_and_binding_agree() -> None:
 
 def test_required_and_dependent_arguments_are_said() -> None:
     assert not accepts("raster clip", {"input": "a.tif"})
-    scale = {"input": "a.tif", "output": "b.tif", "input-min": 0}
+    scale = {"input": "a.tif", "output": "b.tif", "input_min": 0}
     assert not accepts("raster scale", scale)
-    assert accepts("raster scale", {**scale, "input-max": 1})
+    assert accepts("raster scale", {**scale, "input_max": 1})
 
 
 def test_every_argument_says_what_it_is() -> None:
@@ -123,4 +125,6 @@ def test_every_argument_says_what_it_is() -> None:
 def test_no_help_text_offers_what_is_refused() -> None:
     for algorithm in packaged().algorithms.values():
         assert "@<" not in json.dumps(input_schema(algorithm))
-        assert {one.name for one in offered(algorithm)} == set(input_schema(algorithm)["properties"])
+        assert {json_name(one.name) for one in offered(algorithm)} == set(
+            input_schema(algorithm)["properties"]
+        )

@@ -21,7 +21,7 @@ from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolbox import ImmediateResult, Tool
+from gdal_mcp.toolbox import ImmediateResult, Tool, nearest
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
@@ -157,6 +157,19 @@ def test_the_example_in_the_description_is_one_that_the_tool_takes(desk: DraftCo
         call(desk, name, SAID[name])
 
 
+def test_what_gdal_describe_says_of_a_tool_takes_its_example(desk: DraftContext):
+    for tool in core(packaged()):
+        told = call(desk, "gdal_describe", {"algorithm": tool.name})
+        assert isinstance(told, ImmediateResult)
+        if tool.name in SAID:
+            schema = told.result["input_schema"]
+            jsonschema.validate(SAID[tool.name], schema, jsonschema.Draft202012Validator)
+    for name in ("query", "vector sql"):
+        told = call(desk, "gdal_describe", {"algorithm": name})
+        assert isinstance(told, ImmediateResult)
+        assert len(told.result["sql"]["query_examples"]) == 6
+
+
 def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: DraftContext):
     for name in SAID:
         required = known_tools()[name].input_schema.get("required", ())
@@ -289,8 +302,53 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.claim("args.unknown-refused")
 def test_a_value_that_makes_no_sense_is_refused(desk: DraftContext):
     for tool, arguments in WRONG:
-        with pytest.raises(ValidationError):
+        with pytest.raises((ValidationError, ToolError)):
             call(desk, tool, arguments)
+
+
+def test_a_name_that_another_tool_has_for_an_argument_is_taken_and_none_twice(desk: DraftContext):
+    for tool, arguments, same in [
+        ("info", {"path": "a.tif"}, {"input": "a.tif"}),
+        ("preview", {"path": "a.tif", "max_size": 64}, {"filename": "a.tif", "max-size": 64}),
+        ("convert", {"input": "a.tif", "output": "o.tif", "output_format": "COG"}, {"path": "a.tif", "dst_dataset": "o.tif", "output-format": "COG"}),
+        ("reproject", {"input": "a.tif", "output": "o.tif", "dst_crs": "EPSG:3857"}, {"src_dataset": "a.tif", "output": "o.tif", "output-crs": "EPSG:3857"}),
+        ("vector_reproject", {"input": "zones.gpkg", "output": "o.gpkg", "dst_crs": "EPSG:3857"}, {"path": "zones.gpkg", "destination": "o.gpkg", "t_srs": "EPSG:3857"}),
+        ("gdal_read", {"algorithm": "vsi list", "arguments": {"filename": "."}}, {"algorithm": "vsi list", "arguments": {"path": "."}}),
+    ]:  # fmt: skip
+        assert drafted(tool, desk, **same).command == drafted(tool, desk, **arguments).command
+        assert not {*same} - {*arguments} & {*known_tools()[tool].input_schema["properties"]}
+    for tool, arguments in [
+        ("info", {"path": "a.tif", "input": "a.tif"}),
+        (
+            "vector_reproject",
+            {"input": "zones.gpkg", "path": "zones.gpkg", "output": "o.gpkg", "dst_crs": "EPSG:3857"},
+        ),
+    ]:
+        with pytest.raises(ToolError) as caught:
+            call(desk, tool, arguments)
+        assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest_one(desk: DraftContext):
+    for tool, arguments, meant in [
+        ("info", {"pth": "a.tif"}, "`path`"),
+        ("convert", {"inptu": "a.tif", "output": "o.tif"}, "`input`"),
+        ("gdal_read", {"algorithm": "raster infoo", "arguments": {}}, "`raster info`"),
+        ("gdal_write", {"algorithm": "hilshade", "arguments": {}}, "`raster hillshade`"),
+        ("validate_call", {"tool": "inf", "arguments": {}}, "`info`"),
+    ]:
+        with pytest.raises(ToolError) as caught:
+            call(desk, tool, arguments)
+        assert meant in caught.value.suggestion
+    for name in ("inf", "hilshade", "hillshade"):
+        assert nearest(name, ("info", "raster_info", "hillshade"))
+    assert not nearest("zzz", ("info", "convert"))
+    with pytest.raises(ToolError) as caught:
+        drafted("info", desk, path="aa.tif")
+    assert caught.value.untrusted["similar"][0] == "a.tif"
+    with pytest.raises(ToolError) as caught:
+        drafted("info", desk, path="../aa.tif")
+    assert "similar" not in caught.value.untrusted
 
 
 def test_a_driver_that_no_output_may_have_is_refused(desk: DraftContext):

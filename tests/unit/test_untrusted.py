@@ -27,7 +27,7 @@ HIDING = {
     "line separator": "\u2028\u2029", "soft hyphen": "\u00ad", "variation": "\ufe0f\U000e0101",
     "tag": "\U000e0041", "private use": "\ue000", "lone surrogate": "\ud800", "unassigned": "\u0378",
     "filler": "\u3164\u115f\uffa0\u034f", "annotation": "\ufff9", "Mongolian variation": "\u180b\u180f",
-    "cell without dots": "\u2800", "note without head": "\U0001d159",
+    "cell without dots": "\u2800", "note without head": "\U0001d159", "other formats": "\u0600\U0001d173",
 }  # fmt: skip
 
 
@@ -42,6 +42,13 @@ def test_what_people_write_stays():
         "plain", "two\nlines\tand a tab", "Zürich – 東京 – Владивосток", "🗺", "e\u0301", "100 % \\ \"'`<>&",
     ]:  # fmt: skip
         assert clean_text(text) == unicodedata.normalize("NFC", text)
+
+
+@given(st.text())
+def test_cleaning_twice_changes_nothing_more(text: str):
+    once = clean_text(text)
+    assert clean_text(once) == once
+    assert not any(unicodedata.category(letter) in ("Cs", "Co", "Cf") for letter in once)
 
 
 def test_a_text_of_nothing_but_hiding_characters_does_not_take_long_or_pass_for_short():

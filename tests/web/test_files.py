@@ -57,6 +57,8 @@ def test_a_file_comes_whole_with_its_digest_type_and_name(sender: Sender, served
     assert reply.headers["content-disposition"].startswith("attachment;")
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in reply.headers["content-security-policy"]
+    assert sender.ask("GET", served, headers={"If-None-Match": reply.headers["etag"]}).status_code == 304
+    assert sender.ask("GET", served, headers={"If-Match": '"other"'}).status_code == 412
     head = sender.ask("HEAD", served)
     assert (head.status_code, head.content) == (200, b"")
     told = ("etag", "content-length", "accept-ranges", "last-modified", "content-type")

@@ -17,7 +17,11 @@ from tests.web.test_uploads import begun
 
 pytestmark = pytest.mark.engine
 MOST = 64 << 10
-POLICY = """
+POLICY = f"""
+[[principal]]
+principals = ["token:little"]
+output_bytes_a_day = {len(csv("row")) + 10}
+
 [[principal]]
 principals = ["token:asks"]
 tools = ["info"]
@@ -28,6 +32,10 @@ read_only = true
 
 [[principal]]
 principals = ["token:ann", "token:bob"]
+
+[[rule]]
+decision = "allow"
+principals = ["token:little"]
 """
 
 
@@ -47,7 +55,9 @@ def strict(grounds: Path) -> Iterator[Hosted]:
 @pytest.fixture(scope="module")
 def one(strict: Hosted) -> Iterator[Callable[[str], Sender]]:
     """`one(name)`: somebody with a token of that name."""
-    made = {name: Sender(strict, strict.token(name)) for name in ("ann", "bob", "asks", "reads", "new")}
+    made = {
+        name: Sender(strict, strict.token(name)) for name in ("ann", "bob", "little", "asks", "reads", "new")
+    }
     yield made.__getitem__
     for sender in made.values():
         sender.__exit__()
@@ -103,6 +113,14 @@ def test_nothing_is_taken_from_those_whose_part_of_the_server_has_no_uploads(
         if event.get("tool") == "upload" and event.get("outcome") == "DENIED"
     ]
     assert {event["subject"]["principal"] for event in told} >= {"token:asks", "token:reads", "token:new"}
+
+
+def test_what_a_day_allows_is_not_passed(one: Callable[[str], Sender], strict: Hosted):
+    assert one("little").put("first.csv", csv("row")).status_code == 201
+    reply = one("little").put("second.csv", csv("row"))
+    assert reply.status_code == 429
+    assert int(reply.headers.get("retry-after", "1")) > 0
+    assert not strict.place.path("second.csv").exists()
 
 
 def status(opened: socket.socket) -> int:

@@ -51,10 +51,28 @@ def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
     given = said[:expected] if isinstance(said, list) else []
     parts = [one if isinstance(one, dict) else {} for one in given]
     parts += [{}] * (expected - len(parts))
-    return tuple(
-        Described(facts(one.get("facts")), names(one.get("names")), checks(one.get("checks")))
-        for one in parts
+    return tuple(_described(one) for one in parts)
+
+
+def _described(row: Mapping[str, Any]) -> Described:
+    found, before = facts(row.get("facts")), facts(row.get("before"))
+    return Described(
+        found, names(row.get("names")), checks(row.get("checks")), amounts(found), amounts(before)
     )
+
+
+def amounts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How much a dataset holds: features of all layers, fields of the widest, pixels and bands."""
+    layers = [one for one in facts.get("layers", ()) if one]
+    counts = [one.get("features") for one in layers]
+    told = {
+        "layers": facts.get("layer_count"),
+        "features": sum(counts) if counts and None not in counts else None,
+        "fields": max((one.get("field_count") or 0 for one in layers), default=None),
+        "size": facts.get("size"),
+        "bands": facts.get("band_count"),
+    }
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def facts(value: Any) -> Mapping[str, Any]:

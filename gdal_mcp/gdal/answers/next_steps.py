@@ -10,7 +10,9 @@ from typing import Any, Final
 
 _LARGE: Final = 4096  # pixels of the longer side, from which on a display without overviews is slow
 _OVERVIEWS: Final = "raster overview"
-_CHANGES_FEATURES: Final = frozenset({"vector clip", "vector filter", "vector sql", "vector select"})
+_CHANGES_FEATURES: Final = frozenset(
+    {"vector clip", "vector filter", "vector sql", "vector pipeline", "pipeline"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Invariants of what is rendered:
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArg
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Catalogue, Role
+from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
 
 # A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
@@ -147,7 +148,7 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
     given: dict[str, Given] = {}
     for name, value in arguments.items():
         with problems.collected():
-            spelling = name if name in known else name.replace("_", "-")
+            spelling = name if name in known else _known_name(name.replace("_", "-"), known)
             if spelling in known and known[spelling].hidden:
                 raise UnknownArgument(
                     f"gdal {algorithm.path} has no argument --{name[:64]}.", "Leave it out."
@@ -164,6 +165,14 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
                 given[argument.name] = Given(argument, texts)
     problems.raise_any()
     return _bind_all(algorithm, tuple(given.values()), context)
+
+
+def _known_name(name: str, known: Container[str]) -> str:
+    """The argument that is called otherwise elsewhere, if the algorithm has one of those names and not several."""
+    plain = name.replace("-", "_")
+    others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
+    found = [other for one in others if (other := one.replace("_", "-")) in known]
+    return found[0] if len(found) == 1 else name
 
 
 def _bind_all(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:

@@ -31,6 +31,7 @@ from gdal_mcp.gdal.catalogue.values import check_shape, check_text, choices_text
 _INT32: Final = (1 << 31) - 1
 _INPUT_CHECKS: Final = frozenset(("input-format", "open-option"))
 _WRITER_CHECKS: Final = frozenset(("output-format", "creation-option", "layer-option", "output-open-option"))
+_TEMPLATE: Final = re.compile(r"\{(?:AUTO_NAME|DS_BASENAME|DS_INDEX|LAYER_NAME|LAYER_INDEX)\}")
 _NODATA_WORDS: Final = re.compile(r"none|[+-]?(nan|inf)", re.IGNORECASE)
 
 
@@ -113,7 +114,9 @@ def _layer(situation: Situation, text: str) -> str:
 def _new_layer(situation: Situation, text: str) -> str:
     if not text:
         raise ArgumentRefused(f"{situation.what} is the name of a layer.", "Give a name.")
-    return check_shape(Shape("label", max_letters=128), text, situation.what)
+    plain = _TEMPLATE.sub("x", text) if "template" in situation.argument.description else text
+    check_shape(Shape("label", max_letters=128), plain, situation.what)
+    return text
 
 
 def _nodata(situation: Situation, text: str) -> str:

@@ -9,6 +9,7 @@ Invariants:
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -157,8 +158,13 @@ class _Reader:
         return Algorithm(entry["path"], entry["description"], entry["url"], arguments)
 
     def step(self, entry: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> Step:
+        """GDAL describes the input of a few steps, which have it from the step before."""
+        algorithm = self.algorithm(entry, algorithms.get(entry["path"]))
+        if entry["takes"] and "first" not in entry["places"]:
+            own = tuple(one for one in algorithm.arguments if one.name != "input")
+            algorithm = replace(algorithm, arguments=own)
         return Step(
-            algorithm=self.algorithm(entry, algorithms.get(entry["path"])),
+            algorithm=algorithm,
             name=entry["name"],
             pipelines=tuple(entry["pipelines"]),
             places=tuple(entry["places"]),

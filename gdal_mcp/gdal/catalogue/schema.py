@@ -1,7 +1,7 @@
 """JSON Schema (2020-12) of an algorithm's arguments, for tools and for gdal_describe. Pure.
 
 What a schema accepts by type, count, choice and range, `binding.bind_json` accepts too; which texts are safe, and which
-arguments exclude each other where the schema does not say it, is for the binding alone. Names are GDAL's own.
+arguments exclude each other where the schema does not say it, is for the binding alone. Names are GDAL's, with _ for -.
 """
 
 import re
@@ -15,6 +15,20 @@ from gdal_mcp.gdal.catalogue.switches import MAX_VALUES
 
 _LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")  # of GDAL's help; such a text is refused
 _SHORT: Final = 48  # letters of a description in a list of a hundred tools
+_SHOWN: Final[Mapping[str, str]] = {
+    "output-crs": "dst_crs",  # GDAL knows both
+    "input-crs": "src_crs",
+    "pipeline": "steps",  # as of the tool `pipeline`
+}
+# what algorithms, hand-made tools and classic programs call the same thing; each takes all of these names for its own
+SAME_NAMES: Final = (
+    ("input", "path", "filename", "dataset", "source", "src_dataset"),
+    ("output", "destination", "dst_dataset"),
+    ("output_format", "format"),
+    ("dst_crs", "output_crs", "t_srs"),
+    ("src_crs", "input_crs", "s_srs"),
+    *((name, f"{name}s") for name in ("creation_option", "warp_option", "transform_option")),
+)
 _UNOFFERED: Final = frozenset(("quiet",))  # taken for the sake of habits, and of no effect
 _FILLERS: Final = frozenset(
     "name the of a dataset datasets raster vector s input output layer option options format".split()
@@ -22,7 +36,7 @@ _FILLERS: Final = frozenset(
 _UNBOUNDED: Final = 2147483647
 _MOST_PAIRS: Final = 6  # of one group; more are left to the binding
 _NOTES: Final[Mapping[str, str]] = {
-    "replace": "Replace an existing output",
+    "replace": "Replace an existing output; default false",
     "sql": "one SELECT of layers of the input",
     "where": "a condition on fields, such as \"pop > 1000 AND name LIKE 'A%'\"",
     "geometry": "WKT or GeoJSON",
@@ -41,15 +55,20 @@ def input_schema(algorithm: Algorithm, *, compact: bool = False) -> dict[str, An
     shown = sorted(offered(algorithm), key=lambda one: (not one.rule.primary, not one.required))
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": {_named(one): property_schema(one, compact=compact) for one in shown},
+        "properties": {json_name(one.name): property_schema(one, compact=compact) for one in shown},
         "additionalProperties": False,
     }
-    required = [_named(one) for one in shown if one.required]
+    required = [json_name(one.name) for one in shown if one.required]
     if required:
         schema["required"] = required
     if not compact:
         schema.update(_together(algorithm, shown))
     return schema
+
+
+def json_name(name: str) -> str:
+    """How clients see an argument's name, the same in all tools; GDAL's own spelling is taken as well."""
+    return _SHOWN.get(name, name.replace("-", "_"))
 
 
 def offered(algorithm: Algorithm) -> Iterator[Argument]:
@@ -62,11 +81,6 @@ def offered(algorithm: Algorithm) -> Iterator[Argument]:
         owned = argument.role is Role.HOST_OWNED and argument.rule.mode != "replace"
         if not (owned or argument.hidden or argument.role is Role.FORBIDDEN or argument.name in _UNOFFERED):
             yield argument
-
-
-def _named(argument: Argument) -> str:
-    """What a client calls it: a pipeline is given by its steps, as with the tool `pipeline`."""
-    return "steps" if argument.rule.check == "pipeline" else argument.name
 
 
 def property_schema(argument: Argument, *, compact: bool = False) -> dict[str, Any]:
@@ -163,7 +177,7 @@ def _together(algorithm: Algorithm, shown: list[Argument]) -> dict[str, Any]:
     names = {one.name for one in shown}
     rules: dict[str, Any] = {}
     needed = {
-        one.name: sorted(found)
+        json_name(one.name): sorted(map(json_name, found))
         for one in shown
         if (found := (algorithm.companions(one, "dependency_group") | set(one.depends_on)) & names)
     }
@@ -172,12 +186,12 @@ def _together(algorithm: Algorithm, shown: list[Argument]) -> dict[str, Any]:
     groups: dict[str, list[str]] = {}
     for one in shown:
         if one.exclusion_group:
-            groups.setdefault(one.exclusion_group, []).append(one.name)
+            groups.setdefault(one.exclusion_group, []).append(json_name(one.name))
     rivals = ([list(pair) for pair in combinations(group, 2)] for group in groups.values())
     pairs = [pair for found in rivals if len(found) <= _MOST_PAIRS for pair in found]
     if pairs:
         rules["not"] = {"anyOf": [{"required": pair} for pair in pairs]}
-    either = [{"anyOf": [{"required": [name]} for name in group]} for group in algorithm.one_of]
+    either = [{"anyOf": [{"required": [json_name(name)]} for name in group]} for group in algorithm.one_of]
     if either:
         rules["allOf"] = either
     return rules

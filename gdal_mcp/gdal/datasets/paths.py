@@ -7,6 +7,7 @@ text that is no file or folder of a workspace is looked at for another way to wr
 import re
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias
@@ -16,6 +17,8 @@ from gdal_mcp.gdal.datasets.names import DatasetName, invalid, parse, refused
 from gdal_mcp.gdal.datasets.reading import Reading
 from gdal_mcp.gdal.datasets.sidecars import Listings, regular_files, shared_endings
 from gdal_mcp.plan import Output, OutputKind
+from gdal_mcp.toolbox import nearest
+from gdal_mcp.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import Entry, walk
 from sandbox.workspace import RESERVED, Identity, Located, Workspaces, open_folder
@@ -70,7 +73,18 @@ class Paths:
                     "this argument takes the plain path of a file or folder, not a part of one or a file in an archive.",
                     "Give the path of the file or folder itself.",
                 ) from error
-            raise _refusal(error) from error
+            raise self._refused(text, error) from error
+
+    def _refused(self, text: str, error: PathRefused) -> ToolError:
+        """With the names in that folder which are most like one that is not there."""
+        refusal = _refusal(error)
+        folder, _, name = text.rpartition("/")
+        if isinstance(error, PathMissing) and (folder or not text.startswith("/")):
+            with suppress(PathRefused):
+                beside = self.workspaces.input(folder or ".")
+                if beside.is_folder and (near := nearest(name, self.listings.names(beside), 3)):
+                    refusal.untrusted = {"similar": [clean_text(one, 255) for one in near]}
+        return refusal
 
     def inputs(self, texts: list[str]) -> tuple[Located, ...]:
         return tuple(self.input(text) for text in texts)
@@ -90,7 +104,7 @@ class Paths:
         except PathRefused as error:
             name = parse(text)
             if name.is_plain:
-                raise _refusal(error) from error
+                raise self._refused(text, error) from error
             return self._within(name)
         return Source(located, DatasetName("", text, "").at(str(located)))
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from sandbox.errors import PathRefused
 from sandbox.outputs.dirops import DirEntry
-from sandbox.workspace import Identity, Located, Workspace, open_folder
+from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_folder
 
 # in all folders that a call has listed: some two seconds, and 100 MB while it is drafted
 MAX_NAMES: Final = 500_000
@@ -283,6 +283,12 @@ class Listings:
         if name is None:
             return None
         return next(iter(regular_files(located.workspace, located.relative.parent, [name])), None)
+
+    def names(self, folder: Located) -> list[str]:
+        """What is in a folder. Raises PathRefused."""
+        found = _listed(folder.workspace, folder.relative, self.left)
+        self.left -= len(found)
+        return [name for name in found if name.casefold() != RESERVED]
 
     def _names(self, beside: Located) -> Names:
         key = (beside.workspace.root, beside.relative.parent)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Step
-from gdal_mcp.gdal.catalogue.schema import input_schema
+from gdal_mcp.gdal.catalogue.schema import input_schema, json_name
 from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.effects import effects
 from gdal_mcp.gdal.discovery.entries import tool_name
@@ -80,7 +80,11 @@ def _step(step: Step) -> dict[str, Any]:
 def examples() -> tuple[Example, ...]:
     """All worked calls."""
     return tuple(
-        Example(entry["algorithm"], entry["does"], MappingProxyType(entry["arguments"]))
+        Example(
+            entry["algorithm"],
+            entry["does"],
+            MappingProxyType({json_name(name): value for name, value in entry["arguments"].items()}),
+        )
         for entry in read("examples.toml")["example"]
     )
 

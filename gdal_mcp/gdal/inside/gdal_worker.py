@@ -61,7 +61,11 @@ def run(job, report):
     )
     with part("reporting").Errors() as errors:
         try:
-            inputs = part("describe").describe_inputs(job, report, errors) if job["outputs"] else []
+            inputs = (
+                part("describe").describe_inputs(job, report, errors)
+                if job["outputs"] or job.get("judged")
+                else []
+            )
             ended = programs.run(job, progress)
             if job["outputs"] and ended.done and not errors.failures:
                 progress.phase(PROGRAM, "describing the outputs")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts
@@ -25,6 +25,7 @@ class Call:
     # part of the inputs' pixels that is certain; less after a step that may leave some out
     certain: float = 1.0
     limits: Limits = field(default_factory=Limits)
+    flowing: DatasetFacts | None = None  # of the features that the step before gives, as far as known
 
     @property
     def path(self) -> str:
@@ -36,6 +37,12 @@ class Call:
     @property
     def input(self) -> DatasetFacts | None:
         return self.inputs[0] if self.inputs else None
+
+    @property
+    def vector(self) -> DatasetFacts | None:
+        """The features that it works on."""
+        known = self.input or self.flowing
+        return known if known is not None and known.kind == "vector" else None
 
     def text(self, name: str) -> str:
         """The first value of an argument; "" if it was not given."""
@@ -62,9 +69,13 @@ class Call:
             return None
         return numbers[0], numbers[1], numbers[2], numbers[3]
 
-    def option(self, key: str) -> str:
+    def layer_option(self, key: str) -> str:
+        """As `option`, of a layer creation option."""
+        return self.option(key, "layer-creation-option")
+
+    def option(self, key: str, argument: str = "creation-option") -> str:
         """The value of a creation option in capitals; "" if it was not given. The last one counts."""
-        pairs = [text.partition("=") for text in self.arguments.get("creation-option", ())]
+        pairs = [text.partition("=") for text in self.arguments.get(argument, ())]
         return next(
             (value.strip().upper() for name, _, value in reversed(pairs) if name.strip().upper() == key), ""
         )
@@ -76,7 +87,8 @@ class Call:
     @property
     def source_crs(self) -> str | None:
         """The CRS of the data: the one that the call says, else the data's own."""
-        return self.text("input-crs") or (self.input.crs if self.input else None)
+        facts = self.input or self.flowing
+        return self.text("input-crs") or (facts.crs if facts else None)
 
     @property
     def target_crs(self) -> str | None:
@@ -101,6 +113,17 @@ class Call:
         if facts is None or self.keeps_crs:
             return facts.extent if facts else None
         return None if self.text("input-crs") else facts.extent_in(self.text("output-crs"))
+
+
+def passed_on(call: Call) -> DatasetFacts | None:
+    """What is known of the features that a step gives to the next one: their CRS, and what their columns hold."""
+    facts = call.vector
+    if facts is None or not call.algorithm.startswith("vector "):
+        return None
+    if not (wanted := call.text("output-crs") or call.text("crs")):
+        return replace(facts, features=None, extent=None)
+    degrees = facts.places[wanted].degrees if wanted in facts.places else None
+    return replace(facts, features=None, extent=None, crs=wanted, has_crs=True, degrees=degrees)
 
 
 def same_crs(first: str | None, second: str | None) -> bool:

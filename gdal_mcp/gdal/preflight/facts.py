@@ -37,6 +37,8 @@ TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
 )
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # a coordinate
+_MAX_COLUMNS: Final = 20  # of each kind
+_MAX_NAME: Final = 64  # letters of a column's name
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
 
@@ -69,6 +71,11 @@ class DatasetFacts:
     extent: Box | None = None
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
+    # names of columns of the first layer, for comparison with a call and never told: of text that holds numbers, of numbers, of
+    # text that holds geometries
+    number_texts: tuple[str, ...] = ()
+    number_fields: tuple[str, ...] = ()
+    geometry_texts: tuple[str, ...] = ()
     geometry: str = ""
     places: Mapping[str, Place] = field(default_factory=dict)  # by the text that calls gave for a CRS
     # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
@@ -147,10 +154,22 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         "vector",
         features=None if None in counts or facts.get("layer_count") != len(layers) else sum(counts),
         geometry=layers[0].get("geometry") or "",
+        **_columns(row.get("columns")),
         extent=around([box for box in boxes if box]) if alike and None not in boxes else None,
         **(_crs(layers[0]) if alike else {}),
         **common,
     )
+
+
+def _columns(value: Any) -> dict[str, Any]:
+    given = value if isinstance(value, Mapping) else {}
+
+    def names(key: str) -> tuple[str, ...]:
+        found = given.get(key)
+        texts = found[:_MAX_COLUMNS] if isinstance(found, list) else []
+        return tuple(one for one in texts if isinstance(one, str) and 0 < len(one) <= _MAX_NAME)
+
+    return {key: names(key) for key in ("number_texts", "number_fields", "geometry_texts")}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -12,11 +12,12 @@ from gdal_mcp.gdal.catalogue.absent import FormatAbsent, absent_by_file
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight import changes
-from gdal_mcp.gdal.preflight.call import Call
+from gdal_mcp.gdal.preflight.call import Call, passed_on
 from gdal_mcp.gdal.preflight.checks import Finding, findings, transformations, values
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.gdal.preflight.facts import FactsCache, facts_of
 from gdal_mcp.gdal.preflight.looks import looks_named
+from gdal_mcp.gdal.preflight.mends import with_mend
 from gdal_mcp.plan import Command, Draft
 from sandbox.template import Limits
 from sandbox.workspace import Located
@@ -91,9 +92,11 @@ class Preflight:
         cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
         changed = self._changes(draft)
-        said = [one for call in calls for one in findings(call)] if draft.writes else []
-        said += transformations.findings(changed, draft.allows)
-        said += values.findings(self._looks(draft))
+        said = [one for call in calls for one in findings(call)] if is_judged(draft) else []
+        said += transformations.findings(changed, draft)
+        first = next((one for located in draft.inputs if (one := self.known.get(located))), None)
+        said += values.findings(self._looks(draft), first.nodata if first else None)
+        said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)
 
@@ -119,7 +122,7 @@ class Preflight:
         if report.refusals:
             first = report.refusals[0]
             raise ToolError(
-                Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=first.as_dict()
+                Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=first.brief()
             )
         return report
 
@@ -155,6 +158,17 @@ class Preflight:
         """Keeps a container's description of a file that it wrote."""
         self._learn((located,), [{"facts": facts}])
 
+    def kind_of(self, located: Located) -> str:
+        """What a file is, for a person who is asked whether it may go; "" where no container has said so."""
+        facts = self.known.get(located)
+        if facts is None:
+            return ""
+        if facts.kind == "raster":
+            return (
+                f"{facts.driver}, {facts.width} x {facts.height}, {facts.bands} band{'s'[: facts.bands != 1]}"
+            )
+        return f"{facts.driver}, {'unknown' if facts.features is None else facts.features} features"
+
     def _learn(self, files: Sequence[Located], rows: Any) -> None:
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
@@ -177,7 +191,11 @@ class Preflight:
             steps = [(_ENDS.get(path, path), arguments) for path, arguments in draft.chain]
         else:  # a classic program goes by its own name where it has a row of costs
             classic = draft.command.program in table().algorithm
-            steps = [(draft.command.program if classic else draft.algorithm, draft.arguments)]
+            shortcut = (
+                draft.algorithm == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector"
+            )
+            path = "vector convert" if shortcut else draft.algorithm  # the tool `convert` does not say which
+            steps = [(draft.command.program if classic else path, draft.arguments)]
         # an open option may choose another size or part of the file
         certain = 0.0 if steps[0][1].get("open-option") else 1.0
         if len(draft.chain) > 1:
@@ -189,7 +207,10 @@ class Preflight:
                 made = estimate(calls[-1])
                 inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
             own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
-            calls.append(Call(path, arguments, inputs, own, certain=certain, limits=self.limits))
+            flowing = passed_on(calls[-1]) if calls else None
+            calls.append(
+                Call(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits)
+            )
         if draft.output is not None:
             last, name = calls[-1], draft.output.target.name
             algorithm = self.catalogue.algorithms.get(last.algorithm)
@@ -198,6 +219,13 @@ class Preflight:
             updates = any(one.update for one in draft.outputs)
             calls[-1] = replace(last, driver=driver, output=name, updates=updates)
         return calls
+
+
+def is_judged(draft: Draft) -> bool:
+    """Whether a call can be wrong: it writes, or answers a question in SQL."""
+    return draft.writes or any(
+        "sql" in arguments for arguments in (draft.arguments, *(one for _, one in draft.chain))
+    )
 
 
 def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
@@ -227,6 +255,12 @@ def crs_named(draft: Draft) -> tuple[str, ...]:
         for name, needed_for in _CRS_ARGUMENTS.items()
         if any(arguments.get(one) for one in needed_for)
         for text in arguments.get(name, ())
+    ]
+    texts += [
+        text
+        for path, given in draft.chain
+        if path == "vector reproject"
+        for text in given.get("output-crs", ())
     ]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
     return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]

@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
+from gdal_mcp.toolbox import Tool, schema_of, typed
 from gdal_mcp.tools.common import (
     WRITES_OUTPUT,
+    DatasetArguments,
     DatasetPath,
     DraftContext,
     ExtraArguments,
@@ -26,26 +27,31 @@ Resampling = Literal[
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class ReprojectArguments(Arguments):
+class ReprojectArguments(DatasetArguments):
     input: DatasetPath
     output: OutputPath
     dst_crs: str = Field(description="Target CRS: EPSG:3857, other codes, WKT, PROJJSON or a PROJ string")
-    src_crs: str | None = Field(None, description="CRS of an input without one, or with a wrong one")
+    src_crs: str | None = Field(
+        None, description="Of an input without a CRS, or with a wrong one; default: its own"
+    )
     resampling: Resampling | None = Field(
         None, description="Default nearest; bilinear or cubic for elevation"
     )
     resolution: Positive | Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="Pixel size in units of dst_crs, a number or [x, y]"
+        None, description="Pixel size in units of dst_crs, a number or [x, y]; default: as fine as the input"
     )
     size: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)] | None = Field(
         None, description="[width, height] in pixels, 0 keeps the proportion; not with resolution"
     )
     bbox: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = Field(
-        None, description="[xmin, ymin, xmax, ymax] in bbox_crs, else dst_crs"
+        None, description="[xmin, ymin, xmax, ymax] in bbox_crs"
     )
-    bbox_crs: str | None = Field(None, description="CRS of bbox")
-    overwrite: bool = Field(default=True, description="Replace an existing output; it is kept for undo")
-    creation_options: Options | None = None
+    bbox_crs: str | None = Field(None, description="Default: dst_crs")
+    overwrite: bool = Field(
+        default=True,
+        description="Replace an existing output, kept for undo; default true here and in convert",
+    )
+    creation_options: Options | None = Field(None, description='As {"COMPRESS": "LZW"}')
     warp_options: Options | None = None
     transform_options: Options | None = None
     extra_args: ExtraArguments | None = None

@@ -17,6 +17,7 @@ from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
 from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
+from gdal_mcp.gdal.inside.parts.tables import columns
 from gdal_mcp.gdal.inside.parts.vector_checks import Origin
 
 MAX_NAMED = 1000  # files of one request
@@ -24,6 +25,7 @@ MAX_INPUTS = 10  # that are described before the work
 MAX_LAYERS = 100  # of an input
 HEAD = 16  # bytes
 FIRST_FEATURES = 100
+MAX_REPLACED = 256 << 20  # bytes of a file that is only looked at for its numbers
 # GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
 BRIEF = (
@@ -79,13 +81,21 @@ def described_input(path, job, heard):
             changes = {
                 "\n".join(one): changed(dataset, boxes, one) for one in job.get("changes", ()) if boxes
             }
+            named = columns(dataset) if "layers" in facts else None
             looks = {name: looked(dataset, name) for name in job.get("looks", ())}
             dataset.Close()
         heard += here.heard
     except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail at it, too
         return None
     return decoded(
-        {"facts": facts, "elsewhere": elsewhere, "changes": changes, "looks": looks, "boxes": boxes}
+        {
+            "facts": facts,
+            "elsewhere": elsewhere,
+            "changes": changes,
+            "looks": looks,
+            "boxes": boxes,
+            "columns": named,
+        }
     )
 
 
@@ -134,7 +144,7 @@ def brief(row, path):
         short["bands"] = facts["bands"][:1]
     if "layers" in facts:
         short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
-    return {"facts": short, "elsewhere": row["elsewhere"], "changes": row["changes"], "looks": row["looks"]}
+    return {"facts": short, **{key: row[key] for key in ("elsewhere", "changes", "looks", "columns")}}
 
 
 def head_of(path):
@@ -162,9 +172,28 @@ def describe_outputs(job, inputs, errors):
 
     An output that is not there or does not open is an error of the command.
     """
-    origin = Origin(list(zip(job.get("sources", job["inputs"]), inputs, strict=False)), job.get("keeps", ()))
-    rows = (described_output(one["path"], one["kind"], origin, errors) for one in job["outputs"])
-    return [decoded({"facts": facts, "names": names, "checks": found}) for facts, names, found in rows]
+    origin = Origin(
+        list(zip(job.get("sources", job["inputs"]), inputs, strict=False)), job.get("expected", ())
+    )
+    told = []
+    for one in job["outputs"]:
+        facts, names, found = described_output(one["path"], one["kind"], origin, errors)
+        before = replaced(one.get("replaces"))
+        told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
+    return told
+
+
+def replaced(path):
+    """What stands where an output goes, which is still there; None where the container does not see it."""
+    if path is None or not os.path.isfile(path) or os.path.getsize(path) > MAX_REPLACED:
+        return None
+    with quiet() as aside:
+        dataset = opened(path, aside)
+        if dataset is None:
+            return None
+        facts, _ = facts_and_names(path, dataset)
+        dataset.Close()
+    return facts
 
 
 def described_output(path, kind, origin, errors):

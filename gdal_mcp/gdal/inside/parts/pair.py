@@ -6,9 +6,10 @@ from gdal_mcp.gdal.inside.parts.survey import MAX_FIELDS, NUMBERS, TIMES, Clock,
 
 MANY_FEATURES = 1_000_000  # more are not counted for a comparison alone
 NEAR = 1e-8  # of a coordinate: less than a centimetre
-TEXT_ONLY = ("CSV", "ODS", "XLSX", "GML", "GeoJSONSeq")  # whose types are told by the text, or not at all
+TEXT_ONLY = ("CSV", "GML", "GeoJSONSeq")  # whose types are told by the text, or not at all
 OWN_FIELDS = ("KML", "LIBKML", "GPX", "DXF", "PDF")  # that GDAL reads otherwise than it writes them
-TILED = ("MVT", "PMTiles", "MBTiles")  # which cut features into pieces
+# which cut features into pieces, or whose first row is read as names or as values, as it looks
+NO_PAIR = ("MVT", "PMTiles", "MBTiles", "XLSX", "ODS")
 WHOLE = (ogr.OFTInteger, ogr.OFTInteger64)
 
 
@@ -31,7 +32,7 @@ class Pair:
         self.before = Survey(source, clock)
 
     def checks(self):
-        if self.driver in TILED:
+        if self.driver in NO_PAIR:
             return
         if "features" in self.keeps:
             yield from self._features()

@@ -15,15 +15,17 @@ DECLARED = ("GPKG", "FlatGeobuf", "SQLite", "Parquet")  # which say what kind of
 
 
 class Origin(NamedTuple):
-    """Paths of the inputs with their descriptions or None, and what the command must keep of its input."""
+    """Paths of the inputs with their descriptions or None, and what the command must keep of its input or may make."""
 
     sources: list
-    keeps: tuple = ()
+    expected: tuple = ()
 
 
 def layer_checks(dataset, rows, origin):
     """`rows` describe the layers."""
     if rows and all(row["features"] == 0 for row in rows):
+        if "nothing" in origin.expected:
+            return
         yield {"code": "zero_features"}
         return
     clock, driver = Clock(), dataset.GetDriver().ShortName
@@ -35,15 +37,15 @@ def layer_checks(dataset, rows, origin):
             yield {"code": "empty_layer", "layer": number}
         layer = dataset.GetLayer(number)
         checks = list(crs_checks(row, layer.GetSpatialRef()))
-        source = paired(layer, dataset, readable) if origin.keeps else None
+        source = paired(layer, dataset, readable) if "fields" in origin.expected else None
         if source is None:
             after = Survey(layer, clock, valid=True)
             empty = empty_in(readable, clock) if after.empty else 0
         else:
-            pair = Pair(layer, source, driver, origin.keeps)
+            pair = Pair(layer, source, driver, origin.expected)
             checks += pair.checks()
             after, empty = pair.after, pair.before.empty
-        checks += content(row, after, empty)
+        checks += content(row, after, after.empty if "gaps" in origin.expected else empty)
         if (source is None or source.GetGeomType() != ogr.wkbUnknown) and driver in DECLARED:
             checks += undeclared(row, after)
         yield from ({**check, "layer": number} for check in checks)

@@ -1,9 +1,209 @@
 """Likely mistakes with features: their geometries and fields. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call
+from gdal_mcp.gdal.preflight.call import Call, same_crs
 from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.gdal.preflight.checks.statement import compares, measures, moves
+from gdal_mcp.gdal.preflight.facts import DatasetFacts
 
-CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = ()
+_KILOMETRES: Final = 111.3  # of a degree, from north to south
+# arguments that are lengths in units of the CRS, and from which length on nobody can mean degrees
+_LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
+    "vector buffer": {"distance": 0.0},
+    "vector simplify": {"tolerance": 0.01},
+    "vector simplify-coverage": {"tolerance": 0.01},
+    "vector segmentize": {"max-length": 0.0},
+    "vector clean-coverage": {"snapping-distance": 0.01, "maximum-gap-width": 0.01},
+    "vector check-coverage": {"maximum-gap-width": 0.01},
+}
+_METRIC: Final = (
+    "Reproject to a CRS in metres first (find_crs names one for the place), as in a pipeline: "
+    "`read ... ! reproject --output-crs=... ! ... ! write ...`."
+)
+_WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
+_TABLES: Final = frozenset({"CSV", "XLSX", "ODS"})
+# names of columns, in lower case, that hold a position; the pairs in degrees come first
+_DEGREES: Final = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))
+_PAIRS: Final = (
+    *_DEGREES,
+    ("x", "y"),
+    ("easting", "northing"),
+    ("east", "north"),
+    ("xcoord", "ycoord"),
+    ("x_coord", "y_coord"),
+    ("coord_x", "coord_y"),
+    ("point_x", "point_y"),
+)
+_GEOMETRIES: Final = frozenset({"wkt", "geom", "geometry", "the_geom", "shape", "wkt_geom", "geom_wkt"})
+
+
+def length_in_degrees(call: Call) -> Finding | None:
+    """A length that is meant in metres, for data in degrees."""
+    facts = call.vector
+    if facts is None or not facts.degrees:
+        return None
+    for name, least in _LENGTHS.get(call.path, {}).items():
+        for value in call.numbers(name):
+            if abs(value) > 0 and abs(value) >= least:
+                return Finding(
+                    "units_in_degrees",
+                    f"{name} is in degrees, as the data's CRS is: {value:g} are about {abs(value) * _KILOMETRES:.3g} km from "
+                    "north to south, and fewer from west to east.",
+                    _METRIC,
+                )
+    return None
+
+
+def measure_in_degrees(call: Call) -> Finding | None:
+    """SQL that measures geometries in degrees."""
+    facts = call.vector
+    if facts is None or not facts.degrees or not measures(call.text("sql")):
+        return None
+    return Finding(
+        "units_in_degrees",
+        "the data is in degrees, and so is what the statement measures: areas in square degrees, lengths in degrees, which differ "
+        "from place to place.",
+        "Measure ST_Transform(geometry, CODE) in an equal-area CRS for areas or a CRS in metres for lengths (find_crs names one for "
+        "the place), or on the ellipsoid: ST_Area(geometry, 1), ST_Length(geometry, 1), ST_Distance(a, b, 1).",
+    )
+
+
+def geojson_not_wgs84(call: Call) -> Finding | None:
+    """GeoJSON in another CRS than the one that its standard has."""
+    if call.driver != "GeoJSON" or call.updates or call.layer_option("RFC7946") in ("YES", "TRUE", "ON", "1"):
+        return None
+    if moves(call.text("sql")) or call.text("crs"):
+        return None
+    if call.path == "raster zonal-stats" and not call.flag("include-geom"):  # a table
+        return None
+    facts = call.vector or call.input
+    target, known = call.target_crs, facts is not None and facts.has_crs and facts.degrees is False
+    if target is None and not (known and not call.text("output-crs")):
+        return None
+    if target is not None and target.strip().upper() in _WGS84:
+        return None
+    return Finding(
+        "geojson_not_wgs84",
+        "GeoJSON is read as longitude and latitude in WGS 84 (RFC 7946); web maps and most programs take these coordinates for "
+        "degrees.",
+        "Add the layer creation option RFC7946=YES, or reproject to EPSG:4326; GeoPackage keeps any CRS.",
+        change={"layer-creation-option": ("RFC7946=YES",)},
+    )
+
+
+def rounded(call: Call) -> Finding | None:
+    """Coordinates with few digits, as RFC 7946 wants them."""
+    if call.driver != "GeoJSON" or call.layer_option("RFC7946") not in ("YES", "TRUE", "ON", "1"):
+        return None
+    if call.layer_option("COORDINATE_PRECISION"):
+        return None
+    return Finding(
+        "coordinates_rounded",
+        "RFC7946=YES rounds coordinates to seven decimals, which is about a centimetre.",
+        "Keep the original if more is needed, or give COORDINATE_PRECISION with more digits.",
+    )
+
+
+def geometry_left_out(call: Call) -> Finding | None:
+    """A table is made of features, without their geometries."""
+    facts = call.vector
+    if call.driver not in _TABLES or facts is None or facts.geometry in ("", "None") or call.text("sql"):
+        return None
+    if call.layer_option("GEOMETRY") not in ("", "NONE"):
+        return None
+    how = "AS_XY" if facts.geometry in ("Point", "3D Point") else "AS_WKT"
+    return Finding(
+        "geometry_left_out",
+        f"{call.driver} holds no geometries, so the output is a table without them.",
+        f"Add the layer creation option GEOMETRY={how} to keep them in columns."
+        if call.driver == "CSV"
+        else "Write GeoPackage or GeoJSON to keep them.",
+        change={"layer-creation-option": (f"GEOMETRY={how}",)} if call.driver == "CSV" else None,
+    )
+
+
+def position_in_columns(call: Call) -> Finding | None:
+    """Features are made of a table whose columns hold the position, which is not read as such."""
+    facts = call.vector
+    if not call.driver or call.driver in _TABLES or facts is None or facts.geometry != "None":
+        return None
+    asked = [text.upper() for text in call.texts("open-option")]
+    if call.path in ("vector make-point", "vector sql") or any("_POSSIBLE_NAMES=" in text for text in asked):
+        return None
+    options, names = _position(facts)
+    if not options:
+        return None
+    by_csv = facts.driver == "CSV"
+    change: Mapping[str, tuple[str, ...]] | None = {"open-option": options} if by_csv else None
+    as_points = names in _DEGREES and call.path == "vector convert"
+    if as_points:  # which also says the CRS
+        change = {"x": names[:1], "y": names[1:], "output-crs": ("EPSG:4326",)}
+    return Finding(
+        "position_in_columns",
+        f"the table has its positions in columns ({', '.join(names)}), which are not read as geometries unless asked for: the output has none.",
+        (f"Add the open options {' and '.join(options)}, " if by_csv else "")
+        + "or make points with `vector make-point`, which also sets their CRS.",
+        change=change,
+        instead="vector make-point" if as_points else "",
+    )
+
+
+def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The open options that make geometries of columns, and the columns, by words of ours."""
+    numbers = {name.casefold() for name in (*facts.number_texts, *facts.number_fields)}
+    for x, y in _PAIRS:
+        if {x, y} <= numbers:
+            return (f"X_POSSIBLE_NAMES={x}", f"Y_POSSIBLE_NAMES={y}"), (x, y)
+    shapes = _GEOMETRIES & {name.casefold() for name in facts.geometry_texts}
+    return ((f"GEOM_POSSIBLE_NAMES={min(shapes)}",), (min(shapes),)) if shapes else ((), ())
+
+
+def number_as_text(call: Call) -> Finding | None:
+    """SQL that orders or compares a column of text that holds numbers."""
+    facts = call.vector
+    if (
+        facts is None
+        or not facts.number_texts
+        or any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
+    ):
+        return None
+    if not compares(call.text("sql"), facts.number_texts):
+        return None
+    return Finding(
+        "number_as_text",
+        "the statement orders or compares a column that is text, though it holds numbers: 9 comes after 1000.",
+        "Add the open option AUTODETECT_TYPE=YES, or write CAST(column AS REAL).",
+        change={"open-option": ("AUTODETECT_TYPE=YES",)} if facts.driver == "CSV" else None,
+    )
+
+
+def crs_mismatch(call: Call) -> Finding | None:
+    """A second dataset in another CRS, for an algorithm that takes coordinates as they are."""
+    method, facts = call.others.get("method"), call.vector
+    if call.path != "vector layer-algebra" or facts is None or method is None:
+        return None
+    if not (facts.has_crs and method.has_crs) or same_crs(facts.crs, method.crs):
+        return None
+    unlike = None not in (facts.degrees, method.degrees) and facts.degrees != method.degrees
+    if not unlike and None in (facts.crs, method.crs):
+        return None
+    return Finding(
+        "crs_mismatch",
+        "input and method have different CRSs, and this algorithm takes coordinates as they are, so that nothing fits.",
+        "Reproject one of them to the other's CRS first (`vector reproject`).",
+        refuses=unlike,
+    )
+
+
+CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
+    length_in_degrees,
+    measure_in_degrees,
+    geojson_not_wgs84,
+    rounded,
+    geometry_left_out,
+    position_in_columns,
+    number_as_text,
+    crs_mismatch,
+)

@@ -1,4 +1,4 @@
-"""What a command must keep of its input, for the container to compare. Pure."""
+"""What a command must keep of its input, and what it may make, for the container to compare. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -33,8 +33,27 @@ _OTHERWISE: Final = frozenset(
 )
 
 
-def keeps(draft: Draft) -> Sequence[str]:
-    """`features`, `fields`, `values`, `coordinates`: as far as nothing in the call changes them."""
+# what an algorithm may make without being wrong: features without a geometry (a table of numbers, or faults without a place),
+# an empty layer, other places than those of the input
+_MAY: Final = {
+    **dict.fromkeys(("raster zonal-stats", "vector check-geometry", "vector check-coverage"), "gaps"),
+    "vector create": "nothing",
+    "vector swap-xy": "elsewhere",
+}
+_LABELS: Final = frozenset({"raster edit", "vector edit"})  # whose `crs` says where the same coordinates are
+
+
+def expected(draft: Draft) -> Sequence[str]:
+    """What must be kept (`features`, `fields`, `values`, `coordinates`), as far as nothing in the call changes it, and what may be
+    made (`gaps`, `nothing`, `elsewhere`).
+    """
+    may = [_MAY[path] for path in (draft.algorithm, *(path for path, _ in draft.chain)) if path in _MAY]
+    steps = draft.chain or ((draft.algorithm, draft.arguments),)
+    labelled = any(path in _LABELS and "crs" in given for path, given in steps)
+    return (*_kept(draft), *may, *(["elsewhere"] if labelled else []))
+
+
+def _kept(draft: Draft) -> Sequence[str]:
     steps = draft.chain or ((_as_vector(draft), draft.arguments),)
     named = [name for name, _ in draft.named or ()]
     if not draft.outputs or len(draft.outputs) != 1 or named.count("input") != 1 or len(draft.inputs) != 1:

@@ -1,0 +1,74 @@
+"""What a statement does with geometries and columns, as far as its text tells. Pure."""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Final
+
+_TEXT: Final = re.compile(r"'(?:[^']|'')*'")
+# functions that measure in units of the CRS, with the number of arguments from which on they measure on the ellipsoid
+_MEASURES: Final = {
+    **dict.fromkeys(("st_area", "area", "st_length", "glength", "st_perimeter", "perimeter"), 2),
+    **dict.fromkeys(("st_distance", "distance"), 3),
+    **dict.fromkeys(("st_buffer", "buffer", "st_maxdistance", "maxdistance", "st_dwithin"), 99),
+    "ptdistwithin": 4,
+}
+_CALL: Final = re.compile(rf"\b({'|'.join(_MEASURES)})\s*\(", re.IGNORECASE)
+_MOVES: Final = re.compile(r"\b(?:st_)?(?:transform|transform_xyz|setsrid)\s*\(", re.IGNORECASE)
+_OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
+_TERMS: Final = re.compile(
+    r'(?:"[^"]*"|(?!\b(?:limit|offset|rows|range|union|intersect|except)\b)[^")])*', re.IGNORECASE
+)
+
+
+def moves(statement: str) -> bool:
+    """Whether it changes a CRS."""
+    return bool(_MOVES.search(_without_texts(statement)))
+
+
+def measures(statement: str) -> bool:
+    """Whether it measures geometries as they are: in no other CRS and not on the ellipsoid."""
+    plain = _without_texts(statement)
+    if moves(plain):
+        return False
+    found = ((match[1].lower(), _arguments(plain, match.end())) for match in _CALL.finditer(plain))
+    return any(count < _MEASURES[name] for name, count in found) or bool(_OGR_AREA.search(plain))
+
+
+def compares(statement: str, columns: Collection[str]) -> bool:
+    """Whether it orders by one of these columns, or compares it with a number or by its size."""
+    plain = _without_texts(statement)
+    names = "|".join(re.escape(one) for one in columns)
+    column = rf'(?:(?<![\w."])(?:"?\w+"?\.)?(?:"(?:{names})"|(?:{names})(?![\w"(])))'
+    number = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+    patterns = (
+        rf"\b(?:min|max)\s*\(\s*{column}\s*\)",
+        rf"{column}\s*(?:<=|>=|<>|!=|=|<|>)\s*{number}",
+        rf"{number}\s*(?:<=|>=|<>|!=|=|<|>)\s*{column}",
+        rf"{column}\s+(?:not\s+)?between\b",
+    )
+    if any(re.search(pattern, plain, re.IGNORECASE) for pattern in patterns):
+        return True
+    item = re.compile(rf"\s*{column}\s*(?:asc|desc)?\s*(?:nulls\s+\w+)?\s*", re.IGNORECASE)
+    return any(item.fullmatch(one) for one in _ordered_by(plain))
+
+
+def _ordered_by(plain: str) -> Iterator[str]:
+    """The terms of each ORDER BY."""
+    for start in re.finditer(r"\border\s+by\b", plain, re.IGNORECASE):
+        found = _TERMS.match(plain, start.end())
+        yield from found[0].split(",") if found else ()
+
+
+def _without_texts(statement: str) -> str:
+    return _TEXT.sub("''", statement)
+
+
+def _arguments(text: str, start: int) -> int:
+    """How many arguments a call has, whose parenthesis is open at `start`."""
+    depth, count = 1, 1
+    for letter in text[start:]:
+        depth += (letter == "(") - (letter == ")")
+        count += letter == "," and depth == 1
+        if depth == 0:
+            break
+    return count
