@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import answers, calls, doors, load, report
+from bench.clients import hardened_flags, plain
 from bench.place import NotMeasurable, Place, bare, machine, place, write_hills
-from bench.rivals import hardened_flags, plain
-from bench.timing import Effort
+from bench.report import Effort
 from sandbox.errors import SandboxError
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"

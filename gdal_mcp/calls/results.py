@@ -81,6 +81,9 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
         for row in result["outputs"]:
+            for check in row["checks"]:
+                if mend := admitted.toolbox.mend(draft, check, row):
+                    check["mend"] = mend
             row["description"] = admitted.toolbox.shorten(row["description"])
     known = planned.context.preflight
     result |= known.facts

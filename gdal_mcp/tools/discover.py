@@ -53,13 +53,14 @@ def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateR
     if step is not None and not is_algorithm(catalogue, name):
         return ImmediateResult(describe_step(catalogue, step))
     tool = context.surface.callable.get(name.strip())
-    if tool is not None and not is_algorithm(catalogue, name):
-        return ImmediateResult(_tool(tool))
-    return ImmediateResult(describe(catalogue, algorithm_named(name, context)))
+    if tool is None or (is_algorithm(catalogue, name) and "_" in name):  # a generated tool
+        return ImmediateResult(describe(catalogue, algorithm_named(name, context)))
+    known = describe(catalogue, algorithm_named(name, context)) if is_algorithm(catalogue, name) else {}
+    return ImmediateResult(_tool(tool) | {key: known[key] for key in known.keys() & {"steps", "related"}})
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
-    """A tool that is picked by hand, with the example that its description has."""
+    """A tool that is picked by hand; its description has an example."""
     return {
         "tool": tool.name,
         "line": tool.description,

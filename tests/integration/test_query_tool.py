@@ -129,6 +129,31 @@ def test_names_in_the_files_are_names_and_nothing_else(talker: Talk, own: Place)
     assert sorted(map(str, row.values())) == ["1", "2"]
 
 
+def test_a_written_layer_has_the_crs_of_its_geometries_or_is_refused(
+    talker: Talk, own: Place, oracle: Oracle
+):
+    def named(sql: str, *files: str) -> str:
+        talker.done("query_to_file", inputs=list(files), sql=sql, output="crs.gpkg", overwrite=True)
+        return oracle.vector(own.path("crs.gpkg"))["layers"][0]["geometryFields"][0]["coordinateSystem"][
+            "wkt"
+        ]
+
+    spelt = {
+        "ESRI:102003": "USA_Contiguous_Albers",
+        "+proj=laea +lat_0=10 +lon_0=20 +type=crs": "Lambert Azimuthal",
+    }
+    for crs, words in spelt.items():
+        given = {"input": "zones.geojson", "output": "there.gpkg", "output-crs": crs, "overwrite": True}
+        talker.done("gdal_write", algorithm="vector reproject", arguments=given)
+        for column in ("geom", "ST_Buffer(geom, 10) AS geom"):
+            assert words in named(f"SELECT {column} FROM there", "there.gpkg")
+    assert '"EPSG",3035' in named("SELECT ST_Transform(geom, 3035) AS g FROM zones", "zones.geojson")
+    mixed = "SELECT geom FROM zones UNION ALL SELECT ST_Transform(geom, 3035) FROM zones"
+    refused = talker.failed("query_to_file", inputs=["zones.geojson"], sql=mixed, output="mixed.gpkg")
+    assert refused["code"] == "GDAL_ERROR"
+    assert not own.path("mixed.gpkg").exists()
+
+
 def test_no_row_is_an_answer_and_files_of_none_are_whole(talker: Talk, own: Place):
     assert rows(talker, "SELECT * FROM towns WHERE id > 9") == []
     talker.done(

@@ -157,6 +157,19 @@ def test_the_example_in_the_description_is_one_that_the_tool_takes(desk: DraftCo
         call(desk, name, SAID[name])
 
 
+def test_what_gdal_describe_says_of_a_tool_takes_its_example(desk: DraftContext):
+    for tool in core(packaged()):
+        told = call(desk, "gdal_describe", {"algorithm": tool.name})
+        assert isinstance(told, ImmediateResult)
+        if tool.name in SAID:
+            schema = told.result["input_schema"]
+            jsonschema.validate(SAID[tool.name], schema, jsonschema.Draft202012Validator)
+    for name in ("query", "vector sql"):
+        told = call(desk, "gdal_describe", {"algorithm": name})
+        assert isinstance(told, ImmediateResult)
+        assert len(told.result["sql"]["query_examples"]) == 6
+
+
 def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: DraftContext):
     for name in SAID:
         required = known_tools()[name].input_schema.get("required", ())

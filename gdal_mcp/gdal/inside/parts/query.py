@@ -105,10 +105,11 @@ class Result:
         with Selected(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host read it token by token
             definition = layer.GetLayerDefn()
             plain = (definition.GetFieldDefn(i).GetName() for i in range(definition.GetFieldCount()))
-            drawn = (definition.GetGeomFieldDefn(i).GetName() for i in range(definition.GetGeomFieldCount()))
+            drawn = [definition.GetGeomFieldDefn(i).GetName() for i in range(definition.GetGeomFieldCount())]
             self._columns = [name for name in (*plain, *drawn) if not HIDDEN.fullmatch(name)]
         self.names = [re.sub(r":(\d+)$", lambda n: f"_{int(n[1]) + 1}", name) for name in self._columns]
-        self.blobs, self.infinite, self.srid = set(), 0, None
+        self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
+        self.infinite, self.srids = 0, set()
 
     def rows(self):
         columns = [f'q."{name.replace(chr(34), chr(34) * 2)}"' for name in self._columns]
@@ -136,7 +137,8 @@ class Result:
     def _blob(self, number, text):
         data, srid = json.loads(text) if isinstance(text, str) else text
         self.blobs.add(number)
-        self.srid = self.srid or srid
+        if srid is not None:
+            self.srids.add(srid)
         return bytes.fromhex(data)
 
     def _plain(self, value):
@@ -144,6 +146,29 @@ class Result:
             self.infinite += 1
             return None
         return value
+
+    def crs(self):
+        """Of the geometries that came, by the table that SQLite has of the CRSs of these layers; None for none."""
+        if len(self.srids) > 1:
+            raise RuntimeError(
+                "the geometries are in several CRSs; put all of them into one with ST_Transform"
+            )
+        number = next(iter(self.srids), None)
+        named = "SELECT upper(auth_name) || ':' || auth_srid, srtext FROM spatial_ref_sys"
+        # the statement's layers have to be in it, for their CRSs to be in the table
+        there = f"(SELECT count(*) FROM (SELECT 1 FROM ({self._sql}) LIMIT 0)) = 0"  # noqa: S608 - as above
+        statement = f"{named} WHERE srid = {int(number or 0)} AND {there}"
+        with Selected(self._dataset, statement) as layer:
+            texts = [text for feature in layer for text in (feature.GetField(0), feature.GetField(1)) if text]
+        for text in texts:
+            found = osr.SpatialReference()
+            with quiet():
+                if found.SetFromUserInput(text, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) == 0:
+                    found.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+                    return found
+        if number and number > 0:
+            raise RuntimeError("the CRS of the geometries is not known; name it with SetSRID or ST_Transform")
+        return None
 
     def told(self):
         left_out = [self.names[number] for number in sorted(self.blobs)]
@@ -224,7 +249,7 @@ def write_layer(path, driver, result, rows, job):
     dataset = gdal.GetDriverByName(driver).CreateVector(path)
     how = ["GEOMETRY=AS_WKT"] if driver == "CSV" and with_geometry else []
     name = os.path.basename(path).split(".")[0]
-    layer = dataset.CreateLayer(name, crs_of(result.srid) if with_geometry else None, kind, how)
+    layer = dataset.CreateLayer(name, result.crs() if with_geometry else None, kind, how)
     plain = [number for number in range(len(result.names)) if number not in result.blobs]
     for number in plain:
         values = [row[number] for row in rows if row[number] is not None]
@@ -263,17 +288,6 @@ def one_kind(geometries):
         return ogr.wkbUnknown, geometries
     kind = multiple.pop()
     return kind, [geometry and ogr.ForceTo(geometry, kind) for geometry in geometries]
-
-
-def crs_of(srid):
-    if not srid or srid < 0:
-        return None
-    found = osr.SpatialReference()
-    with quiet():
-        if found.ImportFromEPSG(srid) != 0:
-            return None
-    found.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-    return found
 
 
 def field_of(name, values):
