@@ -313,6 +313,8 @@ def _same_name(name: str, target: str) -> int:
     return int(name == target)
 
 
+# the call that corrects an output: by a check of it and its row of the result
+Mend = Callable[[Draft, Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any] | None]
 NextCalls = Callable[[Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]]
 
 
@@ -417,6 +419,7 @@ class Toolbox:
     explain: Callable[[Draft, Mapping[str, Any]], ToolError | None] = lambda _draft, _final: None
     # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
     next_calls: NextCalls = _no_calls
+    mend: Mend = lambda _draft, _check, _output: None
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets
 
     # The version of the library: in an answer, and the job that asks for it where the image does not tell.

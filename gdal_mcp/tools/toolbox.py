@@ -24,6 +24,7 @@ from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.gdal.preflight.expected import expected
+from gdal_mcp.gdal.preflight.mends import mend_of_output
 from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
@@ -96,6 +97,7 @@ def of_data(text: str) -> Toolbox:
         version_request={"program": "version", "outputs": [], "preview_pixels": 0},
         unfit=lambda version: unfit(catalogue, version) or "",
         next_calls=partial(_next_calls, catalogue),
+        mend=partial(mend_of_output, catalogue),
         mount_advice=ADVICE,
         upload=UPLOAD,
         compare=compare_command,

@@ -35,7 +35,7 @@ def raster(name, values, where, system="EPSG:32632", nodata=None, kind=None, **m
 
 def layer(name, wkts, system="EPSG:4326", **fields):
     made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
-    into = made.CreateLayer(name, crs(system) if system else None, ogr.wkbUnknown)
+    into = made.CreateLayer(name, crs(system) if system else None, ogr.CreateGeometryFromWkt(wkts[0]).GetGeometryType())
     into.CreateField(ogr.FieldDefn("id", ogr.OFTInteger))
     for number, wkt in enumerate(wkts):
         feature = ogr.Feature(into.GetLayerDefn())
@@ -72,6 +72,9 @@ raster("bng", ramp, (400000, 400000, 100), "EPSG:27700")
 raster("degrees", ramp, (9.0, 45.2, 0.01), "EPSG:4326")
 raster("sinusoidal", ramp, (500000, 5000000, 1000), "+proj=sinu +R=6371007.181")
 raster("egm2008", ramp, (9, 45, 0.01), "EPSG:4326+3855")
+raster("photo_far", photo, (504500, 4997000, 100))
+raster("photo_next", photo, (504000, 5000000, 100))
+raster("utm_next", ramp, (950000, 5000000, 100))             # in the next zone, as maps of whole countries are
 raster("utm_far", ramp, (-3000000, 5000000, 100))            # far west of zone 32
 raster("other_grid", ramp, (500050, 5000050, 100))
 raster("other_size", ramp[:20], utm)

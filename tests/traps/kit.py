@@ -88,4 +88,5 @@ def _told(talk: Talk, trap: Trap, said: dict[str, Any]) -> None:
     assert trap.code in {row["code"] for row in rows}, said
     if trap.mends:
         mend = next(row["mend"] for row in rows if row["code"] == trap.code)
-        assert codes(talk.done(mend["tool"], **mend["arguments"])) <= trap.ignored
+        made = talk.done(mend["tool"], **mend["arguments"])
+        assert codes(made) <= trap.ignored, made

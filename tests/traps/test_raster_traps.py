@@ -18,6 +18,7 @@ CRS = (
             call("vector_reproject", input="points.gpkg", output="OUT.gpkg", **{"output-crs": "EPSG:25832"}),
         ),
         refused=True,
+        mends=True,
     ),
     Trap(
         "ballpark_transformation",
@@ -27,6 +28,7 @@ CRS = (
             call("vector_reproject", input="one_nad27.gpkg", output="OUT.gpkg", **{"output-crs": "EPSG:4326"}),
         ),
         refused=True,
+        mends=True,
     ),
     Trap("ballpark_transformation", call("pipeline", steps="read rome_points.gpkg ! reproject --output-crs=EPSG:32633 ! write OUT.gpkg"), refused=True),
     Trap("ballpark_transformation", call("gdalwarp", src_datasets=["rome.tif"], dst_dataset="OUT.tif", t_srs="EPSG:4326"), refused=True),
@@ -40,9 +42,10 @@ VALUES = (
         call("convert", input="elevation.tif", output="OUT.png"),
         (call("convert", input="whole_floats.tif", output="OUT.png"), call("convert", input="photo.tif", output="OUT.png"), call("convert", input="elevation.tif", output="OUT.tif", creation_options=["COMPRESS=LZW"])),
         before=True,
+        mends=True,
         ignored=frozenset({"data_type_changed"}),
     ),
-    Trap("values_clamped", call("convert", input="elevation_holes.tif", output="OUT.jpg"), before=True),
+    Trap("values_clamped", call("convert", input="elevation_holes.tif", output="OUT.jpg"), before=True, mends=True, ignored=frozenset({"lossy_compression"})),
     Trap(
         "values_clamped",
         write("raster set-type", input="elevation.tif", output="OUT.tif", output_data_type="UInt8"),
@@ -84,6 +87,7 @@ VALUES = (
             write("raster calc", input=["A=classes.tif"], output="OUT.tif", calc=["A*2"]),
         ),
         before=True,
+        mends=True,
     ),
     Trap(
         "classes_mixed",
@@ -97,7 +101,32 @@ VALUES = (
     ),
     Trap("classes_mixed", write("raster resize", input="classes.tif", output="OUT.tif", size=["20", "15"], resampling="bilinear"), before=True),
 )  # fmt: skip
-TRAPS = CRS + VALUES
+WRITTEN = (
+    Trap(
+        "collar_without_nodata",
+        call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:32633"),
+        (
+            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:25832"),
+            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:32633", extra_args=["--add-alpha"]),
+            call("reproject", input="classes.tif", output="OUT.tif", dst_crs="EPSG:32633"),
+            call("reproject", input="photo.tif", output="OUT.tif", dst_crs="EPSG:32633", bbox=[29765, 5015391, 30765, 5016391]),
+        ),
+        mends=True,
+    ),
+    Trap("collar_without_nodata", write("raster mosaic", input=["photo.tif", "photo_far.tif"], output="OUT.tif"), (write("raster mosaic", input=["photo.tif", "photo_next.tif"], output="OUT.tif"),)),
+    Trap(
+        "outside_area_of_use",
+        write("raster resize", input="utm_far.tif", output="OUT.tif", size=["20", "15"], resampling="average"),
+        (write("raster resize", input="low.tif", output="OUT.tif", size=["20", "15"], resampling="average"), write("raster resize", input="utm_next.tif", output="OUT.tif", size=["20", "15"], resampling="average")),
+    ),
+    Trap(
+        "all_nan",
+        write("raster zonal-stats", input="low.tif", zones="zones_beside.gpkg", output="OUT.gpkg", stat=["mean"], include_field=["id"]),
+        (write("raster zonal-stats", input="low.tif", zones="zones_utm.gpkg", output="OUT.gpkg", stat=["mean"], include_field=["id"]),),
+        ignored=frozenset({"crs_missing"}),
+    ),
+)  # fmt: skip
+TRAPS = CRS + VALUES + WRITTEN
 
 
 def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests):

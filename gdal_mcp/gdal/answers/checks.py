@@ -34,6 +34,10 @@ _COMMON: Final = {
         "There is no CRS, so that the place on earth is unknown.",
         "Set it with `raster edit --crs` or `vector edit --crs`.",
     ),
+    "outside_area_of_use": Advice(
+        "The data lies far outside the area that its CRS is made for, where its coordinates are distorted or mean another place.",
+        "Check whether the CRS is the true one; `find_crs` finds one for the area.",
+    ),
     "extent_outside_crs": Advice(
         "The CRS counts in degrees, and the coordinates are beyond any.",
         "Most likely the CRS is wrong: set the true one with `raster edit --crs` or `vector edit --crs`.",
@@ -50,6 +54,18 @@ _RASTER: Final = {
     "has_no_georeferencing": Advice(
         "The raster has neither a geotransform nor control points, so that it has no place on earth.",
         "Set the corners with `raster edit --bbox` if they are known.",
+    ),
+    "collar_without_nodata": Advice(
+        "Part of the raster lies beyond the inputs and is filled with zeros, which count as data since there is no nodata value.",
+        "Set output-nodata (for a reprojection also `--output-nodata` among extra_args) to a value that no pixel has, or use add-alpha.",
+    ),
+    "statistics_stale": Advice(
+        "The statistics kept with the raster are those of other pixels; programs that read them show and report wrong values.",
+        "Have them computed anew with `raster edit --stats`, or remove them with `raster edit --unset-metadata`.",
+    ),
+    "all_nan": Advice(
+        "Every number that was found in the raster is NaN or null.",
+        "Check that the raster and the zones or points overlap and have the same CRS; include-field tells which zone a row is of.",
     ),
     "pixels_unreadable": Advice(
         "The file opens, but its pixels cannot be read.", "Do not use it; make it anew, in another format."

@@ -1,4 +1,4 @@
-"""The call that corrects another one, where a check knows which arguments make it right. Pure."""
+"""The call that corrects another one, where a check knows what makes it right. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,27 +8,68 @@ from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue
 from gdal_mcp.gdal.preflight.checks.finding import Finding
 from gdal_mcp.plan import Draft
 
+Change = Mapping[str, Sequence[str]]
+
 
 def with_mend(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -> Finding:
-    """With the whole call of the algorithm `path`, whose arguments are those of the draft but for the finding's change."""
+    """With the whole call: of the algorithm `path` with other arguments, or of a pipeline with the finding's steps."""
     algorithm = catalogue.algorithms.get(finding.instead or path)
-    if finding.change is None or algorithm is None:
-        return finding
-    return replace(finding, mend=_mend(draft, algorithm, finding.change))
+    if finding.change is not None and algorithm is not None:
+        return replace(finding, mend=_changed(draft, algorithm, finding.change))
+    return replace(finding, mend=_piped(draft, finding.steps)) if finding.steps else finding
 
 
-def _mend(
-    draft: Draft, algorithm: Algorithm, change: Mapping[str, Sequence[str]]
+def mend_of_output(
+    catalogue: Catalogue, draft: Draft, check: Mapping[str, Any], output: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
+    """What corrects an output, by a check of it and its row in the result."""
+    if check["code"] == "statistics_stale":
+        arguments = {"dataset": output["path"], "stats": True}
+        return {"tool": "gdal_write", "arguments": {"algorithm": "raster edit", "arguments": arguments}}
+    if check["code"] == "collar_without_nodata" and draft.algorithm in ("raster reproject", "raster mosaic"):
+        algorithm = catalogue.algorithms[draft.algorithm]
+        return _changed(draft, algorithm, _hidden(output["description"].get("bands") or ()))
+    return None
+
+
+def _hidden(bands: Sequence[Mapping[str, Any]]) -> Change:
+    """A nodata value that no pixel has, else a band of transparency."""
+    lows = [band.get("min") for band in bands]
+    known = [low for low in lows if isinstance(low, int | float)]
+    signed = all(band.get("type") in ("Int16", "Int32", "Float32", "Float64") for band in bands)
+    if signed and known and len(known) == len(bands) and min(known) > -9999:
+        return {"output-nodata": ("-9999",)}
+    return {"add-alpha": ("true",)}
+
+
+def _piped(draft: Draft, steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    if draft.chain or len(draft.inputs) != 1 or len(draft.outputs) != 1:
+        return None
+    written: dict[str, Any] = {"output": str(draft.outputs[0].target), "overwrite": True}
+    if named := draft.arguments.get("output-format"):
+        written["output-format"] = named[0]
+    if options := draft.arguments.get("creation-option"):
+        written["creation-option"] = list(options)
+    read = {"step": "read", "arguments": {"input": str(draft.inputs[0])}}
+    return {
+        "tool": "pipeline",
+        "arguments": {"steps": [read, *steps, {"step": "write", "arguments": written}]},
+    }
+
+
+def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str, Any] | None:
     known = {one.name: one for one in algorithm.arguments}
     inputs = [str(located) for name, located in draft.named or () if name == "input"]
-    if draft.chain or not set(change) <= set(known) or len(inputs) != 1 or len(draft.outputs) > 1:
-        return None
     given = {name: values for name, values in draft.arguments.items() if name in known}
+    if draft.chain or not set(change) <= set(known) or len(draft.outputs) > 1:
+        return None
+    if len(inputs) != 1 and "input" not in given:
+        return None
     for name, values in change.items():
         given[name] = (*given.get(name, ()), *values)
     arguments = {name: _value(known[name], values) for name, values in given.items()}
-    arguments["input"] = inputs[0]
+    if "input" not in given:
+        arguments["input"] = [inputs[0]] if known["input"].is_list else inputs[0]
     if draft.output is not None:
         arguments["output"] = str(draft.output.target)
         if "overwrite" in known and not draft.output.update:

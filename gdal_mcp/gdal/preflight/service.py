@@ -93,8 +93,9 @@ class Preflight:
         broken = violation(cost, self.limits) if cost is not None else None
         changed = self._changes(draft)
         said = [one for call in calls for one in findings(call)] if is_judged(draft) else []
-        said += transformations.findings(changed, draft.allows)
-        said += values.findings(self._looks(draft))
+        said += transformations.findings(changed, draft)
+        first = next((one for located in draft.inputs if (one := self.known.get(located))), None)
+        said += values.findings(self._looks(draft), first.nodata if first else None)
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)
@@ -121,7 +122,7 @@ class Preflight:
         if report.refusals:
             first = report.refusals[0]
             raise ToolError(
-                Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=first.as_dict()
+                Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=first.brief()
             )
         return report
 

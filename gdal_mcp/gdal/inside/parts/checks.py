@@ -5,7 +5,7 @@ import os
 
 from gdal_mcp.gdal.inside.parts.datasets import fields, opened
 from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
-from gdal_mcp.gdal.inside.parts.raster_checks import raster_checks
+from gdal_mcp.gdal.inside.parts.raster_checks import raster_checks, sampled_checks
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.vector_checks import layer_checks
 
@@ -30,9 +30,11 @@ BAND_KEYS = ("type", "nodata", "color")
 def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if dataset.RasterCount:
-        yield from raster_checks(dataset, facts, rows)
+        yield from raster_checks(dataset, facts, rows, origin.sources)
     if "layers" in facts:
         yield from layer_checks(dataset, facts["layers"], origin)
+        if any(source and "bands" in source["facts"] for _, source in origin.sources):
+            yield from sampled_checks(dataset)
     # against what the command read: nothing changed, or the output lies elsewhere
     boxes = []
     for number, (name, source) in enumerate(origin.sources):

@@ -42,6 +42,13 @@ def reference(name):
     return made
 
 
+def traditional(crs):
+    """The same with x before y, whatever its authority says."""
+    made = crs.Clone()
+    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+    return made
+
+
 def in_degrees(crs):
     return bool(crs.IsGeographic()) and abs(crs.GetAngularUnits() - DEGREE) < 1e-12
 
@@ -132,3 +139,27 @@ def crs_checks(facts, crs):
         yield {"code": "crs_missing"}
     elif outside(facts["extent"], crs):
         yield {"code": "extent_outside_crs"}
+    elif far_from_use(facts.get("wgs84"), crs):
+        yield {"code": "outside_area_of_use"}
+
+
+def far_from_use(box, crs):
+    """Whether a box in WGS 84 lies wholly outside the area that a CRS is for, by more than half of that area's size.
+
+    Nearer to it, such as in the next zone, the CRS is often used on purpose.
+    """
+    area = crs.GetAreaOfUse() if box else None
+    if area is None:
+        return False
+    west, south, east, north = (
+        area.west_lon_degree,
+        area.south_lat_degree,
+        area.east_lon_degree,
+        area.north_lat_degree,
+    )
+    wide, high = ((east - west) % 360 or 360) / 2, (north - south) / 2
+    if wide >= 90:
+        west, east = -180.0, 180.0
+    else:
+        west, east = ((x + 180) % 360 - 180 for x in (west - wide, east + wide))
+    return apart(box, [west, south - high, east, north + high])

@@ -1,10 +1,19 @@
-"""Cheap checks of a raster that was written."""
+"""Cheap checks of a raster that was written, and of layers that were made of one."""
+
+import itertools
+import math
+
+from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
-from gdal_mcp.gdal.inside.parts.extents import crs_checks
+from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
+
+SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
+FEW = 3  # of them: what a slanted edge leaves
+MAX_FEATURES = 10_000
 
 
-def raster_checks(dataset, facts, rows):
+def raster_checks(dataset, facts, rows, sources):
     seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
     if seen and all(seen):
         sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
@@ -17,3 +26,76 @@ def raster_checks(dataset, facts, rows):
     yield from crs_checks(facts, dataset.GetSpatialRef())
     if facts["extent"] is None and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}
+    yield from collar_checks(dataset, facts, [source for _, source in sources])
+    yield from statistics_checks(dataset, rows)
+
+
+def collar_checks(dataset, facts, sources):
+    """Pixels beyond all inputs count as data where nothing hides them: the corners of a raster that was turned."""
+    masked = dataset.GetRasterBand(1).GetMaskFlags() != gdal.GMF_ALL_VALID
+    crs = dataset.GetSpatialRef()
+    if masked or crs is None or facts["rotated"] or facts["extent"] is None or not sources:
+        return
+    if any(source is None or not source["facts"].get("pixel_size") for source in sources):
+        return
+    inside = [reaches(source, crs) for source in sources]
+    if None in inside:
+        return
+    west, south, east, north = facts["extent"]
+    steps = [(i + 0.5) / SIDE for i in range(SIDE)]
+    points = [(west + x * (east - west), south + y * (north - south)) for x in steps for y in steps]
+    beyond = sum(not any(one(x, y) for one in inside) for x, y in points)
+    if beyond >= FEW:
+        yield {"code": "collar_without_nodata", "percent": round(100 * beyond / len(points), 1)}
+
+
+def reaches(source, crs):
+    """Whether an input has a pixel at a point of that CRS, give or take one; None where it cannot be told."""
+    ((box, own),) = source["boxes"]
+    if box is None or own is None:
+        return None
+    change = osr.CreateCoordinateTransformation(traditional(crs), traditional(own))
+    width, height = source["facts"]["pixel_size"]
+    west, south, east, north = box
+
+    def inside(x, y):
+        there = change.TransformPoint(x, y)
+        return west - width <= there[0] <= east + width and south - height <= there[1] <= north + height
+
+    return inside if change is not None else None
+
+
+def statistics_checks(dataset, rows):
+    """Statistics that are kept in the file or beside it, of pixels that have changed since."""
+    for number, row in enumerate(rows):
+        band = dataset.GetRasterBand(number + 1)
+        kept = [band.GetMetadataItem(f"STATISTICS_{name}") for name in ("MINIMUM", "MAXIMUM")]
+        if None in kept or not row or "min" not in row or not row["exact"]:
+            continue
+        low, high = map(float, kept)
+        slack = 0.01 * (row["max"] - row["min"]) + 1e-6 * max(abs(row["max"]), 1)
+        approximate = band.GetMetadataItem("STATISTICS_APPROXIMATE") == "YES"  # of a sample, so inside
+        apart = (row["min"] - low, high - row["max"])
+        if any(one > slack or (one < -slack and not approximate) for one in apart):
+            yield {"code": "statistics_stale", "band": number, "minimum": row["min"], "maximum": row["max"]}
+            return
+
+
+def sampled_checks(dataset):
+    """Of layers that hold what was found in a raster: whether anything was."""
+    for number in range(dataset.GetLayerCount()):
+        layer = dataset.GetLayer(number)
+        definition = layer.GetLayerDefn()
+        fields = [
+            i
+            for i in range(definition.GetFieldCount())
+            if definition.GetFieldDefn(i).GetType() == ogr.OFTReal
+        ]
+        layer.ResetReading()
+        values = [
+            feature.GetFieldAsDouble(i) if feature.IsFieldSetAndNotNull(i) else math.nan
+            for feature in itertools.islice(layer, MAX_FEATURES)
+            for i in fields
+        ]
+        if values and all(map(math.isnan, values)):
+            yield {"code": "all_nan", "layer": number, "count": len(values)}

@@ -12,9 +12,7 @@ import re
 from collections import Counter
 from functools import cache
 
-from osgeo import osr
-
-from gdal_mcp.gdal.inside.parts.extents import DEGREE, box_in, is_box, reference, wgs84_box
+from gdal_mcp.gdal.inside.parts.extents import DEGREE, box_in, is_box, reference, traditional, wgs84_box
 from gdal_mcp.gdal.inside.parts.reporting import library, quiet
 
 SAMPLE = [
@@ -162,12 +160,6 @@ def transformation(box, own, raster, change):
         if change[0] and own is not None and (there := box_in(box, own, source)) is not None:
             box = there  # else the call says that the data's own CRS is wrong
         return described(source, target, box, raster, area) if is_box(box) else None
-
-
-def traditional(crs):
-    made = crs.Clone()
-    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-    return made
 
 
 def described(source, target, box, raster, asked):

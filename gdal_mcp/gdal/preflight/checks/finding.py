@@ -1,6 +1,6 @@
 """What a check found."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,12 +15,17 @@ class Finding:
     refuses: bool = False  # the result would be wrong, so the call is not made
     change: Mapping[str, tuple[str, ...]] | None = None  # arguments with which the same call would be right
     instead: str = ""  # the algorithm that takes these, if not that of the call
+    steps: Sequence[Mapping[str, Any]] = ()  # of a pipeline from its input to its output that would be
     mend: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`
     numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
 
     def as_dict(self) -> dict[str, Any]:
         """Without what does not apply."""
         said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
-        for own in ("change", "instead"):
+        for own in ("change", "instead", "steps"):
             said.pop(own, None)
         return {**said, **said.pop("numbers")}
+
+    def brief(self) -> dict[str, Any]:
+        """Without the texts, for an error that has them itself."""
+        return {key: one for key, one in self.as_dict().items() if key not in ("message", "suggestion")}

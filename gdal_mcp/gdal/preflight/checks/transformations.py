@@ -1,21 +1,24 @@
 """Changes of CRS for which PROJ knows no true operation between the datums. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.plan import Draft
 
 BALLPARK: Final = "ballpark_transformation"
+_PLAIN: Final = frozenset({"input", "output", "output-crs", "overwrite", "output-format", "input-format"})
 
 
-def findings(changes: Sequence[Mapping[str, Any]], allowed: Collection[str]) -> Iterator[Finding]:
+def findings(changes: Sequence[Mapping[str, Any]], draft: Draft) -> Iterator[Finding]:
     """Nothing where the coordinates of both datums are read as those of WGS 84 anyway."""
     for change in changes:
         if change.get("ballpark") and not change.get("alike"):
-            yield _ballpark(change, refuses=BALLPARK not in allowed)
+            yield _ballpark(change, draft, refuses=BALLPARK not in draft.allows)
 
 
-def _ballpark(change: Mapping[str, Any], *, refuses: bool) -> Finding:
+def _ballpark(change: Mapping[str, Any], draft: Draft, *, refuses: bool) -> Finding:
     between = (
         f"from {change.get('from') or 'the CRS of the data'} to {change.get('to') or 'the CRS asked for'}"
     )
@@ -34,4 +37,17 @@ def _ballpark(change: Mapping[str, Any], *, refuses: bool) -> Finding:
     else:
         advice = "PROJ knows no true operation. Check both CRSs."
     allow = f' To have it all the same, call again with "allow": ["{BALLPARK}"].' if refuses else ""
-    return Finding(BALLPARK, message, advice + allow, refuses)
+    return _mending(Finding(BALLPARK, message, advice + allow, refuses), better, through, draft)
+
+
+def _mending(finding: Finding, better: Mapping[str, Any], through: str | None, draft: Draft) -> Finding:
+    """With how PROJ is brought to use the better operation: by the area, which only the warper tells it, or in two steps."""
+    if draft.algorithm == "raster reproject" and (area := better.get("area")):
+        text = f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"
+        return replace(finding, change={"transform-option": (text,)})
+    if draft.algorithm == "vector reproject" and through and set(draft.arguments) <= _PLAIN:
+        targets = (through, *draft.arguments["output-crs"])
+        return replace(
+            finding, steps=[{"step": "reproject", "arguments": {"output-crs": one}} for one in targets]
+        )
+    return finding

@@ -6,19 +6,21 @@ from typing import Any, Final
 from gdal_mcp.gdal.preflight.checks.finding import Finding
 from gdal_mcp.gdal.preflight.looks import CLASSES, HOLES, PICTURES
 
+_EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 _WIDER: Final = (
     "Keep the type, or choose a wider one: Float32 for fractions, Int32 or Float64 for large whole numbers."
 )
 
 
-def findings(looks: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
-    """`looks` are those that the call asks for, by their names."""
+def findings(looks: Mapping[str, Mapping[str, Any]], nodata: float | None = None) -> Iterator[Finding]:
+    """`looks` are those that the call asks for, by their names; `nodata` is the input's."""
     for name, seen in looks.items():
         if name == HOLES and seen.get("holes"):
             yield Finding(
                 "nodata_not_propagated",
                 "the input has pixels without data, and the formula computes with their nodata value as if it were a number.",
                 "Add propagate-nodata, which keeps them nodata.",
+                change={"propagate-nodata": ("true",)},
             )
         elif name == CLASSES and seen.get("classes"):
             yield Finding(
@@ -28,10 +30,10 @@ def findings(looks: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
                 "Use resampling nearest or mode, and a compression that loses nothing, such as DEFLATE or ZSTD.",
             )
         elif seen.get("count"):
-            yield from _lost(name, seen)
+            yield from _lost(name, seen, nodata)
 
 
-def _lost(kind: str, seen: Mapping[str, Any]) -> Iterator[Finding]:
+def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[Finding]:
     of = {"of": seen["count"]}
     what = f"{kind} pictures" if kind in PICTURES else kind
     if outside := seen.get("outside"):
@@ -40,6 +42,7 @@ def _lost(kind: str, seen: Mapping[str, Any]) -> Iterator[Finding]:
             "values_clamped",
             f"values from {low:g} to {high:g} do not fit into {what}; those beyond are cut to its lowest and highest value.",
             "Scale them first with `raster scale` (input-min, input-max, output-min, output-max), or choose a wider type.",
+            steps=_scaled(kind, seen, nodata),
             numbers={"count": outside, **of, "minimum": low, "maximum": high},
         )
     if nan := seen.get("nan"):
@@ -63,3 +66,21 @@ def _lost(kind: str, seen: Mapping[str, Any]) -> Iterator[Finding]:
             _WIDER,
             numbers={"count": digits, **of},
         )
+
+
+def _scaled(kind: str, seen: Mapping[str, Any], nodata: float | None) -> list[dict[str, Any]]:
+    """The whole range spread over eight bits; 0 is kept for what is nodata."""
+    if kind not in _EIGHT_BITS or seen.get("nan") or not seen.get("exact"):
+        return []
+    keeps = nodata is not None
+    scale: dict[str, Any] = {
+        "input-min": seen["minimum"],
+        "input-max": seen["maximum"],
+        "output-min": 1 if keeps else 0,
+        "output-max": 255,
+        "output-data-type": "UInt8",
+    }
+    steps: list[dict[str, Any]] = [{"step": "scale", "arguments": scale}]
+    if keeps:
+        steps.append({"step": "edit", "arguments": {"nodata": "0"}})
+    return steps
