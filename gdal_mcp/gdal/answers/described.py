@@ -148,6 +148,8 @@ class _Band(TypedDict, total=False):
     type: Kept[DataType]
     nodata: Kept[Real]
     color: Kept[Color]
+    scale: Kept[Number]
+    offset: Kept[Number]
     min: Kept[Real]
     max: Kept[Real]
     exact: Kept[Switch]

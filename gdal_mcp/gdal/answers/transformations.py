@@ -36,6 +36,7 @@ _Said = TypedDict(
         "operations": Kept[Annotated[list[Item[_Operation]], at_most(3)]],
         "ballpark": Kept[Switch],
         "alike": Kept[Switch],
+        "in_use": Kept[Switch],
         "better": Kept[_Operation],
     },
     total=False,

@@ -19,6 +19,7 @@ class Origin(NamedTuple):
 
     sources: list
     expected: tuple = ()
+    updates: bool = False  # whether the output was there before, and holds more than the inputs
 
 
 def layer_checks(dataset, rows, origin):
