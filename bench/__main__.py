@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import calls, doors, load, report
+from bench import answers, calls, doors, load, report
+from bench.clients import hardened_flags, plain
 from bench.place import NotMeasurable, Place, bare, machine, place, write_hills
-from bench.rivals import hardened_flags, plain
-from bench.timing import Effort
+from bench.report import Effort
 from sandbox.errors import SandboxError
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
@@ -50,6 +50,7 @@ SECTIONS: Mapping[str, Callable[[calls.Rivals, Scale], list[report.Section]]] = 
     "cold": lambda rivals, scale: calls.cold_calls(rivals, scale.cold),
     "sustained": lambda rivals, scale: [load.sustained(rivals, scale.lead, scale.window, scale.streams)],
     "busy": lambda rivals, scale: [load.busy(rivals, scale.asked)],
+    "answers": lambda rivals, _scale: [answers.answers(rivals.place)],
     "start": lambda rivals, scale: doors.start(rivals.place, scale.start),
     "http": lambda rivals, scale: [doors.http(rivals.place, scale.http)],
     "console": lambda rivals, scale: [doors.console(rivals.place, scale.pages)],

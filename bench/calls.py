@@ -7,11 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.clients import Call, sdk_client
+from bench.clients import PEER_VERSION, Call, Plain, docker_run, peer_client, sdk_client
 from bench.place import COLD, NotMeasurable, Place, bare, write_points
-from bench.report import Finding, Section, milliseconds
-from bench.rivals import PEER_VERSION, Plain, docker_run, peer_client
-from bench.timing import Effort, Series, in_turn, processor_seconds, timed
+from bench.report import Effort, Finding, Section, Series, in_turn, milliseconds, processor_seconds, timed
 from sandbox.template import STAGING_TARGET
 
 SMALL, LARGE = "small.tif", "large.tif"

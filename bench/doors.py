@@ -23,8 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from bench.calls import INFO
 from bench.clients import HANDSHAKE, MODERN, BareClient
 from bench.place import NotMeasurable, Place
-from bench.report import GOALS, Finding, Section, milliseconds
-from bench.timing import Effort, Series, in_turn, timed
+from bench.report import GOALS, Effort, Finding, Section, Series, in_turn, milliseconds, timed
 from gdal_mcp.approval.model import Asked, Decision
 from gdal_mcp.approval.store import Approvals
 

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.calls import HARDENED, INFO, LARGE, SMALL, Rivals
-from bench.clients import BareClient
+from bench.clients import BareClient, docker_run
 from bench.place import NotMeasurable, Place
-from bench.report import Finding, Section, milliseconds
-from bench.rivals import docker_run
-from bench.timing import Effort, Series, in_turn, processor_seconds, timed
+from bench.report import Effort, Finding, Section, Series, in_turn, milliseconds, processor_seconds, timed
 
 SERVER = "gdal-mcp over stdio"
 METHODS = {"ping": "busy-ping", "tools/list": "busy-list"}

@@ -77,7 +77,7 @@ class ToolError(Exception):
         if self.retry_after is not None:
             error["retry_after_seconds"] = self.retry_after
         if self.check is not None:
-            error["check"] = dict(self.check)
+            error["check"] = {key: value for key, value in self.check.items() if value != error.get(key)}
         if self.confirmation is not None:
             error["requiresConfirmation"] = dict(self.confirmation)
         if self.untrusted:

@@ -26,7 +26,12 @@ from tests.oracle.fixtures import oracle, seen_by_oracle
 __all__ = ["oracle", "seen_by_oracle"]
 
 # no clock decides on a property: a busy machine is no fault. In CI the same examples are tried each time.
-hypothesis.settings.register_profile("ours", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.register_profile(
+    "ours",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
 hypothesis.settings.load_profile("ours")
 
 

@@ -111,12 +111,13 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
             }
             for output, one in described
         ],
+    }
+    if {file.located.path for file in published.files} != {one.target.path for one in draft.outputs}:
         # their digests are in the call's record
-        "files": [
+        told["files"] = [
             {key: value for key, value in file_row(file).items() if key != "sha256"}
             for file in published.files
-        ],
-    }
+        ]
     if published.replaced:
         told["replaced"] = [_replaced(one, draft, done, published) for one in published.replaced]
     if published.moved:

@@ -60,7 +60,7 @@ def test_arguments_can_come_from_standard_input(desk: Desk):
 
 def test_yes_lets_a_call_write(desk: Desk, oracle: Oracle):
     result = desk.translate("approved.tif")
-    assert [row["path"] for row in result["files"]] == [str(desk.path("approved.tif"))]
+    assert [row["path"] for row in result["outputs"]] == [str(desk.path("approved.tif"))]
     assert oracle.checksums(desk.path("approved.tif")) == oracle.checksums(desk.path("rgb.tif"))
 
 

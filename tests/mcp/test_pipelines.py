@@ -62,7 +62,7 @@ def test_one_run_publishes_the_outputs_of_all_branches(talker: Talk, own: Place,
     )
     made = talker.done("pipeline", steps=text)
     assert names(made) == ["shade.tif", "slope.tif", "copy.tif"]
-    assert {Path(row["path"]).name for row in made["files"]} == {"slope.tif", "copy.tif", "shade.tif"}
+    assert "files" not in made  # each output is the one file that it is
     assert oracle.checksums(own.path("sub/copy.tif")) == oracle.checksums(own.path("dem.tif"))
     assert len(talker.person.asked) == 1
 

@@ -104,7 +104,10 @@ def test_a_task_ends_with_the_result_of_the_call(taker: Client, own: Place, grou
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
     assert [one["type"] for one in result["content"]][:2] == ["text", "resource_link"]
     assert own.path("as-task.tif").exists()
-    assert result["structuredContent"]["files"][0]["bytes"] == own.path("as-task.tif").stat().st_size
+    assert (
+        result["structuredContent"]["outputs"][0]["description"]["bytes"]
+        == own.path("as-task.tif").stat().st_size
+    )
     assert outcomes(own, "reproject", "as-task.tif") == ["started", "OK"]
     assert taker.get(task) == {**ended, "ttlMs": taker.get(task)["ttlMs"]}
 

@@ -76,7 +76,7 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
     assert seen["bands"][0]["block"] == [32, 32]
     assert described(result)["size"] == [60, 50]
     assert described(result)["compression"] == "DEFLATE"
-    assert [Path(row["path"]) for row in result["files"]] == [path]
+    assert [Path(row["path"]) for row in result["outputs"]] == [path]
 
 
 def test_convert_makes_vectors_and_everything_that_belongs_to_them(

@@ -41,12 +41,15 @@ def test_json_values_become_single_words() -> None:
         "--creation-option=TILED=YES",
         "--creation-option=ZLEVEL=6",
     )
-    assert json_words(CLIP, **CALL, window=[0, 0, 5, 5], creation_option=options)[3:] == expected
+    words = json_words(CLIP, **CALL, window=[0, 0, 5, 5], creation_option=options)
+    assert tuple(word for word in words if "creation" in word) == expected
 
 
 def test_names_may_have_underscores_and_be_aliases_but_not_both() -> None:
     for name in ("output-format", "output_format", "of", "format"):
-        assert json_words(CLIP, **CALL, window=[0, 0, 5, 5], **{name: "PNG"})[3:] == ("--output-format=PNG",)
+        assert (
+            json_words(CLIP, **CALL, window=[0, 0, 5, 5], **{name: "PNG"}).count("--output-format=PNG") == 1
+        )
     with pytest.raises(ArgumentRefused):
         json_words(CLIP, **CALL, window=[0, 0, 5, 5], output_format="PNG", of="PNG")
 
@@ -88,7 +91,7 @@ def test_options_follow_what_the_output_is_and_not_what_the_algorithm_reads() ->
         json_words(POLYGONIZE, **{**layer, "creation-option": ["COMPRESS=LZW"]})
     rasterize = packaged().algorithms["vector rasterize"]
     call = {"input": "a.gpkg", "output": "b.tif", "size": [10, 10], "creation-option": ["COMPRESS=LZW"]}
-    assert json_words(rasterize, **call)[3:] == ("--creation-option=COMPRESS=LZW",)
+    assert "--creation-option=COMPRESS=LZW" in json_words(rasterize, **call)
     tile = packaged().algorithms["raster tile"]
     assert json_words(tile, input="a.tif", output="tiles", **{"creation-option": ["ZLEVEL=9"]})[2:]
     with pytest.raises(ArgumentRefused):

@@ -367,6 +367,23 @@ json_values = st.recursive(
 @pytest.mark.claim("content.facts-apart")
 @given(json_values)
 @example({"bands": [[]], "layers": {}, "crs": [], "extent": [1, 2, 3, "4"], "bytes": -1, "size": [True, 2]})
+@example(
+    {
+        "coordinateSystem": 1,
+        "layers": None,
+        "bands": None,
+        "metadata": 5,
+        "fields": None,
+        "geoTransform": [None] * 6,
+    }
+)
+@example(
+    {
+        "layers": [
+            {"features": [{"geometry": {"coordinates": [[1, "x"], [None], [[2, 3]] * 99]}}, 5], "fields": [7]}
+        ]
+    }
+)
 @example({"bytes": 10**400, "gcps": 1e400, "arrays": {"a": None}, "groups": {"b": {"groups": 5}}})
 def test_whatever_is_said_becomes_json_without_a_word_that_is_not_gdals(value: Any):
     told = short(value)

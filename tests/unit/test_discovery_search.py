@@ -36,6 +36,11 @@ def test_plain_questions_find_their_algorithm():
         assert len(answered(group)) >= reached
 
 
+def test_what_only_sql_does_leads_to_sql():
+    for ask in ("spatial join", "area of polygons", "centroid", "nearest neighbour"):
+        assert "vector sql" in [hit.path for hit in search(packaged(), ask, FOUND)], ask
+
+
 def test_an_algorithm_is_found_by_its_own_name():
     for path in packaged().algorithms:
         for name in (path.replace("-", " "), tool_name(path)):

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, WrapValidator
-from typing_extensions import TypedDict
 
 from gdal_mcp.gdal.answers.checks import checks
 from gdal_mcp.gdal.answers.words import (
@@ -24,16 +23,15 @@ from gdal_mcp.gdal.answers.words import (
     Driver,
     FieldType,
     Geometry,
-    Item,
-    Kept,
     Number,
     Pair,
     Real,
     Shape,
     Switch,
     adapter,
-    at_most,
     field_type,
+    many,
+    shape,
 )
 from gdal_mcp.toolbox import Described
 from gdal_mcp.untrusted import clean_text
@@ -77,7 +75,7 @@ def amounts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def facts(value: Any) -> Mapping[str, Any]:
     """The facts of a description: of an output, or of an input."""
-    return _kept(_Facts, value)
+    return _kept(_FACTS, value)
 
 
 def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -91,13 +89,13 @@ def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
         kept["wgs84"] = [round(number, 7) for number in box]  # a centimetre
         if kept["wgs84"] == [round(number, 7) for number in kept.get("extent") or ()]:
             del kept["wgs84"]
-    for many, count in (("bands", "band_count"), ("layers", "layer_count"), ("fields", "field_count")):
-        if kept.get(many) and kept.get(count) == len(kept[many]):
+    for rows, count in (("bands", "band_count"), ("layers", "layer_count"), ("fields", "field_count")):
+        if kept.get(rows) and kept.get(count) == len(kept[rows]):
             del kept[count]
     for key, short in (("bands", _short_band), ("layers", shortened)):
-        if key in kept:
+        if kept.get(key):
             kept[key] = [one and short(one) for one in kept[key]]
-    if "fields" in kept:
+    if kept.get("fields"):
         kept["fields"] = [one and field_type(one.get("type"), one.get("subtype")) for one in kept["fields"]]
     return kept
 
@@ -112,12 +110,12 @@ def _short_band(band: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def names(value: Any) -> Mapping[str, Any]:
     """The names of a description, cleaned; parts without any text are left out."""
-    return {key: one for key, one in _kept(_Names, value).items() if _says_something(one)}
+    return {key: one for key, one in _kept(_NAMES, value).items() if _says_something(one)}
 
 
 def shown(value: Any) -> Mapping[str, Any]:
     """What a preview says it shows."""
-    return _kept(_Shown, value)
+    return _kept(_SHOWN, value)
 
 
 def _kept(model: Any, value: Any) -> Mapping[str, Any]:
@@ -137,56 +135,6 @@ def _says_something(value: Any) -> bool:
     return bool(value)
 
 
-class _Crs(TypedDict, total=False):
-    code: Kept[CrsCode]
-    kind: Kept[Literal["compound", "geographic", "projected", "geocentric", "vertical", "local", "other"]]
-    degrees: Kept[Switch]
-    metres: Kept[Switch]
-
-
-class _Band(TypedDict, total=False):
-    type: Kept[DataType]
-    nodata: Kept[Real]
-    color: Kept[Color]
-    scale: Kept[Number]
-    offset: Kept[Number]
-    min: Kept[Real]
-    max: Kept[Real]
-    exact: Kept[Switch]
-
-
-class _Field(TypedDict, total=False):
-    type: Kept[FieldType]
-    subtype: Kept[FieldType]
-
-
-class _Layer(TypedDict, total=False):
-    geometry: Kept[Geometry]
-    features: Kept[Count]
-    field_count: Kept[Count]
-    fields: Kept[Annotated[list[Item[_Field]], at_most(1000)]]
-    crs: Kept[_Crs]
-    extent: Kept[Box]
-    wgs84: Kept[Box]
-
-
-class _Dimension(TypedDict, total=False):
-    size: Kept[Count]
-    kind: Kept[DimensionKind]
-
-
-class _Array(TypedDict, total=False):
-    type: Kept[DataType]
-    shape: Kept[Shape]
-    nodata: Kept[Real]
-    block_size: Kept[Shape]
-    crs: Kept[_Crs]
-
-
-class _Kind(TypedDict, total=False):
-    files: Kept[Count]
-
-
 def _or_other(value: Any, validate: Any) -> Any:
     """A text option of the file, so that only known words pass."""
     try:
@@ -195,73 +143,73 @@ def _or_other(value: Any, validate: Any) -> Any:
         return "other"
 
 
-class _Facts(TypedDict, total=False):
-    driver: Kept[Driver]
-    bytes: Kept[Count]
-    size: Kept[Pair]
-    band_count: Kept[Count]
-    bands: Kept[Annotated[list[Item[_Band]], at_most(1000)]]
-    block_size: Kept[Pair]
-    overviews: Kept[Count]
-    compression: Annotated[Compression | None, WrapValidator(_or_other)]
-    crs: Kept[_Crs]
-    extent: Kept[Box]
-    wgs84: Kept[Box]
-    pixel_size: Kept[Annotated[list[Number], Field(min_length=2, max_length=2)]]
-    rotated: Kept[Switch]
-    gcps: Kept[Count]
-    subdatasets: Kept[Count]
-    layer_count: Kept[Count]
-    layers: Kept[Annotated[list[Item[_Layer]], at_most(200)]]
-    group_count: Kept[Count]
-    array_count: Kept[Count]
-    dimensions: Kept[Annotated[list[Item[_Dimension]], at_most(1000)]]
-    arrays: Kept[Annotated[list[Item[_Array]], at_most(1000)]]
-    rows: Kept[Count]
-    files: Kept[Count]
-    shape: Kept[Shape]
-    type: Kept[DataType | Literal["bool", "complex64", "complex128"]]
-    zoom: Kept[Pair]
-    kinds: Kept[Annotated[list[Item[_Kind]], at_most(20)]]
-
-
-_Text = Annotated[str, AfterValidator(lambda text: clean_text(text, NAME_CHARACTERS))]
-_Texts = Annotated[list[Item[_Text]], at_most(1000)]
-
-
-class _LayerNames(TypedDict, total=False):
-    name: Kept[_Text]
-    crs: Kept[_Text]
-    fields: Kept[_Texts]
-
-
-class _ArrayNames(TypedDict, total=False):
-    name: Kept[_Text]
-    unit: Kept[_Text]
-    dimensions: Kept[_Texts]
-    crs: Kept[_Text]
-
-
-class _Names(TypedDict, total=False):
-    crs: Kept[_Text]
-    bands: Kept[_Texts]
-    layers: Kept[Annotated[list[Item[_LayerNames]], at_most(200)]]
-    dimensions: Kept[_Texts]
-    arrays: Kept[Annotated[list[Item[_ArrayNames]], at_most(1000)]]
-    kinds: Kept[_Texts]
-
-
-class _Shown(TypedDict, total=False):
-    kind: Kept[Literal["raster", "vector"]]
-    color: Kept[Literal["gray", "rgb", "hillshade", "palette"]]
-    bands: Kept[Annotated[list[Item[Count]], at_most(4)]]
-    size: Kept[Pair]
-    source_size: Kept[Pair]
-    stretch: Kept[Annotated[list[Item[Annotated[list[Real], Field(min_length=2, max_length=2)]]], at_most(4)]]
-    coarse: Kept[Switch]
-    empty: Kept[Switch]
-    complete: Kept[Switch]
-    bytes: Kept[Count]
-    layers: Kept[Annotated[list[Item[Count]], at_most(200)]]
-    extent: Kept[Box]
-    crs: Kept[_Crs]
+_TEXT: Final = Annotated[str, AfterValidator(lambda text: clean_text(text, NAME_CHARACTERS))]
+_TEXTS: Final = many(_TEXT, 1000)
+_CRS: Final = shape(
+    code=CrsCode,
+    kind=Literal["compound", "geographic", "projected", "geocentric", "vertical", "local", "other"],
+    degrees=Switch,
+    metres=Switch,
+)
+_BAND: Final = shape(
+    type=DataType, nodata=Real, color=Color, scale=Real, offset=Real, min=Real, max=Real, exact=Switch
+)
+_PLACE: Final = {"crs": _CRS, "extent": Box, "wgs84": Box}
+_LAYER: Final = shape(
+    geometry=Geometry,
+    features=Count,
+    field_count=Count,
+    fields=many(shape(type=FieldType, subtype=FieldType), 1000),
+    **_PLACE,
+)
+_ARRAY: Final = shape(type=DataType, shape=Shape, nodata=Real, block_size=Shape, crs=_CRS)
+_FACTS: Final = shape(
+    driver=Driver,
+    bytes=Count,
+    size=Pair,
+    band_count=Count,
+    bands=many(_BAND, 1000),
+    block_size=Pair,
+    overviews=Count,
+    compression=Annotated[Compression | None, WrapValidator(_or_other)],
+    **_PLACE,
+    pixel_size=Annotated[list[Number], Field(min_length=2, max_length=2)],
+    rotated=Switch,
+    gcps=Count,
+    subdatasets=Count,
+    layer_count=Count,
+    layers=many(_LAYER, 200),
+    group_count=Count,
+    array_count=Count,
+    dimensions=many(shape(size=Count, kind=DimensionKind), 1000),
+    arrays=many(_ARRAY, 1000),
+    rows=Count,
+    files=Count,
+    shape=Shape,
+    type=DataType | Literal["bool", "complex64", "complex128"],
+    zoom=Pair,
+    kinds=many(shape(files=Count), 20),
+)
+_NAMES: Final = shape(
+    crs=_TEXT,
+    bands=_TEXTS,
+    layers=many(shape(name=_TEXT, crs=_TEXT, fields=_TEXTS), 200),
+    dimensions=_TEXTS,
+    arrays=many(shape(name=_TEXT, unit=_TEXT, dimensions=_TEXTS, crs=_TEXT), 1000),
+    kinds=_TEXTS,
+)
+_SHOWN: Final = shape(
+    kind=Literal["raster", "vector"],
+    color=Literal["gray", "rgb", "hillshade", "palette"],
+    bands=many(Count, 4),
+    size=Pair,
+    source_size=Pair,
+    stretch=many(Annotated[list[Real], Field(min_length=2, max_length=2)], 4),
+    coarse=Switch,
+    empty=Switch,
+    complete=Switch,
+    bytes=Count,
+    layers=many(Count, 200),
+    extent=Box,
+    crs=_CRS,
+)

@@ -87,7 +87,8 @@ def facts_of_report(report: Any) -> Mapping[str, Any]:
     facts = _facts(report, _DEPTH)
     if box := _extent(facts.get("geoTransform"), facts.get("size")):
         facts["extent"] = box
-    if (facts.get("coordinateSystem") or {}).get("kind") == "geographic":
+    system = facts.get("coordinateSystem")
+    if isinstance(system, dict) and system.get("kind") == "geographic":
         facts.pop("wgs84Extent", None)
     return facts
 

@@ -18,6 +18,7 @@ from pydantic import (
     WrapValidator,
 )
 from pydantic_core import PydanticOmit
+from typing_extensions import TypedDict
 
 from gdal_mcp.gdal.catalogue.load import packaged
 
@@ -131,6 +132,18 @@ T = TypeVar("T")
 Kept = Annotated[T | None, WrapValidator(_or_omit)]
 # an item of a list, null where it does not fit
 Item = Annotated[T | None, WrapValidator(_or_null)]
+
+
+def shape(**keys: Any) -> Any:
+    """The type of an object of which these keys are kept, each where its value is null or fits."""
+    kept = {key: Annotated[kind | None, WrapValidator(_or_omit)] for key, kind in keys.items()}
+    return TypedDict("Shape", kept, total=False)  # type: ignore[operator]
+
+
+def many(item: Any, most: int) -> Any:
+    """The type of a list of so many items at most; what does not fit becomes null."""
+    return Annotated[list[Annotated[item | None, WrapValidator(_or_null)]], at_most(most)]
+
 
 Switch = StrictBool
 Count = Annotated[int, Field(strict=True, ge=0, le=_LARGEST)]

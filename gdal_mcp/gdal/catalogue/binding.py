@@ -185,7 +185,9 @@ def _bind_all(algorithm: Algorithm, given: Sequence[Given], context: Context) ->
             raise ArgumentRefused(
                 f"gdal {algorithm.path} needs one of {', '.join(group)}.", "Give one of them."
             )
-    bound = _bind(algorithm, given, context)
+    # in the order of the description: keys of JSON have none, and GDAL takes `--limit` before `--features` for both
+    order = {one.name: number for number, one in enumerate(algorithm.arguments)}
+    bound = _bind(algorithm, sorted(given, key=lambda one: order[one.argument.name]), context)
     if bound.updates and not any(one.role in (Role.OUTPUT, Role.UPDATE) for one in bound.arguments):
         raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
     return bound

@@ -11,12 +11,13 @@ Invariants:
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, OptionRule, OptionSpec, Scope, Shape
-from gdal_mcp.gdal.catalogue.values import check_shape, check_text
+from gdal_mcp.gdal.catalogue.values import MAX_SHOWN, check_shape, check_text
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
 _REVIEW_NAME: Final = re.compile(
@@ -65,7 +66,9 @@ def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], tex
         for name, spec in _declared(catalogue, scope, drivers, key)
     ]
     if not found:
-        raise ArgumentRefused(f"{what} does not exist{_for(drivers)}.", _existing(catalogue, scope, drivers))
+        raise ArgumentRefused(
+            f"{what} does not exist{_for(drivers)}.", _existing(catalogue, scope, drivers, key)
+        )
     for name, _, rule in found:
         if rule.shape is None:
             raise ArgumentRefused(
@@ -164,7 +167,7 @@ def _for(drivers: Sequence[str]) -> str:
     return f" for {drivers[0]}" if len(drivers) == 1 and drivers[0] != "*" else ""
 
 
-def _existing(catalogue: Catalogue, scope: Scope, drivers: Sequence[str]) -> str:
+def _existing(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], key: str) -> str:
     if len(drivers) > 1:
         return "Name the format of the input, or leave the option out."
     driver = catalogue.driver_names.get(drivers[0].lower()) if drivers else None
@@ -174,4 +177,8 @@ def _existing(catalogue: Catalogue, scope: Scope, drivers: Sequence[str]) -> str
         for spec in specs
         if decide(catalogue, driver.name if driver else "*", scope, spec).shape is not None
     )
-    return f"Known here: {', '.join(names[:40])}." if names else "There are none."
+    near = get_close_matches(key.upper(), names, 3)
+    if near:
+        return f"Did you mean {', '.join(near)}?"
+    rest = ", ... (see `formats`)." if len(names) > MAX_SHOWN else "."
+    return f"Known here: {', '.join(names[:MAX_SHOWN])}{rest}" if names else "There are none."

@@ -1,0 +1,145 @@
+"""What must be the same after a call as before it: the data through a format and back, counts, areas and sums."""
+
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.mcp.talk import Place, Talk
+from tests.traps.kit import codes
+from tests.traps.texts import features, point, square
+
+pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+
+# within what all four formats state: names of ten letters, texts of 80, whole numbers of 32 bits, numbers of 15 digits
+TEXTS = st.text(st.characters(codec="latin-1", exclude_categories=["C", "Z"]), min_size=1, max_size=80)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "whole": st.integers(-(2**31), 2**31 - 1),
+            "real": st.integers(-(10**9), 10**9).map(lambda number: number / 1024),
+            "text": TEXTS,
+        }
+    ),
+    min_size=1,
+    max_size=6,
+)
+SLOW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+COPIES = iter(range(1_000_000))
+
+
+def rows_of(path: Path) -> list[Any]:
+    """Properties and coordinates, in an order that is not the file's."""
+    found = json.loads(path.read_text())["features"]
+    kept = ([sorted(one["properties"].items()), one["geometry"]["coordinates"]] for one in found)
+    return sorted(kept, key=json.dumps)
+
+
+def rings(path: Path) -> Iterator[tuple[bool, list[list[float]]]]:
+    """Each ring of a file's polygons, and whether it is a hole."""
+    for feature in json.loads(path.read_text())["features"]:
+        shape = feature["geometry"]
+        polygons = shape["coordinates"] if shape["type"] == "MultiPolygon" else [shape["coordinates"]]
+        for polygon in polygons:
+            yield from ((number > 0, ring) for number, ring in enumerate(polygon))
+
+
+def area(path: Path) -> float:
+    total = 0.0
+    for hole, ring in rings(path):
+        cross = sum(a[0] * b[1] - b[0] * a[1] for a, b in itertools.pairwise(ring))
+        total += -abs(cross) / 2 if hole else abs(cross) / 2
+    return total
+
+
+@pytest.mark.parametrize("ending", ["gpkg", "fgb", "geojson", "shp"])
+@SLOW
+@given(rows=ROWS)
+def test_a_format_and_back_changes_nothing_that_it_holds(
+    ending: str, rows: list[dict[str, Any]], talk: Talk, place: Place
+) -> None:
+    name = f"back{next(COPIES)}"
+    place.path(f"{name}.geojson").write_text(
+        features([(point(number / 8, -number / 16), row) for number, row in enumerate(rows)])
+    )
+    seen, before = [], f"{name}.geojson"
+    for turn in (1, 2):
+        there, back = f"{name}_{turn}.{ending}", f"{name}_{turn}_back.geojson"
+        done = talk.done("convert", input=before, output=there, **options(ending))
+        assert codes(done) <= {"identical_to_input"}
+        talk.done("convert", input=there, output=back)
+        seen.append(rows_of(place.path(back)))
+        before = back
+    assert seen[0] == rows_of(place.path(f"{name}.geojson"))
+    assert seen[1] == seen[0]
+
+
+def options(ending: str) -> dict[str, Any]:
+    return {"extra_args": ["--layer-creation-option=ENCODING=UTF-8"]} if ending == "shp" else {}
+
+
+def run(talk: Talk, place: Place, algorithm: str, output: str, /, **arguments: Any) -> Path:
+    named = {name.replace("_", "-"): value for name, value in arguments.items()}
+    talk.done("gdal_write", algorithm=algorithm, arguments={**named, "output": output, "overwrite": True})
+    return place.path(output)
+
+
+@pytest.fixture
+def fields(place: Place) -> Path:
+    """Nine squares of 100 metres, side by side, and one that lies over their middle."""
+    grid = [
+        (square(4_000_000 + x * 100, 3_000_000 + y * 100, 100), {"id": x}) for x in range(3) for y in range(3)
+    ]
+    place.path("fields.geojson").write_text(features(grid, "EPSG:3035"))
+    place.path("over.geojson").write_text(
+        features([(square(4_000_050, 3_000_050, 130), {"b": 1})], "EPSG:3035")
+    )
+    return place.path("fields.geojson")
+
+
+def test_areas_are_kept(talk: Talk, place: Place, fields: Path) -> None:
+    whole = area(fields)
+    assert whole == 90_000
+    merged = run(talk, place, "vector dissolve", "merged.geojson", input="fields.geojson")
+    valid = run(talk, place, "vector make-valid", "valid.geojson", input="fields.geojson")
+    grouped = run(talk, place, "vector combine", "grouped.geojson", input="fields.geojson", group_by=["id"])
+    for path in (merged, valid, grouped):
+        assert math.isclose(area(path), whole, rel_tol=1e-12), path
+    parts = {"input": "fields.geojson", "method": "over.geojson"}
+    cut = [
+        area(run(talk, place, "vector layer-algebra", f"{name}.geojson", operation=name, **parts))
+        for name in ("clip", "erase")
+    ]
+    assert math.isclose(sum(cut), whole, rel_tol=1e-12)
+    assert math.isclose(cut[0], 130 * 130, rel_tol=1e-12)
+
+
+def test_features_are_kept(talk: Talk, place: Place, fields: Path) -> None:
+    count = len(json.loads(fields.read_text())["features"])
+    moved = run(
+        talk, place, "vector reproject", "moved.geojson", input="fields.geojson", output_crs="EPSG:4326"
+    )
+    back = run(
+        talk, place, "vector reproject", "moved_back.geojson", input="moved.geojson", output_crs="EPSG:3035"
+    )
+    for path in (moved, back):
+        assert len(json.loads(path.read_text())["features"]) == count
+    assert math.isclose(area(back), area(fields), rel_tol=1e-6)
+
+
+def test_burned_pixels_are_the_area(talk: Talk, place: Place, fields: Path) -> None:
+    grid = {
+        "extent": [4_000_000, 3_000_000, 4_000_300, 3_000_300],
+        "size": [30, 30],
+        "init": [0],
+        "burn": [1],
+    }
+    run(talk, place, "vector rasterize", "burned.tif", input="fields.geojson", **grid)
+    run(talk, place, "raster polygonize", "burned.geojson", input="burned.tif")
+    assert area(place.path("burned.geojson")) == area(fields)
