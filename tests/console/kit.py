@@ -135,7 +135,13 @@ class Window:
         """Keeps a screenshot."""
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         (ARTEFACTS / ".gitignore").write_text("*\n")
-        self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
+        before = self.page.viewport_size
+        assert before is not None
+        whole = self.page.evaluate("document.documentElement.scrollHeight")
+        # a window as high as the page: what sticks to its lower edge would else lie across the middle
+        self.page.set_viewport_size({"width": before["width"], "height": max(before["height"], whole)})
+        self.page.screenshot(path=ARTEFACTS / f"{name}.png")
+        self.page.set_viewport_size(before)
 
     def check(self) -> None:
         """No script of anybody else's ran or tried to."""

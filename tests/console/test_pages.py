@@ -71,7 +71,7 @@ def seen_on_the_map_and_fetched(stage: Stage, opened: Window) -> None:
     tile = opened.page.locator(".tile", has_text="yes.tif")
     expect(tile.locator("img")).to_be_visible()
     assert tile.locator("img").evaluate("(image) => image.naturalWidth") > 0
-    tile.get_by_text("On the map").click()
+    tile.get_by_text("Show on map").click()
     assert opened.page.locator("#map path.box").count() > 0
     outputs = stage.enter().get("api/outputs").json()["outputs"]
     (box,) = next(one["wgs84"] for one in outputs if one["name"] == "yes.tif")
@@ -181,7 +181,7 @@ def test_whatever_a_call_or_a_file_says_is_shown_as_text(stage: Stage, opened: W
     path.write_bytes(b"x")
     user = local_user().id
     call, _ = published(stage.place, user, path)
-    parts = {"shown": [MARKUP], "more": 0}
+    parts = {"shown": [{"path": MARKUP, "bytes": 1, "modified": 0, "kind": MARKUP}], "more": 0}
     writes = {
         "shown": [{"path": MARKUP, "changes": False, "replaces": parts, "may_replace": parts}],
         "more": 0,
@@ -283,6 +283,7 @@ def test_light_and_dark_follow_the_system_and_the_switch(browser: Browser, stage
         with window(browser, stage.link(), color_scheme=scheme) as shown:
             seen[scheme] = shown.page.evaluate(ground)
             shown.shot(f"approvals-{scheme}")
+            shown.page.locator(".menu summary").click()
             switch = shown.page.locator("#theme")
             switch.click()
             light = shown.page.evaluate(ground)

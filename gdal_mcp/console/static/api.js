@@ -47,8 +47,8 @@ export async function leave() {
   try { await post("logout"); } finally { forget(); }
 }
 
-export async function picture(number) {
-  return URL.createObjectURL(await (await send(`pictures/${number}`)).blob());
+export async function picture(path) {
+  return URL.createObjectURL(await (await send(path)).blob());
 }
 
 export async function download(number) {

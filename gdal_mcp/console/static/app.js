@@ -1,4 +1,4 @@
-// The page: who is in, which view is shown, and what arrives while it is.
+// The page: who is signed in, which view is shown, and what arrives while it is.
 
 import * as api from "./api.js";
 import { approvals } from "./approvals.js";
@@ -56,10 +56,10 @@ function signIn(error) {
     try { await api.enter({ token: token.value.trim() }); location.reload(); } catch (failure) { wrong.textContent = failure.message; }
   };
   fill(main, el("section", { class: "card way-in" },
-    el("h1", {}, "You are not signed in"),
-    el("p", {}, "On the machine where the server runs, this command prints a link that opens the page, once and within a minute:"),
+    el("h1", {}, "Sign in"),
+    el("p", {}, "Run this command on the server's machine. It prints a link that signs you in; the link works once, for one minute."),
     el("pre", { tabindex: "0" }, el("code", {}, "gdal-mcp console --open")),
-    el("details", {}, el("summary", {}, "I have a token of a shared server"),
+    el("details", {}, el("summary", {}, "I have a token for a shared server"),
       el("form", { class: "row", on: { submit } },
         el("label", { for: "token" }, "Token"), token, el("button", { type: "submit", class: "primary" }, "Sign in"))),
     wrong));
@@ -72,7 +72,7 @@ function over() {
 
 function linked(text) {
   const place = document.getElementById("link-state");
-  place.textContent = text === "live" ? "live" : "connection lost, trying again";
+  place.textContent = text === "live" ? "live" : "connection lost, reconnecting";
   place.dataset.state = text;
 }
 
@@ -83,7 +83,7 @@ function questions(told) {
   Object.assign(state, { pending: told.pending, decided: told.decided, loaded: true });
   count("approvals", told.pending.length);
   document.title = told.pending.length ? `(${told.pending.length}) GDAL console` : "GDAL console";
-  if (fresh.length) announce(`${fresh.length} new ${fresh.length > 1 ? "approvals wait" : "approval waits"}: ${fresh[0].details.sentence}`);
+  if (fresh.length) announce(`${fresh.length} new ${fresh.length > 1 ? "calls are" : "call is"} waiting for approval: ${fresh[0].details.sentence}`);
   if (shown && shown.update) shown.update();
 }
 
@@ -115,6 +115,7 @@ function show() {
     if (link.dataset.page === page || (page === "call" && link.dataset.page === "history")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  document.querySelector("dialog")?.close();
   fill(main);
   shown = VIEWS[page](main, state, rest) || {};
   if (shown.update) shown.update();

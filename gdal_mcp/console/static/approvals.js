@@ -1,7 +1,8 @@
 // Questions that wait for a person. A card stays where it is until it is dismissed, so that no click meets another card.
 
 import { get, post } from "./api.js";
-import { bytes, command, el, facts, fill, say, seconds, table, when } from "./dom.js";
+import { bytes, callLink, command, el, facts, fill, path, places, say, seconds, table, when } from "./dom.js";
+import { picture } from "./pictures.js";
 
 const SETTLE = 500; // milliseconds before a new card takes clicks: they were meant for what was there before
 const MINUTES = [15, 30, 60];
@@ -9,9 +10,9 @@ const MINUTES = [15, 30, 60];
 export function approvals(main, state, wanted) {
   const cards = new Map();
   const list = el("div", { class: "cards", id: "questions" });
-  const empty = el("p", { class: "empty", hidden: true }, "Nothing waits for a decision.");
+  const empty = el("p", { class: "empty", hidden: true }, "Nothing is waiting for a decision.");
   const latest = el("div", {});
-  main.append(el("h1", {}, "Waiting for approval"), list, empty, el("h2", {}, "Decided lately"), latest);
+  main.append(el("h1", {}, "Waiting for approval"), list, empty, el("h2", {}, "Recent decisions"), latest);
   const timer = setInterval(() => { for (const one of cards.values()) one.tick(state); }, 500);
   if (wanted) lookFor(wanted, state, cards, list);
 
@@ -46,19 +47,19 @@ async function lookFor(id, state, cards, list) {
 }
 
 function decidedTable(rows) {
-  if (!rows.length) return el("p", { class: "empty" }, "Nothing yet.");
-  return table("Decided lately", ["When", "What", "Decision", "By"], rows.map((one) => [
-    when(one.at), el("a", { href: `#/call/${encodeURIComponent(one.call)}` }, one.sentence), badge(one), one.by ? `${one.by}, ${one.how}` : "nobody"]));
+  if (!rows.length) return el("p", { class: "empty" }, "No decisions yet.");
+  return table("Recent decisions", ["When", "What", "Decision", "By"], rows.map((one) => [
+    when(one.at), callLink(one.call, one.sentence), badge(one), one.by ? `${one.by}, ${one.how}` : "nobody"]));
 }
 
 function badge(one) {
-  const words = { approved: "approved", used: "approved", denied: "denied", expired: "not answered" };
+  const words = { approved: "approved", used: "approved", denied: "denied", expired: "expired" };
   return el("span", { class: `badge ${one.state === "denied" ? "bad" : one.state === "expired" ? "going" : "good"}` }, words[one.state] || one.state);
 }
 
 function verdict(one) {
-  if (!one) return "It was decided.";
-  if (one.state === "expired") return "Nobody answered in time, or the call has gone.";
+  if (!one) return "It has been decided.";
+  if (one.state === "expired") return "Nobody answered in time, or the call ended.";
   return `${one.state === "denied" ? "Denied" : "Approved"} by ${one.by} (${one.how}).`;
 }
 
@@ -68,7 +69,7 @@ function makeCard(question, dismissed) {
   const footer = el("footer", { class: "actions" });
   const title = el("h2", { id: `title-${question.id}` }, told.sentence);
   const element = el("article", { class: `card question ${question.effect}`, tabindex: "-1", "aria-labelledby": `title-${question.id}`, "data-id": question.id },
-    title, danger(told), summary(question), footer);
+    title, losses(question), summary(question), footer);
   let closed = "";
 
   // Called again when the decision changed: a no elsewhere ends a yes that was not used yet.
@@ -110,44 +111,49 @@ function makeCard(question, dismissed) {
 }
 
 function buttons(question, act) {
-  if (!question.deniable) return [el("p", { class: "note" }, "Others decide this.")];
+  if (!question.deniable) return [el("p", { class: "note" }, "Only an approver can decide this.")];
   const yes = el("button", { type: "button", class: "primary", "data-act": "approve", on: { click: () => act("decide", { approved: true }) } }, "Approve");
   const no = el("button", { type: "button", class: "deny", "data-act": "deny", on: { click: () => act("decide", { approved: false }) } }, "Deny");
-  if (!question.decidable) return [no, el("p", { class: "note" }, `The policy takes a yes by ${question.ways.join(", ")} alone.`)];
+  if (!question.decidable) return [no, el("p", { class: "note" }, `The policy accepts approval only by ${question.ways.join(" or ")}.`)];
   return [yes, no, question.grantable && grantMenu(question, act)];
 }
 
 function grantMenu(question, act) {
   const each = MINUTES.map((minutes) => el("button", { type: "button", "data-minutes": minutes, on: { click: () => act("allow", { minutes }) } }, `${minutes} minutes`));
   return el("details", { class: "grant" },
-    el("summary", {}, "Approve, and allow more of these"),
-    el("p", {}, `Every call of ${question.tool} by ${question.principal} may then write to ${question.workspaces.join(" and ")} unasked. It can be revoked under Server.`),
+    el("summary", {}, "Approve, and stop asking for a while"),
+    el("p", {}, `${question.principal} can then use ${question.tool} to write to ${question.workspaces.join(" and ")} without asking. You can revoke this on the Server page.`),
     el("div", { class: "row" }, each));
 }
 
-function danger(told) {
-  const replaced = (told.writes?.shown || []).flatMap((one) => one.replaces.shown);
-  const maybe = (told.writes?.shown || []).flatMap((one) => one.may_replace.shown);
-  const removed = told.removes?.shown || [];
+// What would not be as it was. The server counts the pictures over what is replaced and then what is deleted.
+function losses(question) {
+  const { writes, removes } = question.details;
+  const written = writes?.shown || [];
+  const replaced = written.flatMap((one) => one.replaces.shown);
+  const maybe = written.flatMap((one) => one.may_replace.shown);
+  const drawn = (one, number) => lost(one, `questions/${encodeURIComponent(question.id)}/picture/${number}`);
   const parts = [
-    places("Takes away", removed, told.removes?.more),
-    places("Replaces", replaced, (told.writes?.shown || []).reduce((sum, one) => sum + one.replaces.more, 0)),
-    places("May replace", maybe, 0)].filter(Boolean);
-  return parts.length ? el("div", { class: "danger" }, parts, el("p", { class: "note" }, "What was there is kept for undo.")) : null;
+    places("Deletes", (removes?.shown || []).map((one, at) => drawn(one, replaced.length + at)), removes?.more),
+    places("Replaces", replaced.map(drawn), written.reduce((sum, one) => sum + one.replaces.more, 0)),
+    places("May replace", maybe.map((one) => lost(one)), 0)].filter(Boolean);
+  return parts.length ? el("div", { class: "danger" }, parts, el("p", { class: "note" }, "The old files are kept, so this can be undone.")) : null;
 }
 
-function places(title, rows, more) {
-  if (!rows.length) return null;
-  return el("div", {}, el("h3", {}, title), el("ul", { class: "places" }, rows.map((one) => el("li", {}, one)), more ? el("li", {}, `and ${more} more`) : null));
+function lost(one, drawn) {
+  const size = Number.isFinite(one.bytes) && bytes(one.bytes);
+  const about = [one.kind, size].filter(Boolean).join(", ");
+  return el("div", { class: "lost" }, drawn && picture(drawn, one.path, about),
+    el("div", {}, path(one.path), el("p", { class: "note" }, about, Number.isFinite(one.modified) && [about && ", ", "last changed ", when(one.modified)])));
 }
 
 function summary(question) {
   const told = question.details;
-  const writes = (told.writes?.shown || []).map((one) => (one.changes ? `${one.path} (changed, on a copy)` : one.path));
+  const writes = (told.writes?.shown || []).map((one) => (one.changes ? `${one.path} (a changed copy)` : one.path));
   const reads = (told.reads?.shown || []).map((one) => `${one.path} (${bytes(one.bytes)})`);
   const moves = (told.moves?.shown || []).map((one) => `${one.from} → ${one.to}`);
   return [
-    el("p", { class: "reason" }, `${told.tool || question.tool}, asked by ${question.principal}. ${told.reason ? `Asked because ${told.reason}.` : ""}`),
+    el("p", { class: "reason" }, `${question.principal} called ${told.tool || question.tool}. ${told.reason ? `Approval is needed because ${told.reason}.` : ""}`),
     told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command))),
     el("div", { class: "columns" }, places("Writes", writes, told.writes?.more), places("Moves", moves, told.moves?.more), places("Reads", reads, told.reads?.more)),
     ...(told.checks || []).map((one) => el("p", { class: "check" }, `${one.message} ${one.suggestion}`)),
@@ -158,12 +164,12 @@ function summary(question) {
 function expected(estimate) {
   if (!estimate) return null;
   const size = estimate.output_bytes === null ? "output of unknown size" : `about ${bytes(estimate.output_bytes)} of output`;
-  return el("p", {}, `Expected: ${size} in about ${seconds(estimate.seconds)}. Estimates may be wrong by a factor of ten.`);
+  return el("p", {}, `Estimate: ${size} in about ${seconds(estimate.seconds)}. It may be off by a factor of ten.`);
 }
 
 function where(told) {
   const { where: place, limits } = told;
-  return el("details", {}, el("summary", {}, `Runs in a container of its own (${place.tier}), without network, destroyed afterwards`),
-    facts([["Image", place.image], ["Digest", place.digest], ["Network", place.network], ["Memory", bytes(limits.memory_bytes)],
-      ["Processors", String(limits.cpus)], ["Time", seconds(limits.wall_seconds)], ["Sees", place.mounts.join(", ")], ["Plan", told.plan]]));
+  return el("details", {}, el("summary", {}, `Runs in its own container (${place.tier}) without network access, which is removed afterwards`),
+    facts([["Image", place.image], ["Digest", place.digest], ["Network", place.network], ["Memory limit", bytes(limits.memory_bytes)],
+      ["CPU limit", String(limits.cpus)], ["Time limit", seconds(limits.wall_seconds)], ["Can read", place.mounts.join(", ")], ["Plan", told.plan]]));
 }

@@ -51,9 +51,7 @@ export function seconds(count) {
 
 export function when(epoch) {
   const at = new Date(epoch * 1000);
-  const same = at.toDateString() === new Date().toDateString();
-  const text = same ? at.toLocaleTimeString() : at.toLocaleString();
-  return el("time", { datetime: at.toISOString(), title: at.toISOString() }, text);
+  return el("time", { datetime: at.toISOString(), title: at.toISOString() }, at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }));
 }
 
 // A command as a shell would take it, so that a person can read where each word ends.
@@ -61,9 +59,30 @@ export function command(words) {
   return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
 }
 
-export function outcome(text) {
-  const kind = text === "OK" ? "good" : text === "" ? "going" : "bad";
-  return el("span", { class: `badge ${kind}` }, text || "running");
+// A path, which may be broken after its slashes.
+export function path(text) {
+  return text.split(/(?<=\/)/).flatMap((part) => [part, el("wbr")]);
+}
+
+export function places(title, rows, more) {
+  if (!rows.length) return null;
+  return el("div", {}, el("h3", {}, title), el("ul", { class: "places" }, rows.map((one) => el("li", {}, typeof one === "string" ? path(one) : one)), more ? el("li", {}, `and ${more} more`) : null));
+}
+
+export function callLink(id, text) {
+  return el("a", { href: `#/call/${encodeURIComponent(id)}` }, text);
+}
+
+// Whether a question still waits, as far as is known here.
+export function isOpen(id, state) {
+  return !state.loaded || state.pending.some((one) => one.id === id);
+}
+
+export function outcome(one, state) {
+  if (one.undone) return el("span", { class: "badge going" }, "undone");
+  if (one.outcome === "WAITING") return el("span", { class: "badge going" }, isOpen(one.question || one.receipt?.question, state) ? "waiting for approval" : "asked for approval");
+  const kind = one.outcome === "OK" ? "good" : one.outcome === "" ? "going" : "bad";
+  return el("span", { class: `badge ${kind}` }, one.outcome || "running");
 }
 
 // A button that asks once more before it does what cannot be taken back lightly.
@@ -86,7 +105,7 @@ export function twice(text, sure, action) {
 export function say(text, kind = "info") {
   const toast = el("div", { class: `toast ${kind}` }, text);
   document.getElementById("toasts").append(toast);
-  setTimeout(() => toast.remove(), 8000);
+  setTimeout(() => toast.remove(), kind === "bad" ? 8000 : 4000);
 }
 
 export function announce(text) {

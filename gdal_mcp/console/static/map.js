@@ -1,49 +1,119 @@
-// A map without tiles: the world's land as an outline that came with the page, a graticule, and boxes of outputs in WGS 84.
+// A map without tiles: the world's land as an outline that came with the page, a graticule, and outputs with their pictures, in WGS 84.
 
 import { el } from "./dom.js";
+import { pictureUrl } from "./pictures.js";
 import { MAP_SCRIPT } from "./trusted.js";
 
 const STEP = 30; // degrees between two lines of the graticule
+const WORLD = [[-80, -180], [85, 180]];
+const CLOSEST = 15; // zoom of an output that is a point; a pixel is about 2 m there
+const SEEN = 24; // pixels: smaller boxes are dots, and get no picture
+const GEOGRAPHIC = new Set(["EPSG:4326", "OGC:CRS84", "EPSG:4258", "EPSG:4269", "EPSG:4979"]); // pictures that fit their box exactly
+const MARGIN = 0.03; // of the longer side, which a picture of features has around them
 
-export async function makeMap(place) {
+export async function makeMap(place, open) {
   const [leaflet, land] = await Promise.all([library(), fetch("vendor/land.json").then((found) => found.json())]);
   const ground = el("div", { class: "map", id: "map" });
+  const position = el("span", { id: "position" });
+  const scale = el("span", { class: "scale", id: "scale" });
+  const inexact = el("p", { class: "note", hidden: true }, "Pictures of projected data are stretched to fit their extent, so positions within them are approximate.");
   const buttons = el("div", { class: "row" });
-  place.append(el("h2", {}, "Where they lie"), ground, buttons);
-  const map = leaflet.map(ground, { crs: leaflet.CRS.EPSG4326, zoomControl: false, attributionControl: false, minZoom: -1, maxZoom: 18, zoomSnap: 0.25, maxBounds: [[-120, -260], [120, 260]] });
-  leaflet.polygon(land.rings, { className: "land", interactive: false, smoothFactor: 0.5 }).addTo(map);
-  for (const line of graticule()) leaflet.polyline(line, { className: "grid", interactive: false }).addTo(map);
-  map.fitBounds([[-80, -180], [85, 180]]);
+  place.append(el("h2", {}, "Map"), ground, el("div", { class: "row map-facts" }, scale, position), buttons,
+    el("p", { class: "note" }, "The outline of the land is coarse: it may be several kilometres off."), inexact);
+  const map = leaflet.map(ground, { crs: leaflet.CRS.EPSG4326, zoomControl: false, attributionControl: false, minZoom: -1, maxZoom: 18, zoomSnap: 0.25, maxBounds: [[-120, -260], [120, 620]] });
+  map.createPane("ground").style.zIndex = 300;
+  map.createPane("pictures").style.zIndex = 350;
+  drawWorld(leaflet, map, land.rings);
+  const shown = [];
+  const tell = (at, what) => { position.textContent = `${what} ${degrees(at.lat, "N", "S")}, ${degrees(at.wrap().lng, "E", "W")}`; };
+  map.on("mousemove", (event) => tell(event.latlng, "Pointer:"));
+  map.on("moveend", () => {
+    tell(map.getCenter(), "Centre:");
+    drawScale(map, scale);
+    for (const one of shown) one.refresh();
+  });
+  const fit = (some) => map.fitBounds(leaflet.latLngBounds(some.flatMap((one) => one.bounds)), { maxZoom: CLOSEST, padding: [20, 20] });
+  map.fitBounds(WORLD);
   const act = (text, action) => el("button", { type: "button", class: "quiet", on: { click: action } }, text);
-  buttons.append(act("Zoom in", () => map.zoomIn()), act("Zoom out", () => map.zoomOut()), act("Whole world", () => map.fitBounds([[-80, -180], [85, 180]])));
+  buttons.append(act("Zoom in", () => map.zoomIn()), act("Zoom out", () => map.zoomOut()), act("Fit outputs", () => fit(shown)), act("Whole world", () => map.fitBounds(WORLD)));
   return {
-    add: (outputs) => { for (const one of outputs) for (const box of one.wgs84) draw(leaflet, map, one, box); },
-    look: (one) => { map.fitBounds(one.wgs84.flatMap(halves), { maxZoom: 8, padding: [20, 20] }); ground.scrollIntoView({ block: "nearest" }); },
+    add: (outputs) => {
+      for (const one of outputs) for (const box of one.wgs84) shown.push(draw(leaflet, map, one, corners(box), open, inexact));
+      if (outputs.length) fit(shown);
+      map.fire("moveend"); // also when the map stays where it is
+    },
+    look: (one) => { fit(shown.filter((each) => each.output === one)); ground.scrollIntoView({ block: "center" }); },
     close: () => map.remove(),
   };
 }
 
-function draw(leaflet, map, one, box) {
-  const open = () => { location.hash = `#/call/${encodeURIComponent(one.call)}`; };
-  for (const bounds of halves(box)) {
-    const name = el("span", {}, one.name);
-    leaflet.rectangle(bounds, { className: "box" }).bindTooltip(name, { sticky: true }).on("click", open).addTo(map);
-    const middle = leaflet.latLngBounds(bounds).getCenter();
-    leaflet.circleMarker(middle, { radius: 4, className: "spot" }).bindTooltip(name.cloneNode(true)).on("click", open).addTo(map);
+// A box with its name and, once it is large enough on the screen, its picture.
+function draw(leaflet, map, output, bounds, open, inexact) {
+  const name = () => el("span", {}, output.name);
+  const click = () => open(output);
+  const box = leaflet.rectangle(bounds, { className: "box" }).bindTooltip(name(), { sticky: true }).on("click", click).addTo(map);
+  const spot = leaflet.circleMarker(box.getBounds().getCenter(), { radius: 5, className: "spot" }).bindTooltip(name()).on("click", click);
+  let asked = !output.pictured || output.wgs84.length > 1; // one picture shows all layers, in no single box
+
+  async function drape() {
+    asked = true;
+    try {
+      const image = new Image();
+      image.src = await pictureUrl(`pictures/${output.id}`);
+      await image.decode();
+      const within = output.size ? bounds : widened(bounds, image);
+      leaflet.imageOverlay(image.src, within, { pane: "pictures", zIndex: output.id }).addTo(map);
+      box.getElement().classList.add("draped");
+      if (!GEOGRAPHIC.has(output.crs)) inexact.hidden = false;
+    } catch { /* no picture of it, or the map is closed: the box stays */ }
   }
+
+  function refresh() {
+    const [from, to] = bounds.map((one) => map.latLngToLayerPoint(one));
+    const large = Math.max(Math.abs(to.x - from.x), Math.abs(to.y - from.y)) >= SEEN;
+    if (large) spot.remove(); else spot.addTo(map);
+    if (large && !asked && map.getBounds().intersects(bounds)) drape();
+  }
+
+  return { output, bounds, refresh };
 }
 
-// [west, south, east, north] as corners; one that crosses the antimeridian as two.
-function halves([west, south, east, north]) {
-  if (west <= east) return [[[south, west], [north, east]]];
-  return [[[south, west], [north, 180]], [[south, -180], [north, east]]];
+// A picture of features has a margin around their box.
+function widened([[south, west], [north, east]], { naturalWidth: width, naturalHeight: height }) {
+  const margin = Math.max(width, height) * MARGIN / (1 + 2 * MARGIN);
+  const across = (east - west) * margin / (width - 2 * margin);
+  const along = (north - south) * margin / (height - 2 * margin);
+  return [[south - along, west - across], [north + along, east + across]];
 }
 
-function graticule() {
-  const lines = [];
-  for (let at = -180; at <= 180; at += STEP) lines.push([[-90, at], [90, at]]);
-  for (let at = -90; at <= 90; at += STEP) lines.push([[at, -180], [at, 180]]);
-  return lines;
+// [west, south, east, north] as corners. One that crosses the antimeridian goes on east of 180.
+function corners([west, south, east, north]) {
+  return [[south, west], [north, west <= east ? east : east + 360]];
+}
+
+function degrees(value, positive, negative) {
+  return `${Math.abs(value).toFixed(4)}° ${value < 0 ? negative : positive}`;
+}
+
+// Along the parallel through the middle of the map.
+function drawScale(map, bar) {
+  const { x, y } = map.getSize().divideBy(2);
+  const metres = Math.max(map.distance(map.containerPointToLatLng([x - 50, y]), map.containerPointToLatLng([x + 50, y])) / 100, 0.01); // of a pixel
+  const most = metres * 120;
+  const power = 10 ** Math.floor(Math.log10(most));
+  const round = [5, 2, 1].find((one) => one * power <= most) * power;
+  bar.style.width = `${round / metres}px`;
+  bar.textContent = round >= 1000 ? `${round / 1000} km` : `${round} m`;
+}
+
+// The world, and once more to its east for what crosses the antimeridian.
+function drawWorld(leaflet, map, land) {
+  for (const shift of [0, 360]) {
+    leaflet.polygon(land.map((part) => part.map((ring) => ring.map(([lat, lng]) => [lat, lng + shift]))), { pane: "ground", className: "land", interactive: false, smoothFactor: 0.5 }).addTo(map);
+  }
+  const line = (ends) => leaflet.polyline(ends, { pane: "ground", className: "grid", interactive: false }).addTo(map);
+  for (let at = -180; at <= 540; at += STEP) line([[-90, at], [90, at]]);
+  for (let at = -90; at <= 90; at += STEP) line([[at, -180], [at, 540]]);
 }
 
 let loading = null;

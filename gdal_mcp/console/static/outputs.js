@@ -1,9 +1,9 @@
-// What calls made: a gallery, and where on earth it lies.
+// What calls made: a gallery, and a map of it.
 
 import { get } from "./api.js";
-import { bytes, el, say, when } from "./dom.js";
+import { bytes, callLink, el, say, when } from "./dom.js";
 import { makeMap } from "./map.js";
-import { downloadButton, picture } from "./pictures.js";
+import { downloadButton, enlarge, picture } from "./pictures.js";
 
 export function outputs(main) {
   const tiles = el("div", { class: "tiles", id: "tiles" });
@@ -20,7 +20,7 @@ export function outputs(main) {
       tiles.append(...found.outputs.map((one) => tile(one, () => map && map.look(one))));
       if (!tiles.children.length) tiles.append(el("p", { class: "empty" }, "No call has published anything yet."));
       const located = found.outputs.filter((one) => one.wgs84.length);
-      if (located.length && !map) map = await makeMap(place);
+      if (located.length && !map) map = await makeMap(place, open);
       if (map) map.add(located);
     } catch (error) {
       say(error.message, "bad");
@@ -34,12 +34,23 @@ export function outputs(main) {
   return { close: () => map && map.close() };
 }
 
+function open(one) {
+  if (one.pictured) enlarge(`pictures/${one.id}`, one.name, about(one));
+  else location.hash = `#/call/${encodeURIComponent(one.call)}`;
+}
+
+// Format, size and CRS of an output, as far as its call recorded them.
+export function about(one) {
+  const features = Number.isInteger(one.features) && `${one.features.toLocaleString()} ${one.features === 1 ? "feature" : "features"}`;
+  return [one.driver, one.size ? `${one.size[0]} × ${one.size[1]} pixels` : features, one.crs, bytes(one.bytes)].filter(Boolean).join(", ");
+}
+
 function tile(one, look) {
-  const see = el("button", { type: "button", class: "quiet", on: { click: look } }, "On the map");
+  const see = el("button", { type: "button", class: "quiet", "aria-label": `Show ${one.name} on the map`, on: { click: look } }, "Show on map");
   return el("article", { class: "tile", "data-number": one.id },
-    one.pictured ? picture(one) : el("div", { class: "picture", "data-state": "none" }, one.folder ? "folder" : "file"),
+    one.pictured ? picture(`pictures/${one.id}`, one.name, about(one)) : el("div", { class: "picture", "data-state": "none" }, one.folder ? "Folder" : "File"),
     el("h3", { title: one.path }, one.name),
-    el("p", {}, bytes(one.bytes), ", ", when(one.created)),
-    el("div", { class: "row" }, one.folder ? null : downloadButton(one), one.wgs84.length ? see : null,
-      el("a", { href: `#/call/${encodeURIComponent(one.call)}` }, "Record")));
+    el("p", {}, about(one)),
+    el("p", {}, one.tool ? `${one.tool}, ` : "", when(one.created)),
+    el("div", { class: "row" }, one.folder ? null : downloadButton(one), one.wgs84.length ? see : null, callLink(one.call, "Details")));
 }

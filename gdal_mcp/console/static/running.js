@@ -1,12 +1,14 @@
 // Calls under way, and their end.
 
 import { post } from "./api.js";
-import { el, say, seconds } from "./dom.js";
+import { callLink, el, say, seconds } from "./dom.js";
+
+const ENOUGH = 0.05; // progress that has to be seen before the time left is estimated
 
 export function running(main, state) {
   const rows = new Map();
   const list = el("div", { class: "cards", id: "running" });
-  const empty = el("p", { class: "empty", hidden: true }, "Nothing runs.");
+  const empty = el("p", { class: "empty", hidden: true }, "No calls are running.");
   main.append(el("h1", {}, "Running calls"), list, empty);
   const timer = setInterval(tick, 500);
 
@@ -34,20 +36,37 @@ export function running(main, state) {
 
 function makeRow(first) {
   const stage = el("p", {});
+  const files = el("p", { class: "file-name" });
   const bar = el("progress", { max: "1", "aria-label": `Progress of ${first.tool}` });
   const age = el("span", { class: "left" });
   const end = el("button", { type: "button", class: "deny", "data-act": "cancel" }, "Cancel");
+  const decide = el("a", { class: "button primary" }, "Decide");
   end.addEventListener("click", async () => {
     end.disabled = true;
-    try { await post(`cancel/${encodeURIComponent(first.id)}`); say(`${first.tool} is being ended; its container goes.`); } catch (error) { say(error.message, "bad"); }
+    try { await post(`cancel/${encodeURIComponent(first.id)}`); say(`${first.tool} is being cancelled.`); } catch (error) { say(error.message, "bad"); }
   });
   const element = el("article", { class: "card", "data-id": first.id },
-    el("h2", {}, first.tool), el("p", { class: "reason" }, `${first.principal}, by ${first.client}`), stage, bar,
-    el("footer", { class: "actions" }, first.cancellable ? end : null, el("a", { href: `#/call/${encodeURIComponent(first.id)}` }, "Record"), age));
-  const set = (one) => {
+    el("h2", {}, first.tool), files, el("p", { class: "reason" }, `${first.principal}, using ${first.client}`), stage, bar,
+    el("footer", { class: "actions" }, decide, first.cancellable ? end : null, callLink(first.id, "Details"), age));
+  let now = first;
+  let start = null; // the first progress seen: what waited for approval before says nothing of the speed
+
+  function set(one) {
+    now = one;
     stage.textContent = one.message ? `${one.stage}: ${one.message}` : one.stage;
+    files.textContent = (one.outputs || []).join(", ");
+    bar.hidden = decide.hidden = false;
+    if (one.question) { decide.href = `#approval=${encodeURIComponent(one.question)}`; bar.hidden = true; } else decide.hidden = true;
     if (one.fraction > 0) bar.value = one.fraction; else bar.removeAttribute("value");
-  };
-  const tick = (now) => { age.textContent = seconds(Math.max(0, now - first.begun)); };
+  }
+
+  function tick(time) {
+    start ??= now.fraction > 0 ? { time, fraction: now.fraction } : null;
+    const done = start ? now.fraction - start.fraction : 0;
+    const left = done > ENOUGH && now.fraction < 1 ? `, about ${seconds((time - start.time) / done * (1 - now.fraction))} left` : "";
+    const percent = now.fraction > 0 ? `${Math.round(now.fraction * 100)} %, ` : "";
+    age.textContent = `${percent}${seconds(Math.max(0, time - now.begun))}${left}`;
+  }
+
   return { element, set, tick };
 }

@@ -1,4 +1,4 @@
-// The server itself: figures, the audit log, the check of the host, and what was allowed beforehand.
+// The server itself: figures, the audit log, the host check, and what was approved in advance.
 
 import { get, post } from "./api.js";
 import { bytes, el, facts, fill, say, seconds, table, twice, when } from "./dom.js";
@@ -6,11 +6,11 @@ import { bytes, el, facts, fill, say, seconds, table, twice, when } from "./dom.
 export function server(main, state) {
   main.append(el("h1", {}, "Server"),
     facts([["Version", state.me.version], ["Workspaces", state.me.workspaces.join(", ")], ["You are", state.me.principal]]));
-  const grants = el("section", {}, el("h2", {}, "Allowed beforehand"), el("div", { id: "grants" }));
+  const grants = el("section", {}, el("h2", {}, "Approved in advance"), el("div", { id: "grants" }));
   main.append(grants);
   loadGrants(grants.lastChild);
   if (!state.me.admin) {
-    main.append(el("p", { class: "empty" }, "Figures, the audit log and the check of the host are for administrators."));
+    main.append(el("p", { class: "empty" }, "Only administrators see figures, the audit log and the host check."));
     return {};
   }
   main.append(audit(), doctor(), figures());
@@ -20,8 +20,8 @@ export function server(main, state) {
 async function loadGrants(place) {
   try {
     const { grants } = await get("grants");
-    if (!grants.length) { fill(place, el("p", { class: "empty" }, "Nothing is.")); return; }
-    const revoke = (one) => twice("Revoke", "Really revoke", async () => {
+    if (!grants.length) { fill(place, el("p", { class: "empty" }, "Nothing is approved in advance.")); return; }
+    const revoke = (one) => twice("Revoke", "Press again to revoke", async () => {
       try { await post(`revoke/${encodeURIComponent(one.id)}`); } catch (error) { say(error.message, "bad"); }
       loadGrants(place);
     });
@@ -35,11 +35,11 @@ async function loadGrants(place) {
 function audit() {
   const place = el("div", { id: "audit" });
   const found = el("p", { role: "status", id: "audit-verdict" });
-  const check = el("button", { type: "button", "data-act": "verify" }, "Check every record");
+  const check = el("button", { type: "button", "data-act": "verify" }, "Verify every record");
   check.addEventListener("click", () => busy(check, async () => {
     const told = await post("audit/verify");
     found.className = told.ok ? "good-text" : "wrong";
-    found.textContent = told.ok ? `Sound: ${told.records} records, ending at ${told.checkpoint}` : `BROKEN at record ${told.first_bad}: ${told.reason}`;
+    found.textContent = told.ok ? `Intact: ${told.records} records, ending at ${told.checkpoint}` : `Broken at record ${told.first_bad}: ${told.reason}`;
   }));
   load(place, "audit", (told) => facts([["File", told.path], ["Records", String(told.records)], ["Checkpoint", el("code", {}, told.checkpoint)]]));
   return el("section", {}, el("h2", {}, "Audit log"), place, el("div", { class: "row" }, check), found);
@@ -47,25 +47,25 @@ function audit() {
 
 function doctor() {
   const place = el("div", { id: "doctor" });
-  const check = el("button", { type: "button", "data-act": "doctor" }, "Examine this host");
+  const check = el("button", { type: "button", "data-act": "doctor" }, "Check this host");
   check.addEventListener("click", () => busy(check, async () => {
     const told = await post("doctor");
-    fill(place, table("Check of the host", ["State", "What", "Found", "Mend it by"], told.rows.map((row) => [
+    fill(place, table("Host check", ["State", "What", "Found", "How to fix it"], told.rows.map((row) => [
       el("span", { class: `badge ${{ ok: "good", warning: "going", failed: "bad" }[row.state]}` }, row.state), `${row.group}: ${row.name}`, row.found, row.fix])));
   }));
-  return el("section", {}, el("h2", {}, "Check of the host"), el("p", { class: "note" }, "Runs a container, and takes some seconds."), el("div", { class: "row" }, check), place);
+  return el("section", {}, el("h2", {}, "Host check"), el("p", { class: "note" }, "This starts a container and takes a few seconds."), el("div", { class: "row" }, check), place);
 }
 
 function figures() {
   const place = el("div", { id: "figures" });
   load(place, "figures", (told) => [
-    table("Figures", ["", "Last 24 hours", "In all"], [
+    table("Figures", ["", "Last 24 hours", "In total"], [
       ["Calls", String(told.lately.calls), String(told.total.calls)],
-      ["Found a waiting container", share(told.lately.pool.hit_rate), share(told.total.pool.hit_rate)],
-      ["Time of a call, half of them within", seconds(told.lately.seconds.total.p50), seconds(told.total.seconds.total.p50)],
-      ["Time of a call, 95 in 100 within", seconds(told.lately.seconds.total.p95), seconds(told.total.seconds.total.p95)],
-      ["Processor time", seconds(told.lately.cpu_seconds), seconds(told.total.cpu_seconds)],
-      ["Published", bytes(told.lately.output.bytes), bytes(told.total.output.bytes)],
+      ["Served by a container kept ready", share(told.lately.pool.hit_rate), share(told.total.pool.hit_rate)],
+      ["Call time, median", seconds(told.lately.seconds.total.p50), seconds(told.total.seconds.total.p50)],
+      ["Call time, 95th percentile", seconds(told.lately.seconds.total.p95), seconds(told.total.seconds.total.p95)],
+      ["CPU time", seconds(told.lately.cpu_seconds), seconds(told.total.cpu_seconds)],
+      ["Data published", bytes(told.lately.output.bytes), bytes(told.total.output.bytes)],
       ["Files published", String(told.lately.output.files), String(told.total.output.files)]]),
     table("Calls by tool and outcome", ["Tool", "Outcome", "Calls"], told.total.calls ? told.total.by_tool_and_outcome.map((row) => [row.tool, row.outcome, String(row.count)]) : [])]);
   return el("section", {}, el("h2", {}, "Figures"), place);
@@ -82,6 +82,6 @@ async function load(place, path, show) {
 async function busy(button, work) {
   const text = button.textContent;
   button.disabled = true;
-  button.textContent = "Looking";
+  button.textContent = "Checking…";
   try { await work(); } catch (error) { say(error.message, "bad"); } finally { button.disabled = false; button.textContent = text; }
 }

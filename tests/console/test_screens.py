@@ -1,0 +1,110 @@
+"""Every view at the width of a phone and of a desk, light and dark: kept as pictures, and what can be measured of them."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.console import screens
+from tests.console.kit import ARTEFACTS
+
+pytestmark = pytest.mark.nightly
+
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+DESK: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
+SIZES = {"390": PHONE, "1440": DESK}
+# a view, and what is there once it is whole
+VIEWS = {
+    "approvals": ".danger .picture[data-state=shown]",
+    "running": "#running article",
+    "history": "#calls tbody tr",
+    "call/failed": ".reported",
+    "call/waiting": "a.button",
+    "call/undone": "h1 .badge.going",
+    "call/done": ".places",
+    "outputs": "#map img.leaflet-image-layer >> nth=1",
+    "server": "#figures table",
+}
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# words of a table that are on more than one line, though no word of these columns is long
+BROKEN = """() => [...document.querySelectorAll("#calls td:not(:last-child)")].flatMap((cell) => {
+  const text = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode();
+  return [...text.data.matchAll(/\\S+/g)].filter((word) => {
+    const range = document.createRange();
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    return range.getClientRects().length > 1;
+  }).map((word) => word[0]);
+})"""
+
+
+@pytest.mark.parametrize("width", SIZES)
+def test_every_view_fits_the_screen(browser: Browser, width: str):
+    for scheme in ("light", "dark"):
+        with screens.shown(browser, color_scheme=scheme, **SIZES[width]) as found:
+            assert found.page.locator("header").bounding_box()["height"] < 64
+            for view, whole in VIEWS.items():
+                found.go(f"#/{view}")
+                expect(found.page.locator(whole).first).to_be_visible()
+                expect(found.page.locator("[data-act=approve]:disabled")).to_have_count(0)
+                found.shot(f"{view.replace('/', '-')}-{width}-{scheme}")
+                assert found.page.evaluate(WIDER) <= 0, view
+                if view == "history":
+                    assert found.page.evaluate(BROKEN) == []
+        with screens.shown(browser, signed_in=False, color_scheme=scheme, **SIZES[width]) as found:
+            expect(found.page.locator(".way-in")).to_be_visible()
+            found.shot(f"sign-in-{width}-{scheme}")
+
+
+def test_on_a_phone_yes_and_no_are_in_reach_and_no_toast_covers_them(browser: Browser):
+    with screens.shown(browser, **PHONE) as found:
+        found.page.evaluate("window.tell(%r)" % screens.event("trouble", {"reason": "x " * 60}))
+        expect(found.page.locator(".toast")).to_be_visible()
+        low = found.page.locator(".toasts").bounding_box()
+        for act in ("approve", "deny"):
+            button = found.page.locator(f"[data-id=q1] [data-act={act}]")
+            expect(button).to_be_in_viewport(ratio=1)
+            box = button.bounding_box()
+            assert box["y"] > low["y"] + low["height"]
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        found.page.screenshot(path=ARTEFACTS / "approvals-390-screen.png")
+
+
+def test_the_map_fits_what_is_there_and_names_it(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        page = found.page
+        found.go("#/outputs")
+        expect(page.locator("#map img.leaflet-image-layer")).to_have_count(2)
+        width = page.locator("#map").bounding_box()["width"]
+        boxes = [one.bounding_box() for one in page.locator("#map path.box").all()]
+        assert max(one["x"] + one["width"] for one in boxes) - min(one["x"] for one in boxes) > width / 4
+        # the picture of features is wider than their extent, since it has a margin; that of a raster is not
+        raster, features = (
+            page.locator("#map img.leaflet-image-layer").nth(at).bounding_box() for at in (0, 1)
+        )
+        assert abs(raster["width"] - boxes[0]["width"]) < 4 < features["width"] - boxes[1]["width"]
+        page.locator("#map").hover(position={"x": 300, "y": 200})
+        expect(page.locator("#position")).to_contain_text("48.")
+        assert page.locator("#scale").bounding_box()["width"] > 20
+        page.locator("#map path.box").nth(0).hover()
+        expect(page.locator(".leaflet-tooltip")).to_have_text("warped.tif")
+        page.locator(".tile .picture").first.click()
+        expect(page.locator("dialog img")).to_be_visible()
+        found.shot("outputs-large-1440")
+        page.keyboard.press("Escape")
+        expect(page.locator("dialog")).to_have_count(0)
+        expect(page.locator(".tile .picture").first).to_be_focused()
+
+
+def test_what_goes_on_says_how_long_it_takes_and_what_waits_leads_to_its_question(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        found.go("#/running")
+        first = found.page.locator("[data-id=r1] .left")
+        expect(first).to_contain_text("20 %")
+        assert "left" not in first.text_content()
+        told = {"now": screens.NOW, "running": [screens.running("r1", fraction=0.6), screens.RUNNING[1]]}
+        found.page.evaluate("window.tell(%r)" % screens.event("running", told))
+        expect(first).to_contain_text("left")
+        expect(found.page.locator("[data-id=r1]")).to_contain_text("warped.tif")
+        found.page.get_by_role("link", name="Decide").click()
+        expect(found.page.locator("article[data-id=q2]")).to_be_focused()
