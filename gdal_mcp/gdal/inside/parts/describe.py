@@ -177,7 +177,8 @@ def describe_outputs(job, inputs, errors):
     origin = Origin(sources, job.get("expected", ()), Clock())
     told = []
     for one in job["outputs"]:
-        facts, names, found = described_output(one["path"], one["kind"], origin, errors)
+        made_of = origin._replace(updates=one.get("updates", False))
+        facts, names, found = described_output(one["path"], one["kind"], made_of, errors)
         before = replaced(one.get("replaces"))
         told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
     return told

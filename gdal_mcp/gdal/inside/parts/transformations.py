@@ -12,7 +12,15 @@ import re
 from collections import Counter
 from functools import cache
 
-from gdal_mcp.gdal.inside.parts.extents import DEGREE, box_in, is_box, reference, traditional, wgs84_box
+from gdal_mcp.gdal.inside.parts.extents import (
+    DEGREE,
+    box_in,
+    far_from_use,
+    is_box,
+    reference,
+    traditional,
+    wgs84_box,
+)
 from gdal_mcp.gdal.inside.parts.reporting import library, quiet
 
 SAMPLE = [
@@ -186,6 +194,7 @@ def described(source, target, box, raster, asked):
         "to": code_of(target),
         "operations": operations[:3],
         "ballpark": ballpark,
+        "in_use": not far_from_use(area, source),
         "alike": like_wgs84(source) and like_wgs84(target) and "vertical" not in used["name"],
         "better": better and {**better, **told},
     }

@@ -22,6 +22,7 @@ class Origin(NamedTuple):
     sources: list
     expected: tuple
     clock: Clock  # one for all outputs of a call
+    updates: bool = False  # whether the output was there before, and holds more than the inputs
 
 
 def layer_checks(dataset, rows, origin):
