@@ -42,7 +42,11 @@ def said(value: Any, name: str) -> Any:
     return value.replace(name, "{}") if isinstance(value, str) else value
 
 
-_OWN: Final = frozenset({"receipt", "mounts", "argv", "estimate", "modified", "call_id", "undo_id", "undo"})
+_OWN: Final = frozenset(
+    {"receipt", "mounts", "argv", "estimate", "modified", "call_id", "undo_id", "undo"}
+) | {
+    *("before", "after"),  # what is replaced is not seen by a container that sees the inputs alone
+}
 
 
 def done(talk: Talk, name: str, calls: Mapping[str, Call]) -> dict[str, Any]:
