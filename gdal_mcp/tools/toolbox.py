@@ -146,7 +146,12 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         **asked_of(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
         "outputs": [
-            {"path": one.inside, "kind": one.kind, "replaces": str(one.replaces[0]) if one.replaces else None}
+            {
+                "path": one.inside,
+                "kind": one.kind,
+                "replaces": str(one.replaces[0]) if one.replaces else None,
+                "updates": one.update,
+            }
             for one in draft.outputs
         ],
         "expected": expected(draft),

@@ -344,5 +344,7 @@ def shown(browser: Browser, *, signed_in: bool = True, **options: Any) -> Iterat
         found = Window(page)
         page.on("pageerror", lambda error: found.wrong.append(f"error {error}"))
         page.goto(BASE)
+        if signed_in:
+            page.locator("#link-state", has_text="live").wait_for(state="attached")
         yield found
         found.check()

@@ -68,6 +68,7 @@ raster("photo_square", photo, (11.0, 46.0, 0.01), "EPSG:4326")
 raster("no_crs", ramp, (10, 50, 0.1), None)
 raster("rome", ramp, (-0.5, 42, 0.02), "EPSG:4806")
 raster("monte_mario", ramp, (11.9, 42, 0.02), "EPSG:4265")
+raster("bng_elsewhere", ramp, (479000, 4765000, 100), "EPSG:27700")  # as if it were another grid's
 raster("bng", ramp, (400000, 400000, 100), "EPSG:27700")
 raster("degrees", ramp, (9.0, 45.2, 0.01), "EPSG:4326")
 raster("sinusoidal", ramp, (500000, 5000000, 1000), "+proj=sinu +R=6371007.181")
@@ -77,12 +78,20 @@ raster("photo_next", photo, (504000, 5000000, 100))
 raster("utm_next", ramp, (950000, 5000000, 100))             # in the next zone, as maps of whole countries are
 raster("utm_far", ramp, (-3000000, 5000000, 100))            # far west of zone 32
 raster("other_grid", ramp, (500050, 5000050, 100))
+raster("next", ramp, (504000, 5000000, 100))
 raster("other_size", ramp[:20], utm)
 raster("other_crs", ramp, (500000, 5000000, 100), "EPSG:32633")
 def scaled(made):
     band = made.GetRasterBand(1)
     band.SetScale(0.1); band.SetOffset(-50)
 raster("scaled", (ramp * 3).astype("int16"), utm, then=scaled)
+raster("many_classes", numpy.repeat(numpy.repeat(numpy.arange(600, dtype="uint8").reshape(20, 30) // 32, 30, 0), 20, 1), utm)
+raster("quarter", ramp[:15, :20], utm)
+raster("shaded", numpy.random.default_rng(1).integers(0, 255, (600, 600), dtype="uint8"), utm)
+def statistics(made):
+    made.GetRasterBand(1).ComputeStatistics(False)
+for name in ("with_statistics", "with_statistics_too"):
+    raster(name, ramp, utm, then=statistics)
 def pyramids(made):
     made.BuildOverviews("NEAREST", [2])
 raster("with_overviews", ramp, utm, then=pyramids)

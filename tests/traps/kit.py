@@ -78,7 +78,7 @@ def spring(talk: Talk, traps: tuple[Trap, ...], name: str, subtests: pytest.Subt
                 assert trap.code in codes(seen), seen
                 assert seen["valid"] is not trap.refused
             if other:
-                assert codes(said) <= trap.ignored, said
+                assert codes(said) <= trap.ignored, rows_of(said)
             else:
                 _told(talk, trap, said)
 
@@ -89,4 +89,4 @@ def _told(talk: Talk, trap: Trap, said: dict[str, Any]) -> None:
     if trap.mends:
         mend = next(row["mend"] for row in rows if row["code"] == trap.code)
         made = talk.done(mend["tool"], **mend["arguments"])
-        assert codes(made) <= trap.ignored, made
+        assert codes(made) <= trap.ignored, rows_of(made)

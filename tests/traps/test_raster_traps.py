@@ -14,6 +14,7 @@ CRS = (
         call("reproject", input="rome.tif", output="OUT.tif", dst_crs="EPSG:4326", resampling="bilinear"),
         (
             call("reproject", input="monte_mario.tif", output="OUT.tif", dst_crs="EPSG:4326", resampling="bilinear"),
+            call("reproject", input="bng.tif", output="OUT.tif", dst_crs="EPSG:4326", resampling="bilinear", extra_args=["--dst-nodata=-1"]),
             call("reproject", input="sinusoidal.tif", output="OUT.tif", dst_crs="EPSG:4326", resampling="bilinear", extra_args=["--dst-nodata=-1"]),
             call("vector_reproject", input="points.gpkg", output="OUT.gpkg", **{"output-crs": "EPSG:25832"}),
         ),
@@ -126,7 +127,48 @@ WRITTEN = (
         ignored=frozenset({"crs_missing"}),
     ),
 )  # fmt: skip
-TRAPS = CRS + VALUES + WRITTEN
+JOINED = (
+    Trap(
+        "other_grid",
+        write("raster mosaic", input=["elevation.tif", "other_grid.tif"], output="OUT.tif"),
+        (write("raster mosaic", input=["elevation.tif", "next.tif"], output="OUT.tif"),),
+        before=True,
+    ),
+    Trap("other_grid", write("raster stack", input=["elevation.tif", "other_grid.tif"], output="OUT.tif"), before=True),
+    Trap(
+        "other_grid",
+        write("raster calc", input=["A=elevation.tif", "B=other_size.tif"], output="OUT.tif", calc=["A+B"]),
+        (write("raster calc", input=["A=elevation.tif", "B=low.tif"], output="OUT.tif", calc=["A+B"]),),
+        before=True,
+    ),
+    Trap("other_crs", write("raster zonal-stats", input="low.tif", zones="zones.gpkg", output="OUT.gpkg", stat=["mean"], include_field=["id"]), refused=True),
+    Trap(
+        "scale_ignored",
+        write("raster calc", input=["A=scaled.tif"], output="OUT.tif", calc=["A*2"]),
+        (call("pipeline", steps="read scaled.tif ! unscale ! slope ! write OUT.tif"), call("convert", input="scaled.tif", output="OUT.tif", creation_options=["COMPRESS=LZW"])),
+        before=True,
+    ),
+    Trap("scale_ignored", write("raster slope", input="scaled.tif", output="OUT.tif"), before=True),
+    Trap(
+        "classes_mixed",
+        call("convert", input="many_classes.tif", output="OUT.tif", output_format="COG"),
+        (
+            call("convert", input="shaded.tif", output="OUT.tif", output_format="COG"),
+            call("convert", input="classes.tif", output="OUT.tif", output_format="COG"),
+        ),
+        before=True,
+        mends=True,
+        ignored=frozenset({"identical_to_input"}),
+    ),
+    Trap(
+        "statistics_stale",
+        write("raster update", input="patch.tif", output="with_statistics.tif"),
+        (write("raster update", input="quarter.tif", output="with_statistics_too.tif"),),
+        mends=True,
+        ignored=frozenset({"constant"}),
+    ),
+)  # fmt: skip
+TRAPS = CRS + VALUES + WRITTEN + JOINED
 
 
 def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests):

@@ -112,6 +112,7 @@ def test_errors_with_a_way_out_name_it() -> None:
     for text in (
         "Attempt to write non-point (LINESTRING) geometry to point shapefile.",
         "TopologyException: side location conflict at 0.5 0.5. This can occur if the input geometry is invalid.",
+        "Type mismatch or improper type of arguments to > operator.",
         "Failed to reproject feature 1 (geometry probably out of source or destination SRS).",
     ):
         assert suggested([Heard("something else"), Heard(text, level="error")])

@@ -20,6 +20,11 @@ DEGREES = replace(
 BARE = replace(DEM, crs=None, has_crs=False, degrees=None)
 UNKNOWN = replace(DEM, crs=None, has_crs=None, degrees=None)
 JPEG = "COMPRESS=JPEG"
+assert DEM.extent is not None
+WEST, SOUTH, EAST, NORTH = DEM.extent
+HALF = (EAST - WEST) / DEM.width / 2
+HALF_A_PIXEL_OFF = replace(DEM, extent=(WEST + HALF, SOUTH, EAST + HALF, NORTH))
+SHORTER = replace(DEM, height=DEM.height // 2, extent=(WEST, (SOUTH + NORTH) / 2, EAST, NORTH))
 
 DUE = [
     ("resolution_in_metres", ask("raster reproject", DEM, output_crs="EPSG:4326", resolution=(30, 30))),
@@ -57,6 +62,12 @@ DUE = [
     ("nodata_out_of_range", ask("raster create", size=(5, 5), nodata="0.5")),
     ("nodata_out_of_range", ask("raster reproject", BYTES, output_crs="EPSG:4326", output_nodata="256")),
     ("nodata_out_of_range", ask("raster set-type", replace(DEM, nodata=-999.0), output_data_type="Byte")),
+    ("other_grid", replace(ask("raster mosaic", DEM), inputs=(DEM, HALF_A_PIXEL_OFF))),
+    ("other_grid", replace(ask("raster stack", DEM), inputs=(DEM, replace(DEM, width=DEM.width * 2)))),
+    ("other_grid", replace(ask("raster calc", DEM), inputs=(DEM, SHORTER))),
+    ("other_crs", replace(ask("raster zonal-stats", DEM), others={"zones": replace(ZONES, crs="EPSG:4326")})),
+    ("scale_ignored", ask("raster calc", replace(DEM, scaled=True))),
+    ("scale_ignored", ask("raster convert", replace(DEM, scaled=True), driver="AAIGrid")),
     ("large_uncompressed", ask("raster resize", BYTES, size=(20_000, 20_000))),
     ("large_uncompressed", ask("raster resize", BYTES, size=(20_000, 20_000), driver="COG", creation_option="COMPRESS=NONE")),
 ]  # fmt: skip
@@ -116,6 +127,14 @@ NOT_DUE = [
     ("nodata_out_of_range", ask("raster create", size=(5, 5), nodata="none")),
     ("nodata_out_of_range", ask("raster set-type", replace(DEM, nodata=-999.0), output_data_type="Float32")),
     ("nodata_out_of_range", ask("raster set-type", replace(DEM, nodata=-999.0), output_data_type="Byte", nodata="0")),
+    ("other_grid", replace(ask("raster mosaic", DEM), inputs=(DEM, SHORTER))),
+    ("other_grid", replace(ask("raster calc", DEM), inputs=(DEM, FLOAT, None))),
+    ("other_grid", replace(ask("raster compare", DEM), inputs=(DEM, SHORTER))),
+    ("other_crs", replace(ask("raster zonal-stats", DEM), others={"zones": ZONES})),
+    ("other_crs", replace(ask("raster zonal-stats", DEGREES), others={"zones": replace(ZONES, crs="OGC:CRS84")})),
+    ("other_crs", replace(ask("raster zonal-stats", DEM), others={"zones": replace(ZONES, crs=None)})),
+    ("scale_ignored", ask("raster calc", DEM)),
+    ("scale_ignored", ask("raster convert", replace(DEM, scaled=True))),
     ("large_uncompressed", ask("raster resize", BYTES, size=(20_000, 20_000), creation_option="COMPRESS=ZSTD")),
     ("large_uncompressed", ask("raster resize", BYTES, size=(20_000, 20_000), driver="COG")),
     ("large_uncompressed", ask("raster resize", BYTES, size=(2000, 2000))),

@@ -156,7 +156,9 @@ _CRS: Final = shape(
     degrees=Switch,
     metres=Switch,
 )
-_BAND: Final = shape(type=DataType, nodata=Real, color=Color, min=Real, max=Real, exact=Switch)
+_BAND: Final = shape(
+    type=DataType, nodata=Real, color=Color, scale=Real, offset=Real, min=Real, max=Real, exact=Switch
+)
 _PLACE: Final = {"crs": _CRS, "extent": Box, "wgs84": Box}
 _LAYER: Final = shape(
     geometry=Geometry,

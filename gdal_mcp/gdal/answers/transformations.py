@@ -8,44 +8,36 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, ValidationError
-from typing_extensions import TypedDict
 
-from gdal_mcp.gdal.answers.words import Box, CrsCode, Item, Kept, Number, Switch, adapter, at_most
+from gdal_mcp.gdal.answers.words import Box, CrsCode, Number, Switch, adapter, many, shape
 from gdal_mcp.untrusted import clean_text
 
 _NAME_CHARACTERS: Final = 300
-_Codes = Annotated[list[Item[CrsCode]], at_most(12)]
-
-
-class _Operation(TypedDict, total=False):
-    name: Kept[Annotated[str, AfterValidator(lambda text: clean_text(text, _NAME_CHARACTERS))]]
-    codes: Kept[_Codes]
-    through: Kept[_Codes]
-    accuracy: Kept[Number]
-    ballpark: Kept[Switch]
-    grid_missing: Kept[Switch]
-    share: Kept[Number]
-    area: Kept[Box]
-
-
-_Said = TypedDict(
-    "_Said",
-    {
-        "from": Kept[CrsCode],
-        "to": Kept[CrsCode],
-        "operations": Kept[Annotated[list[Item[_Operation]], at_most(3)]],
-        "ballpark": Kept[Switch],
-        "alike": Kept[Switch],
-        "better": Kept[_Operation],
-    },
-    total=False,
+_CODES: Final = many(CrsCode, 12)
+_OPERATION: Final = shape(
+    name=Annotated[str, AfterValidator(lambda text: clean_text(text, _NAME_CHARACTERS))],
+    codes=_CODES,
+    through=_CODES,
+    accuracy=Number,
+    ballpark=Switch,
+    grid_missing=Switch,
+    share=Number,
+    area=Box,
+)
+_SAID: Final = shape(
+    **{"from": CrsCode, "to": CrsCode},
+    operations=many(_OPERATION, 3),
+    ballpark=Switch,
+    alike=Switch,
+    in_use=Switch,
+    better=_OPERATION,
 )
 
 
 def known(value: Any) -> Mapping[str, Any] | None:
     """One change of CRS as the container described it; None for what is no such description."""
     try:
-        found: Mapping[str, Any] = adapter(_Said).validate_python(value)
+        found: Mapping[str, Any] = adapter(_SAID).validate_python(value)
     except ValidationError:
         return None
     return found if any(found.get("operations") or ()) else None

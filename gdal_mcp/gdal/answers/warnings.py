@@ -286,6 +286,13 @@ ERRORS: Final = tuple(
             ),
         ),
         (
+            r"Type mismatch or improper type of arguments to .* operator\.|Use of field function \w+\(\) on string field .* illegal\.",
+            (
+                "A column is text, though the statement takes it for a number: add the open option AUTODETECT_TYPE=YES (CSV), or "
+                "write CAST(column AS REAL)."
+            ),
+        ),
+        (
             r"TopologyException: .*",
             "Geometries of the input are not valid: mend them first with `vector make-valid`.",
         ),

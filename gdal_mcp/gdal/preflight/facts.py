@@ -65,6 +65,7 @@ class DatasetFacts:
     bands: int = 0
     data_type: str = ""  # of the first band, by GDAL's name
     nodata: float | None = None
+    scaled: bool = False  # whether the stored numbers stand for others, by a scale and an offset
     crs: str | None = None  # AUTHORITY:CODE
     has_crs: bool | None = None  # False: the dataset has none
     degrees: bool | None = None  # whether coordinates are longitude and latitude in degrees
@@ -139,6 +140,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             bands=facts.get("band_count") or 1,
             data_type=first["type"] if first.get("type") in TYPE_BYTES else "",
             nodata=None if nodata is None else float(nodata),
+            scaled="scale" in first or "offset" in first,
             compression=(facts.get("compression") or "").upper(),
             extent=_box(facts.get("extent")),
             **_crs(facts),

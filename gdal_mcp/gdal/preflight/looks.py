@@ -1,6 +1,6 @@
 """What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
 
-A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes` or `classes`. It reads at
+A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `classes` or `overviews`. It reads at
 most some million pixels, so only calls are asked about whose arguments can lose something.
 """
 
@@ -12,8 +12,11 @@ from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.plan import Draft
 
+Steps = tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]
+
 HOLES: Final = "holes"
 CLASSES: Final = "classes"
+OVERVIEWS: Final = "overviews"
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps after which a pixel still has the value that it had
@@ -36,6 +39,10 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
         found.append(HOLES)
     if any(_mixes(path, arguments) for path, arguments in steps):
         found.append(CLASSES)
+    if _output_driver(draft, steps, catalogue) == "COG" and not any(
+        "RESAMPLING=" in option.upper() for option in steps[-1][1].get("creation-option", ())
+    ):
+        found.append(OVERVIEWS)
     if all(path in _KEEPS for path, _ in steps) and (kind := _comes_into(draft, steps, catalogue)):
         found.append(kind)
     return tuple(found)
@@ -46,14 +53,16 @@ def _mixes(path: str, arguments: Mapping[str, tuple[str, ...]]) -> bool:
     return mixes or any(option.upper() == "COMPRESS=JPEG" for option in arguments.get("creation-option", ()))
 
 
-def _comes_into(
-    draft: Draft, steps: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...], catalogue: Catalogue
-) -> str | None:
+def _comes_into(draft: Draft, steps: Steps, catalogue: Catalogue) -> str | None:
     """The narrowest thing that is named: the output's format, or a type."""
     named = [kind for _, arguments in steps for kind in arguments.get("output-data-type", ())]
-    driver = steps[-1][1].get("output-format", ("",))[0]
-    if not driver and draft.output is not None:
-        driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
+    driver = _output_driver(draft, steps, catalogue)
     if driver in PICTURES:
         return driver
     return named[-1] if named and named[-1] in _NARROW else None
+
+
+def _output_driver(draft: Draft, steps: Steps, catalogue: Catalogue) -> str:
+    if named := steps[-1][1].get("output-format"):
+        return named[0]
+    return (driver_for(catalogue, draft.output.target.name, "raster") or "") if draft.output else ""

@@ -30,7 +30,7 @@ BAND_KEYS = ("type", "nodata", "color")
 def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if dataset.RasterCount:
-        yield from raster_checks(dataset, facts, rows, origin.sources)
+        yield from raster_checks(dataset, facts, rows, [] if origin.updates else origin.sources)
     if "layers" in facts:
         yield from layer_checks(dataset, facts["layers"], origin)
         if any(source and "bands" in source["facts"] for _, source in origin.sources):

@@ -76,6 +76,7 @@ def raster(dataset, *, whole):
                 "type": gdal.GetDataTypeName(band.DataType),
                 "nodata": plain(band.GetNoDataValue()),
                 "color": gdal.GetColorInterpretationName(band.GetColorInterpretation()),
+                **scaling(band),
             }
             for band in bands
         ],
@@ -90,6 +91,13 @@ def raster(dataset, *, whole):
         "gcps": dataset.GetGCPCount(),
     }
     return facts, {"crs": crs_name(crs), "bands": [band.GetDescription() for band in bands]}
+
+
+def scaling(band):
+    """What turns the numbers that are stored into values; nothing where they are the values."""
+    scale, offset = band.GetScale(), band.GetOffset()
+    named = {"scale": (scale, 1), "offset": (offset, 0)}
+    return {key: plain(one) for key, (one, usual) in named.items() if one is not None and one != usual}
 
 
 def layer_facts_and_names(layer, *, whole):

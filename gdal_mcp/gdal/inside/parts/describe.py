@@ -17,6 +17,7 @@ from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
 from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
+from gdal_mcp.gdal.inside.parts.survey import Clock
 from gdal_mcp.gdal.inside.parts.tables import columns
 from gdal_mcp.gdal.inside.parts.vector_checks import Origin
 
@@ -172,12 +173,12 @@ def describe_outputs(job, inputs, errors):
 
     An output that is not there or does not open is an error of the command.
     """
-    origin = Origin(
-        list(zip(job.get("sources", job["inputs"]), inputs, strict=False)), job.get("expected", ())
-    )
+    sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
+    origin = Origin(sources, job.get("expected", ()), Clock())
     told = []
     for one in job["outputs"]:
-        facts, names, found = described_output(one["path"], one["kind"], origin, errors)
+        made_of = origin._replace(updates=one.get("updates", False))
+        facts, names, found = described_output(one["path"], one["kind"], made_of, errors)
         before = replaced(one.get("replaces"))
         told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
     return told

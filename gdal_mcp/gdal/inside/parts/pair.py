@@ -2,7 +2,7 @@
 
 from osgeo import ogr
 
-from gdal_mcp.gdal.inside.parts.survey import MAX_FIELDS, NUMBERS, TIMES, Clock, Survey
+from gdal_mcp.gdal.inside.parts.survey import MAX_FIELDS, NUMBERS, TIMES, Survey
 
 MANY_FEATURES = 1_000_000  # more are not counted for a comparison alone
 NEAR = 1e-8  # of a coordinate: less than a centimetre
@@ -16,14 +16,14 @@ WHOLE = (ogr.OFTInteger, ogr.OFTInteger64)
 class Pair:
     """`places` has the place of each field of the source in the layer; None for one that is not there."""
 
-    def __init__(self, layer, source, driver, keeps):
-        self.layer, self.source, self.driver, self.keeps = layer, source, driver, keeps
-        clock = Clock()
+    def __init__(self, layer, source, driver, origin):
+        self.layer, self.source, self.driver = layer, source, driver
+        self.keeps, clock = origin.expected, origin.clock
         self.own, self.theirs = layer.GetLayerDefn(), source.GetLayerDefn()
         self.types = [
             self.theirs.GetFieldDefn(i).GetType() for i in range(min(self.theirs.GetFieldCount(), MAX_FIELDS))
         ]
-        self.places = matched(self.own, self.theirs, new="values" in keeps)
+        self.places = matched(self.own, self.theirs, new="values" in self.keeps)
         kinds = [self.own.GetFieldDefn(i).GetType() for i in range(min(self.own.GetFieldCount(), MAX_FIELDS))]
         for place, kind in zip(self.places, self.types, strict=True):
             if place is not None and place < len(kinds):

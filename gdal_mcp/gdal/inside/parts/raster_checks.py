@@ -45,7 +45,7 @@ def collar_checks(dataset, facts, sources):
     steps = [(i + 0.5) / SIDE for i in range(SIDE)]
     points = [(west + x * (east - west), south + y * (north - south)) for x in steps for y in steps]
     beyond = sum(not any(one(x, y) for one in inside) for x, y in points)
-    if beyond >= FEW:
+    if FEW <= beyond < len(points):  # else it lies apart from all of them, which is told already
         yield {"code": "collar_without_nodata", "percent": round(100 * beyond / len(points), 1)}
 
 

@@ -16,14 +16,21 @@ OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 
 
 class Clock:
-    """The time that is left for surveys."""
+    """The time that is left for the surveys of a call; only they use it up."""
 
     def __init__(self, seconds=MAX_SECONDS):
-        self._end = time.monotonic() + seconds
+        self._left = seconds
+
+    def __enter__(self):
+        self._from = time.monotonic()
+        return self
+
+    def __exit__(self, *_):
+        self._left -= time.monotonic() - self._from
 
     @property
     def over(self):
-        return time.monotonic() > self._end
+        return time.monotonic() - self._from > self._left
 
 
 class Column:
@@ -54,11 +61,12 @@ class Survey:
         self._edges = [0.0, 0.0, 0.0, 0.0]
         self._valid = valid
         layer.ResetReading()
-        for feature in layer:
-            if self.features == MAX_FEATURES or clock.over:
-                self.whole = False
-                break
-            self._add(feature, own)
+        with clock:
+            for feature in layer:
+                if self.features == MAX_FEATURES or clock.over:
+                    self.whole = False
+                    break
+                self._add(feature, own)
         layer.ResetReading()
 
     def _add(self, feature, own):

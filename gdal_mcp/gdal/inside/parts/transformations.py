@@ -12,7 +12,15 @@ import re
 from collections import Counter
 from functools import cache
 
-from gdal_mcp.gdal.inside.parts.extents import DEGREE, box_in, is_box, reference, traditional, wgs84_box
+from gdal_mcp.gdal.inside.parts.extents import (
+    DEGREE,
+    box_in,
+    far_from_use,
+    is_box,
+    reference,
+    traditional,
+    wgs84_box,
+)
 from gdal_mcp.gdal.inside.parts.reporting import library, quiet
 
 SAMPLE = [
@@ -168,15 +176,19 @@ def described(source, target, box, raster, asked):
     if not all(ends):
         return None
     area = wgs84_box(box, source)
-    assumed = assumed_box(box, source) if raster else None  # only the warper tells PROJ an area
-    if asked:
-        assumed = [float(one) for one in asked.split(",")]
-    operations = proj.used(*ends, points(box), assumed)
+    candidates = proj.best(*ends, area)
+    if len(candidates) == 1 and candidates[0]["accuracy"] == 0:  # no datum changes: there is no other way
+        operations = [{**candidates[0], "share": 1.0}]
+    else:
+        assumed = assumed_box(box, source) if raster else None  # only the warper tells PROJ an area
+        if asked:
+            assumed = [float(one) for one in asked.split(",")]
+        operations = proj.used(*ends, points(box), assumed)
     if not operations:
         return None
     used, better = operations[0], None
     ballpark = sum(one["share"] for one in operations if one["ballpark"]) >= 0.1
-    candidates = [one for one in proj.best(*ends, area) if not one["ballpark"]]
+    candidates = [one for one in candidates if not one["ballpark"]]
     if candidates and is_better(candidates[0], used):
         better = candidates[0]
     # what GDAL's warper would use if it were told where the data truly is
@@ -186,6 +198,7 @@ def described(source, target, box, raster, asked):
         "to": code_of(target),
         "operations": operations[:3],
         "ballpark": ballpark,
+        "in_use": not far_from_use(area, source),
         "alike": like_wgs84(source) and like_wgs84(target) and "vertical" not in used["name"],
         "better": better and {**better, **told},
     }

@@ -9,19 +9,26 @@ from gdal_mcp.gdal.inside.parts.reporting import quiet
 WHOLE = 4 << 20  # pixels of one dataset that are all read; above, a sample of them tells
 SIDE = 1024  # of the sample
 MAX_BANDS = 16
+NO_OVERVIEWS = 512  # pixels on a side
 MANY = 33  # different values; classes are fewer
+EVEN = 0.5  # of the pixels have the value of their neighbour: classes form areas
 # formats of pictures, by the type that values are cut down to
 PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "BMP": "UInt8"}
 
 
 def look(dataset, what):
-    """`holes`: whether pixels are nodata. `classes`: whether values look like codes. Else what a type or a format would lose."""
+    """`holes`: whether pixels are nodata. `classes`, `overviews`: whether values look like codes that would be mixed. Else what a type or a format would lose."""
     if not dataset.RasterCount:
         return None
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
     with quiet():
         if what == "holes":
             return {"holes": any(has_holes(band) for band in bands)}
+        if what == "overviews":  # GDAL takes the nearest pixel where there is a palette
+            large = max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
+            return {
+                "classes": large and all(not band.GetColorTable() and are_classes(band) for band in bands)
+            }
         if what == "classes":
             return {"classes": all(are_classes(band) for band in bands)}
         return lost(bands, what)
@@ -36,13 +43,15 @@ def has_holes(band):
 
 
 def are_classes(band):
-    """A palette, or a few whole numbers; two are a mask, whose mean is a share."""
+    """A palette, or areas of a few whole numbers; two are a mask, whose mean is a share."""
     if band.GetColorTable() is not None or band.GetCategoryNames():
         return True
     if is_float(band):
         return False
     values, valid = pixels(band)
-    return 2 < len(numpy.unique(values[valid])) < MANY
+    if not 2 < len(numpy.unique(values[valid])) < MANY:
+        return False
+    return bool((values[:, 1:] == values[:, :-1]).mean() > EVEN)  # small pictures have few values, too
 
 
 def lost(bands, kind):

@@ -11,6 +11,8 @@ from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.survey import Clock, Survey
 
 MAX_LAYERS = 20
+MAX_BYTES = 64 << 20
+INDEXED = ("GPKG", "FlatGeobuf", "ESRI Shapefile", "SQLite", "Parquet", "OpenFileGDB", "CSV")
 DECLARED = ("GPKG", "FlatGeobuf", "SQLite", "Parquet")  # which say what kind of geometry a layer holds
 
 
@@ -18,7 +20,9 @@ class Origin(NamedTuple):
     """Paths of the inputs with their descriptions or None, and what the command must keep of its input or may make."""
 
     sources: list
-    expected: tuple = ()
+    expected: tuple
+    clock: Clock  # one for all outputs of a call
+    updates: bool = False  # whether the output was there before, and holds more than the inputs
 
 
 def layer_checks(dataset, rows, origin):
@@ -28,9 +32,9 @@ def layer_checks(dataset, rows, origin):
             return
         yield {"code": "zero_features"}
         return
-    clock, driver = Clock(), dataset.GetDriver().ShortName
+    clock, driver = origin.clock, dataset.GetDriver().ShortName
     with quiet() as aside:  # what the inputs are read with is not the command's
-        found = [opened(path, aside) for path, row in origin.sources if row and "layers" in row["facts"]]
+        found = [opened(path, aside) for path, row in origin.sources if row and is_quick(row["facts"])]
     readable = [one for one in found if one is not None]
     for number, row in enumerate(rows[:MAX_LAYERS]):
         if row["features"] == 0:
@@ -42,13 +46,18 @@ def layer_checks(dataset, rows, origin):
             after = Survey(layer, clock, valid=True)
             empty = empty_in(readable, clock) if after.empty else 0
         else:
-            pair = Pair(layer, source, driver, origin.expected)
+            pair = Pair(layer, source, driver, origin)
             checks += pair.checks()
             after, empty = pair.after, pair.before.empty
         checks += content(row, after, after.empty if "gaps" in origin.expected else empty)
         if (source is None or source.GetGeomType() != ogr.wkbUnknown) and driver in DECLARED:
             checks += undeclared(row, after)
         yield from ({**check, "layer": number} for check in checks)
+
+
+def is_quick(facts):
+    """Whether features can be read without reading the whole of a large file first."""
+    return "layers" in facts and (facts["driver"] in INDEXED or facts["bytes"] <= MAX_BYTES)
 
 
 def paired(layer, dataset, readable):

@@ -124,6 +124,7 @@ def job(run, command, source, output=None):
     if output is None:
         return run({**request, "options": words, "outputs": []}, NoReport())
     outputs = [{"path": output, "kind": "dataset"}]
+    request["changes"] = [["", f"EPSG:{RARE_DEGREES}", ""]]  # of CRS, which PROJ is asked about
     return run({**request, "options": [*words, output], "outputs": outputs}, NoReport())
 
 

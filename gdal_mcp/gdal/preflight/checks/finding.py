@@ -24,7 +24,8 @@ class Finding:
         said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
         for own in ("change", "instead", "steps"):
             said.pop(own, None)
-        return {**said, **said.pop("numbers")}
+        numbers: dict[str, Any] = said.pop("numbers")
+        return {**said, **numbers}
 
     def brief(self) -> dict[str, Any]:
         """Without the texts, for an error that has them itself."""

@@ -3,11 +3,19 @@
 import math
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, number_of
+from gdal_mcp.gdal.preflight.call import Call, number_of, same_crs
 from gdal_mcp.gdal.preflight.checks.finding import Finding
 from gdal_mcp.gdal.preflight.estimate import raster_made
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, Box, DatasetFacts
 
+_JOINS: Final = frozenset({"raster mosaic", "raster stack"})
+_SLACK: Final = 0.01  # of a pixel
+_LONLAT: Final = frozenset({"EPSG:4326", "OGC:CRS84"})  # one CRS, but for the order of axes
+_COMPUTES: Final = frozenset(
+    f"raster {name}"
+    for name in "calc slope hillshade roughness tri tpi contour zonal-stats reclassify viewshed as-features".split()
+)
+_NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # formats that keep no scale
 _FINE: Final = 4.0  # times finer than the data, on each side, for which there is hardly a reason
 # of single bands: elevation and the like
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
@@ -91,6 +99,64 @@ def nodata_out_of_range(call: Call) -> Finding | None:
     )
 
 
+def other_grid(call: Call) -> Finding | None:
+    """Inputs that are combined pixel by pixel, and do not lie on one grid."""
+    first, joins = call.input, call.path in _JOINS
+    if first is None or first.pixel_size is None or not (joins or call.path == "raster calc"):
+        return None
+    for other in call.inputs[1:]:
+        if other is None or other.pixel_size is None or other.extent is None or first.extent is None:
+            continue
+        same_size = (first.width, first.height) == (other.width, other.height)
+        if _aligned(first, other) and (joins or same_size):
+            continue
+        return Finding(
+            "other_grid",
+            "the inputs do not lie on one grid: their pixels differ in size, or lie between each other, or one covers another area, "
+            "and the nearest pixel is taken without a word.",
+            "Bring all to the grid of one first: `raster reproject` with like takes the CRS, extent and resolution of another raster.",
+        )
+    return None
+
+
+def other_crs(call: Call) -> Finding | None:
+    """Zones whose coordinates are read as those of the raster."""
+    facts, zones = call.input, call.others.get("zones")
+    if call.path != "raster zonal-stats" or facts is None or zones is None or not (facts.crs and zones.crs):
+        return None
+    if same_crs(facts.crs, zones.crs) or {facts.crs, zones.crs} <= _LONLAT:
+        return None
+    return Finding(
+        "other_crs",
+        f"the zones are in {zones.crs} and the raster is in {facts.crs}; GDAL reads the coordinates of both as if they were one CRS.",
+        f"Reproject the zones to {facts.crs} first.",
+        refuses=facts.degrees != zones.degrees,
+    )
+
+
+def scale_ignored(call: Call) -> Finding | None:
+    """Computing with the numbers that are stored, which scale and offset would turn into values."""
+    if call.input is None or not call.input.scaled:
+        return None
+    if call.path not in _COMPUTES and call.driver not in _NO_SCALE:
+        return None
+    return Finding(
+        "scale_ignored",
+        "the raster has a scale and an offset, and the call takes the stored numbers as they are, not the values that they stand for.",
+        "Put the step `unscale` before it, or call `raster unscale` first.",
+    )
+
+
+def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool:
+    """Whether the pixels of both are of one size and do not lie between each other."""
+    sizes, corners = zip(first.pixel_size or (), other.pixel_size or (), strict=False), (0, 3)
+    for (size, its), corner in zip(sizes, corners, strict=False):
+        apart = ((first.extent or ())[corner] - (other.extent or ())[corner]) / size
+        if abs(its / size - 1) > _SLACK or abs(apart - round(apart)) > _SLACK:
+            return False
+    return True
+
+
 def _continuous(facts: DatasetFacts | None) -> bool:
     return facts is not None and facts.bands == 1 and facts.data_type in _CONTINUOUS
 
@@ -101,4 +167,4 @@ def _density(facts: DatasetFacts, extent: Box | None) -> float:
     return facts.pixels / area if area > 0 else 0.0
 
 
-CHECKS: Final = (nearest, lossy, upsampling, nodata_out_of_range)
+CHECKS: Final = (other_grid, other_crs, scale_ignored, nearest, lossy, upsampling, nodata_out_of_range)

@@ -15,7 +15,9 @@ def findings(changes: Sequence[Mapping[str, Any]], draft: Draft) -> Iterator[Fin
     """Nothing where the coordinates of both datums are read as those of WGS 84 anyway."""
     for change in changes:
         if change.get("ballpark") and not change.get("alike"):
-            yield _ballpark(change, draft, refuses=BALLPARK not in draft.allows)
+            # far from where the CRS is used no operation is made for the place, and what is wrong is the CRS
+            refuses = change.get("in_use") is not False and BALLPARK not in draft.allows
+            yield _ballpark(change, draft, refuses=refuses)
 
 
 def _ballpark(change: Mapping[str, Any], draft: Draft, *, refuses: bool) -> Finding:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gdal_mcp.gdal.preflight.checks.finding import Finding
-from gdal_mcp.gdal.preflight.looks import CLASSES, HOLES, PICTURES
+from gdal_mcp.gdal.preflight.looks import CLASSES, HOLES, OVERVIEWS, PICTURES
 
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 _WIDER: Final = (
@@ -28,6 +28,14 @@ def findings(looks: Mapping[str, Mapping[str, Any]], nodata: float | None = None
                 "the pixels look like codes of classes, and this resampling or compression makes values between them, which mean "
                 "nothing.",
                 "Use resampling nearest or mode, and a compression that loses nothing, such as DEFLATE or ZSTD.",
+            )
+        elif name == OVERVIEWS and seen.get("classes"):
+            yield Finding(
+                "classes_mixed",
+                "the pixels look like codes of classes, and the overviews of a COG are made by cubic resampling unless said otherwise: "
+                "from afar there are classes that mean nothing.",
+                "Add the creation option OVERVIEW_RESAMPLING=MODE, or NEAREST.",
+                change={"creation-option": ("OVERVIEW_RESAMPLING=MODE",)},
             )
         elif seen.get("count"):
             yield from _lost(name, seen, nodata)
