@@ -36,15 +36,13 @@ class FormatsArguments(Arguments):
 class FindCrsArguments(Arguments):
     query: str = Field(
         "",
-        description="Code, name, former name, place, property or purpose, such as `equal area europe`",
+        description="Such as `equal area europe`, `lambert 93`",
         max_length=200,
     )
     bbox: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = Field(
         None, description="West, south, east, north in degrees"
     )
-    input: str | None = Field(
-        None, description="Instead of `bbox`: dataset whose area is meant", max_length=4096
-    )
+    input: str | None = Field(None, description="Instead of `bbox`: a dataset", max_length=4096)
     limit: Limit = 5
 
     @model_validator(mode="after")
@@ -152,9 +150,9 @@ FORMATS = Tool(
 FIND_CRS = Tool(
     name="find_crs",
     title="Find a CRS",
-    description='Coordinate reference systems by what they are for, where and called, the usual one first. Example: {"query": "equal area", "bbox": [5, 45, 15, 55]}.',
+    description='CRSs by purpose, place, name or former name, the usual one first. Example: {"query": "equal area", "bbox": [5, 45, 15, 55]}.',
     schema=schema_of(FindCrsArguments),
     draft=typed(FindCrsArguments, _find_crs),
-    own_keys={"matches": {"type": "array"}, "unknown_words": {"type": "array"}},
+    own_keys={"matches": {"type": "array"}},
     writes=False,
 )
