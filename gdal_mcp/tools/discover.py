@@ -1,18 +1,20 @@
 """Tools that tell what there is: `gdal_search`, `gdal_describe`, `formats` and `find_crs`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from gdal_mcp.gdal.answers.described import crs_match
 from gdal_mcp.gdal.discovery.describe import describe, describe_step, sql_of
 from gdal_mcp.gdal.discovery.formats import formats
 from gdal_mcp.gdal.discovery.search import search
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, spelling, typed
+from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, spelling, typed
 from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm
-from gdal_mcp.tools.common import DraftContext
+from gdal_mcp.tools.common import DraftContext, Number
 
 Limit = Annotated[int, Field(ge=1, le=50)]
+_CRS_TEXTS: Final = ("code", "name", "area", "unit", "matched")
 
 
 class SearchArguments(Arguments):
@@ -32,8 +34,28 @@ class FormatsArguments(Arguments):
 
 
 class FindCrsArguments(Arguments):
-    query: str = Field(description="Code, name or area, such as `utm 33 north`", min_length=1, max_length=200)
-    limit: Limit = 10
+    query: str = Field(
+        "",
+        description="Such as `equal area europe`, `lambert 93`",
+        max_length=200,
+    )
+    bbox: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = Field(
+        None, description="West, south, east, north in degrees"
+    )
+    input: str | None = Field(None, description="Instead of `bbox`: a dataset", max_length=4096)
+    limit: Limit = 5
+
+    @model_validator(mode="after")
+    def _asks(self) -> Self:
+        if self.bbox is not None:
+            west, south, east, north = self.bbox
+            if not (-180 <= west <= 180 and -180 <= east <= 180 and -90 <= south <= north <= 90):
+                raise ValueError(
+                    "bbox is west, south, east, north in degrees; west is above east across the antimeridian"
+                )
+        if (self.bbox is None) == (self.input is None) and (self.input or not self.query.strip()):
+            raise ValueError("give `query`, or one of `bbox` and `input`, or `query` with one of them")
+        return self
 
 
 def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResult:
@@ -75,15 +97,27 @@ def _formats(arguments: FormatsArguments, context: DraftContext) -> ImmediateRes
     return ImmediateResult(formats(context.catalogue, arguments.kind, arguments.name))
 
 
-def _find_crs(arguments: FindCrsArguments, _context: DraftContext) -> Draft:
-    extra = {"query": arguments.query, "limit": arguments.limit}
-    return Draft(
-        Command("find_crs", (), extra=extra),
-        (),
-        wants_json=True,
+def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
+    extra = {"query": arguments.query, "limit": arguments.limit, "bbox": arguments.bbox}
+    if arguments.input is None:
         # from the image's PROJ database, which is as trusted as the image
-        present=lambda answer: {"matches": answer.parsed if isinstance(answer.parsed, list) else []},
-    )
+        return Draft(Command("find_crs", (), extra=extra), (), wants_json=True, present=_found)
+    source = context.paths.source(arguments.input)
+    command = Command("find_crs", (), (source.name,), layout="inputs-output", extra=extra)
+    return Draft(command, (source.located,), wants_json=True, present=_found_beside_a_dataset)
+
+
+def _found(answer: Answer) -> dict[str, Any]:
+    found = answer.parsed if isinstance(answer.parsed, dict) else {}
+    matches, unknown = (found.get(name) or [] for name in ("matches", "unknown_words"))
+    return {"matches": matches, **({"unknown_words": unknown} if unknown else {})}
+
+
+def _found_beside_a_dataset(answer: Answer) -> dict[str, Any]:
+    """A container that has opened a dataset vouches for codes and numbers alone; its texts are told apart."""
+    rows = [row for row in _found(answer)["matches"] if isinstance(row, dict)]
+    texts = [{name: row[name] for name in _CRS_TEXTS if name in row} for row in rows]
+    return {"matches": [crs_match(row) for row in rows], "untrusted": {"matches": texts}}
 
 
 GDAL_SEARCH = Tool(
@@ -116,7 +150,7 @@ FORMATS = Tool(
 FIND_CRS = Tool(
     name="find_crs",
     title="Find a CRS",
-    description='Coordinate reference systems by code, name or area. Example: {"query": "web mercator"}.',
+    description='CRSs by purpose, place, name or former name, the usual one first. Example: {"query": "equal area", "bbox": [5, 45, 15, 55]}.',
     schema=schema_of(FindCrsArguments),
     draft=typed(FindCrsArguments, _find_crs),
     own_keys={"matches": {"type": "array"}},

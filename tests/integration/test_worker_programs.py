@@ -86,44 +86,6 @@ def test_inputs_are_described_without_reading_pixels(box: Box, data: Path, oracl
     assert (done.final["code"], done.final["failures"]) == (0, 0)
 
 
-SPOKEN = {
-    "4326": "EPSG:4326", "EPSG:4326": "EPSG:4326", "epsg 3857": "EPSG:3857", "ESRI:54030": "ESRI:54030",
-    "utm 33 north": "EPSG:32633", "UTM zone 33N": "EPSG:32633", "utm 18 south": "EPSG:32718",
-    "web mercator": "EPSG:3857", "lambert france": "EPSG:2154", "lat lon": "EPSG:4326",
-    "WGS84": "EPSG:4326", "WGS 84 / UTM zone 33N": "EPSG:32633", "british national grid": "EPSG:27700",
-    "etrs89 laea europe": "EPSG:3035", "nad83 utm 10n": "EPSG:26910", "swiss": "EPSG:2056",
-    "germany utm": "EPSG:25832", "new zealand": "EPSG:2193", "antarctic polar stereographic": "EPSG:3031",
-    "conus albers": "EPSG:5070",
-}  # fmt: skip
-
-
-def test_a_crs_is_found_by_code_by_name_and_by_area(box: Box):
-    done = box.run(*({"program": "find_crs", "query": query, "limit": 3} for query in SPOKEN))
-    first = {query: one.parsed[0]["code"] for query, one in zip(SPOKEN, done, strict=True)}
-    assert first == SPOKEN
-    assert all(len(one.parsed) <= 3 for one in done)
-
-
-def test_a_crs_is_told_with_its_area_and_what_is_unknown_finds_nothing(box: Box):
-    found, nothing, signs = box.run(
-        {"program": "find_crs", "query": "27700", "limit": 5},
-        {"program": "find_crs", "query": "qwxyz", "limit": 5},
-        {"program": "find_crs", "query": "(%*", "limit": 5},
-    )
-    row = found.parsed[0]
-    assert row["west"] < -5 < 1 < row["east"]
-    assert 49 < row["south"] < 55 < row["north"] < 62
-    assert (row["type"], row["deprecated"]) == ("projected", False)
-    assert (nothing.parsed, signs.parsed) == ([], [])
-
-
-def test_what_is_deprecated_comes_after_what_is_not(box: Box):
-    (done,) = box.run({"program": "find_crs", "query": "utm zone 33", "limit": 50})
-    flags = [row["deprecated"] for row in done.parsed]
-    assert flags == sorted(flags)
-    assert True in flags
-
-
 def test_a_large_input_gives_the_same_bytes_however_many_threads_read_it(box: Box, oracle: Oracle):
     """Above a size the worker has GDAL read what is not compressed with one thread; what comes out must not tell."""
     folder = oracle.folder("large")

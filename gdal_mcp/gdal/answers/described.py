@@ -118,6 +118,11 @@ def shown(value: Any) -> Mapping[str, Any]:
     return _kept(_SHOWN, value)
 
 
+def crs_match(value: Any) -> Mapping[str, Any]:
+    """What is no text of a CRS that was found."""
+    return _kept(_MATCH, value)
+
+
 def _kept(model: Any, value: Any) -> Mapping[str, Any]:
     """What a model leaves of an object; nothing of what is none."""
     try:
@@ -212,4 +217,15 @@ _SHOWN: Final = shape(
     layers=many(Count, 200),
     extent=Box,
     crs=_CRS,
+)
+_MATCH: Final = shape(
+    code=CrsCode,
+    kind=Literal[
+        "projected", "geographic 2D", "geographic 3D", "geocentric", "vertical", "compound", "other"
+    ],
+    property=Literal["equal-area", "conformal", "equidistant", "web"],
+    bbox=Box,
+    accuracy_m=Number,
+    deprecated=Switch,
+    replaced_by=many(CrsCode, 10),
 )

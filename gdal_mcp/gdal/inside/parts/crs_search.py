@@ -1,127 +1,266 @@
-"""Finds coordinate reference systems by code, name or area of use in the image's own PROJ database."""
+"""Finds coordinate reference systems by meaning in the image's own PROJ database.
 
+A question (`crs_words`) has names, a place, and properties, kinds and units that are meant. Of each of them every CRS has a fit from
+0 to 1. Those with the largest sums are looked at closely: the usual ones come first, by what the database says of authority, scope and
+datum. The weights were chosen with the questions of tests/data/crs_questions.toml that are called tuned.
+"""
+
+import math
 import re
+from collections import Counter, defaultdict
 
-from osgeo import osr
+from gdal_mcp.gdal.inside.parts.boxes import common, size
+from gdal_mcp.gdal.inside.parts.crs_database import (
+    COMPOUNDS,
+    EXTENTS,
+    METHODS,
+    SUCCESSORS,
+    WGS_84,
+    Database,
+    property_of,
+)
+from gdal_mcp.gdal.inside.parts.crs_words import SOFT, Question, words_of
+from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened
+from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
 
-from gdal_mcp.gdal.inside.parts.reporting import plain, print_json
-
-MOST = 50
-MAX_TEXT = 300  # characters of an area's description
-TYPES = {
-    osr.OSR_CRS_TYPE_GEOGRAPHIC_2D: "geographic 2D",
-    osr.OSR_CRS_TYPE_GEOGRAPHIC_3D: "geographic 3D",
-    osr.OSR_CRS_TYPE_GEOCENTRIC: "geocentric",
-    osr.OSR_CRS_TYPE_PROJECTED: "projected",
-    osr.OSR_CRS_TYPE_VERTICAL: "vertical",
-    osr.OSR_CRS_TYPE_COMPOUND: "compound",
+LIMIT = 50
+CLOSELY = 250
+CODE = re.compile(
+    r"(?:([a-z][a-z0-9_]*)\s*:\s*([a-z0-9_.]+)|(?:epsg\s*)?([0-9]{4,9}))", re.ASCII | re.IGNORECASE
+)
+# what a fit is worth, when a word of a name is worth 1: the place, its name in that of the CRS, what is meant, a word that stands in many names
+PLACE, IN_NAME, MEANT, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
+OWN_NAME = 0.9  # what counts more is a name of the CRS itself
+WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question is all of a name, or all words after its last slash
+POOR = 0.4  # of the best sum: what fits worse is left out
+# how much a wide area of use counts against a CRS: for a named place, and for a box, than which most are much wider
+TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
+POINT = 1e-4  # degrees
+# what is usual
+AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # and -0.8 for all others
+ELSEWHERE = -3.0  # on the moon, on Mars
+KINDS = {"projected": 0.3, "geographic 2D": 0.0, "geographic 3D": -0.6}
+DEPRECATED, YOUNG, MODERN = -2.0, -0.7, 0.3
+YOUNG_CODES = range(9000, 20000)  # EPSG gives numbers in turn, these since 2019: hardly any data has them yet
+SATELLITES = 1986  # the first year of datums that were surveyed by them
+COMMON_SCOPE = "topographic|cadastre|spatial referencing|engineering survey"
+SUITING_SCOPES = {"equal-area": "statistic|area", "web": "web", "conformal": "conformal|navigation|nautical"}
+NAMED_SO = {"equal-area": "equal.area|laea", "conformal": "conformal|lcc", "equidistant": "equidistant"}
+MEANT_KINDS = {
+    "vertical": {"vertical": 1.0, "compound": 0.6},
+    **{kind: {kind: 1.0} for kind in ("geographic 2D", "geographic 3D", "geocentric")},
 }
-CODE = re.compile(r"(?:([a-z][a-z0-9_]*)\s*:\s*([a-z0-9_.]+)|(?:epsg\s*)?([0-9]{4,9}))", re.ASCII)
-WORD = re.compile(r"[^\W\d_]+|\d+")
-# what people say, in the database's words
-SPOKEN = (
-    (r"\b(web|google|spherical|pseudo)[ -]*mercator\b", "wgs 84 pseudo mercator"),
-    (r"\b(lat\w*[ /,-]*lon\w*|lon\w*[ /,-]*lat\w*|gps)\b", "wgs 84"),
-    (r"\butm\s*(?:zone\s*)?(\d+)\s*n\w*", r"utm zone \1 n"),
-    (r"\butm\s*(?:zone\s*)?(\d+)\s*s\w*", r"utm zone \1 s"),
-    (r"\bnztm\b", "new zealand transverse mercator"),
-    (r"\bswiss\b", "switzerland"),
-    (r"\bdutch\b", "netherlands"),
-    (r"\bfrench\b", "france"),
-    (r"\bgerman\b", "germany"),
-    (r"\baustrian\b", "austria"),
-    (r"\bitalian\b", "italy"),
-    (r"\bspanish\b", "spain"),
-)
-# where several fit equally, the one that most data is in comes first
-WELL_KNOWN = frozenset(
-    "EPSG:4326 EPSG:3857 EPSG:4258 EPSG:4269 EPSG:3035 EPSG:2154 EPSG:27700 EPSG:25832 EPSG:2056 EPSG:28992 EPSG:31370 EPSG:2193 "
-    "EPSG:3413 EPSG:3031 EPSG:5070 EPSG:6933 EPSG:3006 EPSG:3067 EPSG:5514 EPSG:31287 EPSG:3395 EPSG:3979 EPSG:7844 EPSG:3577 "
-    "EPSG:8857 ESRI:54030 ESRI:54009 EPSG:29903 EPSG:2180 EPSG:5041 EPSG:5042 EPSG:4979 EPSG:4978".split()
-)
-# by how much a kind comes before another when the words fit both
-KIND_MERIT = {"projected": 3, "geographic 2D": 3, "compound": -3, "geographic 3D": -2, "geocentric": -3}
-EXACT, WELL, IN_NAME, IN_AREA, STARTS_NAME, STARTS_AREA = 100, 12, 10, 6, 5, 3
-WGS_84, DEPRECATED, ELSEWHERE = 8, 30, 15
-LONG, WORLD = 40, 120  # words of an area; some of the whole world name every country, which is no place
 
 
 def run_find_crs(job, _report):
-    """Prints a list, best first: code, name, type, area and its box in degrees, whether it is deprecated."""
-    limit = min(int(job["limit"]), MOST)
-    rows = []
-    for info in found(job["query"], osr.GetCRSInfoListFromDatabase(None))[:limit]:
-        box = (info.west_lon_degree, info.south_lat_degree, info.east_lon_degree, info.north_lat_degree)
-        box = map(plain, box) if info.bbox_valid else (None,) * 4
-        rows.append(
-            {
-                "code": f"{info.auth_name}:{info.code}",
-                "name": info.name[:MAX_TEXT],
-                "type": TYPES.get(info.type, "other"),
-                "area": (info.area_name or "")[:MAX_TEXT],
-                **dict(zip(("west", "south", "east", "north"), box, strict=True)),
-                "deprecated": bool(info.deprecated),
-            }
-        )
-    print_json(rows)
+    """Prints the rows, best first, and the words of the question that no CRS and no place is called."""
+    database, query = Database(), job.get("query") or ""
+    box, datum = job.get("bbox"), WGS_84
+    if job["inputs"]:
+        box, datum = of_dataset(job["inputs"][0], database)
+    search = Search(database, query, box, datum)
+    found = by_code(database, query)
+    unknown = [] if found else search.unknown()
+    ids = (found or search.best())[: min(int(job["limit"]), LIMIT)]
+    print_json({"matches": search.rows(ids), "unknown_words": unknown})
     return True
 
 
-def found(query, infos):
-    text = query.lower().strip()
-    if match := CODE.fullmatch(text):
-        authority, code, number = match.groups()
-        wanted = code or number  # a number may come without its authority; a word is more likely to be a name
-        same = [
-            info
-            for info in infos
-            if info.code.lower() == wanted and authority in (None, info.auth_name.lower())
-        ]
-        if same:
-            return sorted(same, key=lambda info: (info.auth_name != "EPSG", info.auth_name))
-    for pattern, replacement in SPOKEN:
-        text = re.sub(pattern, replacement, text)
-    words = WORD.findall(text)
-    scored = [(fitting, merit, info) for info in infos for fitting, merit in [score(words, info)] if fitting]
-    most = max((fitting for fitting, _, _ in scored), default=0)
-    best = [(merit, info) for fitting, merit, info in scored if fitting == most]
-
-    def rank(one):
-        merit, info = one
-        return -merit, info.auth_name, (0, int(info.code), "") if info.code.isdigit() else (1, 0, info.code)
-
-    return [info for _, info in sorted(best, key=rank)]
+def of_dataset(path, database):
+    """The box in WGS 84 around all of a dataset, and its datum. Raises RuntimeError where it has no place on the earth."""
+    with quiet() as errors:
+        dataset = opened(path, errors)
+        facts = facts_and_names(path, dataset)[0] if dataset is not None else {}
+    placed = [one for one in (facts, *facts.get("layers", ())) if one.get("wgs84")]
+    if not placed:
+        raise RuntimeError(f"where {path} lies on the earth is not known: it has no CRS or no extent")
+    west, south, east, north = zip(*(one["wgs84"] for one in placed), strict=True)
+    codes = [one["crs"]["code"] for one in placed if one["crs"]["code"]]
+    ids = by_code(database, codes[0])[:1] if codes else []
+    datums = [datum_of(crs) for crs, _ in database.chosen(ids).values()]
+    return (min(west), min(south), max(east), max(north)), *(datums or [WGS_84])
 
 
-def score(wanted, info):
-    """How many of the words fit, one that is only begun a little less, and the merit among those that fit as many."""
-    texts = info.name.lower(), (info.area_name or "").lower()
-    if not any(word in text for word in wanted for text in texts):
-        return 0, 0
-    name, area = map(WORD.findall, texts)
-    area = area if len(area) < WORLD else ["world"]
-    points = [fit(word, name, area) for word in wanted]
-    fitting = sum(1.0 if one >= IN_AREA else 0.9 for one in points if one)
-    if not fitting:
-        return 0, 0
-    merit = sum(points) - 0.3 * max(0, len(name) - len(wanted)) - 0.05 * min(len(area), LONG)
-    merit += EXACT if name == wanted else 0
-    merit += KIND_MERIT.get(TYPES.get(info.type), -1) + (2 if info.auth_name == "EPSG" else 0)
-    merit += WELL if f"{info.auth_name}:{info.code}" in WELL_KNOWN else 0
-    merit += WGS_84 if name[:2] == ["wgs", "84"] else 0
-    merit -= DEPRECATED if info.deprecated else 0
-    body = (info.celestial_body_name or "Earth").lower()
-    merit -= ELSEWHERE if body not in ("earth", *wanted) else 0
-    return fitting, merit
+def datum_of(crs):
+    return crs["datum_auth_name"], str(crs["datum_code"])
 
 
-def fit(word, name, area):
-    if word in name:
-        return IN_NAME
-    if word in area:
-        return IN_AREA
-    if len(word) < 3 or word.isdigit():  # the start of a number or of a short word says nothing
-        return 0
-    if any(one.startswith(word) for one in name):
-        return STARTS_NAME
-    return STARTS_AREA if any(one.startswith(word) for one in area) else 0
+def by_code(database, text):
+    """A code, and what replaces it; EPSG first where a number comes without its authority."""
+    match = CODE.fullmatch(text.strip())
+    if match is None:
+        return []
+    authority, code, number = match.groups()
+    statement = (
+        "select rowid from crs where code like ? and auth_name like ? order by auth_name <> 'EPSG', auth_name"
+    )
+    found = [row[0] for row in database.rows(statement, code or number, authority or "%")]
+    return found + [row[0] for one in found for row in database.rows(SUCCESSORS, one)]
+
+
+class Search:
+    """Ranks what fits a question, for a box where one is given; accuracies are those of the way to a datum."""
+
+    def __init__(self, database, query, box, datum):
+        self.database, self.datum, self.question = database, datum, Question(query)
+        extents = database.rows(EXTENTS)
+        named = self.question.find_place(extents)
+        self.box = box and widened(*box)
+        self.boxes = [self.box] if box else named
+        self.named, self.bonus = self._names()
+        self.areas = self._areas(extents, TIGHT_BOX if box else TIGHT_PLACE)
+        self.anywhere = 0.0 if self.boxes else 0.75  # fit of what has no area of use
+        self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
+        self.chosen = {}
+
+    def _names(self):
+        """By CRS how well each word fits, and what the whole name is worth."""
+        words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
+        telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
+        fits, bonus = defaultdict(dict), Counter()
+        for one, text, weight in self.database.texts(telling):
+            tokens = words_of(text)
+            for word in words:
+                fit = weight * fit_of(word, tokens) * (SOFT_WORD if word in SOFT else 1.0)
+                fits[one][word] = max(fits[one].get(word, 0.0), fit)
+            if weight < OWN_NAME:
+                continue
+            if tokens == self.question.exact:
+                bonus[one] = WHOLE_NAME
+            elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
+                bonus[one] = max(bonus[one], LAST_PART)
+        return fits, bonus
+
+    def _areas(self, extents, tight):
+        """By CRS how well its area of use fits the place; where none is asked about, the larger the better."""
+        if self.boxes:
+            fits = ((*one[:2], max(fit_in(one[4:], box, tight) for box in self.boxes)) for one in extents)
+        else:
+            fits = ((*one[:2], 1 + 0.06 * math.log10(size(one[4:]) / 720 + 1e-4)) for one in extents)
+        return self.database.used([row for row in fits if row[2] > 0.1])
+
+    def _meant(self, meaning):
+        """By CRS how well it has a property, is of a kind or measures in a unit."""
+        if kinds := MEANT_KINDS.get(meaning):
+            rows = self.database.rows("select rowid, kind from crs")
+            return {one: kinds[kind] for one, kind in rows if kind in kinds}
+        if meaning in METHODS:
+            rows = self.database.rows("select rowid, method from crs where method is not null")
+            return {one: 1.0 for one, method in rows if property_of(method) == meaning}
+        rows = self.database.rows("select rowid from crs where unit like ?", f"%{meaning}%")
+        return {one: 1.0 for (one,) in rows}
+
+    def unknown(self):
+        found = {word for fits in self.named.values() for word, fit in fits.items() if fit}
+        return [word for word in self.question.words if word not in found and word not in self.question.place]
+
+    def fit(self, one):
+        named, place = self.named.get(one, {}), self.question.place
+        names = sum(fit for word, fit in named.items() if word not in place)
+        in_name = bool(place) and all(named.get(word, 0.0) == 1.0 for word in place)
+        meant = sum(fits.get(one, 0.0) for fits in self.meant.values())
+        area = PLACE * self.areas.get(one, self.anywhere) + IN_NAME * in_name
+        return names + self.bonus[one] + MEANT * meant + area
+
+    def best(self):
+        """The ids of those that fit, best first."""
+        fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.meant.values())
+        fits = {one: self.fit(one) for one in fitting}
+        least = POOR * max(fits.values(), default=0.0)
+        close = sorted((one for one in fits if fits[one] >= least), key=fits.get, reverse=True)[:CLOSELY]
+        self.chosen = self.database.chosen(close)
+        parts = dict(map(tuple, self.database.rows(COMPOUNDS)))
+        scores = {one: fits[one] + self.usual(one) + 0.1 * math.log10(1 + parts.get(one, 0)) for one in close}
+        return sorted(close, key=lambda one: (-scores[one], one))
+
+    def usual(self, one):
+        """How usual a CRS is for what was asked."""
+        crs, usages = self.chosen[one]
+        meanings, scopes = self.question.meanings, " ".join(scope for _, scope, _ in usages)
+        merit = AUTHORITIES.get(crs["auth_name"], -0.8) + DEPRECATED * crs["deprecated"]
+        merit += YOUNG * (crs["auth_name"] == "EPSG" and crs["code"] in YOUNG_CODES)
+        merit += (0.3 if self.boxes else 0.1) * holds(COMMON_SCOPE, scopes)
+        merit -= 0.1 * (
+            crs["orientation"] == "north"
+        )  # of two that differ by it, easting first is what programs use
+        merit += sum(0.3 * holds(SUITING_SCOPES.get(one, "^$"), scopes) for one in meanings)
+        merit += sum(0.5 * holds(NAMED_SO.get(one, "^$"), crs["name"]) for one in meanings)
+        if not any(meaning in MEANT_KINDS for meaning in meanings):
+            merit += KINDS.get(crs["kind"], -1.5)
+        if crs["kind"] == "vertical":
+            merit += max(crs["year"] - 1900, 0) * 0.003
+        elif crs["kind"] != "compound":
+            merit += shift_merit(self.accuracy(crs, usages))
+            merit += MODERN * bool(self.boxes and (crs["ensemble_accuracy"] or crs["year"] >= SATELLITES))
+        name = words_of(crs["name"])
+        merit += ELSEWHERE * (crs["auth_name"] == "IAU_2015" and name[0] not in self.question.words)
+        others = [word for word in name if word not in self.question.words]
+        return merit - 0.04 * min(len(others), 8)
+
+    def accuracy(self, crs, usages):
+        """Metres, in the box that was asked about or else in the area of use."""
+        boxes = [self.box] if self.box else [box for _, _, box in usages]
+        if not boxes or crs["kind"] in ("vertical", "compound"):
+            return None
+        return self.database.accuracy(datum_of(crs), self.datum, max(boxes, key=size))
+
+    def rows(self, ids):
+        chosen = self.database.chosen(ids)
+        return [self.row(one, *chosen[one]) for one in ids]
+
+    def row(self, one, crs, usages):
+        area, _, box = max(usages, key=self.shared, default=(None, "", None))
+        named = self.named.get(one, {})
+        matched = [word for word in self.question.words if named.get(word)]
+        matched += ["area of use"] * bool(self.boxes and one in self.areas)
+        row = {
+            "code": f"{crs['auth_name']}:{crs['code']}",
+            "name": crs["name"],
+            "kind": crs["kind"],
+            "property": property_of(crs["method"]),
+            "area": area,
+            "bbox": box,
+            "unit": (crs["unit"] or "").partition(" (")[0],
+            "accuracy_m": self.accuracy(crs, usages),
+            "matched": matched + [meaning for meaning, fits in self.meant.items() if one in fits],
+            "deprecated": bool(crs["deprecated"]),
+            "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, one)],
+        }
+        return {
+            name: value
+            for name, value in row.items()
+            if value or (name == "accuracy_m" and value is not None)
+        }
+
+    def shared(self, usage):
+        """By how much of the place it covers, else by its size."""
+        return sum(common(usage[2], box) for box in self.boxes) if self.boxes else size(usage[2])
+
+
+def widened(west, south, east, north):
+    """A box may be a point, which has no size."""
+    return west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
+
+
+def holds(pattern, text):
+    return bool(re.search(pattern, text, re.IGNORECASE))
+
+
+def shift_merit(metres):
+    """Of the accuracy of the way to a datum; up to five metres it is that of the datums themselves."""
+    if metres is None:
+        return -0.2
+    return 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
+
+
+def fit_of(word, tokens):
+    """1 for a word of a name, half for the beginning of one; a number or a short word that is only begun says nothing."""
+    if word in tokens:
+        return 1.0
+    return 0.5 * (len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens))
+
+
+def fit_in(area, box, tight):
+    """1 for an area of use that is the box; less when it does not cover it, and when it is wider."""
+    both = common(area, box)
+    return both / size(box) * (both / size(area)) ** tight if both else 0.0

@@ -1,0 +1,143 @@
+"""The search for a CRS, in the container, against the image's own PROJ database."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.data.make import make_data
+from tests.integration.worker_kit import Box
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds
+
+__all__ = ["grounds"]
+
+pytestmark = pytest.mark.engine
+
+QUESTIONS = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "crs_questions.toml").read_text(encoding="utf-8")
+)
+# of each group how many have the usual answer first, and among the first three
+REACHED = {"tuned": (60, 60), "seen": (25, 28), "fresh": (26, 28)}
+FEW = 5  # of the tuned, every so many
+
+
+@pytest.fixture(scope="session")
+def box(oracle: Oracle) -> Box:
+    return Box(oracle)
+
+
+def ask(box: Box, *asked: dict[str, Any]) -> list[dict[str, Any]]:
+    jobs = ({"program": "find_crs", "query": "", "bbox": None, "limit": 5, **one} for one in asked)
+    return [done.parsed for done in box.run(*jobs)]
+
+
+def first(found: dict[str, Any]) -> dict[str, Any]:
+    return found["matches"][0]
+
+
+def test_the_usual_answer_to_a_plain_question_comes_first(box: Box):
+    questions = QUESTIONS["tuned"][::FEW]
+    assert [one["ask"] for one, codes in answers(box, questions) if codes[0] not in one["first"]] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("group", REACHED)
+def test_of_all_plain_questions_as_many_as_were_measured_are_answered(box: Box, group: str):
+    found = answers(box, QUESTIONS[group])
+    at_first, at_three = REACHED[group]
+    missed = [one["ask"] for one, codes in found if not {*codes[:1]} & {*one["first"]}]
+    absent = [one["ask"] for one, codes in found if not {*codes} & {*one["first"]}]
+    assert len(found) - len(missed) >= at_first, missed
+    assert len(found) - len(absent) >= at_three, absent
+
+
+def answers(box: Box, questions: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
+    asked = ({"query": one["ask"], "bbox": one.get("bbox"), "limit": 3} for one in questions)
+    codes = [[row["code"] for row in found["matches"]] for found in ask(box, *asked)]
+    return list(zip(questions, codes, strict=True))
+
+
+def test_a_code_finds_itself_and_what_replaces_it(box: Box):
+    own, number, old, other = ask(
+        box, *({"query": text} for text in ("EPSG:27700", "4326", "epsg 3785", "ESRI:54030"))
+    )
+    west, south, east, north = first(own)["bbox"]
+    assert first(own)["code"] == "EPSG:27700"
+    assert west < -5 < 1 < east
+    assert 49 < south < 55 < north < 62
+    assert first(number)["code"] == "EPSG:4326"
+    assert (first(old)["deprecated"], first(old)["replaced_by"]) == (True, ["EPSG:3857"])
+    assert old["matches"][1]["code"] == "EPSG:3857"
+    assert first(other)["code"] == "ESRI:54030"
+
+
+def test_a_former_name_leads_to_the_code_that_had_it(box: Box):
+    names = ("JGD2011 / Japan Plane Rectangular CS IX", "Amersfoort / RD New", "ETRS89 / LAEA Europe")
+    found = ask(box, *({"query": name} for name in names))
+    assert [first(one)["code"] for one in found] == ["EPSG:6677", "EPSG:28992", "EPSG:3035"]
+
+
+def test_what_has_the_property_that_was_asked_for_comes_first(box: Box):
+    asked = [
+        (what, {"query": f"{what.replace('-', ' ')} {where}"})
+        for what in ("equal-area", "conformal", "equidistant")
+        for where in ("antarctica", "africa", "world", "asia")
+    ]
+    for (what, one), found in zip(asked, ask(box, *(one for _, one in asked)), strict=True):
+        assert first(found)["property"] == what, one
+
+
+def test_a_box_across_the_antimeridian_a_point_and_a_pole_have_a_place(box: Box):
+    fiji, point, pole = ask(
+        box,
+        {"query": "grid", "bbox": [176.9, -19.2, -178.2, -16.1]},
+        {"query": "utm", "bbox": [13.4, 52.5, 13.4, 52.5]},
+        {"query": "polar stereographic", "bbox": [-180, 85, 180, 90]},
+    )
+    assert "Fiji" in first(fiji)["area"]
+    assert first(point)["code"] in ("EPSG:32633", "EPSG:25833")
+    assert first(pole)["bbox"][3] == 90
+
+
+def test_accuracy_is_that_of_the_way_to_wgs_84(box: Box):
+    found = ask(box, *({"query": f"EPSG:{code}"} for code in (32633, 25833, 28992, 26712, 5773)))
+    wgs84, etrs89, rd, nad27, height = (first(one).get("accuracy_m") for one in found)
+    assert wgs84 == 0
+    assert etrs89 == 1
+    assert 0 < rd <= 2
+    assert nad27 > 2
+    assert height is None
+
+
+def test_a_dataset_gives_the_place_and_the_way_to_its_own_crs(box: Box, oracle: Oracle):
+    folder = oracle.folder("crs")
+    make_data(oracle, folder)
+    table = folder / "table.csv"
+    table.write_text("a,b\n1,2\n", encoding="utf-8")
+    job = {"program": "find_crs", "query": "utm", "limit": 5}
+    own, nothing, absent = box.run(
+        *({**job, "inputs": [str(path)]} for path in (folder / "dem.tif", table, folder / "absent.tif"))
+    )
+    rows = {row["code"]: row for row in own.parsed["matches"]}
+    assert rows["EPSG:32611"]["accuracy_m"] == 0
+    assert all(row["matched"][-1] == "area of use" for row in rows.values())
+    for done in (nothing, absent):
+        assert done.final["code"] == 1
+        assert not done.printed
+
+
+def test_what_nothing_is_called_is_told_and_signs_are_only_signs(box: Box):
+    texts = ("(%*", "'; drop table crs; --", "é\u202e", "_" * 50, "%", "\\", "the of and")
+    nothing, partly, *signs = ask(box, *({"query": text} for text in ("qwxyz", "utm qwxyz", *texts)))
+    assert (nothing["matches"], nothing["unknown_words"]) == ([], ["qwxyz"])
+    assert partly["matches"]
+    assert partly["unknown_words"] == ["qwxyz"]
+    assert all(isinstance(one["matches"], list) for one in signs)
+
+
+def test_what_is_deprecated_comes_after_what_took_its_place(box: Box):
+    [found] = ask(box, {"query": "wgs 84 pdc mercator", "limit": 50})
+    rows = [row for row in found["matches"] if row["name"] == "WGS 84 / PDC Mercator"]
+    assert [row.get("deprecated", False) for row in rows] == [False, True]
