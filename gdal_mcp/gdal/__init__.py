@@ -1,0 +1,13 @@
+"""GDAL as a toolbox."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from tomllib import loads
+from typing import Any
+
+
+@cache
+def data_of(package: str, name: str) -> Mapping[str, Any]:
+    """One of the TOML files in a package's `data/`, read once; not to be changed."""
+    return loads(files(package).joinpath("data", name).read_text(encoding="utf-8"))

@@ -1,7 +1,6 @@
 """GDAL's warnings as checks of ours."""
 
-from gdal_mcp.gdal.answers.lifted import lifted, suggested
-from gdal_mcp.gdal.answers.warnings import RULES
+from gdal_mcp.gdal.answers.lifted import RULES, lifted, suggested
 from gdal_mcp.toolbox import Described, Heard
 
 # as GDAL 3.13.3 said them, with the code that each must get

@@ -1,4 +1,4 @@
-"""GDAL's own warnings as checks: what it says of losses is told by a code of ours, with our words (`warnings.py`). Pure.
+"""GDAL's own warnings as checks: what it says of losses is told by a code of ours, with our words (`data/warnings.toml`). Pure.
 
 GDAL's text names fields, layers and values of the data, so it stays under `untrusted`, folded: equal texts, and texts that differ
 in their numbers only, are told once with their count.
@@ -10,18 +10,43 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from gdal_mcp.gdal.answers.warnings import ERRORS, RULES, Rule
+from gdal_mcp.gdal.answers import read
 from gdal_mcp.gdal.discovery.sql import sql_advice
 from gdal_mcp.toolbox import Described, Heard, Told
 
 MOST_TEXTS: Final = 20
+_NUMBER: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:e[+-]?[0-9]{1,3})?"
 _ANY_NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
-_COMPILED: Final = tuple(
-    (re.compile(pattern, re.DOTALL), rule) for rule in RULES for pattern in rule.patterns
+class Rule(NamedTuple):
+    """Texts that mean one thing. A group's name is the key of its number."""
+
+    code: str
+    patterns: tuple[re.Pattern[str], ...]
+    message: str
+    suggestion: str
+    repeats: bool  # false where GDAL warns only once
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text.replace("{number}", _NUMBER), re.DOTALL)
+
+
+RULES: Final = tuple(
+    Rule(
+        one["code"],
+        tuple(map(_pattern, one["patterns"])),
+        one["message"],
+        one["suggestion"],
+        one.get("repeats", True),
+    )
+    for one in read("warnings.toml")["warning"]
+)
+_ERRORS: Final = tuple(
+    (_pattern(one["pattern"]), one["suggestion"]) for one in read("warnings.toml")["error"]
 )
 
 
@@ -46,7 +71,7 @@ def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = ()) -> Told:
 
 def suggested(errors: Sequence[Heard]) -> str:
     """What to do about the errors that a job failed with; "" where nothing certain is known."""
-    known = (suggestion for one in errors for pattern, suggestion in ERRORS if pattern.fullmatch(one.text))
+    known = (suggestion for one in errors for pattern, suggestion in _ERRORS if pattern.fullmatch(one.text))
     return next(known, "") or sql_advice(one.text for one in errors)
 
 
@@ -65,8 +90,9 @@ def folded(heard: Iterable[Heard]) -> list[str]:
 
 
 def _rule(text: str) -> tuple[Rule, dict[str, float]] | None:
-    for pattern, rule in _COMPILED:
-        if match := pattern.fullmatch(text.strip()):
+    for rule in RULES:
+        found = (match for pattern in rule.patterns if (match := pattern.fullmatch(text.strip())))
+        if (match := next(found, None)) is not None:
             numbers = {key: float(value) for key, value in match.groupdict().items()}
             return rule, {
                 key: int(value) if value.is_integer() and abs(value) < 2**53 else value

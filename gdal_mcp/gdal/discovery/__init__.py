@@ -9,14 +9,8 @@
 Nothing here decides on a call. What is found is checked, resolved and approved like any other call.
 """
 
-from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from tomllib import loads
-from typing import Any
+from functools import partial
 
+from gdal_mcp.gdal import data_of
 
-@cache
-def read(name: str) -> Mapping[str, Any]:
-    """One of the TOML files in `data/`, read once; not to be changed."""
-    return loads(files(__name__).joinpath("data", name).read_text(encoding="utf-8"))
+read = partial(data_of, __name__)
