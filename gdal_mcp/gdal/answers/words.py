@@ -61,17 +61,16 @@ _COMPRESSIONS: Final = frozenset(
 ) | {"YCbCr JPEG", "CCITT Group 3", "CCITT Group 4", "CCITT RLE"}
 
 
-# formats that the build which the packaged catalogue describes does not have
-_OTHER_BUILDS: Final = frozenset(
-    "Arrow Parquet TileDB MONGODBV3 HDF4 HDF4Image HDF5 HDF5Image KEA HEIF AVIF JPEGXL JXL ECW JP2ECW JP2KAK JP2MrSID JPIPKAK MrSID "
-    "MG4Lidar MSG GEOR GTA LIBKML KML FileGDB SOSI DWG XODR EXR PDF PCIDSK Rasterlite OGDI BASISU KTX2 MiraMonRaster".split()
-)
+# drivers that GDAL's source has beside those of `some_builds`, each of which needs a library that no free image may hold
+_UNFREE: Final = frozenset("FileGDB JP2ECW JP2KAK JP2MrSID JPIPKAK MSG".split())
+_NO_DATASET: Final = frozenset({"text", "numpy"})  # what the container calls what no driver opens
 
 
 @cache
 def drivers() -> frozenset[str]:
-    """Short names of the formats that GDAL has, and those that the container gives to what is no dataset."""
-    return frozenset(driver.name for driver in packaged().drivers) | _OTHER_BUILDS | {"text", "numpy", "MEM"}
+    """Short names of the formats that a build of GDAL may have, whatever image is in use."""
+    known = packaged()
+    return frozenset(one.name for one in (*known.drivers, *known.some_builds)) | _UNFREE | _NO_DATASET
 
 
 @cache

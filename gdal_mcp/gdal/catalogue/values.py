@@ -2,7 +2,7 @@
 
 Invariants of what passes: valid Unicode without control characters, of bounded length; nothing that ends in `=?` once it stands behind
 its name, which GDAL answers with a list of completions; and no text of a free kind can name a file, as it has no slash or backslash, no
-`..`, and no `@`, `~`, `<` or `{` in front.
+`..`, and no `@`, `~`, `<` or `{` in front; only tuples may begin with a brace, around whole numbers.
 """
 
 import math
@@ -25,7 +25,10 @@ _MOST_THREADS: Final = 1024
 # what a text must match as a whole, and what to write instead
 _PATTERNS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = MappingProxyType(
     {
-        "tuples": (re.compile(r"(?!.*\.\.)[0-9.,(){}eE+\- ]{1,512}"), "For example (255,255,255),(0,0,0)."),
+        "tuples": (
+            re.compile(r"(?!.*\.\.)(?=.{1,512}\Z)(?:\([0-9.,eE+\- ]++\)|\{[0-9, ]++\}|[0-9.,eE+\- ]++)+"),
+            "For example (255,255,255),(0,0,0).",
+        ),
         "word": (
             re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:+-]{0,64}"),
             "Use letters, digits and . _ : + - only.",
