@@ -70,7 +70,8 @@ _NO_DATASET: Final = frozenset({"text", "numpy"})  # what the container calls wh
 def drivers() -> frozenset[str]:
     """Short names of the formats that a build of GDAL may have, whatever image is in use."""
     known = packaged()
-    return frozenset(one.name for one in (*known.drivers, *known.some_builds)) | _UNFREE | _NO_DATASET
+    names = {one.name for one in known.drivers} | {one.name for one in known.some_builds}
+    return names | _UNFREE | _NO_DATASET
 
 
 @cache
