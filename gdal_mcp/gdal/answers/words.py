@@ -70,7 +70,7 @@ _NO_DATASET: Final = frozenset({"text", "numpy"})  # what the container calls wh
 def drivers() -> frozenset[str]:
     """Short names of the formats that a build of GDAL may have, whatever image is in use."""
     known = packaged()
-    names = {one.name for one in known.drivers} | {one.name for one in known.some_builds}
+    names = frozenset(one.name for one in known.drivers) | {one.name for one in known.some_builds}
     return names | _UNFREE | _NO_DATASET
 
 
