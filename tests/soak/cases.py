@@ -59,13 +59,14 @@ def _algorithm(name: str, tool: str, oracle: str, suffix: str = "", **arguments:
 
 
 READS = (
-    _case("info of a raster", "info", "gdal info -f json {in}/dem.tif", path="dem.tif"),
-    _case("info of a vector", "info", "gdal info -f json {in}/zones.gpkg", path="zones.gpkg"),
+    # with a format named, the answer has GDAL's own report whole
+    _algorithm("info of a raster", "gdal_read", "gdal raster info -f json {in}/dem.tif", input="dem.tif", output_format="json"),
+    _algorithm("info of a vector", "gdal_read", "gdal vector info -f json {in}/zones.gpkg", input="zones.gpkg", output_format="json"),
     _case("statistics", "gdalinfo", "gdalinfo -json -stats {in}/dem.tif", dataset="dem.tif", json=True, stats=True),
     _case("text", "gdalinfo", "gdalinfo {in}/float.tif", dataset="float.tif"),
-    _algorithm("checksums", "gdal_read", "gdal raster info --checksum -f json {in}/rgb.tif", input="rgb.tif", checksum=True),
+    _algorithm("checksums", "gdal_read", "gdal raster info --checksum -f json {in}/rgb.tif", input="rgb.tif", checksum=True, output_format="json"),
     _algorithm("a pixel", "gdal_read", "gdal raster pixel-info --position=10,20 {in}/dem.tif", input="dem.tif", position=[10, 20]),
-    _algorithm("features", "gdal_read", "gdal vector info --features -f json {in}/places.geojson", input="places.geojson", features=True),
+    _algorithm("features", "gdal_read", "gdal vector info --features -f json {in}/places.geojson", input="places.geojson", features=True, output_format="json"),
 )  # fmt: skip
 WRITES = (
     _case("compressed", "convert", "gdal convert --co=COMPRESS=ZSTD --co=PREDICTOR=2 {in}/dem.tif {out}", ".tif",

@@ -101,6 +101,15 @@ VALUES = (
         before=True,
     ),
     Trap("classes_mixed", write("raster resize", input="classes.tif", output="OUT.tif", size=["20", "15"], resampling="bilinear"), before=True),
+    Trap(
+        "classes_mixed",
+        write("raster convert", input="landcover.tif", output="OUT.webp"),
+        (
+            write("raster convert", input="landcover.tif", output="OUT.webp", **{"creation-option": ["LOSSLESS=YES"]}),
+            write("raster convert", input="photo.tif", output="OUT.webp"),
+        ),
+        before=True,
+    ),
 )  # fmt: skip
 WRITTEN = (
     Trap(

@@ -17,6 +17,7 @@ Steps = tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]
 HOLES: Final = "holes"
 CLASSES: Final = "classes"
 OVERVIEWS: Final = "overviews"
+_PHOTOS: Final = ("JPEG", "WEBP")
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps after which a pixel still has the value that it had
@@ -37,11 +38,11 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
         path == "raster calc" and arguments.get("propagate-nodata") != ("true",) for path, arguments in steps
     ):
         found.append(HOLES)
-    if any(_mixes(path, arguments) for path, arguments in steps):
+    driver = _output_driver(draft, steps, catalogue)
+    options = [option.upper() for option in steps[-1][1].get("creation-option", ())]
+    if any(_mixes(path, arguments) for path, arguments in steps) or _is_lossy(driver, options):
         found.append(CLASSES)
-    if _output_driver(draft, steps, catalogue) == "COG" and not any(
-        "RESAMPLING=" in option.upper() for option in steps[-1][1].get("creation-option", ())
-    ):
+    if driver == "COG" and not any("RESAMPLING=" in option for option in options):
         found.append(OVERVIEWS)
     if all(path in _KEEPS for path, _ in steps) and (kind := _comes_into(draft, steps, catalogue)):
         found.append(kind)
@@ -49,8 +50,13 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def _mixes(path: str, arguments: Mapping[str, tuple[str, ...]]) -> bool:
-    mixes = path in _RESAMPLES and arguments.get("resampling", ("",))[0] in _MIXES
-    return mixes or any(option.upper() == "COMPRESS=JPEG" for option in arguments.get("creation-option", ()))
+    return path in _RESAMPLES and arguments.get("resampling", ("",))[0] in _MIXES
+
+
+def _is_lossy(driver: str, options: list[str]) -> bool:
+    """Whether pixels come back with other values, by a compression that is meant for photographs."""
+    lossless = any(option in ("LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE") for option in options)
+    return not lossless and (driver in _PHOTOS or any(f"COMPRESS={one}" in options for one in _PHOTOS))
 
 
 def _comes_into(draft: Draft, steps: Steps, catalogue: Catalogue) -> str | None:
