@@ -103,11 +103,8 @@ VALUES = (
     Trap("classes_mixed", write("raster resize", input="classes.tif", output="OUT.tif", size=["20", "15"], resampling="bilinear"), before=True),
     Trap(
         "classes_mixed",
-        write("raster convert", input="landcover.tif", output="OUT.webp"),
-        (
-            write("raster convert", input="landcover.tif", output="OUT.webp", **{"creation-option": ["LOSSLESS=YES"]}),
-            write("raster convert", input="photo.tif", output="OUT.webp"),
-        ),
+        write("raster convert", input="many_classes.tif", output="OUT.jpg"),
+        (write("raster convert", input="many_classes.tif", output="OUT.png"), write("raster convert", input="shaded.tif", output="OUT.jpg")),
         before=True,
     ),
 )  # fmt: skip
