@@ -20,6 +20,7 @@ from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.rows import Evidence, Folder, Row, Rule, judged, told
 from sandbox.isolation.syscalls import NUMBERS
 from sandbox.isolation.tried import ATTEMPTS, CALLS, FILES, SIGHT, WRITABLE
+from sandbox.mounted import is_share, mountinfo
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
@@ -133,11 +134,22 @@ def _evidence(
         nonces[str(target / NONCE_FILE)] = nonce = secrets.token_hex(16)
         (place / NONCE_FILE).write_text(nonce, encoding="ascii")
     folders = {str(one.target): folder_at(one.source.path) for one in template.mounts if one.read_only}
+    shares = frozenset(
+        str(one.target) for one in template.mounts if one.read_only and is_share(one.source.path, _table())
+    )
     files = {"nonces": list(nonces), "folders": list(folders)}
     job = Job(f"attest-{secrets.token_hex(4)}", looking(template), {"files": files, **asked})
     result = runner.run(job, cancel)
     boot = comparable_boot(runner.engine.info())
-    return Evidence(template, result.facts, _seen(result), nonces, folders, boot)
+    return Evidence(template, result.facts, _seen(result), nonces, folders, shares, boot)
+
+
+def _table() -> str:
+    """The mounts of this process; none where there is no Linux, whose numbers no container's are compared with."""
+    try:
+        return mountinfo()
+    except OSError:
+        return "0 0 0:0 / / - -"
 
 
 def comparable_boot(info: EngineInfo) -> str:

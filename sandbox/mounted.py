@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
 from sandbox.template import SandboxTemplate
 from sandbox.workspace import Located
 
 READ, ENTER = 0o4, 0o1  # of a folder's mode
-_MOUNTINFO_FIELDS: Final = 10  # at least; proc(5). The fifth is the mount point, with odd characters in octal
+_SHARES: Final = frozenset({"9p", "drvfs", "fakeowner", "fuse", "grpcfuse", "osxfs", "virtiofs"})
+_MOUNTINFO_FIELDS: Final = 6  # at least, before the dash; proc(5). Odd characters are in octal
 
 
 def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same_kernel: bool) -> None:
@@ -118,19 +119,46 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
     Raises IsolationRefused for a text that is not mountinfo.
     """
     below = f"{PurePosixPath(root)}".rstrip("/") + "/"
-    return tuple(point for point in _mount_points(table) if point.startswith(below) and point != below)
+    places = {one.place for one in mount_points(table)}
+    return tuple(sorted(one for one in places if one.startswith(below) and one != below))
+
+
+class MountPoint(NamedTuple):
+    """One row of mountinfo."""
+
+    root: str  # the folder or file of that file system which is mounted
+    place: str
+    kind: str  # of the file system, such as ext4
+
+
+def is_share(folder: str | PurePath, table: str) -> bool:
+    """Whether a folder's file system comes from outside of this kernel, as the shares of Docker Desktop do.
+
+    Such a one may give the same file another device and inode wherever it is mounted.
+    """
+    place = PurePosixPath(folder)
+    holding = [one for one in mount_points(table) if place.is_relative_to(one.place)]
+    # of those at one place the last one covers the others
+    kind = max(enumerate(holding), key=lambda one: (len(one[1].place), one[0]))[1].kind if holding else ""
+    return kind.partition(".")[0] in _SHARES
 
 
 @lru_cache(maxsize=4)  # the table is long, and asked for at every claim of a slot
-def _mount_points(table: str) -> tuple[str, ...]:
-    points = set()
+def mount_points(table: str) -> tuple[MountPoint, ...]:
+    """Every row, in the order of the table. Raises IsolationRefused for a text that is not mountinfo."""
+    points = []
     for line in filter(None, table.split("\n")):  # other line ends occur in names
-        fields = line.split(" ")
-        if len(fields) < _MOUNTINFO_FIELDS or not fields[4].startswith("/"):
+        fields, _, rest = line.partition(" - ")
+        row = fields.split(" ")
+        if len(row) < _MOUNTINFO_FIELDS or not row[4].startswith("/") or not rest:
             raise IsolationRefused(
                 f"mounts might be missed: this row of mountinfo is malformed: {line[:200]!r}"
             )
-        points.add(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]))
+        points.append(MountPoint(_unescaped(row[3]), _unescaped(row[4]), rest.split(" ")[0]))
     if not points:
         raise IsolationRefused("mountinfo is empty, so mounts would be missed. Mount /proc where this runs.")
-    return tuple(sorted(points))
+    return tuple(points)
+
+
+def _unescaped(name: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), name)

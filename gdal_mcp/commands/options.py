@@ -126,6 +126,10 @@ def settings_of(given: argparse.Namespace) -> Settings:
     """The settings with what the command line says of them; logging follows them. Raises SettingsError."""
     typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
     settings = load_settings(**typed)
+    if settings.run_as == "owner":
+        from gdal_mcp.host.user import give_up_root  # noqa: PLC0415 - for our image alone
+
+        give_up_root(settings)
     from gdal_mcp import logs  # noqa: PLC0415 - not needed for help, and takes a while
 
     logs.configure(settings.log_level, settings.log_format)

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from gdal_mcp.host.image import Image, ImageUnsuitable, resolve, suitable
-from gdal_mcp.host.nested import prove
+from gdal_mcp.host.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
-from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.state import put_private
 from gdal_mcp.toolbox import Toolbox
 from sandbox.attestation import attest, fingerprint
@@ -86,8 +85,12 @@ class Hosting:
         owner: Owner,
         areas: Mapping[Path, OutputStore],
         toolboxes: Sequence[Toolbox],
+        paths: HostPaths,
     ) -> None:
-        """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own."""
+        """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own.
+
+        `paths` tells them and this where their folders are for the engine.
+        """
         self._settings = settings
         self._toolboxes = tuple(toolboxes)
         self._workspaces = workspaces
@@ -101,7 +104,7 @@ class Hosting:
         self._ending: list[threading.Thread] = []  # pools of engines that went away
         self._unremoved: set[str] = set()
         self._views = Views(settings.state_dir / "views", owner)
-        self._path_map = PathMap.parse(settings.path_map)
+        self._paths = paths
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
     def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
@@ -173,6 +176,7 @@ class Hosting:
         first = toolbox is self._toolboxes[0]  # the image that the settings name is its
         image = resolve(engine.images, toolbox.image, self._settings.image if first else None)
         info = engine.info()
+        self._paths.ask(engine)
         # of the engine's machine; one that does not say stands on this one
         memory = info.memory_bytes or machine_memory().get("MemTotal", 0)
         runner = Runner(engine, self._owner.id, self._shared_capacity(memory))
@@ -195,7 +199,7 @@ class Hosting:
         )
         host = Host(engine, info, runner, pool, concurrent, toolbox, image)
         proven: tuple[Row, ...] = ()
-        if self._path_map.pairs:
+        if self._paths.map.pairs:
             # by every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right
             proven = prove(runner, self.template(host, None), self._staging_areas(), self._cancel)
         attested = (*proven, *self._attested(host, fresh=fresh))
@@ -278,7 +282,7 @@ class Hosting:
         identity = located.identity
         told = (identity.device, identity.inode) if identity is not None else None
         return Mount(
-            self._path_map.source(source / located.relative), PurePosixPath(located.path), identity=told
+            self._paths(source / located.relative), PurePosixPath(located.path), identity=told
         )
 
     def seen(self, root: Path) -> Path:
@@ -287,7 +291,7 @@ class Hosting:
         Raises AttestationFailed for a view that the engine could not see.
         """
         source = self._views.source(root, self.user())
-        if self._path_map.pairs and source != root:
+        if self._paths.map.pairs and source != root:
             raise AttestationFailed(
                 f"the workspace {root} belongs to root and is closed to others. A server in a container cannot open it to "
                 f"the calls' user, as its engine does not see what is mounted here. On the host: chmod o+rx {root}, or give "
@@ -320,7 +324,7 @@ class Hosting:
 
     def _staging_areas(self) -> tuple[OutputStore, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
-        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self._path_map.source)
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self._paths)
         return tuple(self._areas.values()) or (own,)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
@@ -334,7 +338,7 @@ class Hosting:
             [str(mount.target) for mount in template.mounts],
             dict(template.environment),
             fingerprint(),
-            self._settings.path_map,
+            [tuple(map(str, pair)) for pair in self._paths.map.pairs],
         ]
         key = hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=str).encode()).hexdigest()
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
