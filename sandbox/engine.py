@@ -51,6 +51,7 @@ class ContainerDetails:
     id: str
     mounts: Mapping[str, str]  # place inside -> the folder, file or volume on the engine's host
     ports: Mapping[int, tuple[str, int]]  # port inside -> the address and port of the host that lead there
+    shares_network: bool = False  # the host's, where every port is the host's own
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class SandboxScope:
 class Hosting:
     """Connects when first needed, and again after the engine was gone. Safe to use from several threads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a server, which `app` alone puts together
         self,
         settings: Settings,
         workspaces: Workspaces,
@@ -104,7 +104,7 @@ class Hosting:
         self._ending: list[threading.Thread] = []  # pools of engines that went away
         self._unremoved: set[str] = set()
         self._views = Views(settings.state_dir / "views", owner)
-        self._paths = paths
+        self.paths = paths
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
     def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
@@ -176,7 +176,7 @@ class Hosting:
         first = toolbox is self._toolboxes[0]  # the image that the settings name is its
         image = resolve(engine.images, toolbox.image, self._settings.image if first else None)
         info = engine.info()
-        self._paths.ask(engine)
+        self.paths.ask(engine)
         # of the engine's machine; one that does not say stands on this one
         memory = info.memory_bytes or machine_memory().get("MemTotal", 0)
         runner = Runner(engine, self._owner.id, self._shared_capacity(memory))
@@ -199,7 +199,7 @@ class Hosting:
         )
         host = Host(engine, info, runner, pool, concurrent, toolbox, image)
         proven: tuple[Row, ...] = ()
-        if self._paths.map.pairs:
+        if self.paths.map.pairs:
             # by every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right
             proven = prove(runner, self.template(host, None), self._staging_areas(), self._cancel)
         attested = (*proven, *self._attested(host, fresh=fresh))
@@ -281,9 +281,7 @@ class Hosting:
             refuse_closed(source, located, user)
         identity = located.identity
         told = (identity.device, identity.inode) if identity is not None else None
-        return Mount(
-            self._paths(source / located.relative), PurePosixPath(located.path), identity=told
-        )
+        return Mount(self.paths(source / located.relative), PurePosixPath(located.path), identity=told)
 
     def seen(self, root: Path) -> Path:
         """What containers are shown for the workspace at `root`: itself, or a view of it.
@@ -291,7 +289,7 @@ class Hosting:
         Raises AttestationFailed for a view that the engine could not see.
         """
         source = self._views.source(root, self.user())
-        if self._paths.map.pairs and source != root:
+        if self.paths.map.pairs and source != root:
             raise AttestationFailed(
                 f"the workspace {root} belongs to root and is closed to others. A server in a container cannot open it to "
                 f"the calls' user, as its engine does not see what is mounted here. On the host: chmod o+rx {root}, or give "
@@ -324,7 +322,7 @@ class Hosting:
 
     def _staging_areas(self) -> tuple[OutputStore, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
-        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self._paths)
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self.paths)
         return tuple(self._areas.values()) or (own,)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
@@ -338,7 +336,7 @@ class Hosting:
             [str(mount.target) for mount in template.mounts],
             dict(template.environment),
             fingerprint(),
-            [tuple(map(str, pair)) for pair in self._paths.map.pairs],
+            [tuple(map(str, pair)) for pair in self.paths.map.pairs],
         ]
         key = hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=str).encode()).hexdigest()
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"

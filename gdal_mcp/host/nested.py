@@ -42,6 +42,12 @@ def own_container(engine: Engine) -> ContainerDetails | None:
     return None
 
 
+def program() -> tuple[str, ...]:
+    """How a person on the host runs the commands of this server: in its container, if it is in one."""
+    numbers = _own_numbers(_own_mounts())
+    return ("docker", "exec", "-it", numbers[0][:12], "gdal-mcp") if numbers else ("gdal-mcp",)
+
+
 def in_container() -> bool:
     """Whether an engine started this process in a container, by what it mounted there."""
     return bool(_own_numbers(_own_mounts()))

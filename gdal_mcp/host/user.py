@@ -91,7 +91,9 @@ def _take_state(folder: Path, user: tuple[int, int]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     status = folder.stat()
     if any(folder.iterdir()) and not (folder / "servers").is_dir():
-        raise SettingsError(f"{folder} holds other things than records. Name an empty folder with --state-dir.")
+        raise SettingsError(
+            f"{folder} holds other things than records. Name an empty folder with --state-dir."
+        )
     if (status.st_uid, status.st_gid) != user:
         for one in (*folder.rglob("*"), folder):
             os.chown(one, *user, follow_symlinks=False)

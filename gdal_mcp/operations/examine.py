@@ -18,6 +18,7 @@ from gdal_mcp.gdal.catalogue.load import catalogue_of
 from gdal_mcp.gdal.image import GDAL_IMAGE, OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.image import resolve
+from gdal_mcp.host.nested import is_lasting
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
@@ -106,7 +107,11 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         "gdal_version": host.image.version,
         "tier": host.tier(settings),
     }
-    return [*_engine(host, settings), *_image(host), *_catalogue(host, settings)], facts
+    paths = [
+        Row("engine", "path map", "ok", f"{inside} is {outside} for the engine")
+        for inside, outside in hosting.paths.map.pairs
+    ]
+    return [*_engine(host, settings), *paths, *_image(host), *_catalogue(host, settings)], facts
 
 
 def _engine(host: Host, settings: Settings) -> Iterator[Row]:
@@ -122,8 +127,6 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     yield _warning_if(not modules, "engine", "security module", found, fix)
     tier = f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)")
     yield Row("engine", "tier", "ok", tier)
-    if settings.path_map:
-        yield Row("engine", "path map", "ok", ", ".join(settings.path_map))
     places = host.places(settings)
     found = f"{host.concurrent} calls at once, {places} containers with those that wait"
     fix = "Lower `memory`, or raise `memory_share`: calls that come together leave no room for waiting containers."
@@ -204,6 +207,9 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
 
 def _records(settings: Settings) -> Iterator[Row]:
     found = verify(settings.state.audit)
+    if not is_lasting(settings.state_dir):
+        fix = f"docker run -v gdal-mcp:{settings.state_dir} keeps them in a volume."
+        yield Row("records", "kept", "warning", "in this container, and gone with it", fix)
     if found.ok:
         told = f"{found.records} records, chain whole, {settings.state_dir}"
         yield Row("records", "audit", "ok", told)

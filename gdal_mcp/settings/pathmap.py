@@ -71,7 +71,7 @@ def _pair(text: str) -> tuple[PurePosixPath, PurePosixPath]:
 
 
 def _without_drive(text: str) -> str:
-    """With `C:\\maps` at its end as `/run/desktop/mnt/host/c/maps`."""
+    r"""With `C:\maps` at its end as `/run/desktop/mnt/host/c/maps`."""
     found = _DRIVE.search(text)
     if found is None:
         return text

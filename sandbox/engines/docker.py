@@ -146,10 +146,14 @@ class DockerEngine:
             str(found["Id"]),
             {str(one["Destination"]): str(one["Source"]) for one in found["Mounts"] if one.get("Source")},
             {
-                int(port.removesuffix("/tcp")): (str(places[0].get("HostIp") or ""), int(places[0]["HostPort"]))
+                int(port.removesuffix("/tcp")): (
+                    str(places[0].get("HostIp") or ""),
+                    int(places[0]["HostPort"]),
+                )
                 for port, places in published.items()
                 if places and port.endswith("/tcp")
             },
+            (found.get("HostConfig") or {}).get("NetworkMode") == "host",
         )
 
     def state(self, container: str) -> ContainerState | None:
