@@ -20,8 +20,9 @@ from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.rows import Evidence, Folder, Row, Rule, judged, told
 from sandbox.isolation.syscalls import NUMBERS
 from sandbox.isolation.tried import ATTEMPTS, CALLS, FILES, SIGHT, WRITABLE
-from sandbox.mounted import is_share, mountinfo
+from sandbox.mounted import is_share
 from sandbox.outcome import Exited, SandboxResult
+from sandbox.portable import mount_table
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET, SandboxTemplate
@@ -86,7 +87,7 @@ def try_to_escape(
         result.facts,
         _seen(result),
         security_options=info.security_options,
-        namespaces={name: os.readlink(f"/proc/self/ns/{name}") for name in os.listdir("/proc/self/ns")},  # noqa: PTH115, PTH208
+        namespaces={one.name: str(one.readlink()) for one in Path("/proc/self/ns").glob("*")},
         gone=runner.engine.state(slot.container) is None,
     )
     return escape_rows(evidence, attested)
@@ -134,22 +135,17 @@ def _evidence(
         nonces[str(target / NONCE_FILE)] = nonce = secrets.token_hex(16)
         (place / NONCE_FILE).write_text(nonce, encoding="ascii")
     folders = {str(one.target): folder_at(one.source.path) for one in template.mounts if one.read_only}
+    table = mount_table()  # none where there is no Linux, whose numbers are compared with no container's
     shares = frozenset(
-        str(one.target) for one in template.mounts if one.read_only and is_share(one.source.path, _table())
+        str(one.target)
+        for one in template.mounts
+        if table and one.read_only and is_share(one.source.path, table)
     )
     files = {"nonces": list(nonces), "folders": list(folders)}
     job = Job(f"attest-{secrets.token_hex(4)}", looking(template), {"files": files, **asked})
     result = runner.run(job, cancel)
     boot = comparable_boot(runner.engine.info())
     return Evidence(template, result.facts, _seen(result), nonces, folders, shares, boot)
-
-
-def _table() -> str:
-    """The mounts of this process; none where there is no Linux, whose numbers no container's are compared with."""
-    try:
-        return mountinfo()
-    except OSError:
-        return "0 0 0:0 / / - -"
 
 
 def comparable_boot(info: EngineInfo) -> str:

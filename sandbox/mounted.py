@@ -15,6 +15,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
+from sandbox.portable import LOOK, mount_table
 from sandbox.template import SandboxTemplate
 from sandbox.workspace import Located
 
@@ -55,7 +56,7 @@ def refuse_closed(root: Path, located: Located, user: tuple[int, int]) -> None:
     """
     if located.identity is None:
         return
-    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = LOOK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with ExitStack() as stack:
             opened = os.open(root, flags)
@@ -97,19 +98,26 @@ def mount_fingerprint(template: SandboxTemplate) -> object:
     A folder may have been replaced by another of the same name, so may one that is masked in it, and a container that runs
     does not see a file system that is mounted later. Fingerprints are compared; one that cannot be taken equals no other.
     """
+    table = mount_table()
     try:
-        table = mountinfo()
         folders = [Path(mount.source.path).stat() for mount in template.mounts]
     except OSError:
         return object()  # the launch itself will say what is wrong
+    if table is None:
+        return object()
     below = [submounts(mount.source.path, table) for mount in template.mounts]
     masked = [device_and_inode(str(mask)) for mask in template.masks]
     return [(one.st_dev, one.st_ino) for one in folders], below, masked
 
 
 def mountinfo() -> str:
-    """The mount table of this process. Raises OSError where /proc is not mounted."""
-    return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    """The mount table of this process. Raises IsolationRefused where there is none."""
+    if (table := mount_table()) is None:
+        raise IsolationRefused(
+            "this system does not tell what is mounted below a workspace, and this engine would leave it writable. Use Docker 25 "
+            "or newer; on Linux, mount /proc."
+        )
+    return table
 
 
 def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
@@ -136,11 +144,14 @@ def is_share(folder: str | PurePath, table: str) -> bool:
 
     Such a one may give the same file another device and inode wherever it is mounted.
     """
-    place = PurePosixPath(folder)
-    holding = [one for one in mount_points(table) if place.is_relative_to(one.place)]
+    return kind_at(folder, table).partition(".")[0] in _SHARES
+
+
+def kind_at(place: str | PurePath, table: str) -> str:
+    """The kind of file system that an absolute path without links lies on, such as ext4."""
+    holding = [one for one in mount_points(table) if PurePosixPath(place).is_relative_to(one.place)]
     # of those at one place the last one covers the others
-    kind = max(enumerate(holding), key=lambda one: (len(one[1].place), one[0]))[1].kind if holding else ""
-    return kind.partition(".")[0] in _SHARES
+    return max(enumerate(holding), key=lambda one: (len(one[1].place), one[0]))[1].kind if holding else ""
 
 
 @lru_cache(maxsize=4)  # the table is long, and asked for at every claim of a slot

@@ -27,6 +27,8 @@ from sandbox.outputs.store import OutputStore
 from sandbox.owner import Owner
 from sandbox.pool.lease import SlotKey, SlotProvider
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
+from sandbox.pool.sizing import Sizes
+from sandbox.portable import mount_table
 from sandbox.program import delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
@@ -189,7 +191,11 @@ class Hosting:
                 f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
                 "setting out."
             )
-        pool = WarmPool(runner, self._settings.sizes(), lambda: self._standing(host))
+        # a container that waits does not see what is mounted later; where nothing tells of mounts, none waits
+        sizes = (
+            self._settings.sizes() if mount_table() is not None else Sizes(0, 0, self._settings.pool_seconds)
+        )
+        pool = WarmPool(runner, sizes, lambda: self._standing(host))
         concurrent = capacity(
             info.cpus or os.cpu_count() or 1,
             memory,
@@ -322,8 +328,17 @@ class Hosting:
 
     def _staging_areas(self) -> tuple[OutputStore, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
-        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self.paths)
-        return tuple(self._areas.values()) or (own,)
+        if self._areas:
+            return tuple(self._areas.values())
+        state = self._settings.state_dir
+        try:
+            self.paths(state)
+        except AttestationFailed as error:
+            raise AttestationFailed(
+                "where no workspace is writable, a server in a container needs its state folder on the engine's host, too: "
+                f"docker run -v gdal-mcp:{state}"
+            ) from error
+        return (StagingArea(Workspace(state, writable=True), source=self.paths),)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
         template = self.template(host, None)

@@ -61,7 +61,7 @@ def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[
         raise
     except ImageMissing:
         wanted = _reference(spec, named) or spec.reference
-        report(f"{wanted} is not here yet; pulling it")
+        report(f"pulling {wanted}, which is not here yet")
     try:
         images.pull(wanted, report)
     except PullFailed as error:

@@ -18,8 +18,9 @@ from sandbox.attestation import prove_folders
 from sandbox.engine import ContainerDetails, Engine
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.isolation.rows import Row, told
-from sandbox.mounted import MountPoint, mount_points, mountinfo
+from sandbox.mounted import MountPoint, mount_points
 from sandbox.outputs.store import OutputStore
+from sandbox.portable import mount_table
 from sandbox.runner import Runner
 from sandbox.template import HostPath, SandboxTemplate
 from sandbox.waiting import Cancellation
@@ -36,9 +37,12 @@ def own_container(engine: Engine) -> ContainerDetails | None:
     """
     points = _own_mounts()
     for number in _own_numbers(points):
-        found = engine.describe(number)
-        if found is not None and set(found.mounts) <= {one.place for one in points}:
-            return found
+        if (found := engine.describe(number)) is None:
+            continue
+        # as the kernel names them: /var/run/docker.sock is mounted at /run/docker.sock
+        mounts = {str(Path(inside).resolve()): outside for inside, outside in found.mounts.items()}
+        if set(mounts) <= {one.place for one in points}:
+            return replace(found, mounts=mounts)
     return None
 
 
@@ -63,10 +67,8 @@ def is_lasting(folder: Path) -> bool:
 
 
 def _own_mounts() -> tuple[MountPoint, ...]:
-    try:
-        return mount_points(mountinfo())
-    except OSError:  # no Linux, so no container
-        return ()
+    table = mount_table()
+    return mount_points(table) if table else ()  # no Linux, so no container
 
 
 def _own_numbers(points: Iterable[MountPoint]) -> tuple[str, ...]:

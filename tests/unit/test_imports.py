@@ -73,6 +73,7 @@ sandbox/protocol
 sandbox/worker
 sandbox/template
 sandbox/labels
+sandbox/portable
 sandbox/waiting
 sandbox/errors
 sandbox/__init__
