@@ -38,8 +38,10 @@ _CODE: Final = {
 }
 
 
-def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Cancellation) -> tuple[Row, ...]:
-    """Probes a container like `template`, which mounts `staging`, a folder of its user's, for writing.
+def attest(
+    runner: Runner, template: SandboxTemplate, staging: Path | None, cancel: Cancellation
+) -> tuple[Row, ...]:
+    """Probes a container like `template`, which mounts `staging`, a folder of its user's, for writing; or nothing for that.
 
     Raises:
         AttestationFailed: a row is not as asked; the message names it.
@@ -49,7 +51,8 @@ def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Can
     # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
     asked = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK}}
     rules = (*FACTS, *LIMITS_IN_FORCE, *FILES, *(ATTEMPTS[name] for name in _QUICK))
-    rows = judged(rules, _evidence(runner, probing, {STAGING_TARGET: staging}, asked, cancel))
+    writable = {STAGING_TARGET: staging} if staging is not None else {}
+    rows = judged(rules, _evidence(runner, probing, writable, asked, cancel))
     if failing := told(rows):
         raise AttestationFailed(f"this host does not isolate as asked, so no call is run: {failing}")
     return rows

@@ -207,7 +207,8 @@ class Hosting:
         proven: tuple[Row, ...] = ()
         if self.paths.map.pairs:
             # by every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right
-            proven = prove(runner, self.template(host, None), self._staging_areas(), self._cancel)
+            areas = tuple(self._areas.values())
+            proven = prove(runner, self.template(host, None), areas, self._cancel)
         attested = (*proven, *self._attested(host, fresh=fresh))
         if not image.version:
             image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
@@ -328,17 +329,8 @@ class Hosting:
 
     def _staging_areas(self) -> tuple[OutputStore, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
-        if self._areas:
-            return tuple(self._areas.values())
-        state = self._settings.state_dir
-        try:
-            self.paths(state)
-        except AttestationFailed as error:
-            raise AttestationFailed(
-                "where no workspace is writable, a server in a container needs its state folder on the engine's host, too: "
-                f"docker run -v gdal-mcp:{state}"
-            ) from error
-        return (StagingArea(Workspace(state, writable=True), source=self.paths),)
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self.paths)
+        return tuple(self._areas.values()) or (own,)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
         template = self.template(host, None)
@@ -357,9 +349,13 @@ class Hosting:
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
         if not fresh and (rows := _remembered(path, key)):
             return rows
-        with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
-            template = self.template(host, staging.mount)
-            found = attest(host.runner, template, staging.path, self._cancel)
+        if self.paths.map.pairs and not self._areas:
+            # no container of this server may write, and its own state need not be where the engine can mount it
+            found = attest(host.runner, template, None, self._cancel)
+        else:
+            with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
+                template = self.template(host, staging.mount)
+                found = attest(host.runner, template, staging.path, self._cancel)
         _remember(path, key, found)
         return found
 

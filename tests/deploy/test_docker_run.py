@@ -228,7 +228,7 @@ def test_a_share_without_device_numbers_is_told_by_its_names(desktop, shared, bu
     server = Server(built, image, SHARE / "c" / "maps", engine.socket)
     server.option = option
     shared(maps)
-    with server.talk(tmp_path / "log", "--volume=gdal-mcp:/var/lib/gdal-mcp", inside="/maps") as pipes:
+    with server.talk(tmp_path / "log", inside="/maps") as pipes:
         shared(filled(tmp_path / "other", OWNER))
         (tmp_path / "other" / "more.txt").touch()
         refused = pipes.call("info", {"path": "dem.tif"})["structuredContent"]["error"]
