@@ -70,6 +70,7 @@ sandbox/engine
 sandbox/program
 sandbox/isolation
 sandbox/protocol
+sandbox/questions
 sandbox/worker
 sandbox/template
 sandbox/labels
