@@ -71,6 +71,7 @@ sandbox/engine
 sandbox/program
 sandbox/isolation
 sandbox/protocol
+sandbox/questions
 sandbox/worker
 sandbox/template
 sandbox/labels
