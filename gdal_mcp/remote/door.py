@@ -6,7 +6,7 @@ from typing import Protocol
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, NotAnAddress, parse
 from gdal_mcp.remote.record import SourceRead
-from gdal_mcp.settings.remote import RemoteSettings, Source
+from gdal_mcp.settings.remote import RemoteSettings, Source, source_at
 from sandbox.questions import Answerer
 
 
@@ -57,7 +57,7 @@ class Door:
                 f'Who runs the server can allow it: `--remote {line}`, or `hosts = ["{line}"]` under [remote] of the settings file.',
             )
         given = self._hosts_of(principal)
-        if given is not None and not any(Source(at=text).holds(*where) for text in given):
+        if given is not None and not any(source_at(text).holds(*where) for text in given):
             raise _blocked(
                 f"the server's policy does not let you read from {address.origin}.",
                 f'Who runs the server can allow it: `remote = ["{line}"]` in your [[principal]] entry of the policy file.',

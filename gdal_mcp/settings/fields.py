@@ -159,7 +159,7 @@ class Settings(WebSettings):
         description="Whether arguments may hold SQL, one SELECT at a time; `--no-sql` turns it off.",
     )
     remote: Remote = Field(
-        default_factory=RemoteSettings,
+        default_factory=lambda: RemoteSettings.model_validate({}),
         description="Hosts and buckets that the server reads for calls, whose containers have no network; in the file a table.",
         json_schema_extra={"shown": ""},
     )

@@ -8,7 +8,7 @@ import re
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, cast
 
 import idna
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -109,8 +109,8 @@ class Source(_Table):
         found = _AT.fullmatch(self.at.strip())
         if found is None:
             raise ValueError(f"{self.at[:80]!r} is no host, no bucket and no folder of one")
-        scheme, wild, name, port, path = found.groups()
-        scheme = scheme or "https"
+        scheme = cast("Scheme", found[1] or "https")
+        wild, name, port, path = found.group(2, 3, 4, 5)
         if scheme not in PORTS:
             if wild or port or not _BUCKET.fullmatch(name):
                 raise ValueError(f"{name[:80]!r} is no name of a bucket")
@@ -126,6 +126,11 @@ class Source(_Table):
         named = host.endswith(name[1:]) if name.startswith("*.") else host == name
         inside = path == folder or path.startswith(folder if folder.endswith("/") else f"{folder}/")
         return (scheme, port) == (own, own_port) and named and inside
+
+
+def source_at(text: str) -> Source:
+    """What a host, bucket or folder alone stands for. Raises ValueError."""
+    return Source.model_validate({"at": text})
 
 
 def _as_table(value: Any) -> Any:
@@ -162,7 +167,7 @@ class RemoteSettings(_Table):
     @cached_property
     def sources(self) -> tuple[Source, ...]:
         """Everything that may be read."""
-        return (*self.source, *(Source(at=text) for text in self.hosts))
+        return (*self.source, *map(source_at, self.hosts))
 
 
 Remote = Annotated[RemoteSettings, NoDecode, BeforeValidator(_as_table)]
