@@ -43,11 +43,12 @@ _AT_ONCE: Final = 32  # requests of the whole server
 _SLICE: Final = 0.25  # seconds after which a silent read looks whether its call has ended
 _USER_AGENT: Final = "gdal-sandbox-mcp"
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
-# not refused by `is_global`, though they lead to addresses inside: NAT64, 6to4 with its relays, Teredo, site-local
-_LEADING_INSIDE: Final = tuple(
+# not refused by `is_global` of every Python that we run on, though they are for protocols and documents (RFC 6890, 9637),
+# or lead to addresses inside: NAT64, 6to4 with its relays, Teredo, site-local
+_NOT_OUTSIDE: Final = tuple(
     map(
         ipaddress.ip_network,
-        ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "192.88.99.0/24", "2001::/23", "fec0::/10"),
+        "192.0.0.0/24 192.88.99.0/24 64:ff9b::/96 64:ff9b:1::/48 2001::/23 2002::/16 3fff::/20 fec0::/10".split(),
     )
 )
 _GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
@@ -401,7 +402,7 @@ def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.I
         return True
     outside = address.is_global and not address.is_multicast and not address.is_reserved
     known = isinstance(address, ipaddress.IPv4Address) or address in _GLOBAL_V6
-    return outside and known and not any(address in network for network in _LEADING_INSIDE)
+    return outside and known and not any(address in network for network in _NOT_OUTSIDE)
 
 
 def _stands_for(source: Source, host: str, port: int) -> bool:

@@ -76,12 +76,12 @@ class Door:
         try:
             with ThreadPoolExecutor(AT_ONCE, f"remote-open-{call_id}") as opening, _explained():
                 made = [opening.submit(self._source, one, call, means) for one in addresses]
-                failures = [error for one in made if (error := one.exception()) is not None]
+                # those that were found are known to the reading, and closed with it, before a failure of others is raised
                 sources |= {
                     str(number): one.result() for number, one in enumerate(made, 1) if not one.exception()
                 }
-                if failures:
-                    raise failures[0]
+                for one in made:
+                    one.result()
         except BaseException:
             reading.close()
             raise

@@ -190,7 +190,7 @@ class RemoteFile:
             follows = -BLOCK <= start - self._reach <= _NEAR
             self._row = self._row + end - start if follows else end - start
             self._reach = end
-            self._questions += missed and not follows
+            self._questions += missed and self._row < _STREAM
             scattered = self._questions >= _SCATTERED and copy.version.length <= self._questions * _WORTH
         room = min(self._meter.call.bytes_left // 2, self._means.copies.bound // 2)
         if scattered and copy.version.length <= room:
