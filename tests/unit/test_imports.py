@@ -64,6 +64,7 @@ sandbox/mounted
 sandbox/owner
 sandbox/workspace
 sandbox/session
+sandbox/answering
 sandbox/outcome
 sandbox/capacity
 sandbox/engine
