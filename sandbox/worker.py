@@ -1,9 +1,9 @@
 """The program inside the container: standard library only; reads one job, runs it, exits.
 
-Run as `python3 -I -c <this file> <idle seconds> <handler source>`, so that nothing of the host is mounted to bring it in.
-The handler is a module text that offers `prepare()`, called before the worker is ready, and `run(job, report) -> dict`. It may
-offer `warm()`, a generator, whose steps are run one by one while no job has come; a step may yield the seconds until the next
-one. All of them run in the main thread.
+Run as `python3 -I -c <this file> <idle seconds> <handler>`, so that nothing of the host is mounted to bring it in. The handler is
+a module, as text or compiled, that offers `prepare()`, called before the worker is ready, and `run(job, report) -> dict`. It
+may offer `warm()`, a generator, whose steps are run one by one while no job has come; a step may yield the seconds until the
+next one. All of them run in the main thread.
 
 The real stdout carries frames only: one kind byte, four bytes of length, the payload. What the job prints on stdout is
 captured and framed; stderr is left alone, so that it survives even a kill. The worker ends by itself when stdin closes
@@ -316,7 +316,7 @@ def main():
     flush_library = by_lines()
     signal.signal(signal.SIGXFSZ, FileLimit.note)
     idle_seconds, handler = float(sys.argv[1]), types.ModuleType("handler")
-    exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
+    exec(sys.argv[2], handler.__dict__)
     handler.prepare()
     wire.send_json(b"R", measure())
     steps = handler.warm() if hasattr(handler, "warm") else (None for _ in ())
