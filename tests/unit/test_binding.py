@@ -119,6 +119,7 @@ def test_what_is_not_the_callers_is_refused() -> None:
     for algorithm, context, switches in (
         (VECTOR, GPKG, ("--update", "--upsert", "--overwrite-layer", "--output-oo=X=Y")),
         (REPROJECT, taken, ("--output-crs=EPSG:4326", "--t_srs=EPSG:4326", "--resolution=1,1")),
+        (REPROJECT, CONTEXT, ("--progress", "--overwrite")),
     ):
         for switch in switches:
             with pytest.raises(ArgumentRefused):
