@@ -8,7 +8,8 @@ from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of, render
+from gdal_mcp.gdal.catalogue.binding import bind_switches_of, render
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Role
 from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.datasets.paths import Paths, Source

@@ -10,8 +10,9 @@ import pytest
 
 from gdal_mcp import cli
 from gdal_mcp.gdal.catalogue import capture, store
-from gdal_mcp.gdal.catalogue.binding import Context, bind_named, render
+from gdal_mcp.gdal.catalogue.binding import bind_named, render
 from gdal_mcp.gdal.catalogue.capture import CaptureFailed, captured, output_of
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.drift import INTERFACE, differences
 from gdal_mcp.gdal.catalogue.errors import CrsRefused

@@ -5,14 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.binding import (
-    Bound,
-    Context,
-    bind_named,
-    bind_switches,
-    bind_switches_of,
-    render,
-)
+from gdal_mcp.gdal.catalogue.binding import Bound, bind_named, bind_switches, bind_switches_of, render
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CrsRefused, UnknownArgument
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
