@@ -27,12 +27,10 @@ class StateFolder:
 
     @property
     def registry(self) -> Path:
-        """Calls, outputs, approvals, grants and tasks."""
         return self.root / "registry.sqlite"
 
     @property
     def tokens(self) -> Path:
-        """Digests of static tokens."""
         return self.root / "tokens.sqlite"
 
     @property

@@ -49,8 +49,6 @@ class ImmediateResult:
 
 
 class Permits(Protocol):
-    """The tools and operations of a server."""
-
     @property
     def callable(self) -> Mapping[str, "Tool"]: ...
 
@@ -228,7 +226,6 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
-    """The JSON Schema of a model, made when it is first asked for."""
     return lambda: plain(model.model_json_schema())
 
 
@@ -355,8 +352,6 @@ def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ImageSpec:
-    """Which image a toolbox runs in."""
-
     # official images by the word that set-up takes for each; the first is what set-up pulls when none is named
     images: Mapping[str, str]
     standin: str = ""  # the repository of images that are built locally where that cannot be pulled

@@ -23,8 +23,6 @@ _OVERLAPPING = frozenset(
 
 
 class Receipt(BaseModel):
-    """What ran, where and at what cost."""
-
     call_id: str
     toolbox: str
     tool_version: str = Field(description="Version of the library that ran, such as GDAL's")

@@ -103,8 +103,6 @@ class Console:
     def _answered(
         self, handler: Callable[[Request], Awaitable[Any]]
     ) -> Callable[[Request], Awaitable[Response | Stream]]:
-        """A handler's value or refusal as a response."""
-
         async def answer(request: Request) -> Response | Stream:
             try:
                 found = await handler(request)

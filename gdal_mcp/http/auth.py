@@ -98,8 +98,6 @@ class Authenticator:
         return self.limited(who.id, app(who))
 
     def limited(self, principal: str, app: ASGIApp) -> ASGIApp:
-        """An application that counts as an open request of this principal."""
-
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             try:
                 with self.limit.share(principal):

@@ -286,7 +286,6 @@ class Registry:
         return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
 
     def unfinished(self) -> tuple[Call, ...]:
-        """The calls that have not ended, of all servers, oldest first."""
         return self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid LIMIT 200")
 
     def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:

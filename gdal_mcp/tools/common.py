@@ -71,7 +71,6 @@ class DraftContext:
         return self.paths.threads
 
     def permits(self, algorithm: str) -> bool:
-        """Whether this server may run it."""
         return self.surface.permits(algorithm)
 
 
@@ -89,7 +88,6 @@ def option_texts(options: Mapping[str, Any] | Sequence[str] | None) -> tuple[str
 
 
 def number(value: float) -> str:
-    """The shortest text that reads back as the same number."""
     return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
 
 

@@ -18,7 +18,6 @@ from gdal_mcp.tools.validate import VALIDATE_CALL
 
 @lru_cache(maxsize=4)
 def core(catalogue: Catalogue) -> tuple[Tool, ...]:
-    """The tools of the default set. Some are made from the catalogue."""
     return (
         LIST_WORKSPACE,
         INFO,

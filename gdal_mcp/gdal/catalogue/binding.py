@@ -64,7 +64,6 @@ class Bound:
         return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
 
     def get(self, name: str) -> tuple[str, ...]:
-        """The values of one argument; none if it was not given."""
         return next((one.values for one in self.arguments if one.name == name), ())
 
     def resolve(self, resolver: Resolver) -> "Bound":

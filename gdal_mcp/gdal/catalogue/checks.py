@@ -151,7 +151,6 @@ def _pipeline(situation: Situation, _text: str) -> str:
 
 
 def _of_text(check: Callable[[str, str], str]) -> Check:
-    """A check that needs to know nothing but the text."""
     return lambda situation, text: check(text, situation.what)
 
 

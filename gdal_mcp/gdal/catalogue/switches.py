@@ -24,8 +24,6 @@ _NUMERIC: Final = frozenset(("integer", "real"))
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An argument and everything said for it, in order."""
-
     argument: Argument
     values: tuple[str, ...]
 

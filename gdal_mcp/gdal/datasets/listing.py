@@ -56,7 +56,6 @@ class Row:
 
     @property
     def addressable(self) -> bool:
-        """Whether a call can name it."""
         path = str(self.found.relative)
         return path == self.found.shown and path == shown_text(path)
 

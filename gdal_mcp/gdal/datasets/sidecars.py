@@ -265,7 +265,6 @@ class Listings:
 
 
 def companions(located: Located) -> tuple[Located, ...]:
-    """See `Listings.companions`; for a single question."""
     return Listings().companions(located)
 
 

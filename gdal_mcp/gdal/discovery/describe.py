@@ -66,7 +66,6 @@ def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """What an algorithm is inside a pipeline."""
     return {
         "name": step.name,
         "pipelines": list(step.pipelines),
@@ -78,7 +77,6 @@ def _step(step: Step) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def examples() -> tuple[Example, ...]:
-    """All worked calls."""
     return tuple(
         Example(
             entry["algorithm"],
