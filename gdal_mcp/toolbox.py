@@ -327,9 +327,8 @@ class ImageSpec:
     standin: str = ""  # the repository of images that are built locally where that cannot be pulled
     # the library's version by the image's labels and reference; "" when they do not tell
     version: Callable[[Mapping[str, str], str], str] = lambda _labels, reference: reference.rpartition(":")[2]
-    unfit: Callable[[str, str], str] = lambda _reference, _version: (
-        ""
-    )  # why a version cannot be used; "" where it can
+    # why a version cannot be used; "" where it can
+    unfit: Callable[[str, str], str] = lambda _reference, _version: ""
 
     @property
     def reference(self) -> str:
@@ -394,9 +393,8 @@ class Toolbox:
     # The version of the library: in an answer, and the job that asks for it where the image does not tell.
     tool_version: Callable[[Mapping[str, Any]], str] = lambda final: str(final.get("tool_version", ""))
     version_request: Mapping[str, Any] | None = None
-    unfit: Callable[[str], str] = lambda _version: (
-        ""
-    )  # why these tools cannot use that version; "" where they can
+    # why these tools cannot use that version; "" where they can
+    unfit: Callable[[str], str] = lambda _version: ""
 
     def __repr__(self) -> str:
         return f"Toolbox({self.name!r})"  # all of it is megabytes of text

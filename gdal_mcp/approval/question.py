@@ -31,9 +31,8 @@ class Where:
 class Foreseen:
     estimate: Mapping[str, float | None] | None = None
     checks: Sequence[Mapping[str, Any]] = ()  # what is odd about it
-    kind_of: Callable[[Located], str] = lambda _located: (
-        ""
-    )  # what a file is that would be replaced or deleted
+    # what a file is that would be replaced or deleted
+    kind_of: Callable[[Located], str] = lambda _located: ""
 
 
 def parts(plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen()) -> dict[str, Any]:

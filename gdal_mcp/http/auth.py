@@ -87,9 +87,8 @@ class Authenticator:
             if "authorization" not in headers:
                 challenge = self._challenge(scope=READ)
                 return replies.refused(401, "invalid_token", "a token is needed", challenge)
-            challenge = self._challenge(
-                error="invalid_token", scope=READ
-            )  # what is wrong with it is not told
+            # what is wrong with it is not told
+            challenge = self._challenge(error="invalid_token", scope=READ)
             return replies.refused(
                 401, "invalid_token", "the token is not valid here, or no longer", challenge
             )

@@ -253,9 +253,8 @@ class Registry:
                 db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [one.id])
                 replaced = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
                 older = self._rows.one(Artifact, replaced, id=one.id)
-                if (
-                    older and one.state == "superseded"
-                ):  # the newer artifact at this URI now supersedes the older
+                # the newer artifact at this URI now supersedes the older
+                if older and one.state == "superseded":
                     update = "UPDATE artifacts SET superseded_by = ? WHERE id = ?"
                     db.execute(update, [one.superseded_by, older.id])
                 elif older and os.path.lexists(older.path):

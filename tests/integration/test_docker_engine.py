@@ -257,9 +257,8 @@ def test_a_stream_that_is_cut_in_the_middle_of_a_job_is_no_success(
     assert not isinstance(outcome, Exited)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # the SDK leaves its socket open
+# the SDK leaves its socket open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_socket_that_is_gone_is_unavailable(behind, proxy, quiet, marks):
     proxy.close()
     Path(proxy.address.removeprefix("unix://")).unlink()

@@ -103,10 +103,8 @@ def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, subtests
         ("os._exit(3)", 3),
         (thread, 9),
         ("import ctypes; ctypes.string_at(0)", 128 + signal.SIGSEGV),
-        (
-            "os.abort()",
-            128 + signal.SIGSEGV,
-        ),  # process 1 ignores its own SIGABRT; the C library then makes it fault
+        # process 1 ignores its own SIGABRT; the C library then makes it fault
+        ("os.abort()", 128 + signal.SIGSEGV),
     ):
         with subtests.test(body=body, code=code):
             result = run(f"os.write(2, {LAST_WORDS!r})\n{body}")

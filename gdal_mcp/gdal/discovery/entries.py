@@ -22,9 +22,8 @@ FIELDS: Final[Mapping[str, float]] = {
 }
 _WORD: Final = re.compile(r"[a-z0-9]+")
 
-Picked = tuple[
-    str, str, str, bool
-]  # name, title and description of a hand-picked tool, and whether it writes
+# name, title and description of a hand-picked tool, and whether it writes
+Picked = tuple[str, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
