@@ -24,13 +24,6 @@ OLD = {"a.shp": b"old", "a.dbf": b"old", "a.sbn": b"stale", "z.zarr/0": b"old", 
 NEW = {"a.shp": b"new", "a.dbf": b"new", "b.tif": b"new", "z.zarr/1": b"new"}
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    return root
-
-
 def entry(workspace: Path, call_id: str = CALL) -> Path:
     return workspace / RESERVED / "undo" / call_id
 
