@@ -168,7 +168,7 @@ def _with_toml(client: Client, old: str, entry: Entry) -> str | None:
     return new
 
 
-def _table(whole: Entry, key: str) -> Entry:
+def _table(whole: Any, key: str) -> Entry:
     """The table of this name, which is made if there is none. Raises ValueError."""
     found = whole.setdefault(key, {}) if isinstance(whole, dict) else None
     if not isinstance(found, dict):
