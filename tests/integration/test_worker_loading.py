@@ -13,7 +13,7 @@ pytestmark = pytest.mark.engine
 PROGRAM = r"""
 import json, os, sys, tempfile, types
 handler = types.ModuleType("handler")
-exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
+exec(sys.argv[2], handler.__dict__)
 sys.meta_path.insert(0, handler.Parts(sys.argv[3:]))
 libraries = handler.part("libraries")
 

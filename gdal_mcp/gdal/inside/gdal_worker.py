@@ -15,12 +15,12 @@ PROGRAM, DESCRIBED = 0.9, 0.95  # of a job's progress: its program is done, its 
 
 
 class Parts:
-    """Imports the modules that came as words, each a name and its source; one is compiled when first imported."""
+    """Imports the modules that came as words: each a name and its code, or a name, a line end and its source."""
 
     def __init__(self, words):
-        named = (word.partition("\n") for word in words)
+        named = (word.split("\n", 1) if isinstance(word, str) else word for word in words)
         packages = list(itertools.accumulate(PARTS.split("."), "{}.{}".format))
-        self._sources = dict.fromkeys(packages, "") | {f"{PARTS}.{name}": text for name, _, text in named}
+        self._sources = dict.fromkeys(packages, "") | {f"{PARTS}.{name}": code for name, code in named}
 
     def find_spec(self, name, _path=None, _target=None):
         if name not in self._sources:
@@ -31,8 +31,7 @@ class Parts:
         return None
 
     def exec_module(self, module):
-        text = self._sources[module.__name__]
-        exec(compile(text, module.__name__, "exec"), module.__dict__)  # noqa: S102 - our own text, as this file is
+        exec(self._sources[module.__name__], module.__dict__)  # noqa: S102 - our own text, as this file is
 
 
 def part(name):
