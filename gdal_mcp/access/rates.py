@@ -63,8 +63,6 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The use of one principal on one day."""
-
     cpu_seconds: float = 0.0
     output_bytes: int = 0
 

@@ -65,6 +65,7 @@ sandbox/mounted
 sandbox/owner
 sandbox/workspace
 sandbox/session
+sandbox/answering
 sandbox/outcome
 sandbox/capacity
 sandbox/engine
