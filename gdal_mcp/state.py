@@ -27,18 +27,21 @@ class StateFolder:
 
     @property
     def registry(self) -> Path:
-        """Calls, outputs, approvals, grants and tasks."""
         return self.root / "registry.sqlite"
 
     @property
     def tokens(self) -> Path:
-        """Digests of static tokens."""
         return self.root / "tokens.sqlite"
 
     @property
     def usage(self) -> Path:
         """What principals used of their quotas."""
         return self.root / "usage.sqlite"
+
+    @property
+    def remote(self) -> Path:
+        """What is kept of what was read over the network, in files without names."""
+        return self.root / "remote"
 
     @property
     def servers(self) -> Path:
