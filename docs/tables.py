@@ -171,7 +171,7 @@ def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str,
 def _usage(action: argparse.Action) -> str:
     shown = str(action.metavar or action.dest.upper())
     if not action.option_strings:
-        return f"[{shown}]" if action.nargs == "?" else shown
+        return {"?": f"[{shown}]", "*": f"[{shown} ...]"}.get(str(action.nargs), shown)
     if action.choices:
         shown = "|".join(map(str, action.choices))
     return f"[{action.option_strings[-1]}{'' if action.nargs == 0 else f' {shown}'}]"

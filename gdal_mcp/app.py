@@ -46,8 +46,6 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """Everything one server is made of."""
-
     settings: Settings
     workspaces: Workspaces
     owner: Owner
@@ -61,22 +59,18 @@ class App:
 
     @property
     def policy(self) -> Policy:
-        """Which calls run, need approval or are refused."""
         return self.pipeline.policy
 
     @property
     def reaches(self) -> EntitlementResolver:
-        """What each principal has."""
         return self.pipeline.reaches
 
     @property
     def approvals(self) -> ApprovalService:
-        """Where decisions of people are recorded."""
         return self.pipeline.approvals.service
 
     @property
     def changes(self) -> Changes:
-        """Where the ends of calls are announced."""
         return self.pipeline.changes
 
 

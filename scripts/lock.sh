@@ -11,7 +11,7 @@ compile() {
         --no-config --no-emit-index-url --custom-compile-command 'make lock' "$@"
 }
 
-compile --group dev --output-file requirements/dev.txt "$@" pyproject.toml requirements/build.in
+compile --group dev --extra remote --output-file requirements/dev.txt "$@" pyproject.toml requirements/build.in
 compile --constraints requirements/dev.txt --output-file requirements/server.txt pyproject.toml
 compile --constraints requirements/dev.txt --output-file requirements/package.txt requirements/package.in
 echo "the files of requirements/ are written; run 'make setup' to install them"

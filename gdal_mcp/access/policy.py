@@ -89,6 +89,7 @@ class Entry(Table):
     concurrent: int | None = Field(None, ge=1)
     cpu_seconds_a_day: float | None = Field(None, ge=0)
     output_bytes_a_day: Size | None = Field(None, ge=0)
+    remote: tuple[Text, ...] | None = None  # hosts and buckets, of those that the server reads
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,6 @@ class Policy:
     aliases: Aliases = NO_ALIASES
 
     def entry(self, principal: str) -> Entry | None:
-        """The first entry that names a principal."""
         return next((one for one in self.entries if _named(principal, one.principals)), None)
 
     @cached_property
@@ -126,7 +126,6 @@ class Case:
 
 
 def case(draft: Draft, tool: str, principal: str) -> Case:
-    """The case of a draft."""
     effect = effect_of(draft)
     read = (located.workspace.root for located in draft.inputs)
     return Case(
@@ -146,7 +145,6 @@ def decide(asked: Case, policy: Policy) -> Verdict:
 
 
 def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
-    """The decision, and the rule that made it."""
     rule = next((one for one in policy.rules if _fits(one, asked, policy.aliases)), None)
     if rule is not None and rule.decision == "deny":
         return Deny(rule.reason or "a rule of the policy denies it"), rule

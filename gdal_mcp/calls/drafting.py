@@ -41,8 +41,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """Makes the drafts of one server."""
-
     settings: Settings
     policy: Policy
 
@@ -77,7 +75,6 @@ class Drafting:
     def scope(
         self, entitlements: Entitlements, toolbox: Toolbox, principal: str, call_id: str, as_new: str = ""
     ) -> DraftScope:
-        """What the drafts of a principal may rest on."""
         return DraftScope(
             call_id=as_new or call_id,
             workspaces=entitlements.workspaces,
@@ -92,8 +89,6 @@ class Drafting:
 
 @dataclass(slots=True)
 class _Line:
-    """The drafts of one principal."""
-
     turns: anyio.Semaphore
     callers: int = 0  # that wait, or whose thread has not ended
 

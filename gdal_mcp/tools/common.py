@@ -8,7 +8,8 @@ from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of, render
+from gdal_mcp.gdal.catalogue.binding import bind_switches_of, render
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Role
 from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.datasets.paths import Paths, Source
@@ -70,7 +71,6 @@ class DraftContext:
         return self.paths.threads
 
     def permits(self, algorithm: str) -> bool:
-        """Whether this server may run it."""
         return self.surface.permits(algorithm)
 
 
@@ -88,7 +88,6 @@ def option_texts(options: Mapping[str, Any] | Sequence[str] | None) -> tuple[str
 
 
 def number(value: float) -> str:
-    """The shortest text that reads back as the same number."""
     return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
 
 

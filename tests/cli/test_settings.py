@@ -104,8 +104,7 @@ def test_a_workspace_option_takes_the_place_of_the_variables(audited: Callable[[
     state = audited("state")
     ended = gdal_mcp(
         *("audit", "tail", "--workspace", str(tmp_path / "elsewhere"), "--state-dir", str(state)),
-        variables={
-            "GDAL_MCP_WORKSPACES": str(tmp_path)
-        },  # overlaps the state folder: refused, were it in use
+        # overlaps the state folder: refused, were it in use
+        variables={"GDAL_MCP_WORKSPACES": str(tmp_path)},
     )
     assert ended.code == 0

@@ -46,9 +46,8 @@ def given(**more: Any) -> Callable[[Body], None]:
 
 
 def network_of_the_host(body: Body) -> None:
-    body.update(
-        Hostname="", NetworkDisabled=False
-    )  # the engine refuses a host's name with the host's network
+    # the engine refuses a host's name with the host's network
+    body.update(Hostname="", NetworkDisabled=False)
     body["HostConfig"]["NetworkMode"] = "host"
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from gdal_mcp import cli
 from gdal_mcp.gdal.catalogue import capture, store
-from gdal_mcp.gdal.catalogue.binding import Context, bind_named, render
+from gdal_mcp.gdal.catalogue.binding import bind_named, render
 from gdal_mcp.gdal.catalogue.capture import CaptureFailed, captured, output_of
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.drift import INTERFACE, differences
 from gdal_mcp.gdal.catalogue.errors import CrsRefused
@@ -326,9 +327,8 @@ def test_crss_of_every_authority_pass_in_every_form_and_mean_the_same_afterwards
         except CrsRefused:
             refusals.append(form)
     assert len(pairs) > 100
-    assert all(
-        "grids=" in one or not one.startswith(("+proj", "G", "P", "{")) for one in refusals
-    )  # geoids as PROJ strings
+    # geoids as PROJ strings
+    assert all("grids=" in one or not one.startswith(("+proj", "G", "P", "{")) for one in refusals)
     for start in range(0, len(pairs), 20):  # an argument of a program is at most 128 KiB
         assert ask(SAME, pairs[start : start + 20]) == []
 

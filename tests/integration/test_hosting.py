@@ -13,6 +13,8 @@ from gdal_mcp.host.image import Image
 from gdal_mcp.settings import load_settings
 from gdal_mcp.settings.types import LEAST_MEMORY
 from sandbox.errors import AttestationFailed, StagingFailed
+from sandbox.pool.pool import IDLE_MARGIN
+from sandbox.program import delivered
 from sandbox.workspace import RESERVED
 
 pytestmark = pytest.mark.engine
@@ -59,6 +61,22 @@ def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(
     first = attested()
     assert attested() == first
     assert attested(memory=256 << 20) > first
+
+
+def test_the_program_is_compiled_once_and_anew_when_what_is_kept_of_it_is_damaged(
+    workspace: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "state" / "program-gdal"
+    sent = []
+    for damaged in (False, False, True):
+        if damaged:
+            kept.write_bytes(kept.read_bytes()[:-1])
+        with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state")) as app:
+            host = app.hosting.ready()
+            sent.append((kept.stat().st_mtime_ns, host.program.program))
+    text = delivered(host.toolbox.program(app.settings.pool_seconds + IDLE_MARGIN))
+    assert sent[0] == sent[1] != sent[2]
+    assert sent[0][1] == sent[2][1] != text.program
 
 
 @pytest.mark.claim("files.reserved-covered")

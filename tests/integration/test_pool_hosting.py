@@ -84,9 +84,8 @@ def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(
     assert (result.outcome, result.usage.pool) == (Exited(0), "warm")
     assert first.figures().waiting == 0
     app.hosting.close()
-    for row in of(
-        client, app
-    ):  # what the engine did not remove while it was away has ended, and is the reaper's
+    # what the engine did not remove while it was away has ended, and is the reaper's
+    for row in of(client, app):
         assert row["State"] == "exited"
         client.api.remove_container(row["Id"])
 

@@ -170,9 +170,8 @@ def test_nothing_of_one_call_is_seen_by_another(
         found = result.final
         assert "SPOILED" not in str(found)
         assert {**found, "usage": None} == {**before, "usage": None}
-        assert set(found["tmp"]) <= {
-            workspace.parts[2]
-        }  # the way to the workspace, where a test's lies below it
+        # the way to the workspace, where a test's lies below it
+        assert set(found["tmp"]) <= {workspace.parts[2]}
         assert found["staging"] == ([] if kind.area else "FileNotFoundError")
         assert found["reserved"] == []
         assert found["shm"] == "FileNotFoundError"

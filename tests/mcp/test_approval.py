@@ -43,9 +43,8 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
         error = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="mute.tif")
     assert (error["code"], error["stage"]) == ("DENIED", "approval")
     told = error["requiresConfirmation"]
-    words = shlex.split(
-        told["command"]
-    )  # as it stands, without the server's environment, it finds the question
+    # as it stands, without the server's environment, it finds the question
+    words = shlex.split(told["command"])
     decided = subprocess.run(
         [sys.executable, "-m", "gdal_mcp", *words[1:], "--no"], check=True, capture_output=True
     )

@@ -55,9 +55,8 @@ def test_a_full_server_answers_what_needs_no_container_and_gives_up_what_is_canc
         assert answered(pipes).isdisjoint({running, queued})
         pipes.notify("notifications/cancelled", {"requestId": running})
         until(lambda: last(place, "reproject") == "CANCELLED")
-        until(
-            lambda: during - set(containers.of_owners(place.owners))
-        )  # that of the call; others wait for the next
+        # that of the call; others wait for the next
+        until(lambda: during - set(containers.of_owners(place.owners)))
         assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")  # the place is free
         owners = place.owners
         assert ends(pipes, "SIGTERM") == 143

@@ -129,9 +129,8 @@ def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_serve
         pipes.hello({"elicitation": {}})
         pipes.send("tools/call", {"name": "reproject", "arguments": LONG})
         pipes.until(lambda message: message.get("method") == "elicitation/create")
-        until(
-            lambda: containers.of_owners(place.owners) == []
-        )  # one that looked at the inputs is on its way out
+        # one that looked at the inputs is on its way out
+        until(lambda: containers.of_owners(place.owners) == [])
         assert place.staged == []
         assert ends(pipes, "SIGTERM") == 143
     own = [event["outcome"] for event in place.audited if event["tool"] != "validate_call"]

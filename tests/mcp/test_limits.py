@@ -17,9 +17,7 @@ TIGHT = ["--approval", "never", "--no-preview", "--timeout-seconds", "3", "--mem
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, place: Place) -> Place:
-    made = Place.made(grounds / "limits")
-    for name in ("rgb.tif", "dem.tif"):
-        made.path(name).write_bytes(place.path(name).read_bytes())
+    made = place.copy(grounds / "limits", "rgb.tif", "dem.tif")
     made.path("huge.vrt").write_text(_upscaled(150_000))
     made.path("large.geojson").write_text(_long_line(3_000_000))
     made.path("upscaled.vrt").write_text(_upscaled(3000))

@@ -22,10 +22,7 @@ SECRET = b"canary of a file that no call published"
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, place: Place) -> Place:
-    made = Place.made(grounds / "resources")
-    for name in ("rgb.tif", "float.tif"):
-        made.path(name).write_bytes(place.path(name).read_bytes())
-    return made
+    return place.copy(grounds / "resources", "rgb.tif", "float.tif")
 
 
 @pytest.fixture(scope="module")

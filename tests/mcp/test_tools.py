@@ -119,9 +119,8 @@ def test_gdal_translate_picks_bands_and_a_window(modern: Talk, place: Place, ora
     seen = oracle.raster(place.path(name))
     assert seen["size"] == [20, 10]
     assert len(seen["bands"]) == 2
-    assert f"{name}.aux.xml" in [
-        Path(row["path"]).name for row in result["files"]
-    ]  # the window's place goes with it
+    # the window's place goes with it
+    assert f"{name}.aux.xml" in [Path(row["path"]).name for row in result["files"]]
 
 
 def test_gdal_translate_without_a_name_writes_to_a_new_file_each_time(

@@ -23,10 +23,7 @@ DATA = ("dem.tif", "rgb.tif", "west.tif", "east.tif", "classes.tif", "zones.gpkg
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, place: Place) -> Place:
-    made = Place.made(grounds / "writing")
-    for name in DATA:
-        made.path(name).write_bytes(place.path(name).read_bytes())
-    return made
+    return place.copy(grounds / "writing", *DATA)
 
 
 @pytest.fixture(scope="module")

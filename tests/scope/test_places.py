@@ -195,9 +195,8 @@ def test_a_file_cannot_be_told_by_the_numbers_of_another_kernel(root: Path):
     row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
     with pytest.raises(IsolationRefused):
         refuse_replaced(made, {"mounts": [row]}, same_kernel=False)
-    refuse_replaced(
-        replace(made, mounts=made.mounts[1:]), {}, same_kernel=False
-    )  # a whole workspace is no such file
+    # a whole workspace is no such file
+    refuse_replaced(replace(made, mounts=made.mounts[1:]), {}, same_kernel=False)
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")

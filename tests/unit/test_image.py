@@ -10,7 +10,7 @@ from socket_engine import SocketEngine, socket_engine
 from gdal_mcp.gdal.image import GDAL_IMAGE, VERSION_LABEL, parse_version, version_warning
 from gdal_mcp.host.image import STANDIN_LABEL, Image, ImageUnsuitable, ensure, resolve
 from sandbox.engines.discovery import connect
-from sandbox.engines.images import DockerImages, follow
+from sandbox.engines.images import DockerImages, follow, split
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 
 ID = "sha256:" + "1" * 64
@@ -77,6 +77,12 @@ def test_an_image_can_be_named_by_its_digest(engine: SocketEngine, images: Docke
     engine.images = {OFFICIAL: body(Id=f"sha256:{'9' * 64}"), pinned: body(RepoDigests=[pinned])}
     found = resolve(images, GDAL_IMAGE, pinned)
     assert (found.reference, found.id, found.digest) == (pinned, ID, DIGEST)
+
+
+def test_an_image_named_without_a_tag_is_the_latest_even_behind_a_port() -> None:
+    for name in ("gdal", "ghcr.io/osgeo/gdal", "registry:5000/gdal"):
+        assert split(name) == (name, "latest")
+    assert split("registry:5000/gdal:3.13") == ("registry:5000/gdal", "3.13")
 
 
 @pytest.mark.claim("supply.image-named")

@@ -43,6 +43,7 @@ gdal_mcp/ledger
 gdal_mcp/toolbox
 gdal_mcp/access
 gdal_mcp/plan
+gdal_mcp/remote
 gdal_mcp/settings
 gdal_mcp/state
 gdal_mcp/logs
@@ -64,12 +65,14 @@ sandbox/mounted
 sandbox/owner
 sandbox/workspace
 sandbox/session
+sandbox/answering
 sandbox/outcome
 sandbox/capacity
 sandbox/engine
 sandbox/program
 sandbox/isolation
 sandbox/protocol
+sandbox/questions
 sandbox/worker
 sandbox/template
 sandbox/labels

@@ -62,18 +62,6 @@ def test_calls_that_come_together_find_as_many_the_next_time_and_fewer_later(
     until(lambda: len(engine.boxes) == 1)
 
 
-def test_a_kind_that_is_asked_for_is_kept_for_a_while(make: Making, engine, clock, cancel):
-    pool, other = make(), kind("other")
-    assert served(pool, other, cancel)[1] == "cold"
-    filled(pool, 2)
-    assert served(pool, other, cancel)[1] == "warm"
-    clock.ahead += MEMORY_SECONDS + 1
-    wake(pool)
-    until(lambda: pool._sizing.claims == [])
-    filled(pool, 1)
-    assert [one.kind for one in pool._inventory.idle] == [READS]
-
-
 def test_a_slot_is_replaced_when_it_is_old_and_not_before(make: Making, engine):
     pool = make(age=100.0)
     filled(pool, 1)

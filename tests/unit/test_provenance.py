@@ -21,13 +21,6 @@ GIB = 1 << 30
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = tmp_path / "ws"
-    made.mkdir()
-    return made
-
-
-@pytest.fixture
 def spaces(root: Path) -> Workspaces:
     return Workspaces((Workspace.at(root, writable=True),))
 

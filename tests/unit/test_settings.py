@@ -161,6 +161,8 @@ def test_workspaces_of_a_variable_are_separated_as_in_path(monkeypatch: pytest.M
 def test_an_empty_entry_never_means_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GDAL_MCP_WORKSPACES", os.pathsep)
     assert load_settings().workspaces == ()
+    for folder in ("", "data\0"):
+        assert problems_of(workspaces=[folder])
 
 
 def test_relative_places_start_at_the_file_or_at_the_current_folder(

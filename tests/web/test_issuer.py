@@ -84,9 +84,8 @@ def test_the_same_name_at_two_issuers_is_two_people(server: Hosted, issuer: Issu
 
 @pytest.mark.claim("identity.signed-tokens")
 def test_a_token_that_is_not_for_this_server_is_nothing_here(server: Hosted, issuer: Issuer, other: Issuer):
-    assert (
-        server.request("GET", token=issuer.token(server.url)).status_code == 400
-    )  # it is in, and has no session
+    # it is in, and has no session
+    assert server.request("GET", token=issuer.token(server.url)).status_code == 400
     for text in (
         issuer.token("https://elsewhere.example/mcp"),
         issuer.token(server.url, exp=1),
