@@ -39,6 +39,11 @@ class StateFolder:
         return self.root / "usage.sqlite"
 
     @property
+    def remote(self) -> Path:
+        """What is kept of what was read over the network, in files without names."""
+        return self.root / "remote"
+
+    @property
     def servers(self) -> Path:
         """A lock of each server, by which the others see whether it lives."""
         return self.root / "servers"

@@ -89,6 +89,7 @@ class Entry(Table):
     concurrent: int | None = Field(None, ge=1)
     cpu_seconds_a_day: float | None = Field(None, ge=0)
     output_bytes_a_day: Size | None = Field(None, ge=0)
+    remote: tuple[Text, ...] | None = None  # hosts and buckets, of those that the server reads
 
 
 @dataclass(frozen=True)
