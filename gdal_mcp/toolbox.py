@@ -165,7 +165,7 @@ class Tool:
 
     @cached_property
     def output_schema(self) -> Mapping[str, Any]:
-        """The keys of a result. Kept short, as every client reads it; README describes the parts."""
+        """The keys of a result. Kept short, as every client reads it; docs/analyst.md describes the parts."""
         if not self.runs:
             return {"type": "object"}
         keys: dict[str, Any] = dict(self.own_keys)
