@@ -154,6 +154,11 @@ def kind_at(place: str | PurePath, table: str) -> str:
     return max(enumerate(holding), key=lambda one: (len(one[1].place), one[0]))[1].kind if holding else ""
 
 
+def unescaped(point: str) -> str:
+    """A path of mountinfo as it is, without its octal characters."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point)
+
+
 @lru_cache(maxsize=4)  # the table is long, and asked for at every claim of a slot
 def mount_points(table: str) -> tuple[MountPoint, ...]:
     """Every row, in the order of the table. Raises IsolationRefused for a text that is not mountinfo."""
@@ -165,11 +170,7 @@ def mount_points(table: str) -> tuple[MountPoint, ...]:
             raise IsolationRefused(
                 f"mounts might be missed: this row of mountinfo is malformed: {line[:200]!r}"
             )
-        points.append(MountPoint(_unescaped(row[3]), _unescaped(row[4]), rest.split(" ")[0]))
+        points.append(MountPoint(unescaped(row[3]), unescaped(row[4]), rest.split(" ")[0]))
     if not points:
         raise IsolationRefused("mountinfo is empty, so mounts would be missed. Mount /proc where this runs.")
     return tuple(points)
-
-
-def _unescaped(name: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), name)
