@@ -285,7 +285,7 @@ class Told:
     texts: tuple[str, ...]
 
 
-def _as_heard(heard: Sequence[Heard], _outputs: Sequence[Described]) -> Told:
+def _as_heard(heard: Sequence[Heard], _outputs: Sequence[Described], _found: object) -> Told:
     return Told((), tuple(one.text for one in heard))
 
 
@@ -410,7 +410,7 @@ class Toolbox:
     read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
     describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = _described
     shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
-    tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = _as_heard
+    tell: Callable[[Sequence[Heard], Sequence[Described], object], Told] = _as_heard
     suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does
     belongs: Callable[[str, str], int] = _same_name

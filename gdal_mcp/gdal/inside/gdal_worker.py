@@ -8,6 +8,7 @@ import importlib
 import itertools
 import os
 import sys
+import time
 from importlib.machinery import ModuleSpec
 
 PARTS = "gdal_mcp.gdal.inside.parts"
@@ -66,7 +67,9 @@ def run(job, report):
                 if job["outputs"] or job.get("judged")
                 else []
             )
+            begun = time.monotonic()
             ended = programs.run(job, progress)
+            seconds = time.monotonic() - begun
             if job["outputs"] and ended.done and not errors.failures:
                 progress.phase(PROGRAM, "describing the outputs")
                 outputs = part("describe").describe_outputs(job, inputs, errors)
@@ -75,6 +78,8 @@ def run(job, report):
                     part("preview").attach_preview(job, progress)
                 progress.phase(1.0, "done")
                 answer = {"outputs": outputs}
+            if ended.done and job.get("statement") and not errors.failures:
+                job["checks"] = part("statements").statement_checks(job, seconds)
         except MemoryError:
             raise
         except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
@@ -101,6 +106,7 @@ def run(job, report):
         "done": ended.done,
         "return_code": ended.return_code,
         "errors": errors.rows,
+        "checks": job.get("checks", []),
         "failures": errors.failures,
         "memory_exhausted": errors.memory,
         "gdal_version": gdal.VersionInfo("RELEASE_NAME"),

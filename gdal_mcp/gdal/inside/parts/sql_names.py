@@ -5,7 +5,7 @@ import re
 
 from osgeo import gdal
 
-from gdal_mcp.gdal.inside.parts.query import Tables
+from gdal_mcp.gdal.inside.parts.query import SOURCE, Tables
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
 MISSING = re.compile(
@@ -23,7 +23,8 @@ def tell_names(job, errors):
     name = next(one for one in names if one).rpartition(".")[2].strip('"').lower()
     of_columns = kind == "column" or found[4] is not None
     with quiet():
-        tables = {name: columns for one in datasets(job) for name, columns in columns_of(one)}
+        found = (row for one in datasets(job) for row in columns_of(one))
+        tables = {name: columns for name, columns in found if not name.startswith(SOURCE)}
 
     def likeness(other):
         return difflib.SequenceMatcher(None, name, other.lower()).ratio()

@@ -14,6 +14,8 @@ _MEASURES: Final = {
 }
 _CALL: Final = re.compile(rf"\b({'|'.join(_MEASURES)})\s*\(", re.IGNORECASE)
 _MOVES: Final = re.compile(r"\b(?:st_)?(?:transform|transform_xyz|setsrid)\s*\(", re.IGNORECASE)
+_NEAREST: Final = re.compile(r"\(\s*select\b[^()]*\border\s+by\s+(?:st_)?distance\s*\(", re.IGNORECASE)
+_LEAST: Final = re.compile(r"\bmin\s*\(\s*(?:st_)?distance\s*\(", re.IGNORECASE)
 _OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
 _TERMS: Final = re.compile(
     r'(?:"[^"]*"|(?!\b(?:limit|offset|rows|range|union|intersect|except)\b)[^")])*', re.IGNORECASE
@@ -50,6 +52,12 @@ def compares(statement: str, columns: Collection[str]) -> bool:
         return True
     item = re.compile(rf"\s*{column}\s*(?:asc|desc)?\s*(?:nulls\s+\w+)?\s*", re.IGNORECASE)
     return any(item.fullmatch(one) for one in _ordered_by(plain))
+
+
+def compares_all_pairs(statement: str) -> bool:
+    """Whether it takes the nearest row of a whole table for each row."""
+    plain = _without_texts(statement)
+    return bool(_NEAREST.search(plain)) or ("=" not in plain and bool(_LEAST.search(plain)))
 
 
 def _ordered_by(plain: str) -> Iterator[str]:

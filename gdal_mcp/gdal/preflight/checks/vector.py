@@ -1,11 +1,12 @@
 """Likely mistakes with features: their geometries and fields. Pure."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, same_crs
 from gdal_mcp.gdal.preflight.checks.finding import Finding
-from gdal_mcp.gdal.preflight.checks.statement import compares, measures, moves
+from gdal_mcp.gdal.preflight.checks.statement import compares, compares_all_pairs, measures, moves
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
 
 _KILOMETRES: Final = 111.3  # of a degree, from north to south
@@ -21,6 +22,10 @@ _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
 _METRIC: Final = (
     "Reproject to a CRS in metres first (find_crs names one for the place), as in a pipeline: "
     "`read ... ! reproject --output-crs=... ! ... ! write ...`."
+)
+_MANY_PAIRS: Final = 20_000_000
+_PAIRS_A_SECOND: Final = (
+    2_000_000  # measured: one million; refused is what a machine of twice the speed cannot do
 )
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
 _TABLES: Final = frozenset({"CSV", "XLSX", "ODS"})
@@ -197,6 +202,21 @@ def crs_mismatch(call: Call) -> Finding | None:
     )
 
 
+def compares_all(call: Call) -> Finding | None:
+    """The nearest of many, which SQL looks for among all pairs."""
+    counts = sorted(one.features or 0 for one in call.inputs if one and one.kind == "vector")
+    pairs = math.prod(counts[-2:]) if len(counts) > 1 else 0
+    if pairs < _MANY_PAIRS or not compares_all_pairs(call.text("sql")):
+        return None
+    return Finding(
+        "all_pairs",
+        f"the statement measures the distance of about {pairs / 1e6:,.0f} million pairs one by one, about a million in a second.",
+        "Compare within a grid: give both tables columns CAST(ST_X(geom) / SIDE AS INTEGER) AS x, and y, in WITH ... AS MATERIALIZED; then "
+        "FROM a, n i, n j JOIN b ON b.x = a.x + i.d AND b.y = a.y + j.d GROUP BY a.id with min(ST_Distance(...)), where n(d) has -1, 0 and 1.",
+        refuses=pairs / _PAIRS_A_SECOND > call.limits.wall_seconds / 2,
+    )
+
+
 CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
     length_in_degrees,
     measure_in_degrees,
@@ -206,4 +226,5 @@ CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
     position_in_columns,
     number_as_text,
     crs_mismatch,
+    compares_all,
 )
