@@ -156,7 +156,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         ],
         "expected": expected(draft),
         "statement": statement(draft),
-        "judged": is_judged(draft),
+        "judged": is_judged(draft, catalogue),
         "preview_pixels": preview_pixels,
         **command.extra,
     }

@@ -16,6 +16,9 @@ _CALL: Final = re.compile(rf"\b({'|'.join(_MEASURES)})\s*\(", re.IGNORECASE)
 _MOVES: Final = re.compile(r"\b(?:st_)?(?:transform|transform_xyz|setsrid)\s*\(", re.IGNORECASE)
 _NEAREST: Final = re.compile(r"\(\s*select\b[^()]*\border\s+by\s+(?:st_)?distance\s*\(", re.IGNORECASE)
 _LEAST: Final = re.compile(r"\bmin\s*\(\s*(?:st_)?distance\s*\(", re.IGNORECASE)
+_TRANSFORM: Final = re.compile(
+    r"\b(?:st_)?transform\s*\(\s*(?:\w+\s*\.\s*)?(?:\w+|\"[^\"]*\")\s*,\s*([0-9]{1,9})\s*\)", re.IGNORECASE
+)
 _OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
 _TERMS: Final = re.compile(
     r'(?:"[^"]*"|(?!\b(?:limit|offset|rows|range|union|intersect|except)\b)[^")])*', re.IGNORECASE
@@ -25,6 +28,12 @@ _TERMS: Final = re.compile(
 def moves(statement: str) -> bool:
     """Whether it changes a CRS."""
     return bool(_MOVES.search(_without_texts(statement)))
+
+
+def transformed_to(statement: str) -> list[str]:
+    """The CRSs that it transforms columns to; a point that is made in the statement has a CRS of its own."""
+    plain = _without_texts(statement)
+    return list(dict.fromkeys(f"EPSG:{found[1]}" for found in _TRANSFORM.finditer(plain)))
 
 
 def measures(statement: str) -> bool:
