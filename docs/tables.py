@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Any
 
+from docs import distribution
 from docs.claims import ROOT, Claim, Drift, cited, manifest, sentences
 from gdal_mcp import cli
 from gdal_mcp.commands.exits import meanings
@@ -171,7 +172,7 @@ def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str,
 def _usage(action: argparse.Action) -> str:
     shown = str(action.metavar or action.dest.upper())
     if not action.option_strings:
-        return f"[{shown}]" if action.nargs == "?" else shown
+        return {"?": f"[{shown}]", "*": f"[{shown} ...]"}.get(str(action.nargs), shown)
     if action.choices:
         shown = "|".join(map(str, action.choices))
     return f"[{action.option_strings[-1]}{'' if action.nargs == 0 else f' {shown}'}]"
@@ -307,6 +308,7 @@ def _faults() -> Lines:
 
 
 PARTS: Parts = {
+    "buttons": distribution.buttons,
     "tools": _tools,
     "toolsets": _toolsets,
     "algorithms": _algorithms,

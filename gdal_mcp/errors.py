@@ -24,6 +24,7 @@ class Code(StrEnum):
     OUTPUT_LIMIT = "OUTPUT_LIMIT"
     GDAL_ERROR = "GDAL_ERROR"
     TOOL_ERROR = "TOOL_ERROR"  # as GDAL_ERROR, of another toolbox
+    REMOTE_ERROR = "REMOTE_ERROR"  # a remote source did not give what it was asked for
     OUTPUT_REJECTED = "OUTPUT_REJECTED"
     ENGINE_UNAVAILABLE = "ENGINE_UNAVAILABLE"
     CANCELLED = "CANCELLED"
@@ -31,8 +32,6 @@ class Code(StrEnum):
 
 
 class Stage(StrEnum):
-    """The steps of a call, in order."""
-
     LOOKUP = "lookup"
     VALIDATE = "validate"
     RESOLVE = "resolve"

@@ -53,7 +53,7 @@ class Leftover:
 
 
 class Wire(Protocol):
-    """The attached standard streams of one container. Closing it ends the container's stdin."""
+    """The attached standard streams of one container. Closing it ends the container's stdin, and a `send` in another thread."""
 
     def fileno(self) -> int: ...
 

@@ -3,10 +3,14 @@
 An engine writes a container's command to disk at each step of the container's life and passes it from program to program:
 eighty kilobytes there cost an eighth of that life. So the command is a short loader that reads the program, compares its
 SHA-256 with the one in the command, and runs it. What runs is still fixed by the template.
+
+A program is its words: Python texts and their arguments. An image's own interpreter can compile the texts once, for all later
+containers of that image; only containers ever load what a container compiled.
 """
 
 import hashlib
 import json
+import marshal
 import zlib
 from collections.abc import Collection
 from dataclasses import replace
@@ -21,7 +25,7 @@ from sandbox.template import SandboxTemplate
 EXIT_OTHER_PROGRAM = 74
 # the digest comes from the interpreter itself: hashlib would load OpenSSL first
 _LOADER = f"""\
-import os, sys, zlib
+import marshal, os, sys, zlib
 try: from _sha2 import sha256
 except ImportError: from _sha256 import sha256
 def take(count):
@@ -37,9 +41,22 @@ if sys.argv[2:]:
         resource.setrlimit(getattr(resource, "RLIMIT_" + name.upper()), (value, value))
 data = take(int.from_bytes(take({LENGTH.size}), "big"))
 if sha256(data).hexdigest() != sys.argv[1]: os._exit({EXIT_OTHER_PROGRAM})
-program, *sys.argv[1:] = zlib.decompress(data).decode().split("\\0")
+program, *sys.argv[1:] = marshal.loads(zlib.decompress(data))
 del data
-exec(compile(program, "program.py", "exec"))
+exec(program)
+"""
+# a handler; a part of a program is its name, a line end and its text
+_COMPILE = """\
+import marshal, zlib
+def prepare(): pass
+def compiled(word):
+    name, end, text = word.partition("\\n")
+    if name.isidentifier() and end: return name, compile(text, name, "exec")
+    return compile(word, "program.py", "exec") if end else word
+def run(job, report):
+    data = marshal.dumps([compiled(word) for word in job["words"]])
+    report.attach("program", zlib.compress(data, 9))
+    return {"code": 0}
 """
 
 
@@ -67,12 +84,32 @@ class Delivery(NamedTuple):
 @lru_cache(maxsize=16)
 def delivered(command: tuple[str, ...]) -> Delivery:
     """The same program as `python3 ... -c <text> <arguments>`, sent through stdin. Raises ValueError for other commands."""
-    end = command.index("-c") + 1
-    if any("\0" in argument for argument in command[end:]):
-        raise ValueError("a program cannot contain NUL")
-    data = zlib.compress("\0".join(command[end:]).encode(), 9)
-    loader = (*command[:end], _LOADER, hashlib.sha256(data).hexdigest())
-    return Delivery(loader, LENGTH.pack(len(data)) + data)
+    # of a version that every interpreter reads
+    return _sent(command, zlib.compress(marshal.dumps(list(_words(command)), 2), 9))
+
+
+def compile_command() -> tuple[str, ...]:
+    """The command of a container that compiles a program; `compile_request` is its job."""
+    return worker_command(_COMPILE)
+
+
+def compile_request(command: tuple[str, ...]) -> dict[str, list[str]]:
+    return {"words": list(_words(command))}
+
+
+def compiled(command: tuple[str, ...], program: bytes) -> Delivery:
+    """As `delivered`, with the program as an image's interpreter compiled it: the attachment of its answer."""
+    return _sent(command, program)
+
+
+def _words(command: tuple[str, ...]) -> tuple[str, ...]:
+    return command[command.index("-c") + 1 :]
+
+
+def _sent(command: tuple[str, ...], program: bytes) -> Delivery:
+    start = command[: command.index("-c") + 1]
+    loader = (*start, _LOADER, hashlib.sha256(program).hexdigest())
+    return Delivery(loader, LENGTH.pack(len(program)) + program)
 
 
 def with_rlimits(template: SandboxTemplate, engine_sets: Collection[str]) -> SandboxTemplate:

@@ -1,7 +1,7 @@
 """Frames between host and worker: pure. Everything that comes from a container is untrusted.
 
 Invariants of a reader: no frame longer than its kind may be, so that its memory is bounded; `Ready` comes first and
-once; `Interim` comes at most once; nothing comes after `Final`; JSON is an object, its numbers are finite and of 64 bits at most; a breach is a
+once; `Interim` comes at most once; nothing comes after `Final`; a `Question` comes only where it is answered; JSON is an object, its numbers are finite and of 64 bits at most; a breach is a
 `ProtocolBreach`, which the runner turns into an outcome, and the only exception.
 """
 
@@ -13,12 +13,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from sandbox.questions import MAX_RANGES, MAX_READ_BYTES, Answer, Op, Question
+
 HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
 # the longest payload of each kind, in bytes; parsed JSON takes up to 25 times the memory of its text
 LONGEST = MappingProxyType(
-    {b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"I": 1 << 20, b"B": 32 << 20, b"F": 8 << 20}
+    {b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"I": 1 << 20, b"B": 32 << 20, b"F": 8 << 20, b"Q": 4 << 10}
 )
+QUESTION = struct.Struct(">IBHH")  # id, op, bytes of the name, ranges; then the name, then the ranges
+RANGE = struct.Struct(">QI")  # offset, length
+ANSWER = struct.Struct(">IBQ")  # id, status, length; then the body
+MAX_OFFSET = 1 << 62  # GDAL counts in signed numbers of 64 bits, and adds to them
 MAX_ATTACHMENTS = 16
 ATTACHED_BYTES = 32 << 20  # of all attachments of one conversation, which are kept until it is over
 MAX_DIGITS = 20  # of a whole number: 64 bits, with or without a sign
@@ -63,7 +69,7 @@ class Final:
     value: Mapping[str, Any]
 
 
-Frame = Ready | Printed | Progress | Interim | Attachment | Final
+Frame = Ready | Printed | Progress | Interim | Attachment | Final | Question
 
 
 def encode_job(request: Mapping[str, Any], deadline_seconds: float, end_mark: str = "") -> bytes:
@@ -73,10 +79,16 @@ def encode_job(request: Mapping[str, Any], deadline_seconds: float, end_mark: st
     return LENGTH.pack(len(data)) + data
 
 
+def encode_answer(id_: int, answer: Answer) -> bytes:
+    """What a host sends for a question, after the job."""
+    return ANSWER.pack(id_, answer.status, len(answer.body)) + answer.body
+
+
 class FrameReader:
-    """Cuts a byte stream into frames and holds the conversation to its order."""
+    """Cuts a byte stream into frames and holds the conversation to its order. `answers`: whether the job may ask."""
 
     def __init__(self) -> None:
+        self.answers = False
         self._buffer = bytearray()
         self._ready = False
         self._interim = False
@@ -103,6 +115,8 @@ class FrameReader:
             raise ProtocolBreach("a frame after the final one")
         if (kind == b"R") == self._ready or (kind == b"I" and self._interim):
             raise ProtocolBreach("frames out of order")
+        if kind == b"Q" and not self.answers:
+            raise ProtocolBreach("a question that nobody answers")
         self._interim |= kind == b"I"
         self._ready = True
         frame = _decode(kind, payload)
@@ -130,6 +144,8 @@ def _decode(kind: bytes, payload: bytes) -> Frame:
             return Attachment(name.decode("ascii", "replace")[:64], data)
         case b"F":
             return Final(_object(payload))
+        case b"Q":
+            return _question(payload)
         case _:
             raise ProtocolBreach(f"a frame of unknown kind {kind!r}")
 
@@ -140,6 +156,24 @@ def _progress(value: Mapping[str, Any]) -> Progress:
         raise ProtocolBreach("a progress frame without a number")
     text = message[:MAX_MESSAGE].encode(errors="replace").decode()  # JSON can hold what UTF-8 cannot
     return Progress(min(max(float(fraction), 0.0), 1.0), text)
+
+
+def _question(payload: bytes) -> Question:
+    """Read strictly: a frame that is one byte longer or shorter than it says is a breach."""
+    try:
+        id_, op, letters, count = QUESTION.unpack_from(payload)
+        start = QUESTION.size + letters
+        name = payload[QUESTION.size : start].decode()
+        ranges = tuple(RANGE.iter_unpack(payload[start:]))
+        asked = Question(id_, Op(op), name, ranges)
+    except (struct.error, ValueError) as error:  # UnicodeDecodeError is a ValueError
+        raise ProtocolBreach("a question that cannot be read") from error
+    sound = len(payload) >= start and count == len(ranges) and (asked.op is Op.READ) == bool(ranges)
+    if not sound or count > MAX_RANGES or sum(length for _, length in ranges) > MAX_READ_BYTES:
+        raise ProtocolBreach("a question with other ranges than a worker asks for")
+    if any(not length or offset > MAX_OFFSET for offset, length in ranges):
+        raise ProtocolBreach("a question for an empty range, or beyond every file")
+    return asked
 
 
 def _object(payload: bytes) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from sandbox.answering import Answering
 from sandbox.capacity import Capacity, MemoryReservation
 from sandbox.engine import ContainerState, Engine
 from sandbox.labels import labels
@@ -26,6 +27,7 @@ from sandbox.outcome import (
 )
 from sandbox.outputs.store import StagingUsage
 from sandbox.protocol import encode_job
+from sandbox.questions import Answerer
 from sandbox.session import Session
 from sandbox.slot import LaunchCancelled, Slot, launch
 from sandbox.template import Limits, SandboxTemplate
@@ -60,6 +62,7 @@ class Job:
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
     # what the job reports before it works; False ends the job. Called in the thread that listens, so it must be quick.
     on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
+    answerer: Answerer | None = None  # of its questions; without one it may ask none
     answers: bool = False  # its final answer is all that counts, so nobody waits for the container's end
 
     @cached_property
@@ -139,9 +142,9 @@ class Runner:
         one that had to be cut short is gone when this returns. Raises EngineUnavailable.
         """
         limits = job.template.limits
-        session = Session(
-            limits, slot.frames, slot.stderr, job.on_progress, job.end_mark.encode(), job.on_interim
-        )
+        answering = Answering(job.answerer, slot.wire, limits.wall_seconds) if job.answerer else None
+        mark = job.end_mark.encode()
+        session = Session(limits, slot.frames, slot.stderr, job.on_progress, mark, job.on_interim, answering)
         begun, exited = time.monotonic(), False
         try:
             cut = _converse(slot, job, session, cancel)
@@ -149,6 +152,8 @@ class Runner:
             state = _end_of(slot, job, session) if cut is None else _GONE
             exited = cut is None and not state.running
         finally:
+            if answering is not None:
+                answering.close()
             if exited:
                 on_exited(slot)
             else:
@@ -172,6 +177,7 @@ def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> O
     watch = _Watch(job, cancel)
     with contextlib.suppress(OSError):  # it died before it read the job: its state will say how
         slot.send(job.message, SEND_SECONDS)
+    slot.frames.answers = session.answering is not None
     while (over := watch.over()) is None:
         if session.is_complete and (job.answers or slot.has_exited):
             return None

@@ -1,18 +1,21 @@
 """The program inside the container: standard library only; reads one job, runs it, exits.
 
-Run as `python3 -I -c <this file> <idle seconds> <handler source>`, so that nothing of the host is mounted to bring it in.
-The handler is a module text that offers `prepare()`, called before the worker is ready, and `run(job, report) -> dict`. It may
-offer `warm()`, a generator, whose steps are run one by one while no job has come; a step may yield the seconds until the next
-one. All of them run in the main thread.
+Run as `python3 -I -c <this file> <idle seconds> <handler>`, so that nothing of the host is mounted to bring it in. The handler is
+a module, as text or compiled, that offers `prepare()`, called before the worker is ready, and `run(job, report) -> dict`. It
+may offer `warm()`, a generator, whose steps are run one by one while no job has come; a step may yield the seconds until the
+next one. All of them run in the main thread.
 
 The real stdout carries frames only: one kind byte, four bytes of length, the payload. What the job prints on stdout is
 captured and framed; stderr is left alone, so that it survives even a kill. The worker ends by itself when stdin closes
 (its host is gone), when no job has come for its idle seconds, and at the job's deadline.
+
+A job may ask its host to read for it, where the host offers that: `report.ask`. The answers come on stdin.
 """
 
 import contextlib
 import ctypes
 import gc
+import io
 import json
 import os
 import resource
@@ -26,6 +29,12 @@ import types
 
 HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
+QUESTION = struct.Struct(">IBHH")  # id, op, bytes of the name, ranges
+RANGE = struct.Struct(">QI")
+ANSWER = struct.Struct(">IBQ")  # id, status, length
+NO_MEMORY = 255  # a status of our own
+MAX_IN_FLIGHT = 64  # questions; the host takes no more
+STDIN = io.FileIO(0, closefd=False)
 CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
 EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
@@ -52,11 +61,66 @@ class Wire:
         self.send(kind, json.dumps(value, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace"))
 
 
-class Report:
-    """What a running job may tell its host."""
+class Question:
+    """A question on its way. GDAL's threads wait for the answer without holding up each other."""
+
+    def __init__(self):
+        self._answered = threading.Event()
+        self.status, self.body = None, None
+
+    def answer(self, status, body):
+        self.status, self.body = status, body
+        self._answered.set()
+
+    def wait(self):
+        """The status and the bytes, for as long as it takes: the host bounds that, and the deadline."""
+        self._answered.wait()
+        return self.status, self.body
+
+
+class Questions:
+    """What the host was asked and did not answer yet."""
 
     def __init__(self, wire):
         self._wire = wire
+        self._lock = threading.Lock()
+        self._room = threading.Semaphore(MAX_IN_FLIGHT)
+        self._waiting = {}
+        self._last = 0
+
+    def ask(self, op, name, ranges=()):
+        """Sends a question about a name in bytes; `ranges` are (offset, length). Waits while too many are under way."""
+        self._room.acquire()
+        asked = Question()
+        with self._lock:
+            self._last = number = (self._last + 1) & 0xFFFFFFFF
+            self._waiting[number] = asked
+        parts = (RANGE.pack(*one) for one in ranges)
+        self._wire.send(b"Q", QUESTION.pack(number, op, len(name), len(ranges)) + name + b"".join(parts))
+        return asked
+
+    def listen(self, deadline):
+        """Hears the answers, and ends the process when its host is gone or the deadline has passed, whatever the main thread does."""
+        while True:
+            number, status, length = ANSWER.unpack(read_exactly(ANSWER.size, deadline))
+            try:
+                body = read_exactly(length, deadline)
+            except MemoryError:  # the job has it all; the wire must stay whole
+                status, body = NO_MEMORY, b""
+                while length:
+                    length -= len(read_exactly(min(length, CHUNK), deadline))
+            asked = self._waiting.pop(number, None)
+            if asked is not None:
+                self._room.release()
+                asked.answer(status, body)
+
+
+class Report:
+    """What a running job may tell its host, and ask it."""
+
+    def __init__(self, wire, questions):
+        self._wire = wire
+        self.ask = questions.ask
         self._next = 0.0
         self._last = -1.0
 
@@ -187,14 +251,21 @@ def _mounts():
     return rows
 
 
-def read_exactly(count):
-    data = bytearray()
-    while len(data) < count:
-        chunk = os.read(0, count - len(data))
-        if not chunk:
-            # no job will come: a slot that was not used ends quietly
-            os._exit(EXIT_ORPHANED if data else 0)
-        data += chunk
+def read_exactly(count, deadline=None):
+    """So many bytes of stdin. Ends the process when it closes, or at the deadline; one without a job ends quietly."""
+    data = bytearray(count)
+    rest = memoryview(data)
+    while rest:
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                os._exit(EXIT_DEADLINE)
+            if not select.select([0], [], [], left)[0]:
+                continue
+        got = STDIN.readinto(rest)
+        if not got:
+            os._exit(0 if deadline is None and len(rest) == count else EXIT_ORPHANED)
+        rest = rest[got:]
     return data
 
 
@@ -205,16 +276,6 @@ def await_job(steps, idle_seconds):
         if time.monotonic() >= end:
             os._exit(0)
         pause = next(steps, idle_seconds) or 0.0  # most steps yield None; after the last one it only waits
-
-
-def watch(deadline):
-    """Ends the process when its host is gone or the deadline has passed, whatever the main thread is doing."""
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            os._exit(EXIT_DEADLINE)
-        if select.select([0], [], [], left)[0] and not os.read(0, CHUNK):
-            os._exit(EXIT_ORPHANED)
 
 
 def end_errors(flush_library, mark):
@@ -255,7 +316,7 @@ def main():
     flush_library = by_lines()
     signal.signal(signal.SIGXFSZ, FileLimit.note)
     idle_seconds, handler = float(sys.argv[1]), types.ModuleType("handler")
-    exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
+    exec(sys.argv[2], handler.__dict__)
     handler.prepare()
     wire.send_json(b"R", measure())
     steps = handler.warm() if hasattr(handler, "warm") else (None for _ in ())
@@ -265,11 +326,12 @@ def main():
     gc.enable()
     (length,) = LENGTH.unpack(read_exactly(LENGTH.size))
     job, before = json.loads(read_exactly(length)), seconds_used()
-    capture = Capture(wire, flush_library)
-    threading.Thread(target=watch, args=(time.monotonic() + job["deadline_seconds"],), daemon=True).start()
+    capture, questions = Capture(wire, flush_library), Questions(wire)
+    deadline = time.monotonic() + job["deadline_seconds"]
+    threading.Thread(target=questions.listen, args=(deadline,), daemon=True).start()
     os.chdir("/tmp")
     try:
-        answer = handler.run(job["request"], Report(wire))
+        answer = handler.run(job["request"], Report(wire, questions))
     except MemoryError:
         answer = {"code": 1, "memory_exhausted": True}
     finally:

@@ -161,10 +161,10 @@ def cancel() -> Iterator[Cancellation]:
 
 @pytest.fixture
 def run(runner: Runner, make_template: TemplateMaker, cancel: Cancellation) -> Run:
-    """`run(body, request={}, quota=None, on_progress=..., **template)`: the result of one job in a container of its own."""
+    """`run(body, request={}, quota=None, on_progress=..., answerer=None, **template)`: the result of one job in a container of its own."""
 
     def one(body: str, request: object = None, **given: object) -> SandboxResult:
-        about = {name: given.pop(name) for name in ("quota", "on_progress") if name in given}
+        about = {name: given.pop(name) for name in ("quota", "on_progress", "answerer") if name in given}
         template = make_template(handler(body), **given)
         return runner.run(Job("call-0001", template, request or {}, **about), cancel)
 

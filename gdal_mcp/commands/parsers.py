@@ -54,6 +54,8 @@ def _add_calls(commands: Any) -> None:
     serve.add_argument(
         "--transport", choices=["stdio", "http"], default="stdio", help="how clients connect (default: stdio)"
     )
+    text = "a further workspace; clients that let a person choose several folders hand them over so"
+    serve.add_argument("folders", nargs="*", metavar="DIR", help=text)
     call = add_command(commands, "call", _call, "run one tool and print its structured result as JSON")
     _add_tool_call(call)
     call.add_argument("--yes", action="store_true", dest="assume_yes", help="approve the call; for scripts")
@@ -75,6 +77,8 @@ def _serve(given: argparse.Namespace) -> Exit:
     from gdal_mcp.mcp.memory import no_gc
 
     with no_gc():
+        if given.folders:
+            given.workspaces = [*getattr(given, "workspaces", []), *given.folders]
         settings = settings_of(given)
         settings.require_workspaces()
         from gdal_mcp.commands import serving
@@ -136,6 +140,14 @@ def _add_clients(commands: Any) -> None:
     console = add_command(commands, "console", _imported("console.show", "opens"), text)
     text = "open it in the browser of this machine too"
     console.add_argument("--open", action="store_true", dest="opens", help=text)
+
+    text = "print the entry that starts this server, for each client, or write it"
+    clients = add_group(commands, "clients", text, default=_imported("clients.show"))
+    run = _imported("clients.install", "client", "assume_yes")
+    install = add_command(clients, "install", run, "write the entry into a client's file, after asking")
+    install.add_argument("client", metavar="NAME", help="as `gdal-mcp clients` prints it")
+    text = "write it without asking"
+    install.add_argument("--yes", action="store_true", dest="assume_yes", help=text)
 
 
 def _add_decisions(commands: Any) -> None:

@@ -24,5 +24,4 @@ def gdal_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
 
 
 def compare_command() -> tuple[str, ...]:
-    """The command of a container that compares what two datasets hold."""
     return worker_command(source("gdal_mcp.gdal.inside", "compare_program.py"))

@@ -28,7 +28,7 @@ from sandbox.outputs.store import OutputStore
 from sandbox.owner import Owner
 from sandbox.pool.lease import SlotKey, SlotProvider
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
-from sandbox.program import delivered
+from sandbox.program import Delivery, compile_command, compile_request, compiled, delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
 from sandbox.template import Limits, Mount, SandboxTemplate
@@ -50,10 +50,10 @@ class Host:
     concurrent: int  # calls that fit at once
     toolbox: Toolbox
     image: Image
+    program: Delivery  # as text, until the image's interpreter has compiled it
     attested: tuple[Row, ...] = ()
 
     def places(self, settings: Settings) -> int:
-        """Containers that fit into the memory that all together are promised."""
         capacity = self.runner.capacity
         return capacity.max_containers(settings.memory) if capacity is not None else 0
 
@@ -63,8 +63,6 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class SandboxScope:
-    """What the containers of some calls may see and use."""
-
     workspaces: Workspaces
     limits: Limits
     places: tuple[Located, ...] | None = None  # of the workspaces only these; None is the whole of each
@@ -193,7 +191,8 @@ class Hosting:
             self._settings.memory_share,
             self._settings.concurrent,
         )
-        host = Host(engine, info, runner, pool, concurrent, toolbox, image)
+        command = toolbox.program(self._settings.pool_seconds + IDLE_MARGIN)
+        host = Host(engine, info, runner, pool, concurrent, toolbox, image, delivered(command))
         proven: tuple[Row, ...] = ()
         if self._path_map.pairs:
             # by every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right
@@ -203,9 +202,36 @@ class Hosting:
             image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
         if reason := toolbox.unfit(image.version):
             raise ImageUnsuitable(reason)
+        host = replace(host, image=image, attested=attested, program=self._compiled(host, command))
         if self._warm:
             pool.keep()
-        return replace(host, image=image, attested=attested)
+        return host
+
+    def _compiled(self, host: Host, command: tuple[str, ...]) -> Delivery:
+        """The program as the image's interpreter compiles it, once for all containers of this image.
+
+        A container that has no mounts compiles it, and it never runs outside a container.
+        """
+        plain = delivered(command)
+        key = hashlib.sha256(f"{host.image.id} {plain.command}".encode()).digest()
+        path = self._settings.state_dir / f"program-{host.toolbox.name}"
+        with suppress(OSError):
+            kept = path.read_bytes()
+            known, digest, program = kept[:32], kept[32:64], kept[64:]
+            # a power cut may have left half of it
+            if known == key and digest == hashlib.sha256(program).digest():
+                return compiled(command, program)
+        sent = delivered(compile_command())
+        template = replace(
+            self.template(host, None), command=sent.command, program=sent.program, mounts=(), masks=()
+        )
+        job = Job(f"compile-{self._owner.id}", template, compile_request(command))
+        made = host.runner.run(job, self._cancel).attachments.get("program")
+        if not made:  # such an image runs the text
+            return plain
+        with suppress(OSError):  # the next process compiles it anew
+            put_private(path, key + hashlib.sha256(made).digest() + made)
+        return compiled(command, made)
 
     def _shared_capacity(self, memory_bytes: int) -> LockFileCapacity:
         """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
@@ -247,11 +273,10 @@ class Hosting:
         """
         scope = scope or self._confines
         user = self.user()
-        sent = delivered(host.toolbox.program(self._settings.pool_seconds + IDLE_MARGIN))
         return SandboxTemplate(
             image=host.image.id,
-            command=sent.command,
-            program=sent.program,
+            command=host.program.command,
+            program=host.program.program,
             user=user,
             limits=scope.limits,
             mounts=(*(self._mount(one, user) for one in scope.seen), *([staging] if staging else [])),

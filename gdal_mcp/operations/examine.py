@@ -30,8 +30,6 @@ State = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing that was checked."""
-
     group: str
     name: str
     state: State
@@ -41,8 +39,6 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Every row, and the facts that results carry too."""
-
     rows: tuple[Row, ...]
     facts: dict[str, Any]
 

@@ -15,6 +15,7 @@ from pydantic_settings import (
 
 from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml
 from gdal_mcp.settings.pathmap import PathMap
+from gdal_mcp.settings.remote import Remote, RemoteSettings
 from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Names, Place, Places, Size, as_typed
 from gdal_mcp.settings.web import WebSettings
 from gdal_mcp.state import StateFolder
@@ -157,6 +158,11 @@ class Settings(WebSettings):
         default=True,
         description="Whether arguments may hold SQL, one SELECT at a time; `--no-sql` turns it off.",
     )
+    remote: Remote = Field(
+        default_factory=lambda: RemoteSettings.model_validate({}),
+        description="Hosts and buckets that the server reads for calls, whose containers have no network; in the file a table.",
+        json_schema_extra={"shown": ""},
+    )
     lockdown: bool = Field(
         default=False,
         description="Whether results leave out all text from files and from GDAL, and pictures.",
@@ -290,6 +296,8 @@ def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any]) -> str:
     if not row["loc"]:
         return f"{problem[:1].upper()}{problem[1:]}."
     name = str(row["loc"][0])
+    if len(row["loc"]) > 1 and name == "remote":  # what stands there may be a secret that was written out
+        return f"{'.'.join(map(str, row['loc']))}: {problem[:1].lower()}{problem[1:]}."
     variable = PREFIX + name.upper()
     shown = variable if name not in explicit and os.environ.get(variable) else name
     return f"{shown} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."

@@ -1,5 +1,6 @@
 """What an engine does with a container, from its creation to its removal. No check here looks at isolation."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 
@@ -15,6 +16,7 @@ ABSENT_IMAGE = "sha256:" + "0" * 64
 UNKNOWN = "0" * 64
 CRASHED = 139  # 128 + SIGSEGV
 BLOCKS = 1024  # of 4 KiB; far more than any pipe holds
+ANSWERED = 16 * MIB  # sent to a container that speaks
 
 
 def engine_says_what_it_is(bench: Bench) -> None:
@@ -98,16 +100,17 @@ def much_output_arrives_whole(bench: Bench) -> None:
 
 
 def stdin_arrives_whole(bench: Bench) -> None:
-    sent = b"0123456789abcdef" * (MIB // 16)
+    """While it is heard, as a job's questions and their answers go: neither side may wait for the other."""
+    sent, back = b"0123456789abcdef" * (ANSWERED // 16), bytearray()
     with bench.created(bench.template(REPEAT)) as container, bench.started(container) as wire:
-        for at in range(0, len(sent), MIB // 16):  # in turns, as its output must not fill any pipe
-            piece, back = sent[at : at + MIB // 16], b""
-            wire.send(piece, PATIENCE)
-            while len(back) < len(piece) and readable([wire], PATIENCE):
-                if (pieces := wire.receive()) is None:
-                    break
-                back += b"".join(data for stream, data in pieces if stream == STDOUT)
-            require(back == piece, f"the bytes from {at} on came back changed")
+        sender = threading.Thread(target=wire.send, args=(sent, PATIENCE), daemon=True)
+        sender.start()
+        while len(back) < len(sent) and readable([wire], PATIENCE):
+            if (pieces := wire.receive()) is None:
+                break
+            back += b"".join(data for stream, data in pieces if stream == STDOUT)
+        require(back == sent, f"{len(back)} of {len(sent)} bytes came back, or changed ones")
+        sender.join()
 
 
 def stdin_ends_with_who_attached(bench: Bench) -> None:

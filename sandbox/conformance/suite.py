@@ -56,7 +56,7 @@ CHECKS: Final = (
     Check("start.program-missing", "A program that is not there is no success", life.a_program_that_is_not_there_is_told),
     Check("streams.from-the-start", "Attached before the start, both streams are heard whole and apart", life.attached_before_its_start_nothing_is_missed),
     Check("streams.much-output", "Much output arrives whole and in order", life.much_output_arrives_whole),
-    Check("streams.stdin", "What is sent arrives whole", life.stdin_arrives_whole),
+    Check("streams.stdin", "What is sent arrives whole, while it speaks", life.stdin_arrives_whole),
     Check("streams.stdin-ends", "Its stdin ends with the wire, and not before", life.stdin_ends_with_who_attached),
     Check("streams.apart", "Two containers hear and say nothing of each other", life.streams_of_two_are_apart),
     Check("end.exit-code", "The exit code is the program's", life.exit_codes_are_told),

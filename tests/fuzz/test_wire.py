@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from sandbox.engine import STDERR, STDOUT
 from sandbox.engines.docker import DockerWire
-from sandbox.protocol import HEADER, LONGEST, MAX_MESSAGE, Final, FrameReader, ProtocolBreach
+from sandbox.protocol import (
+    HEADER,
+    LONGEST,
+    MAX_MESSAGE,
+    QUESTION,
+    RANGE,
+    Final,
+    FrameReader,
+    ProtocolBreach,
+)
+from sandbox.questions import MAX_RANGES, MAX_READ_BYTES, Op, Question
 from sandbox.session import Session
 from sandbox.template import Limits
 from tests.fuzz.kit import anything, tries
@@ -40,7 +50,20 @@ PAYLOADS = (
     | st.binary(max_size=40)
     | st.sampled_from((b"[" * 5000, b'{"a":' * 5000, b"9" * 5000, b'{"n":1e999}'))
 )
-FRAMES = st.builds(frame, st.sampled_from((b"R", b"O", b"P", b"I", b"B", b"F", b"X", b"\0")), PAYLOADS)
+FRAMES = st.builds(frame, st.sampled_from((b"R", b"O", b"P", b"I", b"B", b"F", b"Q", b"X", b"\0")), PAYLOADS)
+NUMBERS = st.sampled_from((0, 1, 2, 64, 65, 2**16, 2**26, 2**26 + 1, 2**32 - 1))
+QUESTIONS = st.builds(
+    lambda head, name, ranges, rest: (
+        QUESTION.pack(head[0], head[1] & 255, len(name) + head[2], len(ranges) + head[3])
+        + name
+        + b"".join(RANGE.pack(offset << 20, length) for offset, length in ranges)
+        + rest
+    ),
+    st.tuples(NUMBERS, st.integers(0, 4), st.sampled_from((0, 0, 0, 1, 99)), st.sampled_from((0, 0, 0, 1))),
+    st.sampled_from((b"", b"0/a.tif", "ä".encode(), b"\xff", b"..", b"a" * 3900)),
+    st.lists(st.tuples(NUMBERS, NUMBERS), max_size=66),
+    st.sampled_from((b"", b"", b"", b"x", b"x" * RANGE.size)),
+).map(lambda payload: frame(b"Q", payload))
 GOOD = st.sampled_from(
     (
         frame(b"R", b"{}"),
@@ -52,10 +75,10 @@ GOOD = st.sampled_from(
 )
 HUGE = st.builds(
     HEADER.pack,
-    st.sampled_from((b"R", b"O", b"P", b"I", b"B", b"F")),
+    st.sampled_from((b"R", b"O", b"P", b"I", b"B", b"F", b"Q")),
     st.sampled_from((0, 1, 2**20, 2**20 + 1, 2**25, 2**31, 2**32 - 1)),
 )
-STREAMS = st.lists(GOOD | GOOD | FRAMES | HUGE | st.binary(max_size=9), max_size=10).map(
+STREAMS = st.lists(GOOD | GOOD | FRAMES | QUESTIONS | HUGE | st.binary(max_size=9), max_size=10).map(
     lambda parts: frame(b"R", b"{}") + b"".join(parts)
 )
 SIZES = st.lists(st.integers(1, 60), max_size=40)
@@ -72,6 +95,7 @@ def cut(data: bytes, sizes: Sequence[int]) -> list[bytes]:
 def heard(data: bytes, sizes: Sequence[int]) -> tuple[list[Any], bool]:
     """The frames, and whether it ended in a breach. What is kept in memory is looked at after every piece."""
     reader, found = FrameReader(), []
+    reader.answers = True
     try:
         with quick():
             for piece in cut(data, sizes):
@@ -90,6 +114,12 @@ def test_frames_and_breaches_are_the_same_whatever_the_pieces(data: bytes, sizes
     assert sum(isinstance(one, Final) for one in whole) <= 1
     assert not any(isinstance(one, Final) for one in whole[:-1])
     for one in whole:
+        if isinstance(one, Question):
+            assert sum(length for _, length in one.ranges) <= MAX_READ_BYTES
+            assert len(one.ranges) <= MAX_RANGES
+            assert all(offset >= 0 < length for offset, length in one.ranges)
+            assert (one.op is Op.READ) == bool(one.ranges)
+            one.name.encode()
         json.dumps([getattr(one, "facts", None), getattr(one, "value", None)], allow_nan=False)
 
 
@@ -147,9 +177,7 @@ def demultiplexed(data: bytes, sizes: Sequence[int]) -> dict[int, bytes]:
 
 @tries(50)
 @given(ENGINE, SIZES)
-def test_the_engines_stream_is_cut_the_same_whatever_the_pieces_and_nothing_is_hoarded(
-    data: bytes, sizes: list[int]
-):
+def test_the_engines_stream_is_cut_the_same_whatever_the_pieces_and_nothing_is_hoarded(data, sizes):
     whole = demultiplexed(data, [])
     assert demultiplexed(data, sizes) == whole
     assert sum(map(len, whole.values())) <= len(data)

@@ -1,5 +1,6 @@
 """The worker as a process, without a container: what it says, what it captures, and how it ends."""
 
+import hashlib
 import json
 import os
 import select
@@ -11,7 +12,18 @@ import pytest
 
 from sandbox import worker
 from sandbox.program import worker_command
-from sandbox.protocol import LENGTH, Attachment, Final, FrameReader, Printed, Progress, Ready, encode_job
+from sandbox.protocol import (
+    LENGTH,
+    Attachment,
+    Final,
+    FrameReader,
+    Printed,
+    Progress,
+    Ready,
+    encode_answer,
+    encode_job,
+)
+from sandbox.questions import MAX_IN_FLIGHT, Answer, Op, Question, Status
 
 FORM = "import os, sys\n\ndef prepare():\n    {prepare}\n\ndef run(job, report):\n{body}\n    return {{'code': 0}}\n"
 
@@ -30,6 +42,7 @@ class Worker:
             **options,
         )
         self.reader, self.frames = FrameReader(), []
+        self.reader.answers = True
 
     def __enter__(self):
         return self
@@ -389,3 +402,81 @@ def test_a_mounts_place_is_read_as_the_kernel_writes_it(tmp_path, monkeypatch, n
         "type": "ext4", "identity": None,
     }  # fmt: skip
     json.dumps(inner)
+
+
+ASKS = """
+import hashlib, threading
+def one(number):
+    status, body = report.ask(2, b"0/a.tif", [(number, 5 << 20)]).wait()
+    found[number] = [status, hashlib.sha256(body).hexdigest()]
+found = {}
+threads = [threading.Thread(target=one, args=(i,)) for i in range(request.get("count", 1))]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+return {"code": 0, "found": found}
+"""
+
+
+def test_a_job_asks_from_many_threads_and_each_gets_its_own_answer():
+    """More than may be in flight, answered in another order, megabytes each."""
+    count = MAX_IN_FLIGHT + 8
+    with Worker(ASKS.replace("request", "job")) as made:
+        made.wait_for(Ready)
+        made.give({"count": count})
+        open_ones, answered = [], 0
+        while answered < count:
+            asked = [one for one in made.frames if isinstance(one, Question)][answered + len(open_ones) :]
+            open_ones += asked
+            assert len(open_ones) <= MAX_IN_FLIGHT
+            if len(open_ones) < min(MAX_IN_FLIGHT, count - answered):
+                data = os.read(made.process.stdout.fileno(), 65536)
+                assert data, made.process.stderr.read().decode()
+                made.frames += made.reader.feed(data)
+                continue
+            one = open_ones.pop()
+            assert (one.op, one.name) == (Op.READ, "0/a.tif")
+            ((offset, length),) = one.ranges
+            body = bytes([offset]) * length
+            made.process.stdin.write(encode_answer(one.id, Answer(Status.OK, body)))
+            made.process.stdin.flush()
+            answered += 1
+        assert made.finish() == 0
+    right = {str(i): [0, hashlib.sha256(bytes([i]) * (5 << 20)).hexdigest()] for i in range(count)}
+    assert made.final["found"] == right
+
+
+def test_a_worker_whose_host_goes_away_in_the_middle_of_an_answer_ends():
+    with Worker(ASKS.replace("request", "job")) as made:
+        made.wait_for(Ready)
+        made.give({})
+        asked = made.wait_for(Question)
+        made.process.stdin.write(encode_answer(asked.id, Answer(Status.OK, b"x" * (5 << 20)))[: 1 << 20])
+        made.process.stdin.close()
+        assert made.finish() == worker.EXIT_ORPHANED
+
+
+def test_a_job_that_waits_for_an_answer_ends_at_its_deadline():
+    with Worker(ASKS.replace("request", "job")) as made:
+        made.wait_for(Ready)
+        made.give({}, deadline=0.3)
+        made.wait_for(Question)
+        assert made.finish() == worker.EXIT_DEADLINE
+
+
+def test_an_answer_for_which_there_is_no_memory_is_a_failed_read():
+    body = """
+import resource
+resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20))
+answers = [report.ask(2, b"a", [(0, 1)]).wait() for _ in range(2)]
+return {"code": 0, "found": [[status, len(body)] for status, body in answers]}
+"""
+    with Worker(body) as made:
+        made.wait_for(Ready)
+        made.give({})
+        for number, length in ((1, 600 << 20), (2, 9)):
+            while not [one for one in made.frames if isinstance(one, Question) and one.id == number]:
+                made.frames += made.reader.feed(os.read(made.process.stdout.fileno(), 65536))
+            made.process.stdin.write(encode_answer(number, Answer(Status.OK, bytes(length))))
+            made.process.stdin.flush()
+        assert made.finish() == 0
+    assert made.final["found"] == [[worker.NO_MEMORY, 0], [0, 9]]

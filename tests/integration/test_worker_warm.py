@@ -16,7 +16,7 @@ pytestmark = pytest.mark.engine
 TRACES = r"""
 import contextlib, io, json, os, sys, types
 handler = types.ModuleType("handler")
-exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
+exec(sys.argv[2], handler.__dict__)
 handler.prepare()
 from osgeo import gdal
 warming, reporting = handler.part("warming"), handler.part("reporting")
@@ -66,7 +66,7 @@ PLACES = r"""
 import json, os, sys, types
 warmed, folder, *codes = json.loads(sys.argv.pop())
 handler = types.ModuleType("handler")
-exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
+exec(sys.argv[2], handler.__dict__)
 handler.prepare()
 if warmed:
     for _ in handler.warm(): pass

@@ -16,7 +16,7 @@ terminal = tempfile.TemporaryFile()  # what the library prints by itself
 os.dup2(terminal.fileno(), 1)
 warmed, jobs = json.loads(sys.argv.pop())
 handler = types.ModuleType("handler")
-exec(compile(sys.argv[2], "handler.py", "exec"), handler.__dict__)
+exec(sys.argv[2], handler.__dict__)
 handler.prepare()
 if warmed:
     for _ in handler.warm(): pass

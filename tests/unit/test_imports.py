@@ -43,6 +43,7 @@ gdal_mcp/ledger
 gdal_mcp/toolbox
 gdal_mcp/access
 gdal_mcp/plan
+gdal_mcp/remote
 gdal_mcp/settings
 gdal_mcp/state
 gdal_mcp/logs
@@ -64,12 +65,14 @@ sandbox/mounted
 sandbox/owner
 sandbox/workspace
 sandbox/session
+sandbox/answering
 sandbox/outcome
 sandbox/capacity
 sandbox/engine
 sandbox/program
 sandbox/isolation
 sandbox/protocol
+sandbox/questions
 sandbox/worker
 sandbox/template
 sandbox/labels
@@ -77,10 +80,11 @@ sandbox/waiting
 sandbox/errors
 sandbox/__init__
 """.split()
-# one folder to a reader: the specification fixes the paths of some of its modules
+# one folder to a reader: the specification fixes the paths of some modules, and an engine may have several
 JOINED = {
     "gdal_mcp/tools/raster": "gdal_mcp/tools",
     "gdal_mcp/gdal/preflight/checks": "gdal_mcp/gdal/preflight",
+    "sandbox/engines/oci": "sandbox/engines",
 }
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = (

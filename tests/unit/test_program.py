@@ -3,12 +3,20 @@
 import json
 import subprocess
 import sys
-
-import pytest
+from types import SimpleNamespace
+from typing import Any
 
 from sandbox.engine import RLIMITS
 from sandbox.isolation.policy import rlimits
-from sandbox.program import EXIT_OTHER_PROGRAM, Delivery, delivered, with_rlimits
+from sandbox.program import (
+    EXIT_OTHER_PROGRAM,
+    Delivery,
+    compile_command,
+    compile_request,
+    compiled,
+    delivered,
+    with_rlimits,
+)
 from sandbox.template import Limits, SandboxTemplate
 
 TEXT = "import json, os, sys\nprint(json.dumps([__name__, sys.argv[1:], os.read(0, 100).decode()]))\n"
@@ -46,9 +54,26 @@ def test_the_command_is_short_and_another_one_for_another_program():
     assert delivered(long).command != delivered((*long[:-1], "x" * 99_999)).command
 
 
-def test_a_word_that_cannot_be_told_from_two_is_refused():
-    with pytest.raises(ValueError, match="NUL"):
-        delivered((*WORDS, "a\0b"))
+def test_a_compiled_program_is_the_same_program():
+    """With parts and words that are no programs, and refused as any other whose digest is not the command's."""
+    part = "part\ndef told(what):\n    return [what, __name__]\n"
+    text = """import json, sys
+space = {"__name__": "of the part"}
+exec(sys.argv[1][1], space)
+print(json.dumps([sys.argv[1][0], space["told"](sys.argv[2:])]))
+"""
+    command = ("python3", "-I", "-c", text, part, "two\0words", "ä")
+    handler: dict[str, Any] = {}
+    exec(compile_command()[5], handler)
+    made: dict[str, bytes] = {}
+    handler["run"](compile_request(command), SimpleNamespace(attach=made.__setitem__))
+    delivery = compiled(command, made["program"])
+    assert json.loads(run(delivery, delivery.program).stdout) == [
+        "part",
+        [["two\0words", "ä"], "of the part"],
+    ]
+    done = run(delivery, delivered(command).program)
+    assert (done.returncode, done.stdout) == (EXIT_OTHER_PROGRAM, b"")
 
 
 LIMITS_TEXT = """

@@ -4,16 +4,19 @@ import json
 import sys
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandbox.protocol import (
+    ANSWER,
     ATTACHED_BYTES,
     HEADER,
     LENGTH,
     LONGEST,
     MAX_ATTACHMENTS,
     MAX_MESSAGE,
+    QUESTION,
+    RANGE,
     Attachment,
     Final,
     FrameReader,
@@ -22,8 +25,10 @@ from sandbox.protocol import (
     Progress,
     ProtocolBreach,
     Ready,
+    encode_answer,
     encode_job,
 )
+from sandbox.questions import MAX_RANGES, MAX_READ_BYTES, Answer, Op, Question, Status
 
 
 def frame(kind, payload=b""):
@@ -76,48 +81,6 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=10,
 )
-_OBJECTS = st.dictionaries(st.text(), _JSON, max_size=4)
-
-
-_KINDS = st.sampled_from([b"R", b"O", b"P", b"I", b"B", b"F", b"X", b"\0", b"\xff"])
-_ODD_JSON = st.sampled_from(
-    [
-        *(
-            b"", b"[]", b"1", b"null", b'"x"', b"{", b"{}x", b"\xff", b"{'a':1}", b'{"a":NaN}',
-            b'{"a":-Infinity}',
-        ),
-        *(b'{"fraction":1e999}', b'{"fraction":%s}' % (b"9" * 30), b'{"fraction":true}', b'{"fraction":"1"}'),
-        *(
-            b'{"fraction":-5,"message":"\\ud800"}',
-            b'{"fraction":0,"message":1}',
-            b"[" * 3000,
-            b'{"a":' * 1000,
-        ),
-        *(b'{"code":%s}' % (b"1" * 5000), '{"ä":1}'.encode("utf-16"), b"\0" * 9),
-    ]
-)  # fmt: skip
-_ODD_FRAMES = st.builds(frame, _KINDS, st.one_of(st.binary(max_size=30), _ODD_JSON, _OBJECTS))
-_GARBAGE = st.one_of(
-    st.binary(max_size=200),
-    st.lists(_ODD_FRAMES, max_size=6).map(b"".join),
-    st.lists(_ODD_FRAMES, max_size=6).map(lambda frames: READY + b"".join(frames)),
-)
-
-
-@pytest.mark.claim("content.frames-strict")
-@settings(max_examples=500)
-@given(_GARBAGE, st.lists(st.integers(0, 40), max_size=20))
-@example(READY + frame(b"P", b'{"fraction":%s}' % (b"9" * 400)), [])
-def test_anything_gives_frames_or_a_breach(data, sizes):
-    try:
-        frames = read(data, sizes)
-    except ProtocolBreach:
-        return
-    for one in frames:
-        json.dumps([getattr(one, "facts", None), getattr(one, "value", None)], allow_nan=False)
-        if isinstance(one, Progress):
-            assert 0 <= one.fraction <= 1
-            one.message.encode()  # is text that can be passed on
 
 
 @pytest.mark.claim("content.frames-strict")
@@ -143,6 +106,49 @@ def test_a_frame_that_is_no_plain_json_object_is_a_breach(subtests):
         for kind in (b"R", b"P", b"I", b"F"):
             with subtests.test(payload=payload, kind=kind):
                 breaches((b"" if kind == b"R" else READY) + frame(kind, payload))
+
+
+def asked(number, op, name, ranges=(), rest=b""):
+    packed = b"".join(RANGE.pack(*one) for one in ranges)
+    return frame(b"Q", QUESTION.pack(number, op, len(name), len(ranges)) + name + packed + rest)
+
+
+def read_answered(data):
+    reader = FrameReader()
+    reader.answers = True
+    return list(reader.feed(READY + data))[1:]
+
+
+_RANGES = st.lists(st.tuples(st.integers(0, 2**62), st.integers(1, MAX_READ_BYTES // MAX_RANGES)), min_size=1)
+
+
+@given(st.integers(0, 2**32 - 1), st.text(max_size=300), _RANGES)
+def test_a_question_is_what_was_asked(number, name, ranges):
+    ranges, name = tuple(ranges[:MAX_RANGES]), name.encode(errors="ignore")
+    for op, given_ranges in ((Op.LOOK, ()), (Op.READ, ranges), (Op.LIST, ())):
+        question = Question(number, op, name.decode(), given_ranges)
+        assert read_answered(asked(number, op, name, given_ranges)) == [question]
+
+
+@pytest.mark.claim("content.questions-strict")
+def test_a_question_that_no_worker_asks_is_a_breach(subtests):
+    one, name = (0, 1), b"0/a.tif"
+    for data in (
+        *(asked(1, op, name) for op in (0, 4, 255)),
+        *(asked(1, Op.READ, name), asked(1, Op.LOOK, name, [one]), asked(1, Op.LIST, name, [one])),
+        *(asked(1, Op.READ, name, [one] * (MAX_RANGES + 1)), asked(1, Op.READ, name, [(0, 0)])),
+        *(asked(1, Op.READ, name, [(0, MAX_READ_BYTES), one]), asked(1, Op.READ, name, [(2**63, 1)])),
+        *(asked(1, Op.LOOK, b"\xff"), asked(1, Op.LOOK, name, rest=b"x"), asked(1, Op.LOOK, b"a" * 4096)),
+        *(frame(b"Q"), frame(b"Q", QUESTION.pack(1, 1, 9, 0) + b"short"), FINAL + asked(1, Op.LOOK, name)),
+    ):
+        with subtests.test(data=data[:40]), pytest.raises(ProtocolBreach):
+            read_answered(data)
+    breaches(READY + asked(1, Op.LOOK, name))  # of a job that has nobody to ask
+
+
+def test_an_answer_says_whose_it_is_and_how_long():
+    data = encode_answer(7, Answer(Status.EIO, b"why"))
+    assert (ANSWER.unpack_from(data), data[ANSWER.size :]) == ((7, 2, 3), b"why")
 
 
 def test_progress_without_a_number_is_a_breach():

@@ -16,12 +16,12 @@ PROGRAM, DESCRIBED = 0.9, 0.95  # of a job's progress: its program is done, its 
 
 
 class Parts:
-    """Imports the modules that came as words, each a name and its source; one is compiled when first imported."""
+    """Imports the modules that came as words: each a name and its code, or a name, a line end and its source."""
 
     def __init__(self, words):
-        named = (word.partition("\n") for word in words)
+        named = (word.split("\n", 1) if isinstance(word, str) else word for word in words)
         packages = list(itertools.accumulate(PARTS.split("."), "{}.{}".format))
-        self._sources = dict.fromkeys(packages, "") | {f"{PARTS}.{name}": text for name, _, text in named}
+        self._sources = dict.fromkeys(packages, "") | {f"{PARTS}.{name}": code for name, code in named}
 
     def find_spec(self, name, _path=None, _target=None):
         if name not in self._sources:
@@ -32,8 +32,7 @@ class Parts:
         return None
 
     def exec_module(self, module):
-        text = self._sources[module.__name__]
-        exec(compile(text, module.__name__, "exec"), module.__dict__)  # noqa: S102 - our own text, as this file is
+        exec(self._sources[module.__name__], module.__dict__)  # noqa: S102 - our own text, as this file is
 
 
 def part(name):
@@ -57,6 +56,7 @@ def warm():
 
 def run(job, report):
     programs, answer = part("programs"), {"outputs": []}
+    remote = part("vsihost").install(report.ask) if job.get("remote") else None
     progress = part("reporting").ProgressReporter(
         report, programs.title(job), PROGRAM if job["outputs"] else 1.0
     )
@@ -70,6 +70,9 @@ def run(job, report):
             begun = time.monotonic()
             ended = programs.run(job, progress)
             seconds = time.monotonic() - begun
+            if remote is not None and remote.failure:  # GDAL forgives some, and takes them for nodata
+                ended = programs.Ended(False)
+                errors.fail(remote.failure)
             if job["outputs"] and ended.done and not errors.failures:
                 progress.phase(PROGRAM, "describing the outputs")
                 outputs = part("describe").describe_outputs(job, inputs, errors)

@@ -1,0 +1,182 @@
+"""Addresses of remote data, as a caller writes them, read strictly. Pure: nothing here asks the network.
+
+https://host/x.tif            a file; `#with=ovr,tfw` names files beside it that belong to it
+https://host/x.zarr           a tree of files
+s3://bucket/key, gs://bucket/key, az://account/container/key
+stac+https://host/item#asset  an asset of a STAC item
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, cast
+from urllib.parse import quote, unquote, urlsplit
+
+from gdal_mcp.settings.remote import PORTS, Scheme, canonical_host
+
+SCHEMES: Final = ("https", "http", "s3", "gs", "az", "stac+https", "stac+http")
+_LONGEST: Final = 4000  # characters; what a presigned address of a cloud needs
+# signatures, and what goes with them: never shown, never recorded
+_SIGNING: Final = re.compile(
+    r"x-(amz|goog)-[a-z-]+|awsaccesskeyid|googleaccessid|signature|expires|policy|key-pair-id|token|access_token"
+    r"|s(v|s|rt|p|e|t|pr|r|ig|dd|ip|koid|ktid|kt|ke|ks|kv|aoid|uoid|cid|es)|api_?key|key"
+)
+_SIDECARS: Final = {
+    ".shp": ("shx", "dbf", "prj", "cpg"),
+    ".tab": ("dat", "map", "id", "ind"),
+    ".mif": ("mid",),
+}
+_EXTENSION: Final = re.compile(r"[A-Za-z0-9]{1,8}(\.[A-Za-z0-9]{1,8})?")
+_PLAIN: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class NotAnAddress(ValueError):
+    """The text is no address that can be read; the message says why, and never repeats the text."""
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is meant as the address of remote data."""
+    return text.partition("://")[0].lower() in SCHEMES and "://" in text
+
+
+def plain_name(text: str) -> str:
+    """A file's name as the container sees it: letters, digits, points, hyphens, and `_` for all else."""
+    return _PLAIN.sub("_", text)[-120:].lstrip(".-") or "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One address. Its text, its `repr` and its digest of itself are without what is secret in it.
+
+    `path` begins with a slash: percent-encoded as it is asked for, or the plain key of a bucket.
+    """
+
+    scheme: Scheme
+    host: str  # in punycode; of a bucket its name, of Azure the account's
+    port: int  # 0 of buckets
+    path: str
+    query: tuple[tuple[str, str], ...] = ()  # shown
+    secret: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    item_asset: str = ""  # of a STAC item, which the path names
+    sidecars: tuple[str, ...] = ()  # names of files beside it
+
+    @property
+    def name(self) -> str:
+        """What the container sees as the name of the file or folder."""
+        last = unquote(self.path.rstrip("/").rpartition("/")[2])
+        text = f"{last}.{self.item_asset}" if self.item_asset else last
+        return plain_name(text)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether it stands for all files below it."""
+        return self.path.endswith("/") or self.path.lower().endswith((".zarr", ".zarr3"))
+
+    @property
+    def folder(self) -> str:
+        """Scheme, host and folder: what grants are for."""
+        return f"{self.origin}{self.path.rpartition('/')[0]}/"
+
+    @property
+    def origin(self) -> str:
+        """Scheme and host, with the port where it is not the usual one."""
+        port = f":{self.port}" if self.port not in (0, PORTS.get(self.scheme)) else ""
+        return f"{self.scheme}://{self.host}{port}"
+
+    @property
+    def bucket(self) -> "Address":
+        """The bucket itself, or the container of an account."""
+        top = f"/{self.path.split('/')[1]}" if self.scheme == "az" else "/"
+        return Address(self.scheme, self.host, self.port, top)
+
+    def beside(self, name: str) -> "Address":
+        """The address of a file in the same folder, or below a tree; `name` is plain."""
+        top = self.path.rstrip("/") if self.is_tree else self.path.rpartition("/")[0]
+        below = name if self.port == 0 else quote(name)
+        return Address(self.scheme, self.host, self.port, f"{top}/{below}", self.query, self.secret)
+
+    def __str__(self) -> str:
+        query = "&".join(
+            (*(f"{key}={value}" for key, value in self.query), *(f"{key}=..." for key, _ in self.secret))
+        )
+        text = f"{self.origin}{self.path}{'?' if query else ''}{query}"
+        return f"stac+{text}#{self.item_asset}" if self.item_asset else text
+
+
+def parse(text: str) -> Address:
+    """The address that a text is. Raises NotAnAddress."""
+    if len(text) > _LONGEST or not text.isprintable() or " " in text or "\\" in text:
+        raise NotAnAddress("it is too long, or holds blanks, backslashes or control characters")
+    try:
+        found = urlsplit(text)
+        port = found.port
+    except ValueError as error:
+        raise NotAnAddress("it cannot be read as an address") from error
+    scheme, is_item = found.scheme.removeprefix("stac+"), found.scheme.startswith("stac+")
+    if found.scheme not in SCHEMES or not found.hostname:
+        raise NotAnAddress(f"it begins with none of {', '.join(f'{one}://' for one in SCHEMES)} and a host")
+    if "@" in found.netloc:
+        raise NotAnAddress("no user and no password belongs into it; credentials are the operator's settings")
+    if is_item != bool(found.fragment and not found.fragment.startswith("with=")):
+        raise NotAnAddress("`#asset` names an asset of a STAC item, as in stac+https://host/item.json#visual")
+    path = _path(found.path, bucket=scheme not in PORTS)
+    query = _query(found.query, bucket=scheme not in PORTS)
+    hidden = tuple(row for row in query if _SIGNING.fullmatch(row[0].lower()))
+    try:
+        host = found.netloc if scheme not in PORTS else canonical_host(_bracketed(found.hostname))
+    except ValueError as error:
+        raise NotAnAddress(str(error)) from error
+    return Address(
+        cast("Scheme", scheme),
+        host,
+        port or PORTS.get(scheme, 0),
+        path,
+        tuple(row for row in query if row not in hidden),
+        hidden,
+        found.fragment if is_item else "",
+        () if is_item else _sidecars(path, found.fragment.removeprefix("with=")),
+    )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _path(path: str, *, bucket: bool) -> str:
+    """As it is asked for. Dots that climb and coded slashes are refused, so that a prefix means what it says."""
+    plain = path if bucket else unquote(path)
+    if (
+        any(segment in (".", "..") for segment in plain.split("/"))
+        or "//" in plain
+        or not plain.isprintable()
+    ):
+        raise NotAnAddress("its path holds `.`, `..`, an empty folder or control characters")
+    if not bucket and re.search("%(2f|5c|00|25)", path, re.IGNORECASE):
+        raise NotAnAddress("its path holds a coded slash, backslash, percent sign or zero")
+    if len(path) < 2:
+        raise NotAnAddress("it names no file")
+    return path if bucket else quote(path, safe="/%:@!$&'()*+,;=~")
+
+
+def _query(query: str, *, bucket: bool) -> tuple[tuple[str, str], ...]:
+    """Pairs, not decoded: a signature holds for the very text."""
+    if not query:
+        return ()
+    if bucket:
+        raise NotAnAddress("the address of a bucket has no query")
+    rows = tuple((key, value) for key, _, value in (part.partition("=") for part in query.split("&")))
+    if any(key.lower() == "x-amz-request-payer" for key, _ in rows):
+        raise NotAnAddress("it asks to pay for the request, which is the operator's to say: `requester_pays`")
+    return rows
+
+
+def _sidecars(path: str, named: str) -> tuple[str, ...]:
+    """The names of the files that belong to a file: those of its format, and those that the address names."""
+    last = unquote(path.rpartition("/")[2])
+    stem, dot, extension = last.rpartition(".")
+    usual = [f"{stem}.{one}" for one in _SIDECARS.get(f"{dot}{extension}".lower(), ())]
+    for one in filter(None, named.split(",")):
+        if not _EXTENSION.fullmatch(one):
+            raise NotAnAddress("`#with=` names endings such as ovr, aux.xml or tfw")
+        # x.tif.ovr and x.tif.aux.xml, but x.tfw
+        usual.append(f"{last}.{one}" if one in ("ovr", "aux.xml", "msk") else f"{stem}.{one}")
+    return tuple(dict.fromkeys(usual))

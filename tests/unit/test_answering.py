@@ -1,0 +1,127 @@
+"""Questions are answered beside the thread that listens: each once, whole, and within bounds."""
+
+import struct
+import threading
+
+import pytest
+
+from sandbox.answering import THREADS, Answering
+from sandbox.protocol import ANSWER, ProtocolBreach
+from sandbox.questions import MAX_IN_FLIGHT, MAX_READ_BYTES, Answer, Op, Question, Status
+from tests.waiting import until
+
+
+class Wire:
+    """Keeps what is sent, and is slow about it: pieces of two answers would show."""
+
+    def __init__(self):
+        self.sent, self.taken = bytearray(), threading.Event()
+        self.taken.set()
+
+    def send(self, data, _seconds):
+        self.taken.wait(30)
+        for start in range(0, len(data), 7):
+            self.sent += data[start : start + 7]
+
+    @property
+    def answers(self):
+        found, data = {}, bytes(self.sent)
+        while data:
+            number, status, length = ANSWER.unpack_from(data)
+            assert number not in found
+            found[number] = (status, data[ANSWER.size : ANSWER.size + length])
+            data = data[ANSWER.size + length :]
+        return found
+
+
+class Held:
+    """Answers with the name, once it is let; knows the most that was under way."""
+
+    def __init__(self):
+        self.gate, self.lock, self.closed = threading.Event(), threading.Lock(), False
+        self.under_way, self.most, self.most_bytes, self.bytes = 0, 0, 0, 0
+
+    def answer(self, question):
+        count = sum(length for _, length in question.ranges)
+        with self.lock:
+            self.under_way, self.bytes = self.under_way + 1, self.bytes + count
+            self.most, self.most_bytes = max(self.most, self.under_way), max(self.most_bytes, self.bytes)
+        self.gate.wait(30)
+        with self.lock:
+            self.under_way, self.bytes = self.under_way - 1, self.bytes - count
+        if question.name == "broken":
+            raise RuntimeError
+        return Answer(Status.OK, question.name.encode() * 50)
+
+    def close(self):
+        self.closed = True
+        self.gate.set()
+
+
+@pytest.fixture
+def held():
+    made = Held()
+    yield made
+    made.gate.set()
+
+
+def test_every_question_is_answered_once_and_whole(held):
+    wire = Wire()
+    answering = Answering(held, wire, 30.0)
+    for number in range(MAX_IN_FLIGHT):
+        answering.ask(Question(number, Op.LOOK, f"{number}/a.tif"))
+    held.gate.set()
+    until(lambda: len(wire.sent) >= MAX_IN_FLIGHT * (ANSWER.size + 50 * len("0/a.tif")) + 54 * 50)
+    assert wire.answers == {
+        number: (Status.OK, f"{number}/a.tif".encode() * 50) for number in range(MAX_IN_FLIGHT)
+    }
+    assert held.most <= THREADS
+    answering.ask(Question(0, Op.LOOK, "again"))  # an id whose answer is out is free
+    answering.close()
+
+
+@pytest.mark.claim("content.questions-strict")
+def test_an_id_in_flight_and_one_question_too_many_are_a_breach(held):
+    answering = Answering(held, Wire(), 30.0)
+    for number in range(MAX_IN_FLIGHT - 1):
+        answering.ask(Question(number, Op.LOOK, "a"))
+    with pytest.raises(ProtocolBreach):
+        answering.ask(Question(0, Op.LOOK, "a"))
+    answering.ask(Question(99, Op.LOOK, "a"))
+    with pytest.raises(ProtocolBreach):
+        answering.ask(Question(100, Op.LOOK, "a"))
+    answering.close()
+
+
+def test_what_is_read_at_once_is_bounded_in_bytes(held):
+    wire = Wire()
+    answering = Answering(held, wire, 30.0)
+    for number in range(10):
+        answering.ask(Question(number, Op.READ, "a", ((0, MAX_READ_BYTES // 3),)))
+    held.gate.set()
+    until(lambda: len(wire.sent) == 10 * (ANSWER.size + 50))
+    assert MAX_READ_BYTES // 3 <= held.most_bytes <= MAX_READ_BYTES
+    answering.close()
+
+
+def test_after_the_end_nothing_is_sent_and_nobody_waits(held):
+    wire = Wire()
+    answering = Answering(held, wire, 30.0)
+    wire.taken.clear()
+    for number in range(20):
+        answering.ask(Question(number, Op.READ, "a", ((0, MAX_READ_BYTES),)))
+    answering.close()
+    assert held.closed
+    wire.taken.set()
+    until(lambda: not held.under_way)
+    assert len(wire.answers) <= 1
+
+
+def test_an_answerer_that_breaks_is_a_failed_read_and_not_a_silence(held):
+    wire = Wire()
+    held.gate.set()
+    answering = Answering(held, wire, 30.0)
+    answering.ask(Question(1, Op.LOOK, "broken"))
+    until(lambda: len(wire.sent) >= struct.calcsize(">IBQ") + 10)
+    assert wire.answers[1][0] == Status.EIO
+    answering.close()
