@@ -51,8 +51,8 @@ _ERRORS: Final = tuple(
 )
 
 
-def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = (), found: object = None) -> Told:
-    """The warnings that a job ended well with, and what the container `found` odd about the call itself.
+def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = (), odd: object = None) -> Told:
+    """The warnings that a job ended well with, and what the container found `odd` about the call itself.
 
     `outputs` are what it wrote, which GDAL's text may contradict.
     """
@@ -70,7 +70,7 @@ def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = (), found: obj
         )
         if rule.repeats:
             rows[rule.code]["count"] = counts[rule.code]
-    return Told((*checks(found), *rows.values()), tuple(folded(heard)))
+    return Told((*checks(odd), *rows.values()), tuple(folded(heard)))
 
 
 def suggested(errors: Sequence[Heard]) -> str:

@@ -8,7 +8,6 @@ import importlib
 import itertools
 import os
 import sys
-import time
 from importlib.machinery import ModuleSpec
 
 PARTS = "gdal_mcp.gdal.inside.parts"
@@ -54,6 +53,17 @@ def warm():
     yield from part("warming").steps(run)
 
 
+def worked(job, progress, errors, remote):
+    """Runs the program. What it forgives of a brokered read fails all the same; of other errors, only what the call has it skip."""
+    ended = part("programs").run(job, progress)
+    if remote is not None and remote.failure:  # GDAL forgives some, and takes them for nodata
+        errors.fail(remote.failure)
+        return part("programs").Ended(False)
+    if ended.done and "--skip-errors" in job.get("options", ()):
+        job["checks"] = [*job.get("checks", ()), *errors.forgiven()]
+    return ended
+
+
 def run(job, report):
     programs, answer = part("programs"), {"outputs": []}
     remote = part("vsihost").install(report.ask) if job.get("remote") else None
@@ -67,12 +77,7 @@ def run(job, report):
                 if job["outputs"] or job.get("judged")
                 else []
             )
-            begun = time.monotonic()
-            ended = programs.run(job, progress)
-            seconds = time.monotonic() - begun
-            if remote is not None and remote.failure:  # GDAL forgives some, and takes them for nodata
-                ended = programs.Ended(False)
-                errors.fail(remote.failure)
+            ended = worked(job, progress, errors, remote)
             if job["outputs"] and ended.done and not errors.failures:
                 progress.phase(PROGRAM, "describing the outputs")
                 outputs = part("describe").describe_outputs(job, inputs, errors)
@@ -81,8 +86,6 @@ def run(job, report):
                     part("preview").attach_preview(job, progress)
                 progress.phase(1.0, "done")
                 answer = {"outputs": outputs}
-            if ended.done and job.get("statement") and not errors.failures:
-                job["checks"] = part("statements").statement_checks(job, seconds)
         except MemoryError:
             raise
         except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error

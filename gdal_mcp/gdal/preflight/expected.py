@@ -54,6 +54,12 @@ def expected(draft: Draft) -> Sequence[str]:
     return (*_kept(draft), *may, *(["elsewhere"] if labelled else []))
 
 
+def compared(draft: Draft) -> Sequence[int]:
+    """Numbers of the inputs that an output may be the same as without a change: not of what only says where or how."""
+    mains = {located for name, located in draft.named or () if name in ("input", "dataset")}
+    return [number for number, located in enumerate(draft.inputs) if located in mains or not draft.named]
+
+
 def statement(draft: Draft) -> Mapping[str, object] | None:
     """The one statement that GDAL itself runs, whose joins and types are looked at afterwards."""
     steps = draft.chain or ((draft.algorithm, draft.arguments),)
