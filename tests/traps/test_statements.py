@@ -15,12 +15,12 @@ def query(sql: str, *files: str) -> tuple[str, dict[str, Any]]:
 
 
 def joined(select: str, table: str, how: str = "JOIN", rest: str = "") -> tuple[str, dict[str, Any]]:
-    sql = f"SELECT {select} FROM areas a {how} {table} t ON a.code = t.code {rest}"  # noqa: S608
+    sql = f"SELECT {select} FROM areas a {how} {table} t ON a.code = t.code {rest}"
     return query(sql, "areas.geojson", f"{table}.csv")
 
 
 def within(select: str, rest: str = "") -> tuple[str, dict[str, Any]]:
-    sql = f"SELECT {select} FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) {rest}"  # noqa: S608
+    sql = f"SELECT {select} FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) {rest}"
     return query(sql, "areas.geojson", "sites.geojson")
 
 
@@ -52,7 +52,7 @@ JOINS = (
 
 
 def typed(value: str) -> tuple[str, dict[str, Any]]:
-    statement = f"SELECT CASE code WHEN 'a' THEN {value} END AS v FROM areas"  # noqa: S608
+    statement = f"SELECT CASE code WHEN 'a' THEN {value} END AS v FROM areas"
     return write("vector sql", input="areas.geojson", dialect="SQLITE", sql=statement, output="OUT.gpkg")
 
 
@@ -63,7 +63,7 @@ TYPES = (
 
 
 def transformed(source: str, to: int = 4326) -> tuple[str, dict[str, Any]]:
-    return query(f"SELECT ST_AsText(ST_Transform(geom, {to})) AS t FROM {source}", f"{source}.gpkg")  # noqa: S608
+    return query(f"SELECT ST_AsText(ST_Transform(geom, {to})) AS t FROM {source}", f"{source}.gpkg")
 
 
 PIPE = "read {0}.gpkg ! {1}"

@@ -15,7 +15,7 @@ from osgeo import ogr
 
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
-MAX_SECONDS = 2.0  # that the statement itself took, and that counting may begin within
+MAX_SECONDS = 2.0  # of the processor, that the statement itself took, and that counting may begin within
 TOKEN = re.compile(
     r"""'(?:[^']|'')*'|"[^"]*"|[^\W\d]\w*|[0-9.]+(?:[eE][+-]?[0-9]+)?|<=|>=|<>|!=|==|\|\||\S"""
 )
@@ -233,7 +233,7 @@ class Counting:
 
 def join_checks(dataset, sql, begin="", dialect="SQLITE"):
     """`begin` is what the statement's tables are named by, before it."""
-    until = time.monotonic() + MAX_SECONDS
+    until = time.process_time() + MAX_SECONDS
     with quiet():
         for core in cores_of(sql):
             tables = [one.table for one in core.items]
@@ -245,7 +245,7 @@ def join_checks(dataset, sql, begin="", dialect="SQLITE"):
                 continue  # a table that is joined with itself is meant to come several times
             counting = Counting(dataset, core, begin_of(sql, begin), dialect)
             for check in (multiplied, lost):
-                if time.monotonic() > until:
+                if time.process_time() > until:
                     return
                 yield from check(counting)
 
