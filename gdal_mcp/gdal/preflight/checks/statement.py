@@ -14,6 +14,11 @@ _MEASURES: Final = {
 }
 _CALL: Final = re.compile(rf"\b({'|'.join(_MEASURES)})\s*\(", re.IGNORECASE)
 _MOVES: Final = re.compile(r"\b(?:st_)?(?:transform|transform_xyz|setsrid)\s*\(", re.IGNORECASE)
+_RELATION: Final = re.compile(
+    r"\b(?:st_)?(?:intersects|contains|within|covers|coveredby|overlaps|touches|crosses|disjoint|equals|distance|intersection|"
+    r"difference|symdifference|ptdistwithin|relate)\s*\(",
+    re.IGNORECASE,
+)
 _NEAREST: Final = re.compile(r"\(\s*select\b[^()]*\border\s+by\s+(?:st_)?distance\s*\(", re.IGNORECASE)
 _LEAST: Final = re.compile(r"\bmin\s*\(\s*(?:st_)?distance\s*\(", re.IGNORECASE)
 _TRANSFORM: Final = re.compile(
@@ -61,6 +66,12 @@ def compares(statement: str, columns: Collection[str]) -> bool:
         return True
     item = re.compile(rf"\s*{column}\s*(?:asc|desc)?\s*(?:nulls\s+\w+)?\s*", re.IGNORECASE)
     return any(item.fullmatch(one) for one in _ordered_by(plain))
+
+
+def relates(statement: str) -> bool:
+    """Whether it compares geometries as they are, without bringing any into another CRS."""
+    plain = _without_texts(statement)
+    return not moves(plain) and bool(_RELATION.search(plain))
 
 
 def compares_all_pairs(statement: str) -> bool:
