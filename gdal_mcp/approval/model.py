@@ -10,7 +10,7 @@ ApprovalState = Literal["pending", "approved", "denied", "used", "expired"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class NewQuestion:
     """A question about one plan of one principal, before it has a row."""
 
     plan_digest: str

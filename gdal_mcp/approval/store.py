@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
+from gdal_mcp.approval.model import Approval, Decision, Grant, NewQuestion
 from gdal_mcp.ledger.rows import Rows, insert, stored
 
 LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterday
@@ -53,7 +53,7 @@ class Approvals:
     def close(self) -> None:
         self._rows.close()
 
-    def request(self, asked: Asked, ttl: float, holder: str = "") -> Approval:
+    def request(self, asked: NewQuestion, ttl: float, holder: str = "") -> Approval:
         """A new question, open for `ttl` seconds; `holder` is the call that waits for its answer.
 
         Every call that asks has a question of its own, so that of two equal ones each needs its yes, and a no to one is
@@ -191,7 +191,7 @@ class Approvals:
             yield db, now
 
 
-def _new(asked: Asked, now: float, expires: float, holder: str) -> Approval:
+def _new(asked: NewQuestion, now: float, expires: float, holder: str) -> Approval:
     return Approval(
         # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
         id=secrets.token_hex(16),

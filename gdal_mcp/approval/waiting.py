@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from gdal_mcp.access.policy import RequireApproval
-from gdal_mcp.approval.model import Approval, Approver, Asked, Decision, Grant, Question, Suspended
+from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, NewQuestion, Question, Suspended
 from gdal_mcp.approval.question import (
     Foreseen,
     Where,
@@ -110,7 +110,7 @@ class ApprovalQueue:
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
         told = parts(plan, call.verdict.reason, call.where, call.foreseen)
-        asked = Asked(
+        asked = NewQuestion(
             plan_digest=plan.digest,
             principal=plan.principal,
             tool=plan.tool,

@@ -53,7 +53,7 @@ class Pictures:
     """The thumbnails of one server. For one event loop."""
 
     app: App
-    shelf: ArtifactStore
+    store: ArtifactStore
     _one: anyio.Lock = field(default_factory=anyio.Lock)
     _without: set[str] = field(default_factory=set)  # keys of outputs that cannot be drawn
 
@@ -75,7 +75,7 @@ class Pictures:
             if kept is not None:
                 return kept
             try:
-                opened = await anyio.to_thread.run_sync(self.shelf.open, artifact, workspaces)
+                opened = await anyio.to_thread.run_sync(self.store.open, artifact, workspaces)
             except (Absent, Gone, Busy):
                 return None  # it is not certain that the published file would be drawn
             try:
