@@ -22,7 +22,7 @@ import anyio.to_thread
 
 from gdal_mcp.access.policy import Way
 from gdal_mcp.app import App
-from gdal_mcp.approval.model import Decision, Question
+from gdal_mcp.approval.model import Decision, Nobody, Question
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
@@ -107,16 +107,13 @@ class Pictures:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unasked:
+class _Unasked(Nobody):
     """Nobody is asked for a thumbnail: a call that needs approval is cancelled."""
 
     scope: anyio.CancelScope
 
     def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - the protocol's signature
         return True
-
-    def answered(self) -> tuple[str, Decision | None] | None:
-        return None
 
     async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - the protocol's signature
         self.scope.cancel()
