@@ -87,7 +87,7 @@ class Approvals:
             db.execute("UPDATE approvals SET holder = ? WHERE id = ?", [holder, approval_id])
 
     def release_dead(self, alive: Callable[[str], bool]) -> None:
-        """Nobody waits for what calls of servers that are gone have asked."""
+        """Frees the questions of calls whose server is gone, for the same call to take them up again."""
         with self._writing() as (db, _):
             rows = db.execute("SELECT DISTINCT holder FROM approvals WHERE holder LIKE '%:%'").fetchall()
             dead = [row["holder"] for row in rows if not alive(row["holder"].partition(":")[0])]
@@ -114,7 +114,7 @@ class Approvals:
             return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
 
     def consume(self, digest: str, principal: str) -> Approval | None:
-        """Use up the oldest approval of this plan for this principal; None without one. Each is given out once."""
+        """Uses up the oldest approval of this plan for this principal, or returns None. Each is given out once."""
         query = (
             "SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal"
             " AND state = 'approved' ORDER BY created LIMIT 1"
@@ -153,7 +153,7 @@ class Approvals:
         return made
 
     def granted(self, principal: str, tool: str, workspace: str) -> Grant | None:
-        """The grant that such a call runs on, the one that lasts longest; None without one."""
+        """The valid grant for such a call that lasts longest, or None."""
         query = (
             "SELECT * FROM grants WHERE principal = :principal AND tool = :tool AND workspace = :workspace"
             " AND revoked IS NULL AND expires > :now AND created <= :latest ORDER BY expires DESC LIMIT 1"
@@ -163,7 +163,7 @@ class Approvals:
         return self._rows.one(Grant, query, **about, now=now, latest=now + _SET_BACK)
 
     def grants(self, limit: int = 200) -> tuple[Grant, ...]:
-        """Those that hold, first; then the newest that are over."""
+        """The valid ones first, then the newest that have ended."""
         query = (
             "SELECT * FROM grants ORDER BY (revoked IS NULL AND expires > :now) DESC, created DESC LIMIT :n"
         )
@@ -180,7 +180,7 @@ class Approvals:
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sqlite3.Connection, float]]:
-        """A transaction that sees as expired what is by now."""
+        """A transaction; what has expired by now is marked so first."""
         with self._rows.writing() as db:
             now = self._clock()
             db.execute(

@@ -149,7 +149,7 @@ class ApprovalQueue:
             _require_approved(row)
 
     async def _wait(self, call: Call, row: Approval, *, asks: bool = True) -> None:
-        """Until somebody has decided, in whichever way comes first."""
+        """Waits until somebody has decided, whichever way answers first."""
         store = self.service.approvals
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None

@@ -64,7 +64,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class UploadRequest:
-    """What a request declares about its body."""
+    """What an upload declares about its body."""
 
     place: tuple[Workspace, str]  # with the path below it
     size: int | None  # bytes

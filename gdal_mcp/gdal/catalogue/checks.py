@@ -106,7 +106,7 @@ def _output_format(situation: Situation, text: str) -> str:
 
 
 def _crs_or(*words: str) -> Check:
-    """GDAL knows the words in small letters alone."""
+    """GDAL accepts these words only in lower case."""
     return lambda _situation, text: text if text in words else check_crs(text)
 
 

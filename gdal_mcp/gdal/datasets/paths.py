@@ -78,7 +78,7 @@ class Paths:
             raise self._refused(text, error) from error
 
     def _refused(self, text: str, error: PathRefused) -> ToolError:
-        """With the names in that folder which are most like one that is not there."""
+        """The error for a path that cannot be used, with the existing names most similar to a missing one."""
         refusal = _refusal(error)
         folder, _, name = text.rpartition("/")
         if isinstance(error, PathMissing) and (folder or not text.startswith("/")):
@@ -317,7 +317,7 @@ class _Tree:
 
 
 def _refusal(error: PathRefused) -> ToolError:
-    """Our answer to a path that is no place in a workspace."""
+    """The error for a path outside the workspaces, or with nothing at it."""
     if isinstance(error, PathMissing):
         fix = "Check the name; relative paths start at the first workspace."
         return ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), fix)
