@@ -130,7 +130,16 @@ def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]
 def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
     threads, folder = gdal_threads(scope.limits), scope.settings.outputs_folder
     paths = Paths(scope.workspaces, folder, scope.call_id, threads, scope.as_new)
-    return DraftContext(paths, scope.settings, scope.surface, scope.preflight, catalogue, scope.verdict)
+    return DraftContext(
+        paths,
+        scope.settings,
+        scope.surface,
+        scope.preflight,
+        catalogue,
+        scope.verdict,
+        scope.principal,
+        scope.door,
+    )
 
 
 def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
