@@ -38,9 +38,12 @@ def test_the_policy_of_the_panel_allows_what_is_in_it_by_digest_and_nothing_else
     [policy] = [one["content"] for _, one in page.elements if "http-equiv" in one]
     rules = {name: words for name, *words in (one.split() for one in policy.split(";"))}
     digests = {
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'": text for text in page.texts
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'": text
+        for text in page.texts
     }
-    assert set(rules.pop("script-src")) | set(rules.pop("style-src")) < set(digests)  # all but the land, which is data
+    assert set(rules.pop("script-src")) | set(rules.pop("style-src")) < set(
+        digests
+    )  # all but the land, which is data
     assert rules.pop("img-src") == ["data:"]
     assert rules.pop("trusted-types") == ["default"]
     assert rules.pop("require-trusted-types-for") == ["'script'"]
