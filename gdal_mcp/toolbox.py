@@ -19,6 +19,7 @@ from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.access.policy import Verdict
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
 from sandbox.workspace import Located, Workspaces
@@ -134,6 +135,8 @@ class DraftScope:
     verdict: Callable[[str, Draft], Verdict]
     preflight: Any
     as_new: bool = False  # as if nothing stood where the outputs go: a recorded call made again
+    principal: str = ""
+    door: Door | None = None  # to remote data
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,8 @@ class Address:
 
 def parse(text: str) -> Address:
     """The address that a text is. Raises NotAnAddress."""
-    if len(text) > _LONGEST or not text.isprintable() or " " in text or "\\" in text:
+    web = text.lower().startswith(("http", "stac"))
+    if len(text) > _LONGEST or not text.isprintable() or "\\" in text or (web and " " in text):
         raise NotAnAddress("it is too long, or holds blanks, backslashes or control characters")
     try:
         found = urlsplit(text)
