@@ -140,6 +140,7 @@ STAC_SEARCH: Final = Tool(
     draft=typed(SearchArguments, _stac_search),
     writes=False,
     runs=False,
+    reaches_out=True,
 )
 
 REMOTE_LIST: Final = Tool(
@@ -150,4 +151,5 @@ REMOTE_LIST: Final = Tool(
     draft=typed(RemoteListArguments, _remote_list),
     writes=False,
     runs=False,
+    reaches_out=True,
 )
