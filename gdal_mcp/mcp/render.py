@@ -31,7 +31,7 @@ def tool(one: Tool) -> t.Tool:
             read_only_hint=not one.writes,
             # the protocol defines it only for tools that write; that none is idempotent is what it takes for granted
             destructive_hint=one.replaces if one.writes else None,
-            open_world_hint=tool.reaches_out,
+            open_world_hint=one.reaches_out,
         ),
     )
 
