@@ -17,7 +17,7 @@ from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.drift import unfit
 from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths, companions
+from gdal_mcp.gdal.datasets.paths import Paths, companions
 from gdal_mcp.gdal.datasets.scope import ADVICE, places
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
@@ -131,9 +131,8 @@ def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]
 
 
 def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
-    make = FreshPaths if scope.as_new else Paths
-    threads = gdal_threads(scope.limits)
-    paths = make(scope.workspaces, scope.settings.outputs_folder, scope.call_id, threads)
+    threads, folder = gdal_threads(scope.limits), scope.settings.outputs_folder
+    paths = Paths(scope.workspaces, folder, scope.call_id, threads, scope.as_new)
     return DraftContext(
         paths,
         scope.settings,
