@@ -157,6 +157,7 @@ class Tool:
     present: Callable[[Answer], Mapping[str, Any]] = lambda _answer: {}
     like: str = ""  # the operation that it is most like, for policies, estimates and advice
     runs: bool = True  # False when the server answers by itself, without a container
+    reaches_out: bool = False  # the server itself makes requests for it
     pictures: bool = False  # answers with pictures, which can show words: none in lockdown
 
     @cached_property

@@ -35,12 +35,14 @@ from gdal_mcp.tools.allowing import allowing
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
+from gdal_mcp.tools.remote import REMOTE_LIST, STAC_SEARCH
 from gdal_mcp.tools.run import direct_tool
 from gdal_mcp.tools.upload import UPLOAD
 from gdal_mcp.tools.validate import VALIDATE_CALL
 
 NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
+REMOTE: Final = (STAC_SEARCH, REMOTE_LIST)  # listed where the server reads anything over the network
 # the algorithms that a classic program may do besides the one that it is most like
 _BESIDES: Final = MappingProxyType(
     {
@@ -54,7 +56,7 @@ INSTRUCTIONS: Final = (
     "GDAL tools for rasters and vectors. What has no tool of its own is found with gdal_search, described by gdal_describe and "
     "run with gdal_read or gdal_write; validate_call tells what a call would do."
 )
-TOOLSETS = ("core", *GROUPS, "classic", "all")
+TOOLSETS = ("core", *GROUPS, "classic", "remote", "all")
 
 
 def gdal(settings: Settings) -> Toolbox:
@@ -124,6 +126,7 @@ def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]
         "core": lambda: tuple(map(allowing, core(catalogue))),
         **groups,
         "classic": lambda: tuple(map(allowing, CLASSIC)),
+        "remote": lambda: REMOTE,
     }
 
 
