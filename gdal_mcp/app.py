@@ -3,7 +3,7 @@
 import getpass
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import Surface, Toolboxes
@@ -68,6 +69,10 @@ class App:
     @property
     def approvals(self) -> ApprovalService:
         return self.pipeline.approvals.service
+
+    @property
+    def door(self) -> Door:
+        return self.pipeline.drafting.door
 
     @property
     def changes(self) -> Changes:
@@ -146,17 +151,24 @@ def _pipeline(
     settings, policy = resolver.whole.settings, resolver.policy
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
+
+    def hosts_of(principal: str) -> Sequence[str] | None:
+        entry = policy.entry(principal)
+        return entry.remote if entry else None
+
+    door = Door(settings.remote, settings.state.remote, rates, hosts_of)
+    stack.callback(door.close)
     return Pipeline(
         settings=settings,
         policy=policy,
         reaches=resolver,
         hosting=hosting,
-        execution=Execution(settings, hosting),
+        execution=Execution(settings, hosting, door),
         approvals=approvals,
         records=records,
         results=store_of(settings),
         rates=rates,
-        drafting=Drafting(settings, policy),
+        drafting=Drafting(settings, policy, door),
         drafts=Drafts(),
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),

@@ -28,6 +28,7 @@ from gdal_mcp.gdal.preflight.mends import mend_of_output
 from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import label
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, Permits, Tool, Toolbox
 from gdal_mcp.tools.algorithm import may_write
@@ -130,7 +131,7 @@ def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]
 def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
     make = FreshPaths if scope.as_new else Paths
     threads = gdal_threads(scope.limits)
-    paths = make(scope.workspaces, scope.settings.outputs_folder, scope.call_id, threads)
+    paths = make(scope.workspaces, scope.settings.outputs_folder, scope.call_id, threads, remote=scope.remote)
     return DraftContext(paths, scope.settings, scope.surface, scope.preflight, catalogue, scope.verdict)
 
 
@@ -145,6 +146,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "as_array": command.as_array,
         **asked_of(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
+        "remote": bool(draft.addresses),
         "outputs": [
             {
                 "path": one.inside,
@@ -189,7 +191,7 @@ def _next_calls(
     """Next calls as this server takes them: by the algorithm's own tool, else by the one that runs any algorithm."""
     served = {path for path in catalogue.algorithms if surface.permits(path)}
     rows = []
-    inputs = [str(located) for name, located in draft.named or () if name == "input"]
+    inputs = [label(located) for name, located in draft.named or () if name == "input"]
     for step in next_steps(draft.algorithm, outputs, inputs, served):
         tool, given = tool_name(step.algorithm), dict(step.arguments)
         if tool not in surface.callable:

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Final, Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.remote.address import is_address
 from sandbox.workspace import hides
 
 Place = Literal["any", "file", "folder"]
@@ -81,7 +82,7 @@ class DatasetName:
     def at(self, canonical: str) -> str:
         """The name for GDAL, with the absolute path of the place. Raises ToolError if it could be misread."""
         bad = sorted(self.forbidden & set(canonical))
-        if bad or _CHAINED.match(canonical):
+        if bad or (_CHAINED.match(canonical) and not canonical.startswith("/vsihost/")):
             shown = " ".join(bad) or "/vsi"
             raise refused(
                 f"the path of this file holds {shown}, which GDAL would not take for a part of the path here.",
@@ -204,7 +205,9 @@ def _around(grammar: _Grammar, match: re.Match[str]) -> DatasetName:
 
 
 def _inner(text: str) -> DatasetName:
-    """What a driver's name is about: a path, or a path in an archive. A name in a name has no grammar, a URI neither."""
+    """What a driver's name is about: a path, an address, or a path in an archive. A name in a name has no grammar, a URI neither."""
+    if is_address(text):
+        return DatasetName("", text, "")
     start = _start(text)
     if start.lower() in _ARCHIVES:
         return _archive(text)
