@@ -17,7 +17,7 @@ from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import WAITING, Artifact, Call, CallEnd, Registry, RegistryUnavailable
 from gdal_mcp.ledger.rows import json_text
 from gdal_mcp.plan import Draft
-from gdal_mcp.remote.places import local
+from gdal_mcp.remote.places import local, without_secrets
 from gdal_mcp.remote.record import by_origin
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Described
@@ -146,6 +146,7 @@ class Records:
         plan, image = planned.plan, planned.host.image
         return replace(
             call,
+            arguments=without_secrets(call.arguments, plan.draft.addresses),
             catalogue=planned.admitted.toolbox.version,
             approval=planned.approval,
             plan_digest=plan.digest,

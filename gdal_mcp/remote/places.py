@@ -5,7 +5,7 @@ something to the host alone, for this one call.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -79,5 +79,18 @@ def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> lis
 def named_by(text: str, addresses: Iterable[Address]) -> str:
     """A text of the container with addresses instead of the names that stand for them there."""
     for number, address in enumerate(addresses, 1):
-        text = text.replace(f"{_HOST.root}/{number}/{address.name}", str(address))
+        folder = f"{_HOST.root}/{number}/"
+        text = text.replace(f"{folder}{address.name}", str(address)).replace(folder, address.folder)
     return text
+
+
+def without_secrets(value: Any, addresses: Sequence[Address]) -> Any:
+    """Arguments as JSON, without what is secret in their addresses, wherever in a text these stand."""
+    if isinstance(value, Mapping):
+        return {key: without_secrets(inner, addresses) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(inner, addresses) for inner in value]
+    if isinstance(value, str):
+        for key, secret in (pair for one in addresses for pair in one.secret):
+            value = value.replace(f"{key}={secret}", f"{key}=...")
+    return value

@@ -117,7 +117,7 @@ class Paths:
         try:
             located = self.workspaces.input(text)
         except PathRefused as error:
-            name = parse(text)
+            name = parse(text, addresses=self.remote is not None)
             if name.is_plain:
                 raise self._refused(text, error) from error
             return self._within(name)
