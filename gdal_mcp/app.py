@@ -3,7 +3,7 @@
 import getpass
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -151,12 +151,7 @@ def _pipeline(
     settings, policy = resolver.whole.settings, resolver.policy
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
-
-    def hosts_of(principal: str) -> Sequence[str] | None:
-        entry = policy.entry(principal)
-        return entry.remote if entry else None
-
-    door = Door(settings.remote, settings.state.remote, rates, hosts_of)
+    door = Door(settings.remote, settings.state.remote, rates, policy.remote_of)
     stack.callback(door.close)
     return Pipeline(
         settings=settings,

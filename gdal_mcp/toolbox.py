@@ -19,6 +19,7 @@ from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.access.policy import Verdict
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.places import Numbered, local
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
@@ -140,6 +141,8 @@ class DraftScope:
     preflight: Any
     remote: Numbered  # the addresses that the draft names
     as_new: bool = False  # as if nothing stood where the outputs go: a recorded call made again
+    principal: str = ""
+    door: Door | None = None  # to remote data
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,7 @@ class Tool:
 
     @cached_property
     def output_schema(self) -> Mapping[str, Any]:
-        """The keys of a result. Kept short, as every client reads it; README describes the parts."""
+        """The keys of a result. Kept short, as every client reads it; docs/analyst.md describes the parts."""
         if not self.runs:
             return {"type": "object"}
         keys: dict[str, Any] = dict(self.own_keys)

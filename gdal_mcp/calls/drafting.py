@@ -88,6 +88,8 @@ class Drafting:
             preflight=entitlements.preflight(toolbox),
             remote=Numbered(lambda text: self.door.address(text, principal)),
             as_new=bool(as_new),
+            principal=principal,
+            door=self.door,
         )
 
 

@@ -184,9 +184,6 @@ def test_a_person_and_a_validation_are_told_of_each_host(serve: Serve, origin: O
     size = len(origin.files["a.tif"])
     [row] = told["remote"]
     assert (row["host"], row["bytes"]) == (origin.url("").rstrip("/"), size)
-        "none",
-        size,
-    )
     talk.done("convert", input=address, output="out.tif")
     [question] = person.asked
     lines = question.splitlines()
