@@ -36,14 +36,14 @@ from gdal_mcp.tools.allowing import allowing
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.remote import REMOTE_LIST, STAC_SEARCH
+from gdal_mcp.tools.remote import FETCH, REMOTE_LIST, STAC_SEARCH
 from gdal_mcp.tools.run import direct_tool
 from gdal_mcp.tools.upload import UPLOAD
 from gdal_mcp.tools.validate import VALIDATE_CALL
 
 NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
-REMOTE: Final = (STAC_SEARCH, REMOTE_LIST)  # listed where the server reads anything over the network
+REMOTE: Final = (STAC_SEARCH, REMOTE_LIST, FETCH)  # listed where the server reads anything over the network
 # the algorithms that a classic program may do besides the one that it is most like
 _BESIDES: Final = MappingProxyType(
     {
