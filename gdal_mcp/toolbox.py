@@ -57,7 +57,7 @@ class Permits(Protocol):
 
 
 class Finding(Protocol):
-    """Something odd about a call that would run all the same."""
+    """Something odd about a call, which does not keep it from running."""
 
     def as_dict(self) -> dict[str, Any]:
         """With a code, a message and a suggestion."""
@@ -72,7 +72,7 @@ class Report(Protocol):
 
     @property
     def findings(self) -> Sequence["Finding"]:
-        """What is odd about it."""
+        """What is odd about the draft."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -157,6 +157,7 @@ class Tool:
     present: Callable[[Answer], Mapping[str, Any]] = lambda _answer: {}
     like: str = ""  # the operation that it is most like, for policies, estimates and advice
     runs: bool = True  # False when the server answers by itself, without a container
+    reaches_out: bool = False  # the server itself makes requests for it
     pictures: bool = False  # answers with pictures, which can show words: none in lockdown
 
     @cached_property
@@ -379,8 +380,8 @@ class Toolbox:
         (Described(),) * count
     )
     shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
-    tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = lambda heard, _outputs: Told(
-        (), tuple(one.text for one in heard)
+    tell: Callable[[Sequence[Heard], Sequence[Described], object], Told] = lambda heard, _outputs, _found: (
+        Told((), tuple(one.text for one in heard))
     )
     suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does

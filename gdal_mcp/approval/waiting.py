@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from gdal_mcp.access.policy import RequireApproval
-from gdal_mcp.approval.model import Approval, Approver, Asked, Decision, Grant, Question, Suspended
+from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, NewQuestion, Question, Suspended
 from gdal_mcp.approval.question import (
     Foreseen,
     Where,
@@ -28,6 +28,7 @@ from gdal_mcp.approval.question import (
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.host.nested import program
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.plan import Plan
@@ -110,7 +111,7 @@ class ApprovalQueue:
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
         told = parts(plan, call.verdict.reason, call.where, call.foreseen)
-        asked = Asked(
+        asked = NewQuestion(
             plan_digest=plan.digest,
             principal=plan.principal,
             tool=plan.tool,
@@ -149,11 +150,11 @@ class ApprovalQueue:
             _require_approved(row)
 
     async def _wait(self, call: Call, row: Approval, *, asks: bool = True) -> None:
-        """Until somebody has decided, in whichever way comes first."""
+        """Waits until somebody has decided, whichever way answers first."""
         store = self.service.approvals
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None
-        command = shlex.join(("gdal-mcp", "approve", row.id, *self.options))
+        command = shlex.join((*program(), "approve", row.id, *self.options))
         question = Question(row.id, row.plan_digest, row.summary, call.verdict.ways, url)
         call.tell(0.0, waiting_text(question, command))
         try:

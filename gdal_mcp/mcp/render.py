@@ -32,7 +32,7 @@ def tool(one: Tool, *, with_panel: bool = False) -> t.Tool:
             read_only_hint=not one.writes,
             # the protocol defines it only for tools that write; that none is idempotent is what it takes for granted
             destructive_hint=one.replaces if one.writes else None,
-            open_world_hint=False,
+            open_world_hint=one.reaches_out,
         ),
         _meta={"ui": {"resourceUri": panel.URI}} if with_panel and (one.writes or one.pictures) else None,
     )
