@@ -155,7 +155,7 @@ class Execution:
         final = result.final or {}
         printed = named_by(result.stdout.decode("utf-8", "replace"), draft.addresses)
         heard, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
-        told = toolbox.tell(heard, outputs)
+        told = toolbox.tell(heard, outputs, final.get("checks"))
         return Done(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
