@@ -365,6 +365,7 @@ class ImageSpec:
     unfit: Callable[[str, str], str] = lambda _reference, _version: (
         ""
     )  # why a version cannot be used; "" where it can
+    setup: str = "gdal-mcp setup"  # the command that brings it
 
     @property
     def reference(self) -> str:
@@ -404,6 +405,7 @@ class Toolbox:
     # What to mount of a draft where only what the call names is mounted, and what to say when that was too little.
     mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: (*draft.inputs, *draft.looked_at)
     mount_advice: str = ""
+    only_inputs: bool = False  # that is all that is ever mounted, whatever the server's setting
 
     # What the container is asked, and what it answers.
     request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none

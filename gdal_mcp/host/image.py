@@ -45,7 +45,7 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
     found = images.find(wanted) if wanted else None
     if found is None:
         raise ImageMissing(
-            f"the image {wanted or spec.reference} is not on this host. Run `make setup` or `gdal-mcp setup` to bring it."
+            f"the image {wanted or spec.reference} is not on this host. Run `make setup` or `{spec.setup}` to bring it."
         )
     standin = found.labels.get(STANDIN_LABEL) == "true"
     version = spec.version(found.labels, found.reference)
