@@ -4,7 +4,6 @@ No line is cut or left out, and none can be taken for another part of the questi
 """
 
 import difflib
-import io
 import keyword
 import tokenize
 from collections.abc import Iterator, Mapping
@@ -77,8 +76,9 @@ def _pieces(line: str, marks: list[tuple[int, int, str]]) -> list[tuple[str, str
 
 
 def _tokens(code: str) -> Iterator[tuple[str, tuple[int, int], tuple[int, int]]]:
+    lines = (f"{line}\n" for line in code.split("\n"))
     try:
-        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        for token in tokenize.generate_tokens(lines.__next__):
             kind = _KINDS.get(token.type, "")
             if token.type == tokenize.NAME and keyword.iskeyword(token.string):
                 kind = "keyword"

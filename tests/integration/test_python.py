@@ -13,11 +13,12 @@ from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.errors import Code
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.mcp import render
-from gdal_mcp.python.image import SHOWN, locked
+from gdal_mcp.python.image import SHOWN, locked, python_image
 from gdal_mcp.python.tool import run_python_tool
 from tests.python import ANN, called, said, serving
+from tests.waiting import until
 
-pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+pytestmark = pytest.mark.engine
 
 EVERYTHING = """
 from osgeo import gdal
@@ -42,6 +43,13 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """The same in the image with the packages."""
+    with serving(tmp_path_factory.mktemp("equipped"), python_image()) as made:
+        yield made
+
+
 @pytest.mark.claim("python.inputs-alone")
 def test_it_reads_its_inputs_and_nothing_else_of_the_workspace(app: App):
     code = """
@@ -54,9 +62,10 @@ except OSError as error: result([os.listdir(os.path.dirname(path)), error.errno,
     assert said(app, code, inputs=["in.txt"], arguments={"n": 5})["result"] == [["in.txt"], 30, 5, "one two"]
 
 
-def test_a_value_what_was_printed_and_figures_come_back_as_from_a_notebook(app: App):
+@pytest.mark.nightly
+def test_a_value_what_was_printed_and_figures_come_back_as_from_a_notebook(equipped: App):
     reply = called(
-        app,
+        equipped,
         "import matplotlib.pyplot as plt\nfor n in (1, 2):\n    plt.figure(); plt.plot([n])\nprint('hi')\n6 * 7",
     )
     assert reply.result["untrusted"] == {"value": "42", "printed": ["hi"]}
@@ -64,9 +73,10 @@ def test_a_value_what_was_printed_and_figures_come_back_as_from_a_notebook(app: 
     assert len(pictures) == 2
 
 
-def test_every_library_works_beside_the_others_and_outputs_are_opened_again(app: App):
-    root = app.workspaces.items[0].root
-    reply = called(app, EVERYTHING, outputs=["a.tif", "b.gpkg", "c.txt"])
+@pytest.mark.nightly
+def test_every_library_works_beside_the_others_and_outputs_are_opened_again(equipped: App):
+    root = equipped.workspaces.items[0].root
+    reply = called(equipped, EVERYTHING, outputs=["a.tif", "b.gpkg", "c.txt"])
     assert reply.error is None, reply.result
     rows = {Path(row["path"]).name: row["description"] for row in reply.result["outputs"]}
     assert rows["a.tif"]["size"] == [10, 10]
@@ -75,19 +85,21 @@ def test_every_library_works_beside_the_others_and_outputs_are_opened_again(app:
     offset, total = eval(reply.result["untrusted"]["value"])
     assert (abs(offset) < 1e-6, total) == (True, sum(range(100)))
     assert (root / "c.txt").read_text() == "x"
-    ConsoleService(app).undo(Viewer(ANN, "window"), reply.call_id)
+    ConsoleService(equipped).undo(Viewer(ANN, "window"), reply.call_id)
     assert not (root / "a.tif").exists()
 
 
-def test_the_packages_are_those_that_the_description_names(app: App):
+@pytest.mark.nightly
+def test_the_packages_are_those_that_the_description_names(equipped: App):
     code = "from importlib.metadata import version\nfrom gdal_mcp_job import *\nresult({n: version(n) for n in arguments['names']})"
-    found = said(app, code, arguments={"names": list(SHOWN)})["result"]
+    found = said(equipped, code, arguments={"names": list(SHOWN)})["result"]
     assert found == {name: locked()[name] for name in SHOWN}
     assert all(f"{name} {version}" in run_python_tool().description for name, version in found.items())
 
 
-def test_the_worked_examples_of_the_description_work(app: App):
-    root = app.workspaces.items[0].root
+@pytest.mark.nightly
+def test_the_worked_examples_of_the_description_work(equipped: App):
+    root = equipped.workspaces.items[0].root
     make = """
 import geopandas, numpy, rasterio, shapely
 from gdal_mcp_job import outputs
@@ -96,13 +108,13 @@ with rasterio.open(outputs["dem.tif"], "w", driver="GTiff", width=4, height=4, c
     dem.write(numpy.full((1, 4, 4), 7, "float32"))
 geopandas.GeoDataFrame(geometry=[shapely.LineString([(9, 48), (9.1, 48)])], crs=4326).to_file(outputs["roads.gpkg"])
 """
-    said(app, make, outputs=["dem.tif", "roads.gpkg"])
+    said(equipped, make, outputs=["dem.tif", "roads.gpkg"])
     lines = [
         line.partition(". ")[2]
         for line in run_python_tool().description.splitlines()
         if line[:2] in ("1.", "2.", "3.")
     ]
-    found = [said(app, **json.loads(line)) for line in lines]
+    found = [said(equipped, **json.loads(line)) for line in lines]
     assert [found[0]["value"], found[1]["result"], found[2]["result"]] == ["7.0", {"roads": 1}, [1, 2, 3]]
     assert (root / "near.gpkg").exists()
 
@@ -121,7 +133,8 @@ def test_a_failure_tells_the_codes_own_lines_and_publishes_nothing(app: App):
     assert "line 1" in str(syntax.error.untrusted)
 
 
-def test_results_are_json_whatever_they_were(app: App):
+@pytest.mark.nightly
+def test_results_are_json_whatever_they_were(equipped: App):
     code = """
 import numpy, pandas
 from gdal_mcp_job import result
@@ -136,9 +149,9 @@ result({"nan": [float("nan"), numpy.inf], "big": 1 << 100, "array": numpy.eye(2,
         "3": [1],
         "frame": {"a": {"0": 1}},
     }
-    assert said(app, code)["result"] == expected
+    assert said(equipped, code)["result"] == expected
     for given in ("a = []; a.append(a); result(a)", "result('x' * (1 << 24))"):
-        refused = called(app, f"from gdal_mcp_job import result\n{given}")
+        refused = called(equipped, f"from gdal_mcp_job import result\n{given}")
         assert "ValueError" in str(refused.error.untrusted["python"])
 
 
@@ -191,7 +204,6 @@ def test_a_container_that_waits_has_no_mount_and_serves_calls_without_inputs(tmp
     with serving(tmp_path, pool_max=2) as app:
         app.hosting.keep_warm()
         pool = app.hosting.ready(app.toolboxes.items[1]).pool
-        while not pool.figures().waiting:  # the time limit of tests ends it
-            pass
+        until(lambda: pool.figures().waiting)
         reply = called(app, "import os; os.path.exists('/staging')")
         assert (reply.result["receipt"]["pool"], reply.result["untrusted"]["value"]) == ("warm", "False")

@@ -48,7 +48,13 @@ def test_the_code_before_is_the_newest_that_was_approved_for_the_same_person(tmp
     store = Approvals(tmp_path / "registry.sqlite")
 
     def ask(code: str, principal: str, *, approved: bool) -> None:
-        asked = Asked("0" * 64, principal, "run_python", "text", "c", "create", (), frozenset({"terminal"}), {"code": {"text": code}})  # fmt: skip
+        asked = Asked(
+            plan_digest="0" * 64,
+            principal=principal,
+            tool="run_python",
+            text="t",
+            details={"code": {"text": code}},
+        )
         row = store.request(asked, 60)
         store.decide(row.id, Decision(approved, "ann", "a test", "terminal"))
 

@@ -45,7 +45,7 @@ def keep_only(order, printed, said):
 
 
 def main(helper):
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write over the limit is an error of the code's
     sys.path.insert(0, PACKAGES)
     # no door is shut by it, where any code runs; the wheels' own GDALs have fewer drivers, and would complain
     os.environ.pop("GDAL_SKIP", None)

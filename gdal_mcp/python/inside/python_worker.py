@@ -9,6 +9,7 @@ output is opened every other process is gone.
 import contextlib
 import ctypes
 import json
+import math
 import os
 import platform
 import select
@@ -48,6 +49,7 @@ def module_of(words, name):
 def prepare():
     global gdal
     words = sys.argv[3:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that Python would hear from the code's process
     fork(words)
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "the worker could not be closed to the code's process")
@@ -138,7 +140,9 @@ class Told:
         elif kind == b"F":
             self.figure(payload)
         elif kind in (b"V", b"R") and len(payload) <= self._job["result_bytes"]:
-            self.values["value" if kind == b"V" else "result"] = json.loads(payload, parse_constant=refused)
+            self.values["value" if kind == b"V" else "result"] = json.loads(
+                payload, parse_constant=refused, parse_float=finite
+            )
 
     def progress(self, row):
         fraction, message = row["fraction"], row["message"]
@@ -156,6 +160,11 @@ class Told:
 
 def refused(word):
     raise ValueError(word)
+
+
+def finite(word):
+    number = float(word)
+    return number if math.isfinite(number) else refused(word)  # 1e999 is JSON too
 
 
 def run_code(job, report):
