@@ -69,7 +69,7 @@ def serving(folder: Path, spec: ImageSpec = GDAL_IMAGE, **settings: Any) -> Iter
     for name, text in {"in.txt": "one two", "other.txt": "canary"}.items():
         (root / name).write_text(text)
         (root / name).chmod(0o666)
-    asked = {"toolboxes": ["gdal", "python"], "pool_max": 0, **settings}
+    asked = {"toolboxes": ["gdal", "python"], "pool_max": 0, "approval_wait": 0, **settings}
     image = os.environ.get("GDAL_MCP_IMAGE") or None
     loaded = load_settings(workspaces=[str(root)], state_dir=str(folder / "state"), image=image, **asked)
     box = replace(python(loaded), image=spec)

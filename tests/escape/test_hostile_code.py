@@ -143,7 +143,7 @@ def test_a_flood_a_fork_bomb_and_a_hog_end_in_their_bounds_with_the_reason(run):
     assert isinstance(hog.outcome, OutOfMemory)
     many, _ = run(
         "import os, time\nfor _ in range(8):\n    if os.fork() == 0: break\nx = b'1' * (400 << 20); time.sleep(60)",
-        seconds=15,
+        seconds=5,
     )
     assert isinstance(many.outcome, OutOfMemory | Exited)
     assert many.outcome != Exited(0)
